@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE  # each of the many processes would compile everything that it imports
 
-.PHONY: help demo test test-bare test-long check format docs bench bench-attacks bench-bystander bench-broker bench-consumer bench-assignors clients failover interop assignors simulate simulate-check fuzz \
+.PHONY: help demo test test-bare test-long check format docs page bench bench-attacks bench-bystander bench-broker bench-consumer bench-groups bench-authorizer bench-assignors clients failover interop assignors simulate simulate-check simulate-coverage farm fuzz mutants planted soak \
 	clean oracle oracle-stop oracle-check
 
 help:  ## this list
@@ -15,7 +15,7 @@ demo: .venv/.demo  ## three brokers and three kinds of real client, about ten se
 	$(BIN)/mockbroker demo
 
 test: .venv/.dev  ## the tests, each claim once
-	$(BIN)/pytest -n 4  # more than the cores: real clients spend most of their time waiting
+	$(BIN)/pytest -n 6  # more than the cores: real clients spend most of their time waiting
 
 test-long: .venv/.dev  ## the tests with everything that they can try; CONTRIBUTING.md lists the difference
 	$(BIN)/pytest -n 4 --long
@@ -23,7 +23,7 @@ test-long: .venv/.dev  ## the tests with everything that they can try; CONTRIBUT
 # As on a laptop that has Python alone: what needs Java, Go, Node, kcat or Chromium is skipped, all else passes.
 BARE := tests/test_snippets.py tests/interop tests/spark tests/mockbroker/cli tests/test_need.py tests/test_examples.py tests/test_consumer_examples.py \
 	tests/kwire/cli tests/kwire/test_process.py tests/kwire/test_errorcodes.py tests/kwire/messages/test_definitions.py \
-	tests/kwire/analysis/report/test_html_page.py tests/mockbroker/lab/history/test_page.py
+	tests/kwire/analysis/report/test_html_page.py tests/mockbroker/lab/history/test_page.py tests/mockbroker/page/test_page.py
 
 test-bare: .venv/.dev  ## the tests that use other tools, as on a machine without any
 	.ci/bare $(BIN)/pytest -n 3 $(BARE)
@@ -45,7 +45,11 @@ docs: .venv/.dev  ## the generated pages of docs/
 	$(BIN)/python tools/errors_page.py docs/errors.md mockbroker/faults/api_errors.tsv
 	$(BIN)/python tools/presets_page.py benchmarks/results/presets.json docs/presets.md
 	$(BIN)/python tools/usage_pages.py docs
+	$(BIN)/python tools/assurance_page.py docs/assurance.md
 	$(BIN)/python tools/rebalance_picture.py > docs/rebalance.svg
+
+page: .venv/.dev  ## the live page from its sources in mockbroker/page/
+	$(BIN)/python tools/page.py
 
 bench: .venv/.bench  ## the tables of benchmarks/results, a few minutes on a quiet machine
 	$(BIN)/python benchmarks/codec.py
@@ -84,6 +88,16 @@ EVENTS ?= 1000
 simulate: .venv/.dev  ## the broker under seeded clients and faults: make simulate SEEDS=50000 EVENTS=2000
 	$(BIN)/mockbroker simulate --seed 0 --seeds $(SEEDS) --events $(EVENTS)
 
+COVERED ?= 40
+
+simulate-coverage: .venv/.dev  ## the states that met each request and fault in the simulator: make simulate-coverage COVERED=200
+	$(BIN)/mockbroker simulate --scheme mix --seed 0 --seeds $(COVERED) --coverage --steer
+
+MINUTES ?= 10
+
+farm: .venv/.dev  ## fresh seeds of the simulator; failing scripts go to fixtures/seeds: make farm MINUTES=60
+	$(BIN)/python tests/mockbroker/lab/simulation/farm.py $(MINUTES)
+
 simulate-check: .venv/.dev  ## the seeds that catch the planted bugs, some minutes
 	$(BIN)/python tests/mockbroker/lab/simulation/search.py --keep
 
@@ -105,13 +119,19 @@ interop: .venv/.dev  ## the trio consumer alone and beside other clients, on moc
 bench-consumer: .venv/.dev  ## our consumer beside other clients, at the mock and at a real Kafka, some ten minutes
 	@$(BIN)/python benchmarks/consumer.py | tee benchmarks/results/consumer.md
 
+bench-authorizer: .venv/.dev  ## what ACLs and quotas cost a request, in instructions (valgrind), some minutes
+	@$(BIN)/python benchmarks/authorizer.py --instructions | tee benchmarks/results/authorizer.md
+
+bench-groups: .venv/.dev  ## consumer, share and streams groups beside a real Kafka (Java 17, Maven), some minutes
+	@$(BIN)/python benchmarks/modern_groups.py | tee benchmarks/results/modern_groups.md
+
 bench-assignors: .venv/.dev  ## a leader's work beside Apache Kafka's own assignors (Java 17, Maven)
 	@$(BIN)/python benchmarks/client_assignors.py
 
 GROUPS ?= 5000
 
 assignors: .venv/.dev  ## random groups beside Apache Kafka's own assignors, some minutes: make assignors GROUPS=20000
-	$(BIN)/pytest tests/interop/test_assignors.py --groups $(GROUPS)
+	$(BIN)/pytest --long tests/interop/test_assignors.py --groups $(GROUPS)
 
 # Coverage-guided fuzzing of the decoders; what breaks goes into fixtures/corpus: make fuzz MINUTES=10 TARGETS='request blob'
 # Without TARGETS it then counts the work of every request, some minutes.
@@ -120,6 +140,23 @@ MINUTES ?= 1
 fuzz: .venv/.fuzz-coverage  ## coverage-guided fuzzing of the decoders, then the cost of requests: make fuzz MINUTES=10 TARGETS='request blob'
 	@$(BIN)/python fuzzing/run.py --minutes $(MINUTES) $(TARGETS)
 	$(if $(TARGETS),,@$(BIN)/python fuzzing/cost.py --all --planted 10)
+
+# Small changes of the code that tests have to notice (docs/mutants.md): make mutants FOLDER='groups wire' COUNT=40 SEED=a
+# Only lines that commits have changed: make mutants COMMITS=main..HEAD COUNT=20
+COUNT ?= 300
+
+mutants: .venv/.dev  ## changes of the code that tests have to notice: make mutants FOLDER=groups COUNT=40 SEED=a
+	@$(BIN)/python fuzzing/mutants.py $(FOLDER) --count $(COUNT) $(if $(SEED),--seed $(SEED)) $(if $(COMMITS),--commits $(COMMITS)) \
+		$(if $(KEEP),--json fuzzing/results/mutants.json)
+
+planted: .venv/.dev  ## bugs that break a rule of Kafka, planted one by one, and what notices each
+	$(BIN)/python fuzzing/planted_bugs.py
+	@$(BIN)/python fuzzing/planted_bugs.py --table
+
+HOURS ?= 1
+
+soak: .venv/.dev  ## real clients, faults, kill -9 and a full disk, with a ledger of all records: make soak HOURS=0.5 SEED=1
+	@nice -n 10 $(BIN)/python fuzzing/soak.py --hours $(HOURS) $(if $(SEED),--seed $(SEED)) $(if $(STEADY),--steady) $(if $(KEEP),--keep fuzzing/results/soak.json)
 
 clean:  ## remove everything that make created
 	rm -rf .fuzzing .venv .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis dist

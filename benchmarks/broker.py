@@ -9,18 +9,13 @@ minutes and stops all processes that it started. Prints benchmarks/results/broke
 
 from __future__ import annotations
 
-import argparse
-import datetime
 import json
-import os
-import platform
-import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -28,8 +23,10 @@ from math import isnan, nan
 from pathlib import Path
 from typing import Any
 
+import beside_kafka
+from beside_kafka import Broker as Server
+
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
 
 INTRODUCTION = """\
 # The broker beside Kafka
@@ -62,12 +59,6 @@ GENERATIONS = 3
 AS_KAFKA = 1.05  # goal, as a multiple of Kafka's time
 Rounds = list[dict[str, Any]]  # the figures of one server, by round
 Holds = Callable[[float], bool]
-
-
-@dataclass
-class Server:
-    address: str
-    pid: int
 
 
 class Bench:
@@ -334,20 +325,8 @@ def run(command: object, *args: object) -> dict[str, Any]:
 
 @contextmanager
 def our_broker() -> Iterator[Server]:
-    topics = ["--topic", "bench:6", "--topic", "bench60:60"]
-    settings = [part for key, value in SETTINGS.items() for part in ("--set", f"{key}={value}")]
-    with tempfile.TemporaryDirectory() as folder:
-        ready = Path(folder) / "ready"
-        command = [str(ROOT / ".venv" / "bin" / "mockbroker"), "serve", "--port", str(OUR_PORT)]
-        broker = subprocess.Popen([*command, *topics, *settings, "--ready-file", str(ready)], stdout=subprocess.DEVNULL)
-        try:
-            while not ready.exists():
-                assert broker.poll() is None, "the broker did not start"
-                time.sleep(0.02)
-            yield Server(f"127.0.0.1:{OUR_PORT}", broker.pid)
-        finally:
-            broker.terminate()
-            broker.wait()
+    with beside_kafka.mock(OUR_PORT, SETTINGS, "--topic", "bench:6", "--topic", "bench60:60") as server:
+        yield server
 
 
 @contextmanager
@@ -356,46 +335,23 @@ def real_kafka(release: str, load: Path) -> Iterator[tuple[Server, Figure]]:
 
     kafka.fetch(release)
     began = time.monotonic()
-    with kafka.running(release, KAFKA_PORT, SETTINGS) as address:
+    with beside_kafka.real(release, KAFKA_PORT, SETTINGS) as server:
         took = (time.monotonic() - began) * 1e3
-        pid = int((kafka.FOLDER / f"run-{KAFKA_PORT}" / "pid").read_text())
-        create_topics(address, {"bench": 6, "bench60": 60})
+        beside_kafka.create_topics(server.address, {"bench": 6, "bench60": 60})
         for api in ("heartbeat", "member", "metadata", "apiversions", "produce"):  # a JVM is slow at first
-            run(load, "requests", "-addr", address, "-api", api, "-connections", 10, "-duration", "3s")
-        run(load, "group", "-addr", address, "-members", 200, "-heartbeat", "100ms", "-hold", "300ms", "-limit", "40s")
-        yield Server(address, pid), Figure(took, f"{took:,.0f} (until it serves groups)")
+            run(load, "requests", "-addr", server.address, "-api", api, "-connections", 10, "-duration", "3s")
+        waits = ("-members", 200, "-heartbeat", "100ms", "-hold", "300ms", "-limit", "40s")
+        run(load, "group", "-addr", server.address, *waits)
+        yield server, Figure(took, f"{took:,.0f} (until it serves groups)")
 
 
-def create_topics(address: str, topics: Mapping[str, int]) -> None:
-    from confluent_kafka.admin import AdminClient
-    from confluent_kafka.cimpl import NewTopic
-
-    admin = AdminClient({"bootstrap.servers": address})
-    for done in admin.create_topics([NewTopic(name, count, 1) for name, count in topics.items()]).values():
-        done.result(30)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--kafka", default="4.2.0")
-    tables = ["requests", "groups", "clients", "records", "many", "sizes", "startup"]
-    parser.add_argument("--only", nargs="+", choices=tables, default=tables)
-    asked = parser.parse_args()
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # let Python cache compiled modules
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # exit handlers stop all child processes
-    began, load = time.monotonic(), os.getloadavg()[0]
-    with ExitStack() as stack:
-        load_tool = stack.enter_context(built())
-        ours = stack.enter_context(our_broker())
-        kafkas, kafka_start = stack.enter_context(real_kafka(asked.kafka, load_tool))
-        facts = {"day": datetime.date.today(), "python": platform.python_version(), "cores": os.cpu_count()}
-        print(INTRODUCTION.format(rounds=asked.rounds, kafka=asked.kafka, load=load, **facts), flush=True)
-        bench = Bench(load_tool, asked.rounds, ours, kafkas, kafka_start)
-        for table in asked.only:
-            getattr(bench, table)()
-    minutes, load = (time.monotonic() - began) / 60, os.getloadavg()[0]
-    print(f"\nGoals missed: {bench.missed}. It took {minutes:.1f} minutes; load {load:.1f} at the end.")
+def begin(options: beside_kafka.Options, stack: ExitStack) -> Bench:
+    """Start both brokers, and print the introduction."""
+    load_tool = stack.enter_context(built())
+    ours = stack.enter_context(our_broker())
+    kafkas, kafka_start = stack.enter_context(real_kafka(options.kafka, load_tool))
+    print(INTRODUCTION.format(**options.facts), flush=True)
+    return Bench(load_tool, options.rounds, ours, kafkas, kafka_start)
 
 
 @contextmanager
@@ -408,4 +364,5 @@ def built() -> Iterator[Path]:
 
 
 if __name__ == "__main__":
-    main()
+    tables = ["requests", "groups", "clients", "records", "many", "sizes", "startup"]
+    beside_kafka.main(__doc__, tables, 5, begin)

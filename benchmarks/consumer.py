@@ -9,26 +9,22 @@ benchmarks/results/consumer.md.
 
 from __future__ import annotations
 
-import argparse
-import datetime
 import json
 import os
-import platform
-import signal
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import beside_kafka
+
 ROOT = Path(__file__).parent.parent
 HERE = Path(__file__).parent
-sys.path.insert(0, str(ROOT / "tests"))
 
 INTRODUCTION = """\
 # Our consumer beside others
@@ -169,30 +165,6 @@ def run(command: Sequence[str]) -> dict[str, Any]:
 
 
 @contextmanager
-def mock() -> Iterator[str]:
-    settings = [part for key, value in SETTINGS.items() for part in ("--set", f"{key}={value}")]
-    with tempfile.TemporaryDirectory() as folder:
-        ready = Path(folder) / "ready"
-        command = [
-            str(ROOT / ".venv" / "bin" / "mockbroker"),
-            "serve",
-            "--port",
-            str(OUR_PORT),
-            "--ready-file",
-            str(ready),
-        ]
-        broker = subprocess.Popen([*command, *settings], stdout=subprocess.DEVNULL)
-        try:
-            while not ready.exists():
-                assert broker.poll() is None, "the broker did not start"
-                time.sleep(0.02)
-            yield f"127.0.0.1:{OUR_PORT}"
-        finally:
-            broker.terminate()
-            broker.wait()
-
-
-@contextmanager
 def compiled() -> Iterator[list[str]]:
     """Compile Reading.java; yield its command."""
     from interop.programs import command
@@ -205,47 +177,18 @@ def compiled() -> Iterator[list[str]]:
         yield [java, quiet, "-cp", f"{jars}{os.pathsep}{folder}", "Reading"]
 
 
-def fill(address: str) -> None:
-    from confluent_kafka import Producer
-    from confluent_kafka.admin import AdminClient
-    from confluent_kafka.cimpl import NewTopic
-
-    admin = AdminClient({"bootstrap.servers": address})
-    for done in admin.create_topics([NewTopic(TOPIC, 6, 1), NewTopic(CROWDED, CROWD_PARTITIONS, 1)]).values():
-        done.result(30)
-    producer = Producer({"bootstrap.servers": address, "linger.ms": 20})
-    for number in range(RECORDS):
-        producer.produce(TOPIC, b"x" * SIZE, partition=number % 6)
-        if number % 5_000 == 0:
-            producer.flush()
-    producer.flush()
-
-
-def main() -> None:
-    from oracle import kafka
-
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--kafka", default=kafka.NEWEST)
-    tables = ["reading", "starting", "crowd"]
-    parser.add_argument("--only", nargs="+", choices=tables, default=tables)
-    asked = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # exit handlers stop all child processes
-    began, load = time.monotonic(), os.getloadavg()[0]
-    with ExitStack() as stack:
-        kafkas = stack.enter_context(kafka.running(asked.kafka, KAFKA_PORT, SETTINGS))
-        brokers = {"mock": stack.enter_context(mock()), f"Kafka {asked.kafka}": kafkas}
-        for address in brokers.values():
-            fill(address)
-        facts = {"day": datetime.date.today(), "python": platform.python_version(), "cores": os.cpu_count()}
-        facts |= {name: version(name) for name in ("kafka-python", "aiokafka", "confluent-kafka")}
-        print(INTRODUCTION.format(rounds=asked.rounds, kafka=asked.kafka, load=load, **facts), flush=True)
-        bench = Bench(asked.rounds, brokers, stack.enter_context(compiled()))
-        for table in asked.only:
-            getattr(bench, table)()
-    minutes, load = (time.monotonic() - began) / 60, os.getloadavg()[0]
-    print(f"\nGoals missed: {bench.missed}. It took {minutes:.1f} minutes; load {load:.1f} at the end.")
+def begin(options: beside_kafka.Options, stack: ExitStack) -> Bench:
+    """Start and fill both brokers, and print the introduction."""
+    kafkas = stack.enter_context(beside_kafka.real(options.kafka, KAFKA_PORT, SETTINGS))
+    ours = stack.enter_context(beside_kafka.mock(OUR_PORT, SETTINGS))
+    brokers = {"mock": ours.address, f"Kafka {options.kafka}": kafkas.address}
+    for address in brokers.values():
+        beside_kafka.create_topics(address, {TOPIC: 6, CROWDED: CROWD_PARTITIONS})
+        beside_kafka.fill(address, TOPIC, 6, RECORDS, SIZE)
+    clients = {name: version(name) for name in ("kafka-python", "aiokafka", "confluent-kafka")}
+    print(INTRODUCTION.format(**options.facts, **clients), flush=True)
+    return Bench(options.rounds, brokers, stack.enter_context(compiled()))
 
 
 if __name__ == "__main__":
-    main()
+    beside_kafka.main(__doc__, ["reading", "starting", "crowd"], 7, begin)

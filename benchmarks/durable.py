@@ -38,7 +38,7 @@ from mockbroker.broker.router import Router
 from mockbroker.groups.classic.state import ClassicGroup
 from mockbroker.storage.data_dir import DataDir
 from mockbroker.storage.real_disk import RealDisk
-from mockbroker.topics.model import Cluster, Node
+from mockbroker.topics.model import ClusterState, Node
 
 GROUPS, MEMBERS, OFFSETS = 1_000, 10, 10
 PORT = 9_392
@@ -106,7 +106,7 @@ def commit(group: str, member_id: str, generation: int, indexes: range, offset: 
     )
 
 
-def new_broker(cluster: Cluster | None = None) -> Broker:
+def new_broker(cluster: ClusterState | None = None) -> Broker:
     ids = count(1)
     nodes = [Node(0, "127.0.0.1", PORT)]
     settings = Settings.parse(QUICK)

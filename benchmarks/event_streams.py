@@ -1,6 +1,6 @@
 """Heartbeat latency beside event streams of the control API, on real sockets.
 
-    python benchmarks/event_streams.py [--streams 1000] [--seconds 35] [--rounds 3]
+    python benchmarks/event_streams.py [--streams 1000] [--seconds 35] [--rounds 3] [--path /v1/state/stream]
 
 Two brokers run, one with the streams and one without, and each round measures one after the other: a client sends a
 heartbeat every 5 ms and waits for its response. Idle streams get comments only; in the last rows commits make events,
@@ -32,7 +32,6 @@ from kwire.messages.offset_commit import OffsetCommitRequest
 PAUSE = 0.005  # seconds between two heartbeats
 EVENT_PAUSE = 0.5  # seconds between two commits
 READ = 1 << 16
-REQUEST = b"GET /v1/events/stream HTTP/1.1\r\nHost: localhost\r\n\r\n"
 HEARTBEAT = pack(
     encode_request(HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 4, correlation_id=1, client_id="b")
 )
@@ -57,13 +56,13 @@ def broker(folder: Path, name: str) -> Iterator[dict[str, Any]]:
 class Streams:
     """Idle readers of event streams, in a thread."""
 
-    def __init__(self, url: str, number: int) -> None:
+    def __init__(self, url: str, number: int, path: str) -> None:
         self._selector = selectors.DefaultSelector()
         self.received = 0
         port = int(url.rpartition(":")[2])
         for _ in range(number):
             sock = socket.create_connection(("127.0.0.1", port))
-            sock.sendall(REQUEST)
+            sock.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
             sock.recv(1)
             self._selector.register(sock, selectors.EVENT_READ)
         threading.Thread(target=self._read, daemon=True).start()
@@ -120,6 +119,7 @@ def main() -> None:
     parser.add_argument("--streams", type=int, default=1_000)
     parser.add_argument("--seconds", type=float, default=35.0)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--path", default="/v1/events/stream")
     options = parser.parse_args()
     print("| streams | events | heartbeats | p50 ms | p99 | p99.9 | most | CPU % |\n|---|---|---|---|---|---|---|---|")
     with (
@@ -127,7 +127,7 @@ def main() -> None:
         broker(Path(folder), "without") as without,
         broker(Path(folder), "with") as beside,
     ):
-        streams = Streams(beside["http"], options.streams)
+        streams = Streams(beside["http"], options.streams, options.path)
         for events in [False] * options.rounds + [True]:
             for number, ready in ((0, without), (options.streams, beside)):
                 found, cpu = measure(ready, options.seconds, events=events)

@@ -6,6 +6,7 @@ tests/test_fuzzing.py runs all of them.
 
 from __future__ import annotations
 
+import base64
 import gzip
 import json
 import struct
@@ -21,6 +22,26 @@ from kwire.messages import APIS
 ROOT = Path(__file__).parent.parent
 FRAMES, BLOBS, CORPUS = (ROOT / "fixtures" / name for name in ("frames", "blobs", "corpus"))
 MOST = 2_048  # bytes of a seed
+LOG_DIRS = ROOT / "fixtures" / "log_dirs"
+CLAIMS = b'{"sub":"user","exp":4000000000,"iat":1600000000}'  # of an unsecured token
+CATALOGUE = {  # of a data directory without topics
+    "format": 1,
+    "cluster_id": "00000000-0000-0000-0000-000000000001",
+    "brokers": 1,
+    "taken_producer_ids": 0,
+    "topics": [],
+    "deleted": [],
+}
+RULES: list[dict[str, Any]] = [
+    {
+        "name": "loading",
+        "match": {"api": "JoinGroup", "group": "g*"},
+        "action": {"error": "COORDINATOR_LOAD_IN_PROGRESS"},
+    },
+    {"match": {"api": ["Fetch", "Produce"], "topic": "t", "partition": 0}, "action": {"delay_ms": 5}},
+    {"match": {"on": "connect"}, "action": {"refuse": True}, "occurrence": {"times": "always", "probability": 0.5}},
+    {"match": {"api": "Heartbeat"}, "action": {"hold": True}, "occurrence": {"skip": 1, "every": 2, "times": 3}},
+]
 PER_FILE = 12  # frames of one API and direction, the newest versions first
 
 Line = dict[str, Any]
@@ -57,6 +78,64 @@ def seeds(target: str) -> Iterator[bytes]:
                 yield bytes([targets.NAMES.index("StickyUserData"), 1]) + bytes.fromhex(line["user_data_hex"])
             for number in range(len(targets.NAMES)):
                 yield from (bytes([number, version]) + bytes(12) for version in range(4))
+        case _:
+            yield from input_seeds(target)
+
+
+def input_seeds(target: str) -> Iterator[bytes]:
+    """Yield the seeds of a target of input_targets.py."""
+    match target:
+        case "capture":
+            yield from _captures()
+        case "tls_hello":
+            yield from (_client_hello(name) for name in (b"", b"broker", b"kafka-1.example.com"))
+        case "segment":
+            segments = [*sorted((ROOT / "fixtures" / "logs").glob("*.log")), *sorted(LOG_DIRS.glob("*/**/*.log"))]
+            for number, path in enumerate(segments):
+                if data := path.read_bytes()[:MOST]:
+                    yield bytes([number % 256]) + data
+        case "data_directory":
+            yield from (b"0\n0\n", b"0\n2\nt 0 17\nt 1 4\n")
+            yield json.dumps(CATALOGUE).encode()
+        case "sasl_token":
+            yield b"\0\0user\0secret"
+            yield b"\0user\0user\0secret"
+            for number in (1, 2):
+                first = b"n,,n=user,r=client\nc=biws,r=clientserver,p=AAAA"
+                yield from (
+                    bytes([number]) + first,
+                    bytes([number]) + first.replace(b"r=client\n", b"r=client,tokenauth=true\n"),
+                )
+            claims = [base64.urlsafe_b64encode(text).rstrip(b"=") for text in (b'{"alg":"none"}', CLAIMS)]
+            yield b"\3n,,\1auth=Bearer " + b".".join(claims) + b".\1\1"
+        case "http_body":
+            yield from (json.dumps(rule).encode() for rule in RULES)
+        case "rule_file":
+            yield from (b"\1" + json.dumps({"fault": [rule]}).encode() for rule in RULES)
+            yield b'\0[[fault]]\nname = "n"\nmatch = { api = "Heartbeat" }\naction = { error = "UNKNOWN_MEMBER_ID" }\n'
+            yield b"\2fault:\n- match: {api: [Fetch, Produce]}\n  action: {delay_ms: 5}\n"
+
+
+def _captures() -> Iterator[bytes]:
+    """Yield the first packets of the captures of real clients, and frame logs."""
+    for path in sorted((ROOT / "fixtures" / "captures").glob("*.pcap")):
+        yield path.read_bytes()[:MOST]
+    for path in sorted(FRAMES.glob("*.jsonl.gz"))[:8]:
+        with gzip.open(path, "rb") as lines:
+            yield lines.readline()[:MOST]
+    section = struct.pack("<IIIHHqI", 0x0A0D0D0A, 28, 0x1A2B3C4D, 1, 0, -1, 28)
+    interface = struct.pack("<IIHHII", 1, 20, 1, 0, 65_535, 20)
+    packet = bytes(range(60))
+    yield section + interface + struct.pack("<IIIIIII", 6, 92, 0, 0, 0, 60, 60) + packet + struct.pack("<I", 92)
+
+
+def _client_hello(name: bytes) -> bytes:
+    """Return a TLS record with a ClientHello that names a server."""
+    names = b"\0" + struct.pack(">H", len(name)) + name
+    extension = struct.pack(">HHH", 0, len(names) + 2, len(names)) + names
+    rest = b"\3\3" + bytes(32) + b"\0" + b"\0\2\x13\1" + b"\1\0" + struct.pack(">H", len(extension)) + extension
+    hello = b"\1" + len(rest).to_bytes(3, "big") + rest
+    return b"\x16\3\1" + struct.pack(">H", len(hello)) + hello
 
 
 def write(target: str, folder: Path) -> int:

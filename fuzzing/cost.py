@@ -281,7 +281,7 @@ class Place:
         from mockbroker.broker.broker import Broker
         from mockbroker.broker.journal import Journal
         from mockbroker.broker.router import Router
-        from mockbroker.broker.sasl.users import ScramCredential, Users
+        from mockbroker.security.users import ScramCredential, Users
         from mockbroker.topics.model import Node as BrokerNode
 
         numbers = count(1)

@@ -12,6 +12,7 @@ import builtins
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib import import_module
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
@@ -313,8 +314,8 @@ def install() -> None:
 
 
 def plant(module: str, old: str, new: str) -> None:
-    """Replace ``old`` by ``new`` in the source of an imported module, and update its functions."""
-    place = sys.modules[module]
+    """Replace ``old`` by ``new`` in the source of a module, and update its functions."""
+    place = import_module(module)  # a handler is imported with the first request of its API
     assert place.__file__ is not None
     source = Path(place.__file__).read_text(encoding="utf-8")
     assert source.count(old) == 1, f"{module} has {source.count(old)} times: {old}"

@@ -33,7 +33,7 @@ PLANTED = (
     Planted(
         "all users are read for each",
         "DescribeUserScramCredentials",
-        "mockbroker.broker.sasl.users",
+        "mockbroker.security.users",
         "credentials = ((mechanism, self.scram.get((user, mechanism))) for mechanism in SCRAM_NUMBERS)",
         "credentials = ((mechanism, kept) for (name, mechanism), kept in self.scram.items() if name == user)",
     ),

@@ -17,7 +17,18 @@ HERE = Path(__file__).parent
 WORK = HERE.parent / ".fuzzing"
 MOST = 4_096  # bytes of an input
 TOO_SLOW = 10  # seconds for one input, after which libFuzzer calls it a hang
-NAMES = ("frame_buffer", "request", "response", "record_batch", "blob")
+# The targets of targets.py, and of input_targets.py.
+DECODERS = ("frame_buffer", "request", "response", "record_batch", "blob")
+INPUTS = (
+    "capture",
+    "tls_hello",
+    "segment",
+    "data_directory",
+    "sasl_token",
+    "http_body",
+    "rule_file",
+)  # input_targets.py
+NAMES = (*DECODERS, *INPUTS)
 
 
 def fuzz(target: str, seconds: int) -> int:
@@ -50,12 +61,18 @@ def fuzz(target: str, seconds: int) -> int:
 
 
 def in_process(target: str, arguments: list[str]) -> None:
-    """Run the fuzzer of one target in this process. kwire must not be imported before, or its coverage is missing."""
+    """Run the fuzzer of one target in this process. What it covers must not be imported before."""
     import atheris
 
-    with atheris.instrument_imports(include=["kwire"]):
+    with atheris.instrument_imports(include=["kwire", "mockbroker"]):
         import targets
-    chosen = targets.TARGETS[target]
+
+        if target in DECODERS:
+            chosen = targets.TARGETS[target]
+        else:
+            import input_targets
+
+            chosen = input_targets.TARGETS[target]
     atheris.Setup([sys.argv[0], *arguments], lambda data: targets.soon(chosen, data))
     atheris.Fuzz()
 

@@ -1,10 +1,10 @@
-"""The command ``kwire``, and ``python -m kwire``."""
+"""The entry point of the command ``kwire`` and of ``python -m kwire``."""
 
 from kwire.process import run
 
 
 def main() -> None:
-    """Run the ``kwire`` command. Raises: SystemExit."""
+    """Run the ``kwire`` command. Raises: SystemExit with the exit code of the command."""
     run("kwire.cli")
 
 

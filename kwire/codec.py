@@ -27,6 +27,9 @@ def decode(message: type[M], data: Data, version: int, *, engine: Engine = "comp
 
     Args:
         message: class of the message, such as ``JoinGroupRequest``.
+        data: encoded message, without a header.
+        version: version of the message.
+        engine: "compiled" (fast) or "reference" (slow, with the place of every error); both return the same result.
         strict: True to accept only the encoding that ``encode`` writes: no trailing bytes, null as -1, shortest
             varints, tags in ascending order without duplicates, no tagged field at its default, booleans 0 or 1.
 
@@ -58,13 +61,18 @@ def decode_at(
 ) -> tuple[M, int]:
     """Decode the message that begins at ``offset`` of ``data``; return it with the offset of the byte after it.
 
-    Offsets in errors count from the start of ``data``.
-
     Args:
+        message: class of the message.
+        data: bytes that contain the message.
+        offset: offset of the first byte of the message.
+        version: version of the message.
+        engine: "compiled" or "reference".
         weight: maximum memory of the decoded message, in bytes; None for the default, ``limits.weight_limit`` of the
             number of bytes from ``offset`` on.
         explained: maximum size, in bytes, of a refused message that the reference engine decodes again to name the
             invalid field in the error.
+
+    Raises: DecodeError, whose offset counts from the start of ``data``; SchemaError.
     """
     if not isinstance(data, bytes):
         if not isinstance(data, (bytearray, memoryview)):
@@ -85,10 +93,15 @@ def decode_at(
 
 
 def encode(value: object, version: int, *, engine: Engine = "compiled") -> bytes:
-    """Encode a message in this version.
+    """Return the bytes of a message in one version, without a header.
+
+    Args:
+        value: the message.
+        version: version of the message.
+        engine: "compiled" (fast) or "reference" (slow); both return the same bytes.
 
     Raises:
-        EncodeError: the version cannot carry the value.
+        EncodeError: the version cannot carry the value of a field.
         SchemaError: the message does not have this version.
     """
     if engine != "compiled":
@@ -108,7 +121,8 @@ def encode(value: object, version: int, *, engine: Engine = "compiled") -> bytes
 def encode_in_slices(value: object, version: int, size: int) -> Generator[None, None, bytes]:
     """Encode a message in steps: yield after every ``size`` array elements, and finally return the encoded bytes.
 
-    The caller must not change ``value`` until the generator ends. Raises: EncodeError, SchemaError.
+    The caller must not change ``value`` until the generator ends. Raises: EncodeError if a value cannot be encoded;
+    SchemaError if the message does not have this version.
     """
     try:
         return (yield from compiled.encode_in_slices(value, version, size))
@@ -122,10 +136,17 @@ def struct(message: type, version: int) -> Any:
 
 
 def check_strict(value: object, data: Data, begin: int, end: int, version: int, *, engine: Engine = "compiled") -> None:
-    """Raise DecodeError at the first byte where ``data[begin:]`` differs from what ``encode`` writes for ``value``.
+    """Raise DecodeError if decoded bytes are not those that ``encode`` writes for the message, or if bytes follow them.
+
+    The offset in the error is the first byte that differs.
 
     Args:
         value: the message decoded from ``data[begin:end]``.
+        data: bytes that contain the message.
+        begin: offset of the first byte of the message.
+        end: offset of the byte after the message.
+        version: version of the message.
+        engine: engine that encodes the message for the comparison.
     """
     name = schema_of(type(value)).name
     expected = encode(value, version, engine=engine)
@@ -133,7 +154,12 @@ def check_strict(value: object, data: Data, begin: int, end: int, version: int, 
     if expected != actual:
         pairs = zip(expected, actual, strict=False)
         at = next((n for n, (one, other) in enumerate(pairs) if one != other), min(len(expected), len(actual)))
-        raise DecodeError("not the canonical encoding", offset=begin + at, message=name, version=version)
+        raise DecodeError(
+            "the bytes differ from the canonical encoding of the message",
+            offset=begin + at,
+            message=name,
+            version=version,
+        )
     if end != len(data):
         trailing = f"{len(data) - end} trailing bytes"
         raise DecodeError(trailing, offset=end, message=name, version=version)

@@ -17,7 +17,7 @@ SPACE: Mapping[str, Any] = {"ZERO_UUID": ZERO_UUID}  # names that ``Names.value`
 
 
 class Names:
-    """The global names of one generated source.
+    """The global names that the generated source of one message uses.
 
     Attributes:
         definitions: expressions by name; the source begins with these assignments.
@@ -41,7 +41,10 @@ class Names:
         return name
 
     def hand_in(self, name: str, thing: Any) -> str:
-        """Return a global name for an object of this process. Only names of objects begin with an underscore."""
+        """Return a global name through which the generated source accesses an object of this process.
+
+        Such names begin with an underscore; no other names do.
+        """
         base, number = f"_{name}", 1
         name = base
         while self.objects.get(name, thing) is not thing:
@@ -55,7 +58,7 @@ class Names:
         return self.hand_in("".join(letter if letter.isalnum() else "_" for letter in cls.__qualname__), cls)
 
     def value(self, value: object) -> str:
-        """Return a source expression for an immutable value."""
+        """Return a Python expression for an immutable value."""
         if value is None or type(value) in (bool, int, str, bytes):
             return repr(value)
         if isinstance(value, UUID) and value.int == 0:
@@ -63,9 +66,9 @@ class Names:
         return self.hand_in(f"default_{type(value).__name__}", value)
 
     def initial(self, field: Field) -> str:
-        """Return a source expression for the default of a field.
+        """Return a Python expression for the default of a field.
 
-        Each evaluation creates a new object if it is mutable.
+        Each evaluation creates a new object if the default is mutable.
         """
         if not field.is_fresh:
             return self.value(field.initial())
@@ -92,7 +95,7 @@ class Lines:
         self.depth -= 1
 
     def fresh(self, prefix: str) -> str:
-        """Return a local name that is not in use yet."""
+        """Return a name for a local variable that the function does not use yet. It begins with ``prefix``."""
         number = self._numbers[prefix] = self._numbers.get(prefix, 0) + 1
         return f"{prefix}{number}"
 
@@ -101,16 +104,23 @@ class Lines:
 
 
 def source(title: str, names: Names, functions: Iterable[Lines]) -> str:
-    """Return a complete source: the title as a comment, the definitions of ``names``, then the functions."""
+    """Return the complete Python source of generated functions.
+
+    Args:
+        title: comment in the first line.
+        names: global names, whose definitions follow.
+        functions: lines of the functions.
+    """
     parts = [f"# {title}", "\n".join(f"{name} = {expression}" for name, expression in names.definitions.items())]
     parts += map(str, functions)
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def run(source: str, names: Names, space: Mapping[str, Any]) -> dict[str, Any]:
-    """Execute a source; return the globals that it leaves, including its functions, by name.
+    """Execute generated Python source; return the global variables that it defines, such as functions, by name.
 
     Args:
+        source: Python source.
         names: names of the source; ``names.objects`` are passed in.
         space: further globals that the source may use.
     """
@@ -120,7 +130,7 @@ def run(source: str, names: Names, space: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class StructFunctions:
-    """A source with one function for each struct of a message.
+    """The builder of Python source with one function for each struct of a message.
 
     Args:
         title: comment at the top of the source.
@@ -132,20 +142,30 @@ class StructFunctions:
         self.functions: list[Lines] = []
 
     def begin(self, prefix: str, arguments: str) -> tuple[str, Lines]:
-        """Start another function; return its name, which begins with ``prefix``, and its lines."""
+        """Start another function of the source.
+
+        Args:
+            prefix: beginning of the function's name.
+            arguments: text of its parameter list.
+
+        Returns: the name of the function, and its lines.
+        """
         name = f"{prefix}_{len(self.functions)}"
         lines = Lines(f"def {name}({arguments}):")
         self.functions.append(lines)
         return name, lines
 
     def is_not_initial(self, name: str, field: Field) -> str:
-        """Return a source expression that is true if attribute ``name`` of the object ``o`` differs from the field's
-        default.
+        """Return a Python expression that is true if a field of the object ``o`` differs from its default.
+
+        Args:
+            name: name of the field's attribute.
+            field: declaration of the field.
         """
         return f"o.{name} != {self.names.hand_in(f'initial_{name}', field.initial())}"
 
     def run(self, name: str, space: Mapping[str, Any]) -> Any:
-        """Execute the source and return the function called ``name``. ``space``: further globals that the source may
+        """Execute the source, and return the function called ``name``. ``space``: further globals that the source may
         use.
         """
         return run(source(self.title, self.names, self.functions), self.names, space)[name]

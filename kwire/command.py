@@ -41,7 +41,10 @@ class LazyGroup(click.Group):
         self._package, self._verbs, self._extras = package, verbs, extras
 
     def main(self, *args: Any, **options: Any) -> Any:
-        """Run the command, write the rest of stdout, and exit with the exit code. Raises: SystemExit."""
+        """Run the command, flush stdout, and exit with the exit code.
+
+        Raises: SystemExit with the exit code of the command.
+        """
         code: Any = 0
         try:
             result = super().main(*args, **options)
@@ -89,18 +92,23 @@ class LazyGroup(click.Group):
 
 
 def one_line(text: str, most: int = MAX_NOTE) -> str:
-    """Return text made safe for a terminal: one line, only printable characters, cut after ``most`` characters."""
+    """Return text that is safe to print in a terminal: one line of printable characters.
+
+    ``most``: maximum number of characters; longer text is cut.
+    """
     shown = text if len(text) <= most else text[:most] + " ..."
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)
 
 
 def report_problems(problems: Collection[object], notes: Iterable[str], missing: str | None = None) -> None:
-    """Write notes and problems to stderr; exit with 1 if there is a problem or no result.
+    """Write notes and problems to stderr; exit with code 1 if there is a problem or no result.
+
+    Raises: SystemExit with the exit code of the command.
 
     Args:
         problems: problems, one line each.
         notes: remarks that do not change the exit code.
-        missing: why there is no result at all; None if there is a result.
+        missing: reason why there is no result at all; None if there is a result.
     """
     for note in [*notes, *map(str, problems), *([missing] if missing else [])]:
         click.echo(one_line(note), err=True)
@@ -110,7 +118,11 @@ def report_problems(problems: Collection[object], notes: Iterable[str], missing:
 
 @contextmanager
 def _ended_by_signal() -> Iterator[None]:
-    """Exit with INTERRUPTED or UNREAD on Ctrl-C or a broken pipe, also if trio wrapped the exception in a group."""
+    """Exit with the code INTERRUPTED on Ctrl-C, or UNREAD on a broken pipe, if the ``with`` block raises that
+    exception.
+
+    This also applies to an exception group of trio that contains it.
+    """
     try:
         yield
     except (KeyboardInterrupt, BrokenPipeError, BaseExceptionGroup) as error:

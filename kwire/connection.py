@@ -19,7 +19,7 @@ NO_REQUEST = "no request is waiting for a response"
 
 
 class ServerSide:
-    """The broker's side of a connection.
+    """The broker's side of a connection: received bytes become requests, one at a time, and responses become bytes.
 
     Args:
         limit: maximum size of a request, in bytes.
@@ -57,7 +57,9 @@ class ServerSide:
         return self._waiting
 
     def answer(self, frame: bytes) -> bytes:
-        """Return the bytes to send: a response frame to the current request, with its length prefix.
+        """Return the bytes to send for the response to the current request.
+
+        ``frame``: response frame without its length prefix, which is added.
 
         Raises: LocalProtocolError if no request is waiting for a response.
         """
@@ -77,7 +79,9 @@ class ServerSide:
 
 
 class ClientSide:
-    """The client's side of a connection: it numbers requests and matches responses, which arrive in the same order.
+    """The client's side of a connection.
+
+    It numbers requests (correlation ids) and matches responses, which arrive in the order of the requests.
 
     Args:
         client_id: client id in the header of each request.
@@ -96,12 +100,14 @@ class ClientSide:
         return len(self._pending)
 
     def send(self, body: object, version: int, *, answered: bool = True) -> bytes:
-        """Return the bytes to send for a request.
+        """Return the bytes to send for a request: length prefix, header and body.
 
         Args:
+            body: the request.
+            version: version of the request.
             answered: False for a request without a response (Produce with acks=0).
 
-        Raises: EncodeError, SchemaError.
+        Raises: EncodeError if a value cannot be encoded; SchemaError if the message does not have this version.
         """
         correlation_id = self._next_id
         frame = envelope.encode_request(body, version, correlation_id=correlation_id, client_id=self.client_id)
@@ -129,9 +135,13 @@ class ClientSide:
         if frame is None:
             return None
         if not self._pending:
-            raise RemoteProtocolError(f"response without a request (first bytes {frame[:32].hex(' ')})")
+            raise RemoteProtocolError(
+                f"the peer sent a response, but no request is pending (first bytes {frame[:32].hex(' ')})"
+            )
         correlation_id, key, version = self._pending.popleft()
         if frame[:4] != correlation_id.to_bytes(4, "big"):
             received = int.from_bytes(frame[:4], "big", signed=True)
-            raise RemoteProtocolError(f"response with correlation id {received}, expected {correlation_id}")
+            raise RemoteProtocolError(
+                f"the response has correlation id {received}, but the next response must have {correlation_id}"
+            )
         return envelope.decode_response(frame, key, version)

@@ -26,7 +26,7 @@ UNSUPPORTED_VERSION = 35
 
 @dataclass(slots=True, kw_only=True)
 class Request:
-    """A decoded request.
+    """A decoded request frame: its API, version, header and body.
 
     Attributes:
         trailing: bytes after the body, which Kafka ignores.
@@ -41,7 +41,7 @@ class Request:
 
 @dataclass(slots=True, kw_only=True)
 class Response:
-    """A decoded response.
+    """A decoded response frame: its API, version, header and body.
 
     Attributes:
         version: version of the body; 0 if the broker answered ApiVersions with UNSUPPORTED_VERSION.
@@ -56,7 +56,10 @@ class Response:
 
 
 def peek_request(frame: bytes) -> tuple[int, int]:
-    """Return API key and version of a request without decoding the rest. Raises: Truncated."""
+    """Return API key and version of a request without decoding the rest.
+
+    Raises: Truncated if the bytes end too early.
+    """
     if len(frame) < 4:
         raise Truncated(f"expected 4 bytes of API key and version, found {len(frame)}", message="RequestHeader")
     key, version = struct.unpack_from(">hh", frame)
@@ -64,15 +67,15 @@ def peek_request(frame: bytes) -> tuple[int, int]:
 
 
 def find_api(key: int, version: int) -> Api:
-    """Return the API with this key. Raises: UnknownApi if there is no such key, or the API does not have the
-    version.
+    """Return the API with key ``key``. Raises: UnknownApi if kwire has no such API, or the API has no version
+    ``version``.
     """
     if key not in APIS:
         raise UnknownApi(f"unknown API key {key}", path="request_api_key", message="RequestHeader")
     api = APIS[key]
     if version not in api.versions:
         raise UnknownApi(
-            f"{api.name} has versions {api.versions}, not {version}",
+            f"{api.name} has no version {version}: its versions are {api.versions}",
             path="request_api_version",
             offset=2,
             message="RequestHeader",
@@ -84,7 +87,7 @@ def request_form(frame: bytes) -> tuple[Api, int, int]:
     """Return API, version and header version of a request.
 
     An ApiVersions request may have any version, also one that kwire does not know, because its header can be decoded.
-    Raises: Truncated, UnknownApi.
+    Raises: Truncated if the bytes end too early; UnknownApi for an API key that kwire does not declare.
     """
     key, version = peek_request(frame)
     api = APIS[key] if key == ApiKey.API_VERSIONS else find_api(key, version)
@@ -92,7 +95,10 @@ def request_form(frame: bytes) -> tuple[Api, int, int]:
 
 
 def decode_request_header(frame: bytes, *, engine: Engine = "compiled") -> tuple[Api, RequestHeader, int]:
-    """Decode the header of a request; return the API, the header and the offset of the body. Raises: DecodeError."""
+    """Decode the header of a request; return the API, the header and the offset of the body.
+
+    Raises: DecodeError if the bytes are not valid.
+    """
     api, _, header_version = request_form(frame)
     header, at = codec.decode_at(RequestHeader, frame, 0, header_version, engine=engine)
     return api, header, at
@@ -102,6 +108,8 @@ def decode_request(frame: bytes, *, engine: Engine = "compiled", strict: bool = 
     """Decode a request frame, without its length prefix.
 
     Args:
+        frame: header and body of the request.
+        engine: "compiled" or "reference".
         strict: True to accept only the canonical encoding of header and body, see ``kwire.decode``.
 
     Raises:
@@ -117,11 +125,51 @@ def decode_request(frame: bytes, *, engine: Engine = "compiled", strict: bool = 
     return Request(api=api, version=version, header=header, body=body, trailing=frame[end:])
 
 
+def string_length(data: bytes, at: int, *, compact: bool) -> tuple[int, int]:
+    """Return the encoded length of a string, which is negative for null, and the offset after it.
+
+    Args:
+        data: the frame.
+        at: offset of the length.
+        compact: True for an unsigned varint of length + 1, False for an int16.
+
+    Raises: struct.error, IndexError.
+    """
+    if not compact:
+        return struct.unpack_from(">h", data, at)[0], at + 2
+    size, shift = 0, 0
+    while True:
+        byte = data[at]
+        at += 1
+        size |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return size - 1, at
+
+
+def produce_acks(frame: bytes, at: int, version: int) -> int | None:
+    """Return ``acks`` of a Produce request; None if the bytes that contain it are missing.
+
+    Args:
+        frame: the request.
+        at: offset of the body.
+        version: API version.
+    """
+    try:
+        if version >= 3:
+            size, at = string_length(frame, at, compact=version >= 9)
+            at += max(size, 0)
+        acks: int = struct.unpack_from(">h", frame, at)[0]
+    except (struct.error, IndexError):
+        return None
+    return acks
+
+
 def response_api(api_key: int, api_version: int) -> tuple[Api, int]:
     """Return the API of a response and the version of its body.
 
     The version is 0 if ApiVersions was requested in a version that kwire does not know: brokers then answer in version
-    0. Raises: UnknownApi.
+    0. Raises: UnknownApi for an API key that kwire does not declare.
     """
     if api_key == ApiKey.API_VERSIONS and api_version not in APIS[ApiKey.API_VERSIONS].versions:
         api_version = 0
@@ -129,7 +177,13 @@ def response_api(api_key: int, api_version: int) -> tuple[Api, int]:
 
 
 def answers_unsupported(api: Api, frame: bytes, at: int) -> bool:
-    """True if the body at ``at`` is an ApiVersions response with UNSUPPORTED_VERSION."""
+    """Return True if the body of a response frame is an ApiVersions response with the error UNSUPPORTED_VERSION.
+
+    Args:
+        api: API of the response.
+        frame: the response frame.
+        at: offset of the body in the frame.
+    """
     return api.key == ApiKey.API_VERSIONS and frame[at : at + 2] == struct.pack(">h", UNSUPPORTED_VERSION)
 
 
@@ -139,8 +193,10 @@ def decode_response(
     """Decode a response frame, without its length prefix.
 
     Args:
+        frame: header and body of the response.
         api_key: API key of the request.
         api_version: version of the request.
+        engine: "compiled" or "reference".
         strict: True to accept only the canonical encoding of header and body, see ``kwire.decode``.
 
     Raises:
@@ -171,13 +227,18 @@ def encode_request(
     header: RequestHeader | None = None,
     engine: Engine = "compiled",
 ) -> bytes:
-    """Encode a request frame, without its length prefix.
+    """Return a request frame, without its length prefix.
 
     Args:
+        body: the request.
+        version: version of the request.
+        correlation_id: number that the response repeats.
+        client_id: client id in the header.
         header: complete header, used instead of ``correlation_id`` and ``client_id``; its unknown tagged fields are
             written too.
+        engine: "compiled" or "reference".
 
-    Raises: EncodeError, SchemaError.
+    Raises: EncodeError if a value cannot be encoded; SchemaError if the message does not have this version.
     """
     api = _api_of(type(body), "request")
     if header is None:
@@ -189,7 +250,9 @@ def encode_request(
         )
     elif (header.request_api_key, header.request_api_version) != (api.key, version):
         other = f"API key {header.request_api_key} v{header.request_api_version}"
-        raise SchemaError(f"header is for {other}, but body is {api.name} v{version}")
+        raise SchemaError(
+            f"the header is for {other}, but the body is {api.name} v{version}: use the same API and version"
+        )
     encoded = codec.encode(header, request_header_version(api, version), engine=engine)
     return encoded + codec.encode(body, version, engine=engine)
 
@@ -202,12 +265,16 @@ def encode_response(
     header: ResponseHeader | None = None,
     engine: Engine = "compiled",
 ) -> bytes:
-    """Encode a response frame, without its length prefix.
+    """Return a response frame, without its length prefix.
 
     Args:
+        body: the response.
+        version: version of the request.
+        correlation_id: correlation id of the request.
         header: complete header, used instead of ``correlation_id``; its unknown tagged fields are written too.
+        engine: "compiled" or "reference".
 
-    Raises: EncodeError, SchemaError.
+    Raises: EncodeError if a value cannot be encoded; SchemaError if the message does not have this version.
     """
     if header is None:
         encoded = codec.encode(body, version, engine=engine)
@@ -217,13 +284,15 @@ def encode_response(
 
 
 def pack_response(encoded: bytes, message: type, version: int, correlation_id: int) -> bytes:
-    """Add length prefix and header to an encoded response body.
+    """Return the bytes to send for an encoded response body: length prefix, header and body.
 
     Args:
         encoded: the encoded body.
         message: class of the body, which determines the header version.
+        version: version of the body.
+        correlation_id: correlation id of the request.
 
-    Raises: EncodeError, SchemaError.
+    Raises: EncodeError if a value cannot be encoded; SchemaError if the message does not have this version.
     """
     try:
         write_head, size = _response_head(message, version)

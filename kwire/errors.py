@@ -12,14 +12,16 @@ class WireError(ValueError):
 
 
 class SchemaError(WireError):
-    """A message declaration that breaks Kafka's rules, or a version that the message does not have."""
+    """The error for a message declaration that breaks Kafka's rules, or for a version that the message does
+    not have.
+    """
 
 
 class _LocatedError(WireError):
-    """Base class of errors at a field of a message.
+    """The base class of errors that name a field of a message.
 
     Attributes:
-        reason: what is wrong, without the place.
+        reason: the problem, without message and field.
         path: the field, as in ``protocols[0].metadata``; empty if no field is known.
         message: name of the message class; empty if not known.
         version: version of the message; None if not known.
@@ -40,11 +42,11 @@ class _LocatedError(WireError):
 
 
 class EncodeError(_LocatedError):
-    """A value that cannot be written in this version of the message."""
+    """The error for a value that this version of the message cannot carry, or that has the wrong type."""
 
 
 class DecodeError(_LocatedError):
-    """Bytes that are not a valid encoding of the message.
+    """The error for bytes that are not a valid encoding of the message.
 
     Attributes:
         path: the field, as in ``protocols[0].metadata``.
@@ -63,24 +65,25 @@ class DecodeError(_LocatedError):
 
 
 class Truncated(DecodeError):
-    """Data that ends before the field does."""
+    """The error for data that ends before the end of a field."""
 
 
 class LimitError(DecodeError):
-    """A length or count above the maximum of the field, or above what the remaining bytes can contain."""
+    """The error for a length or count above the limit of the field, or above what the remaining bytes can contain."""
 
 
 class CrcError(DecodeError):
-    """A record batch whose checksum does not match its bytes."""
+    """The error for a record batch or message whose CRC does not match its data."""
 
 
 class UnknownApi(DecodeError):
-    """An API key, or a version of an API, that kwire has no declaration for."""
+    """The error for an API key, or a version of an API, that kwire does not declare."""
 
 
 class UnknownRecordType(UnknownApi):
-    """A record type of a coordinator's topic that kwire has no declaration for; a log reader may report the record and
-    skip it.
+    """The error for a record type of a coordinator's topic that kwire does not declare.
+
+    A reader of the topic may report the record and skip it.
 
     Attributes:
         record_type: the type, an int16 at the start of the record's key.
@@ -92,16 +95,16 @@ class UnknownRecordType(UnknownApi):
 
 
 class FrameError(WireError):
-    """A length prefix that is negative or above the maximum size of a frame."""
+    """The error for a length prefix that is negative or above the maximum size of a frame."""
 
 
 class ProtocolError(WireError):
-    """Base class of violations of the order of requests and responses; only its two subclasses are raised."""
+    """The base class of violations of the order of requests and responses. Only its two subclasses are raised."""
 
 
 class LocalProtocolError(ProtocolError):
-    """A violation of the protocol by this side, such as a response without a request."""
+    """The error for a violation of the protocol by this side, such as a response without a request."""
 
 
 class RemoteProtocolError(ProtocolError):
-    """A violation of the protocol by the peer, such as a response out of order."""
+    """The error for a violation of the protocol by the peer, such as a response out of order."""

@@ -1,4 +1,4 @@
-"""The error for a missing package that a pip extra installs; the error names the extra."""
+"""The exception for a missing optional package, which names the pip extra to install."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ def missing(error: ModuleNotFoundError, extra: str) -> ModuleNotFoundError:
     """Return the exception to raise instead of ``error``: it names the pip extra that installs the missing package.
 
     ``error`` itself is returned if the missing module is part of kwire or mockbroker.
+
+    Args:
+        error: exception of the failed import.
+        extra: name of the pip extra, such as "http".
     """
     package = (error.name or "").partition(".")[0]
     if package in ("kwire", "mockbroker"):

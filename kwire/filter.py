@@ -44,7 +44,7 @@ class FilterError(ValueError):
 
 
 class Column(NamedTuple):
-    """The type and the possible values of a column.
+    """The type of a column of rows, and the values that it can have.
 
     Attributes:
         kind: "text" or "a number"; None for any type.
@@ -60,7 +60,7 @@ class _InvalidPart(Exception):
 
     Args:
         node: syntax tree of the part.
-        reason: what is wrong.
+        reason: why it is invalid.
     """
 
     def __init__(self, node: ast.AST, reason: str) -> None:
@@ -69,7 +69,16 @@ class _InvalidPart(Exception):
 
 
 def parse(text: str, columns: Mapping[str, Column]) -> tuple[Callable[[Row], bool], set[str]]:
-    """Compile a filter; return its predicate and the names of the columns it uses. Raises: FilterError."""
+    """Compile a filter.
+
+    Args:
+        text: the filter, such as ``latency_ms > 10``.
+        columns: columns that the filter may use, by name.
+
+    Returns: a function that returns True for a row that passes the filter, and the names of the columns that it uses.
+
+    Raises: FilterError.
+    """
     if len(text) > MAX_TEXT:
         raise FilterError(f"the filter has {len(text)} characters (limit: {MAX_TEXT})")
     text = " ".join(text.splitlines()).strip()
@@ -102,7 +111,10 @@ def _with_marker(text: str, reason: str, place: int) -> str:
 
 
 def _column(node: ast.Name, columns: Mapping[str, Column]) -> str | None:
-    """Return the name of a column; None if ``node`` is a constant, such as ``null``. Raises: _InvalidPart."""
+    """Return the name of the column that a name in a filter refers to; None for a constant, such as ``null``.
+
+    Raises: _InvalidPart if there is no such column.
+    """
     if node.id in columns:
         return node.id
     if node.id in CONSTANTS:
@@ -118,7 +130,16 @@ def _hint(name: str, candidates: Sequence[str], otherwise: str = "") -> str:
 
 
 def _check(left: ast.expr, operation: ast.cmpop, right: ast.expr, columns: Mapping[str, Column]) -> None:
-    """Raise _InvalidPart if a comparison has the same result, true or false, for every row."""
+    """Check that a comparison can have different results for different rows.
+
+    Args:
+        left: the left side.
+        operation: the operator.
+        right: the right side.
+        columns: columns by name, with their types and values.
+
+    Raises: _InvalidPart if the result is the same, true or false, for every row.
+    """
     if isinstance(operation, (ast.In, ast.NotIn)):
         if isinstance(right, ast.Name) and columns.get(right.id, Column()).kind == "a number":
             raise _InvalidPart(right, f"{right.id} is a number; `in` needs a list or text")
@@ -187,7 +208,9 @@ def _value(node: ast.expr) -> Value:
             outer = _inside(inside)
             return lambda row: _element(outer(row), index)
         case _:
-            raise _InvalidPart(node, f"{ast.unparse(node)!r} is not supported in a filter")
+            raise _InvalidPart(
+                node, f"{ast.unparse(node)!r} is not supported in a filter: use comparisons, and, or, not, in"
+            )
 
 
 def _inside(node: ast.expr) -> Value:

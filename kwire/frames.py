@@ -28,7 +28,7 @@ _HINTS = (
 
 
 def pack(frame: bytes) -> bytes:
-    """Prepend the length prefix to a frame."""
+    """Return a frame with its length prefix, an int32, before it."""
     return PREFIX.pack(len(frame)) + frame
 
 
@@ -49,7 +49,7 @@ class FrameBuffer:
         self._missing = 0  # bytes of the incomplete large frame still to be received
 
     def feed(self, data: bytes) -> None:
-        """Append received bytes."""
+        """Append bytes received from the connection."""
         self.held += len(data)
         if self._missing:
             data = self._collect(data)
@@ -130,13 +130,15 @@ class FrameBuffer:
         return held >= size or size > self.limit
 
     def _release_consumed(self) -> None:
-        """Release a large buffer of which only the first bytes of the next frame remain."""
+        """Replace a large buffer by a small one, once its frames were returned and only the start of the next frame
+        remains.
+        """
         if self._at > SMALL:
             self._data = self._data[self._at :]
             self._at = 0
 
     def __len__(self) -> int:
-        """Number of bytes in the buffer."""
+        """Return the number of bytes in the buffer."""
         return self.held
 
     def _length_error(self, size: int, head: bytes) -> str:

@@ -24,12 +24,18 @@ class ResponseHeader:
 
 
 def request_header_version(api: Api, version: int) -> int:
-    """Return the header version of a request. Source: Kafka's generated ApiMessageType.requestHeaderVersion."""
+    """Return the header version of requests in this version of the API.
+
+    Source: Kafka's generated ApiMessageType.requestHeaderVersion.
+    """
     if api.key == ApiKey.CONTROLLED_SHUTDOWN and version == 0:
         return 0
     return 2 if version in api.flexible else 1
 
 
 def response_header_version(api: Api, version: int) -> int:
-    """Return the header version of a response; for ApiVersions always 0, so that any client can decode it (KIP-511)."""
+    """Return the header version of responses in this version of the API.
+
+    It is always 0 for ApiVersions, so that any client can decode the response (KIP-511).
+    """
     return 1 if version in api.flexible and api.key != ApiKey.API_VERSIONS else 0

@@ -10,6 +10,8 @@ from typing import TypeVar
 from uuid import UUID
 
 _MASK = 0xFFFF_FFFF
+_LONG_MASK = 0xFFFF_FFFF_FFFF_FFFF
+_FIBONACCI = -7046029254386353131  # factor of hash codes in Kafka's BaseHashTable
 _POWERS = [31**n & _MASK for n in range(64)]  # factor of each UTF-16 unit in a chunk, last unit first
 
 _Key = TypeVar("_Key")
@@ -38,12 +40,17 @@ def uuid_hash(uuid: UUID) -> int:
 
 
 def partition_hash(topic: str, partition: int) -> int:
-    """Return Java's ``TopicPartition.hashCode``, not yet truncated to 32 bits."""
+    """Return Java's ``TopicPartition.hashCode`` as an integer that is not yet truncated to 32 bits."""
     return 31 * (31 + partition) + string_hash(topic)
 
 
+def share_partition_hash(topic_id: UUID, partition: int) -> int:
+    """Return ``hashCode`` of the record TopicIdPartition in Kafka's server-common, not yet truncated to 32 bits."""
+    return 31 * uuid_hash(topic_id) + partition
+
+
 def id_partition_hash(topic_id: UUID, partition: int) -> int:
-    """Return ``hashCode`` of the broker's ``TopicIdPartition``, not yet truncated to 32 bits."""
+    """Return ``hashCode`` of the broker's ``TopicIdPartition`` as an integer that is not yet truncated to 32 bits."""
     return 31 * (31 + uuid_hash(topic_id)) + partition
 
 
@@ -55,6 +62,25 @@ def map_order(keys: Iterable[str], most: int = 0) -> list[str]:
         most: largest number of keys that the map ever had; 0 if it never had more than now.
     """
     return bucket_order(keys, string_hash, most)
+
+
+def timeline_map_order(keys: Iterable[str], most: int = 0) -> list[str]:
+    """Return strings in the order in which Kafka's TimelineHashMap iterates them.
+
+    Source: Kafka's BaseHashTable.findSlot and SnapshottableHashTable.CurrentIterator.
+
+    Args:
+        keys: strings in insertion order, each of which was set again since the map had ``most`` keys.
+        most: largest number of keys that the map ever had; 0 if it never had more than now.
+    """
+    listed = list(keys)
+    bits = 1
+    while (max(most, len(listed)) + 1) * 3 > 4 << bits:
+        bits += 1
+    shift = 64 - bits
+    listed.reverse()  # keys of one slot are iterated last to first
+    listed.sort(key=lambda key: (string_hash(key) * _FIBONACCI & _LONG_MASK) >> shift)
+    return listed
 
 
 def bucket_order(keys: Iterable[_Key], hash_of: Callable[[_Key], int], most: int = 0) -> list[_Key]:
@@ -71,9 +97,13 @@ def bucket_order(keys: Iterable[_Key], hash_of: Callable[[_Key], int], most: int
 
 
 def copy_order(keys: Iterable[_Key], hash_of: Callable[[_Key], int]) -> list[_Key]:
-    """Return keys in the order of a Java HashSet constructed from a collection.
+    """Return keys in the order of a Java HashSet that was constructed from a collection.
 
     Such a set has twice the buckets at 12, 24, 48 ... keys, one key earlier than a set filled by add().
+
+    Args:
+        keys: keys in insertion order.
+        hash_of: function that returns Java's hash code of a key.
     """
     listed = list(keys)
     return bucket_order(listed, hash_of, most=len(listed) + 1)
@@ -96,19 +126,37 @@ def grouped_order(calls: Iterable[str]) -> list[str]:
     return _by_bucket(reversed(keys), string_hash, table_size(most))
 
 
+def computed_order(keys: Sequence[_Key], hash_of: Callable[[_Key], int], expected: int) -> list[_Key]:
+    """Return keys in the order of a Java HashMap filled by computeIfAbsent, as in ``grouped_order``.
+
+    Args:
+        keys: distinct keys in insertion order.
+        hash_of: function that returns Java's hash code of a key.
+        expected: number of keys for which Kafka's ``AssignorHelpers.newHashMap`` constructed the map.
+    """
+    size = 1
+    while size < (expected + 1) * 4 // 3 + 1:  # the capacity of newHashMap, rounded up to a power of two
+        size *= 2
+    return _by_bucket(reversed(keys), hash_of, table_size(len(keys) - 1, size))
+
+
 def utf16(text: str) -> bytes:
     """Return a sort key for the order of Java's ``String.compareTo``: by UTF-16 units, not by code points."""
     return text.encode("utf-16-be", "surrogatepass")
 
 
 def uuid_order(uuid: UUID) -> int:
-    """Return a sort key for the order of ``Uuid.compareTo``: both halves as signed numbers."""
+    """Return a sort key for the order of Kafka's ``Uuid.compareTo``: both halves of the UUID as signed numbers."""
     return uuid.int ^ (1 << 127 | 1 << 63)
 
 
-def table_size(held: int) -> int:
-    """Return the number of buckets of a Java HashMap that once had ``held`` keys."""
-    size = 16
+def table_size(held: int, size: int = 16) -> int:
+    """Return the number of buckets of a Java HashMap whose largest number of keys was ``held``.
+
+    Args:
+        held: the largest number of keys.
+        size: the number of buckets at first.
+    """
     while held > size * 3 // 4:
         size *= 2
     return size
@@ -133,8 +181,9 @@ def partition_for(group_id: str, partitions: int) -> int:
 
 
 def murmur2(data: bytes) -> int:
-    """Return the hash of a key, unsigned 32 bits, from which producers choose the partition. Source: Kafka's
-    Utils.murmur2.
+    """Return the murmur2 hash of a record key, an unsigned 32-bit integer, from which producers choose the partition.
+
+    Source: Kafka's Utils.murmur2.
     """
     factor, mask = 0x5BD1_E995, 0xFFFF_FFFF
     value = 0x9747_B28C ^ len(data)

@@ -17,7 +17,7 @@ from kwire.schema import Field, Schema, Versions, schema_of
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """A value of fixed width.
+    """The layout of a value of fixed width: an integer, float, boolean or UUID.
 
     Attributes:
         wire: wire type, a key of WIDTHS.
@@ -28,7 +28,7 @@ class Fixed:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A UTF-8 string after its length: int16, or an unsigned varint of length + 1 if compact."""
+    """The layout of a UTF-8 string that follows its length: int16, or an unsigned varint of length + 1 if compact."""
 
     compact: bool
     null: bool
@@ -36,7 +36,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """Bytes after their length: int32, or an unsigned varint of length + 1 if compact."""
+    """The layout of bytes that follow their length: int32, or an unsigned varint of length + 1 if compact."""
 
     compact: bool
     null: bool
@@ -45,7 +45,9 @@ class Blob:
 
 @dataclass(frozen=True, slots=True)
 class List:
-    """An array: elements after their count, which is int32, or an unsigned varint of count + 1 if compact."""
+    """The layout of an array whose elements follow their count: int32, or an unsigned varint of count + 1 if
+    compact.
+    """
 
     element: Node
     compact: bool
@@ -54,7 +56,7 @@ class List:
 
 @dataclass(frozen=True, slots=True)
 class Maybe:
-    """A nullable struct after its marker.
+    """The layout of a nullable struct that follows a marker.
 
     The marker is a signed byte (-1 null, 1 present), or in a tagged field an unsigned varint (0 null, 1 present).
     """
@@ -82,13 +84,13 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A struct: fields in wire order, then the tagged section if ``flexible``.
+    """The layout of a struct: fields in wire order, then the tagged section if ``flexible``.
 
     Attributes:
         type: class of the struct.
         slots: fields outside the tagged section.
         tagged: fields in the tagged section, by tag.
-        absent: fields that this version cannot carry, so encoding requires that they have their default.
+        absent: fields that this version cannot carry; encoding raises an error unless they have their default.
     """
 
     type: type
@@ -134,7 +136,7 @@ def _resolve(message: type, version: int) -> Record:
     if schema.versions is None or schema.flexible is None:
         raise SchemaError(f"{schema.name} is a struct inside messages and has no versions of its own")
     if version not in schema.versions:
-        raise SchemaError(f"{schema.name} has versions {schema.versions}, not {version}")
+        raise SchemaError(f"{schema.name} has no version {version}: its versions are {schema.versions}")
     return _record(message, schema, version, version in schema.flexible)
 
 
@@ -206,8 +208,9 @@ _NUMBER = 32
 
 
 def weight(node: Node) -> int:
-    """Return the memory, in bytes, of the smallest decoded value of this form, without strings and bytes
-    (see limits).
+    """Return the memory, in bytes, of the smallest decoded value with this layout, without its strings and bytes.
+
+    ``kwire.limits`` explains how the memory of a decoded message is limited.
     """
     match node:
         case Fixed(wire):
@@ -225,12 +228,15 @@ def weight(node: Node) -> int:
 
 
 def element_weight(array: List) -> int:
-    """Return the minimum memory, in bytes, that one more element of an array takes."""
+    """Return the memory, in bytes, that one element of the array takes at least after decoding."""
     return _PLACE + weight(array.element)
 
 
 def heaviest(node: Node) -> float:
-    """Return the maximum memory, in bytes per byte of a message, that this form can take, without strings and bytes."""
+    """Return the maximum memory, in bytes, that one encoded byte of this layout can take after decoding.
+
+    Strings and bytes are not counted.
+    """
     match node:
         case List(element):
             return max(element_weight(node) / smallest(element), heaviest(element))
@@ -244,7 +250,7 @@ def heaviest(node: Node) -> float:
 
 
 def _initial_weight(field: Field) -> int:
-    """Return the memory, in bytes, of a field's default value; 0 for a default that all messages share."""
+    """Return the memory, in bytes, of the default value of a field; 0 for a default object that all messages share."""
     if not field.is_fresh:
         return 0
     if field.kind == "array":
@@ -261,7 +267,7 @@ def text(message: type, version: int) -> str:
 
 
 def form(node: Node) -> str:
-    """Return Kafka's name of the type of a node, such as ``compact_nullable_string``."""
+    """Return Kafka's name of the wire type of a node, such as ``compact_nullable_string``."""
     match node:
         case Fixed(wire):
             return wire
@@ -295,6 +301,6 @@ def _lines(record: Record, indent: str) -> Iterator[str]:
 
 
 def versions_of(versions: Versions) -> range:
-    """Return the versions of a closed range."""
+    """Return all versions in a closed range of versions."""
     assert versions.last is not None, "messages have a closed version range"
     return range(versions.first, versions.last + 1)

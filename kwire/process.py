@@ -14,8 +14,9 @@ UNREAD = 128 + SIGPIPE if SIGPIPE else 1
 
 
 def run(module: str) -> None:
-    """Run ``main``, the click command of the module named ``module``, with the arguments of the process. Raises:
-    SystemExit.
+    """Run a click command with the arguments of the process. Raises: SystemExit with the exit code of the command.
+
+    ``module``: name of the module that contains the command, as the function ``main``.
     """
     _replace_handler(signal.default_int_handler, signal.SIG_DFL)  # nothing needs cleanup while modules are imported
     import atexit
@@ -47,12 +48,12 @@ def _open_streams() -> None:
 
 
 def catch_interrupts() -> None:
-    """Raise KeyboardInterrupt on Ctrl-C from now on; no effect unless ``run`` was called."""
+    """Raise KeyboardInterrupt on Ctrl-C from this call on. It has no effect unless ``run`` was called before."""
     _replace_handler(signal.SIG_DFL, signal.default_int_handler)
 
 
 def _replace_handler(old: object, new: object) -> None:
-    """Install ``new`` for SIGINT, but only if the current handler is ``old``.
+    """Install the handler ``new`` for SIGINT, but only if the current handler is ``old``.
 
     So a background job that ignores SIGINT continues to ignore it.
     """

@@ -17,12 +17,17 @@ FIELDS = {  # fields with secrets, by qualified class name
 MESSAGES = {name.partition(".")[0] for name in FIELDS}
 
 
-def redact(message: Any) -> None:
-    """Replace the secrets in a message by REDACTED, in place."""
-    name = type(message).__qualname__
+def redact(message: Any) -> bool:
+    """Replace the secrets in a decoded message, such as passwords and tokens, by REDACTED; return whether it had any.
+
+    The message itself is changed.
+    """
+    name, has_secrets = type(message).__qualname__, False
     if name not in MESSAGES:
-        return
+        return has_secrets
     for part in (message, *getattr(message, "upsertions", ()), *getattr(message, "tokens", ())):
         for field in FIELDS.get(type(part).__qualname__, ()):
             if getattr(part, field):
                 setattr(part, field, REDACTED)
+                has_secrets = True
+    return has_secrets

@@ -89,7 +89,12 @@ def _struct_in(node: Node) -> Record | None:
 
 
 def ranges(table: Sequence[Row], versions: Sequence[int]) -> list[Versions]:
-    """Return version ranges: consecutive versions with equal layouts are one range."""
+    """Return the version ranges of a message; consecutive versions with the same layout are in one range.
+
+    Args:
+        table: rows of all versions, from ``rows``.
+        versions: versions to include, in ascending order.
+    """
     columns = {version: [row.forms.get(version) for row in table] for version in versions}
     grouped: list[Versions] = []
     for version in versions:
@@ -145,8 +150,10 @@ def _cells(forms: Sequence[str]) -> list[str]:
 
 
 def json_form(message: type, version: int | None = None) -> dict[str, object]:
-    """Return the versions of a message as an object for JSON: for each field its type by version range, null where
-    absent.
+    """Return the versions of a message as an object for JSON: for each field its wire type by version range.
+
+    The type is null in versions that do not have the field. ``version``: the only version to include; None for all
+    versions.
     """
     table = rows(message, version)
     columns = ranges(table, [version] if version is not None else _versions(message))

@@ -2,7 +2,6 @@
 
 from mockbroker.api.clock import Clock as Clock
 from mockbroker.api.cluster import Cluster as Cluster
-from mockbroker.api.cluster import ClusterClosedError as ClusterClosedError
 from mockbroker.api.cluster import ResetError as ResetError
 from mockbroker.api.cluster import open_cluster as open_cluster
 from mockbroker.api.connections import ConnectionSnapshot as ConnectionSnapshot
@@ -17,8 +16,10 @@ from mockbroker.api.groups import CoordinatorUnavailableError as CoordinatorUnav
 from mockbroker.api.groups import EmptyGroupError as EmptyGroupError
 from mockbroker.api.groups import UnknownGroupError as UnknownGroupError
 from mockbroker.api.groups import UnknownMemberError as UnknownMemberError
+from mockbroker.api.home import ClusterClosedError as ClusterClosedError
 from mockbroker.api.open_listeners import PortInUseError as PortInUseError
 from mockbroker.api.records import InternalTopicError as InternalTopicError
+from mockbroker.api.records import NotCompactedError as NotCompactedError
 from mockbroker.api.records import Record as Record
 from mockbroker.api.records import TopicExistsError as TopicExistsError
 from mockbroker.api.records import UnknownTopicError as UnknownTopicError

@@ -4,7 +4,7 @@ from kwire.process import run
 
 
 def main() -> None:
-    """Run the command line. Raises: SystemExit."""
+    """Run the command line. Raises: SystemExit with the exit code of the command."""
     run("mockbroker.cli")
 
 

@@ -29,9 +29,13 @@ from mockbroker.client.log_offsets import OffsetAndTimestamp
 from mockbroker.client.metadata import TopicPartition
 from mockbroker.client.positions import OffsetAndMetadata
 from mockbroker.client.records import ConsumerRecord
-from mockbroker.client.settings import Settings
+from mockbroker.client.settings import ConsumerSettings
+from mockbroker.client.share.acknowledgements import AcknowledgeType, ShareRecord
+from mockbroker.client.share.consumer import ShareConsumer, open_share_consumer
+from mockbroker.client.share.settings import ShareSettings
 
 __all__ = [
+    "AcknowledgeType",
     "AuthorizationFailed",
     "BrokerError",
     "CommitFailed",
@@ -39,6 +43,7 @@ __all__ = [
     "Consumer",
     "ConsumerError",
     "ConsumerRecord",
+    "ConsumerSettings",
     "CorruptRecord",
     "FencedInstance",
     "GroupMetadata",
@@ -52,7 +57,9 @@ __all__ = [
     "OffsetAndTimestamp",
     "RebalanceInProgress",
     "RebalanceListener",
-    "Settings",
+    "ShareConsumer",
+    "ShareRecord",
+    "ShareSettings",
     "TimedOut",
     "TopicPartition",
     "UnjoinedGroup",
@@ -60,4 +67,5 @@ __all__ = [
     "UnsupportedVersion",
     "Wakeup",
     "open_consumer",
+    "open_share_consumer",
 ]

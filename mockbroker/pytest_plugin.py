@@ -1,4 +1,4 @@
-"""The pytest fixtures ``kafka_cluster`` and ``kafka_cluster_factory``, and the marker ``kafka``.
+"""The pytest fixtures ``kafka_cluster``, ``kafka_cluster_factory`` and ``kafka_torture``, and their markers.
 
 Every run of pytest in the environment loads this module, so nothing but pytest is imported before a fixture is used.
 """
@@ -16,6 +16,7 @@ import pytest
 if TYPE_CHECKING:
     from mockbroker.api.fault_options import RuleGiven
     from mockbroker.api.thread import BrokerThread, ThreadCluster
+    from mockbroker.lab.torture.testing import Torture
 
 MARK = "kafka"
 MARK_HELP = (
@@ -26,6 +27,12 @@ MARK_HELP = (
     'clock ("manual" for a stopped clock that the test advances), as_version (the Kafka release to emulate, such as '
     '"3.9"), data_dir (a relative path is below the tmp_path of the test), port of broker 0 (broker n: port + n), '
     'faults (initial fault rules, such as {"api": "OffsetCommit", "error": "REBALANCE_IN_PROGRESS"}).'
+)
+
+TORTURE_MARK = "kafka_torture"
+TORTURE_HELP = (
+    f"{TORTURE_MARK}(*names, seed=0): run the test once for each case of a hostile broker whose name matches one of "
+    "the names, which may have wildcards (default: all cases); the fixture kafka_torture runs a client against it."
 )
 
 # Kafka's defaults suit production. A test should not wait 3 s for more members, 6 s until a dead member is evicted, or
@@ -43,6 +50,30 @@ _USED = pytest.StashKey["list[ThreadCluster]"]()
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", MARK_HELP)
+    config.addinivalue_line("markers", TORTURE_HELP)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test with the fixture ``kafka_torture`` once for each case of its mark."""
+    if "kafka_torture" not in metafunc.fixturenames:
+        return
+    from mockbroker.lab.torture.catalogue import select
+
+    mark = metafunc.definition.get_closest_marker(TORTURE_MARK)
+    patterns = ("*",) if mark is None or not mark.args else mark.args
+    seed = 0 if mark is None else mark.kwargs.get("seed", 0)
+    cases = select(patterns)
+    metafunc.parametrize(
+        "kafka_torture", [(case, seed) for case in cases], ids=[case.name for case in cases], indirect=True
+    )
+
+
+@pytest.fixture
+def kafka_torture(request: pytest.FixtureRequest) -> Torture:
+    """Return a case of a hostile broker: ``kafka_torture.run([sys.executable, "app.py"]).survived``."""
+    from mockbroker.lab.torture.testing import Torture
+
+    return Torture(*request.param)
 
 
 @pytest.fixture
@@ -108,7 +139,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     """Add the last group events to the report of a failed test."""
     report = yield
     for cluster in item.stash.get(_USED, []) if report.when == "call" and report.failed else ():
-        from mockbroker.api.cluster import ClusterClosedError
+        from mockbroker.api.home import ClusterClosedError
         from mockbroker.api.wait import event_report
 
         try:
@@ -122,7 +153,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 def _unused_report(cluster: ThreadCluster) -> str:
     """Return why fault rules were not applied; "" if all were, or if the cluster is closed."""
-    from mockbroker.api.cluster import ClusterClosedError
+    from mockbroker.api.home import ClusterClosedError
 
     try:
         if not cluster._perform(lambda owner: owner.has_faults):
@@ -155,7 +186,9 @@ class _Options:
 
     @property
     def own(self) -> bool:
-        """Whether the cluster needs its own thread: those that tests share have free ports and no data directory."""
+        """Whether the test needs a cluster of its own: a cluster that tests share has free ports and no data
+        directory.
+        """
         return self.as_version is not None or self.data_dir is not None or self.port != 0
 
     def arguments(self) -> dict[str, Any]:
@@ -197,7 +230,7 @@ class _Threads:
 
         Raises: the exception that ended the thread.
         """
-        from mockbroker.api.cluster import ClusterClosedError
+        from mockbroker.api.home import ClusterClosedError
 
         thread = self._threads[brokers]
         try:
@@ -224,7 +257,7 @@ def _own_cluster(options: _Options, request: pytest.FixtureRequest) -> Iterator[
 
 
 def _used(item: pytest.Item) -> list[ThreadCluster]:
-    """Return the clusters that a test has used, as a list to append to."""
+    """Return the clusters that the test ``item`` has used, as a list to append to."""
     return item.stash.setdefault(_USED, [])
 
 

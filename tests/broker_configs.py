@@ -16,5 +16,5 @@ RELEASES = {"3.9": "3.9.1", "4.2": "4.2.0"}
 def recorded(release: str) -> list[dict[str, Any]]:
     """The configs of a DescribeConfigs answer, with synonyms."""
     path = ROOT / "fixtures" / "broker_configs" / f"{RELEASES[release]}.json.gz"
-    found: list[dict[str, Any]] = json.loads(gzip.decompress(path.read_bytes()))
-    return found
+    configs: list[dict[str, Any]] = json.loads(gzip.decompress(path.read_bytes()))
+    return configs

@@ -74,9 +74,9 @@ def snapped(path: str | Path, snaplen: int) -> bytes:
 
 def records(path: str | Path) -> list[tuple[int, bytes, int]]:
     """The packets of a little-endian pcap of microseconds, perhaps gzip'd, read without kwire."""
-    data, at, found = unpacked(path), 24, []
+    data, at, packets = unpacked(path), 24, []
     while at < len(data):
         seconds, us, captured, original = struct.unpack_from("<IIII", data, at)
-        found.append((seconds * 1_000_000 + us, data[at + 16 : at + 16 + captured], original))
+        packets.append((seconds * 1_000_000 + us, data[at + 16 : at + 16 + captured], original))
         at += 16 + captured
-    return found
+    return packets

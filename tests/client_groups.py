@@ -40,14 +40,15 @@ class Group:
 
     def problems(self) -> list[str]:
         """What differs, in lists or in the user data after them."""
-        found = [self.line["id"]] if self.assigned() != self.expected else []
-        for member_id, said in self.line.get("next_user_data", {}).items():
+        problems = [self.line["id"]] if self.assigned() != self.expected else []
+        for member_id, user_data_hex in self.line.get("next_user_data", {}).items():
             member = assignor(self.assignor)
             if member_id in self.expected:
                 member.on_assignment(as_read(self.expected[member_id]), self.line["generation"])
-                if (user_data := member.user_data(())) != (None if said is None else bytes.fromhex(said)):
-                    found.append(f"{self.line['id']}: {member_id} says {user_data!r}")
-        return found
+                expected = None if user_data_hex is None else bytes.fromhex(user_data_hex)
+                if (user_data := member.user_data(())) != expected:
+                    problems.append(f"{self.line['id']}: the user data of {member_id} is {user_data!r}")
+        return problems
 
 
 def groups(name: str, release: str) -> list[Group]:
@@ -76,14 +77,14 @@ def _group(line: Mapping[str, Any]) -> Group:
     return Group(
         line=line,
         assignor=line["assignor"],
-        topics={topic: _partitions(said) for topic, said in given["topics"].items()},
+        topics={topic: _partitions(partitions) for topic, partitions in given["topics"].items()},
         members={member["member_id"]: _subscription(member) for member in given["members"]},
         expected=_shares(line["output"]),
     )
 
 
-def _partitions(said: int | list[list[str | None]]) -> list[Partition]:
-    return [Partition()] * said if isinstance(said, int) else [Partition(racks) for racks in said]
+def _partitions(form: int | list[list[str | None]]) -> list[Partition]:
+    return [Partition()] * form if isinstance(form, int) else [Partition(racks) for racks in form]
 
 
 def _subscription(member: Mapping[str, Any]) -> Subscription:

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Generator
+from itertools import zip_longest
 from typing import Any
 
 import effort
@@ -9,24 +11,48 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 TOGETHER = ("tests/spark/",)  # one JVM for all of them
+WAITING = (  # files and folders whose tests mostly wait for clients and processes
+    "tests/interop/",
+    "tests/mockbroker/cli/",
+    "tests/mockbroker/page/",
+    "tests/mockbroker/test_pytest_plugin",
+    "tests/test_consumer_examples",
+    "tests/test_distribution",
+    "tests/test_examples",
+    "tests/test_how_to",
+    "tests/test_snippets",
+)
 FIRST = (  # files and folders that take longest, by time
     "tests/interop/test_groups",
     "tests/spark/",
-    "tests/test_cost",
-    "tests/interop/",
-    "tests/mockbroker/cli/",
     "tests/test_snippets",
+    "tests/test_cost",
+    "tests/interop/test_faults",
     "tests/mockbroker/lab/conform/test_runner",
-    "tests/mockbroker/lab/history/test_page",
-    "tests/mockbroker/lab/history/test_comparison",
-    "tests/kwire/engines/test_compiled",
-    "tests/mockbroker/groups/records/test_restart",
+    "tests/test_distribution",
+    "tests/mockbroker/lab/simulation/test_run",
+    "tests/test_how_to",
+    "tests/test_tidy",
+    "tests/interop/",
+    "tests/mockbroker/test_load",
+    "tests/mockbroker/test_costs",
+    "tests/mockbroker/cli/",
+    "tests/mockbroker/page/test_page",
+    "tests/mockbroker/test_pytest_plugin",
     "tests/test_consumer_examples",
     "tests/test_examples",
-    "tests/mockbroker/test_load",
-    "tests/kwire/analysis/report/test_html_page",
-    "tests/kwire/capture/test_hostile",
+    "tests/test_messages",
+    "tests/mockbroker/lab/history/test_comparison",
     "tests/mockbroker/lab/simulation/",
+    "tests/kwire/engines/test_compiled",
+    "tests/kwire/messages/test_definitions",
+    "tests/kwire/capture/test_hostile",
+    "tests/mockbroker/test_memory",
+    "tests/test_fuzzing",
+    "tests/mockbroker/test_scenarios",
+    "tests/mockbroker/groups/records/test_restart",
+    "tests/kwire/analysis/report/test_html_page",
+    "tests/mockbroker/lab/history/test_page",
 )
 
 settings.register_profile(
@@ -40,9 +66,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--bootstrap", metavar="HOST:PORT", help="a real Kafka for the examples with a consumer")
 
 
+def pytest_report_header() -> str:
+    return f"seeds of the day for the simulator: from {effort.seed_of_the_day()}"
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Before test modules are imported, which take their amounts from effort.LONG."""
     effort.LONG = config.getoption("--long")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep the tests and modules out of all garbage collections: they are most objects of a process, and stay."""
+    gc.disable()
+    result = yield
+    gc.freeze()
+    gc.enable()
+    return result
 
 
 @pytest.hookimpl(trylast=True)
@@ -51,14 +91,30 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         long = {item: None for item in items if item.get_closest_marker("long")}
         config.hook.pytest_deselected(items=list(long))
         items[:] = [item for item in items if item not in long]
-    if hasattr(
-        config, "workerinput"
-    ):  # one of several processes: none begins with the longest file when all others are done
-        items.sort(key=lambda item: _rank(item.nodeid))
+    if hasattr(config, "workerinput"):  # one of several processes
+        place = _places(items)
+        items.sort(key=lambda item: place[_file(item)])
 
 
-def _rank(nodeid: str) -> int:
-    return next((rank for rank, start in enumerate(FIRST) if nodeid.startswith(start)), len(FIRST))
+def _places(items: list[pytest.Item]) -> dict[str, int]:
+    """Return the place of each file in the run.
+
+    The longest come first, so that no process begins one of them when all others are done. Files that wait alternate with
+    files that compute, so that the cores are busy.
+    """
+    files = sorted(dict.fromkeys(_file(item) for item in items), key=_rank)
+    waiting = [file for file in files if file.startswith(WAITING)]
+    computing = [file for file in files if not file.startswith(WAITING)]
+    pairs = zip_longest(waiting, computing)
+    return {file: number for number, file in enumerate(file for pair in pairs for file in pair if file is not None)}
+
+
+def _file(item: pytest.Item) -> str:
+    return item.nodeid.partition("::")[0]
+
+
+def _rank(file: str) -> int:
+    return next((rank for rank, start in enumerate(FIRST) if file.startswith(start)), len(FIRST))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -6,6 +6,7 @@ A test that only ``make test-long`` runs is marked ``pytest.mark.long``, a param
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import pytest
@@ -23,6 +24,11 @@ def amount(usual: int, in_long: int) -> int:
         in_long: The number in ``make test-long``.
     """
     return in_long if LONG else usual
+
+
+def seed_of_the_day() -> int:
+    """Return the first seed of the day (UTC) for random tests, such as 20301231000; pytest prints it."""
+    return int(f"{datetime.now(UTC):%Y%m%d}000")
 
 
 def usual_and_long(usual: Iterable[Any], in_long: Iterable[Any]) -> list[Any]:

@@ -34,8 +34,8 @@ class Bucket:
             return data
 
     def keys(self, folder: str) -> list[str]:
-        found = self.files.get_file_info(fs.FileSelector(f"{self.name}/{folder}", recursive=True))
-        return sorted(one.path.partition("/")[2] for one in found if one.type == fs.FileType.File)
+        infos = self.files.get_file_info(fs.FileSelector(f"{self.name}/{folder}", recursive=True))
+        return sorted(one.path.partition("/")[2] for one in infos if one.type == fs.FileType.File)
 
 
 @contextmanager

@@ -70,29 +70,29 @@ def problems(line: Line) -> list[str]:
     message = decode(line)
     body, version = message.body, message.version
     layout = resolve(type(body), version)
-    found = [f"version {version}"] if version != line["api_version"] else []
-    found += value_problems(body, version, line["fields"])
-    found += compare("header", header_values(message), header_of(line))
-    found += compare("unknown tags", sorted(tags_of(body, layout)), given_tags(line, "unknown_tagged"))
+    differing = [f"version {version}"] if version != line["api_version"] else []
+    differing += value_problems(body, version, line["fields"])
+    differing += compare("header", header_values(message), header_of(line))
+    differing += compare("unknown tags", sorted(tags_of(body, layout)), given_tags(line, "unknown_tagged"))
     header_tags = sorted(("", tag, data.hex()) for tag, data in unknown_tags(message.header).items())
-    found += compare("header's unknown tags", header_tags, given_tags(line, "header_unknown_tagged"))
+    differing += compare("header's unknown tags", header_tags, given_tags(line, "header_unknown_tagged"))
     given_records = {snake_path(r["path"]): r["hex"] for r in line.get("records", []) if r["hex"]}
-    found += compare("records", dict(records_of(body, layout)), given_records)
-    found += compare("trailing", message.trailing.hex(), line.get("trailing") or "")
+    differing += compare("records", dict(records_of(body, layout)), given_records)
+    differing += compare("trailing", message.trailing.hex(), line.get("trailing") or "")
     for engine in ENGINES:
-        found += compare(f"encoded again, {engine}", encode(message, engine).hex(), line["hex"])
+        differing += compare(f"encoded again, {engine}", encode(message, engine).hex(), line["hex"])
         if repr(decode(line, engine)) != repr(message):  # NaN is not equal to itself
-            found.append(f"engine {engine} reads something else")
-    return found
+            differing.append(f"engine {engine} reads something else")
+    return differing
 
 
 def value_problems(value: object, version: int, fields: Line) -> list[str]:
     """How a decoded value differs from Kafka's ``fields``, or its JSON form does not give it back."""
     form = to_json(value, version)
-    found = differences("", form, fields, resolve(type(value), version))
+    differing = differences("", form, fields, resolve(type(value), version))
     if from_json(type(value), json.loads(json.dumps(form)), version) != value:
-        found.append("not the same after from_json(to_json)")
-    return found
+        differing.append("not the same after from_json(to_json)")
+    return differing
 
 
 def differences(path: str, ours: Any, theirs: Any, node: Node) -> list[str]:
@@ -114,17 +114,17 @@ def differences(path: str, ours: Any, theirs: Any, node: Node) -> list[str]:
 
 def record_differences(path: str, ours: Line, theirs: Line, record: Record) -> list[str]:
     kafkas = {snake(key): value for key, value in theirs.items()}
-    found = []
+    differing = []
     for slot in (*record.slots, *record.tagged):
         here = f"{path}.{slot.name}".lstrip(".")
         if slot.name in ours and slot.name in kafkas:
-            found += differences(here, ours[slot.name], kafkas[slot.name], slot.node)
+            differing += differences(here, ours[slot.name], kafkas[slot.name], slot.node)
         elif slot.name in ours:
-            found.append(f"{here}: Kafka does not have it")
+            differing.append(f"{here}: Kafka does not have it")
         elif slot.name in kafkas and (slot.tag is None or kafkas[slot.name] != default_of(slot, kafkas[slot.name])):
-            found.append(f"{here}: only Kafka has it, {kafkas[slot.name]!r}")
+            differing.append(f"{here}: only Kafka has it, {kafkas[slot.name]!r}")
     names = {slot.name for slot in (*record.slots, *record.tagged)}
-    return found + [f"{path}.{name}: not in our layout" for name in kafkas if name not in names]
+    return differing + [f"{path}.{name}: not in our layout" for name in kafkas if name not in names]
 
 
 def default_of(slot: Slot, kafkas: Any) -> Any:

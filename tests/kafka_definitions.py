@@ -120,8 +120,8 @@ def of_kafka_python() -> Mapping[str, Definition]:
 
 
 def by_name(texts: list[str]) -> Mapping[str, Definition]:
-    found = [json.loads(COMMENT.sub(lambda match: match[1] or "", text)) for text in texts]
-    return {definition["name"]: definition for definition in found}
+    definitions = [json.loads(COMMENT.sub(lambda match: match[1] or "", text)) for text in texts]
+    return {definition["name"]: definition for definition in definitions}
 
 
 def versions_of(definition: Definition) -> range:

@@ -15,8 +15,8 @@ CACHE = Path(os.environ.get("KWIRE_TEST_CACHE", Path(__file__).parent.parent / "
 
 def need(tool: str, why: str) -> str:
     """The path of a command. Without it the test is skipped, with the reason; where CI=true, it fails."""
-    found = shutil.which(tool)
-    return found or lacking(f"{tool} is not installed: {why}")
+    path = shutil.which(tool)
+    return path or lacking(f"{tool} is not installed: {why}")
 
 
 def lacking(reason: str) -> NoReturn:

@@ -16,7 +16,8 @@ from kwire.messages.offset_commit import OffsetCommitRequest
 from kwire.messages.sync_group import SyncGroupRequest
 
 Assigned = ConsumerProtocolAssignment.TopicPartition
-TIMEOUT = 20  # seconds
+TIMEOUT = 30  # seconds
+AT_ONCE = 10.0  # seconds for the end of a process that waits for nothing, on a busy machine
 
 
 class RawConnection:

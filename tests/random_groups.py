@@ -45,8 +45,8 @@ class Member:
     def subscription(self) -> bytes:
         """As it is in JoinGroup."""
         user_data = self.assignor.user_data(self.topics)
-        said = Subscription(self.topics, user_data, self.owned, self.generation, self.rack_id)
-        return encode_stored(write_subscription(said), self.version)
+        subscription = Subscription(self.topics, user_data, self.owned, self.generation, self.rack_id)
+        return encode_stored(write_subscription(subscription), self.version)
 
     def get(self, partitions: list[TopicPartition], generation: int) -> None:
         assignment = as_read(partitions)
@@ -95,14 +95,14 @@ class RandomGroup:
 
     def finish(self, shares: Shares) -> dict[str, bytes | None]:
         """Members get their shares, though some miss it. What each would say next in its user data."""
-        said: dict[str, bytes | None] = {}
+        user_data: dict[str, bytes | None] = {}
         for member_id, member in self._members.items():
             fresh = assignor(self.name)
             fresh.on_assignment(as_read(shares[member_id]), self.generation)
-            said[member_id] = fresh.user_data(member.topics)
+            user_data[member_id] = fresh.user_data(member.topics)
             if self._random.random() < 0.85:
                 member.get(self._claimed(shares, member_id), self.generation)
-        return said
+        return user_data
 
     def _claimed(self, shares: Shares, member_id: str) -> list[TopicPartition]:
         if self._wild and self._random.random() < 0.3:

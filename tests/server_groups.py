@@ -60,10 +60,10 @@ def _group(line: Mapping[str, Any], name: str) -> Group:
 
 
 def _by_topic(ids: Mapping[str, UUID], owned: Iterable[tuple[str, int]]) -> dict[UUID, list[int]]:
-    found: dict[UUID, list[int]] = {}
+    partitions: dict[UUID, list[int]] = {}
     for topic, number in owned:
-        found.setdefault(ids[topic], []).append(number)
-    return found
+        partitions.setdefault(ids[topic], []).append(number)
+    return partitions
 
 
 def flat(assignment: Mapping[UUID, Iterable[int]]) -> list[tuple[UUID, int]]:
@@ -75,18 +75,18 @@ def problems(group: Group, target: GroupAssignment) -> list[str]:
     everything = [partition for assignment in target.values() for partition in flat(assignment)]
     subscribed = {topic_id for member in group.members.values() for topic_id in member.topic_ids}
     complete = {(topic_id, n) for topic_id in subscribed for n in range(group.partitions[topic_id])}
-    found = []
+    problems_ = []
     if target.keys() != group.members.keys():
-        found.append("other members")
+        problems_.append("other members")
     if len(everything) != len(set(everything)):
-        found.append("a partition is given twice")
+        problems_.append("a partition is given twice")
     if set(everything) != complete:
-        found.append("not every partition is given, or others are")
+        problems_.append("not every partition is given, or others are")
     if any(set(given) - set(group.members[member_id].topic_ids) for member_id, given in target.items()):
-        found.append("a member gets what it does not subscribe to")
+        problems_.append("a member gets what it does not subscribe to")
     if any(numbers != sorted(numbers) or not numbers for given in target.values() for numbers in given.values()):
-        found.append("a list is empty or not ascending")
-    return found
+        problems_.append("a list is empty or not ascending")
+    return problems_
 
 
 def loads(target: GroupAssignment) -> list[int]:

@@ -164,12 +164,12 @@ def test_example_output(example: str, broker: str) -> None:
     command = [sys.executable, str(file), *([broker] if broker else [])]
     done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == 0, done.stderr + done.stdout
-    said = re.sub(MEASURED, "N", done.stdout) if example == "tasks" else done.stdout
+    output = re.sub(MEASURED, "N", done.stdout) if example == "tasks" else done.stdout
     if example == "tasks":
         for what in ("connections", "records a poll"):
             alone, *shared = (float(number) for number in re.findall(rf"([\d.]+) {what}", done.stdout))
             assert alone > max(shared) if what == "connections" else alone < min(shared), what
     if example == "failed_record":
-        assert sorted(said.splitlines()) == sorted(DONE[example].splitlines())
+        assert sorted(output.splitlines()) == sorted(DONE[example].splitlines())
     else:
-        assert said == DONE[example]
+        assert output == DONE[example]

@@ -71,22 +71,28 @@ MISSING = {  # what needs an extra, and which
     "from kwire.fuzz import frames": "fuzz",
 }
 REFUSED = {  # commands that need an extra for what they are asked, and which
+    ("kwire", "anonymize", "trace.pcap", "-o", "out.jsonl"): "capture",
     ("kwire", "capture", "trace.pcap"): "capture",
     ("kwire", "groups", "trace.pcap"): "capture",
     ("kwire", "pipeline", "--input", "x", "--output", "y"): "spark",
     ("kwire", "report", ".", "--html", "page.html"): "report",
     ("mockbroker", "demo"): "demo",
     ("mockbroker", "serve", "--http", "0"): "http",
+    ("mockbroker", "serve", "--demo"): "http",
+    ("mockbroker", "replay", "."): "capture",
     ("mockbroker", "top"): "http",
+    ("mockbroker", "torture", "--", "app"): "torture",
 }
 NEEDING = (  # modules that import what an extra has
     "kwire.analysis",
+    "kwire.anonymize",
     "kwire.capture",
     "kwire.spark",
     "kwire.fuzz.strategies",
     *(f"kwire.cli.{verb}" for verb in EXTRAS),
     "mockbroker.control",
     "mockbroker.lab.demo",
+    *(f"mockbroker.lab.torture.{name}" for name in ("process", "report", "runner", "testing")),
     "mockbroker.pytest_plugin",
 )
 
@@ -116,9 +122,11 @@ def test_the_sdist_has_the_packages_and_the_documents(built: Path) -> None:
 
 
 def test_the_wheel_has_the_packages_alone(built: Path) -> None:
+    """Without the sources of the live page, which is built."""
     (file,) = built.glob("*.whl")
     names = {name for name in zipfile.ZipFile(file).namelist() if ".dist-info/" not in name}
-    assert names == tracked("kwire", "mockbroker")
+    sources = tracked("mockbroker/page") - tracked("mockbroker/page/built")
+    assert names == tracked("kwire", "mockbroker") - sources
 
 
 @pytest.fixture(scope="module")
@@ -127,17 +135,17 @@ def fresh(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("fresh")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(home)], check=True, timeout=60)
     (packages,) = (home / "lib").glob("python3.*/site-packages")
-    for found in required(distribution("kwire"), set()):
-        link_files(found, packages)
+    for package in required(distribution("kwire"), set()):
+        link_files(package, packages)
     (wheel,) = built.glob("*.whl")
     pip = [sys.executable, "-m", "pip", "--python", str(home / "bin" / "python"), "install", "--no-index", "--no-deps"]
     subprocess.run([*pip, "--quiet", str(wheel)], check=True, timeout=120)
     return home / "bin"
 
 
-def required(found: Distribution, seen: set[str]) -> Iterator[Distribution]:
+def required(package: Distribution, seen: set[str]) -> Iterator[Distribution]:
     """What a distribution requires without an extra, and what that requires."""
-    for line in found.requires or []:
+    for line in package.requires or []:
         name = re.split(r"[ ;<>=!~\[(]", line)[0]
         if "extra ==" in line or name in seen:
             continue
@@ -150,10 +158,10 @@ def required(found: Distribution, seen: set[str]) -> Iterator[Distribution]:
         yield from required(needed, seen)
 
 
-def link_files(found: Distribution, packages: Path) -> None:
-    for top in {file.parts[0] for file in found.files or [] if file.parts[0] != ".."}:
+def link_files(package: Distribution, packages: Path) -> None:
+    for top in {file.parts[0] for file in package.files or [] if file.parts[0] != ".."}:
         if top != "__pycache__" and not (packages / top).exists():
-            (packages / top).symlink_to(Path(str(found.locate_file(top))))
+            (packages / top).symlink_to(Path(str(package.locate_file(top))))
 
 
 def run(fresh: Path, *command: str) -> subprocess.CompletedProcess[str]:

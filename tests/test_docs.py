@@ -37,14 +37,14 @@ def outside(text: str, folder: Path) -> list[str]:
 
 
 def test_no_file_points_outside_of_the_repository() -> None:
-    found = {}
+    references = {}
     for path in sources():
         try:
-            found[path] = outside(path.read_text("utf-8"), path.parent)
+            references[path] = outside(path.read_text("utf-8"), path.parent)
         except UnicodeDecodeError:
             continue
-    assert len(found) > 1000
-    assert {path: paths for path, paths in found.items() if paths} == {}
+    assert len(references) > 1000
+    assert {path: paths for path, paths in references.items() if paths} == {}
 
 
 CLIMBING = [(["..", "load"], "tests", False), (["..", "load"], "", True), (["..", "..", "notes.md"], "tests", True)]

@@ -31,6 +31,7 @@ CLIENTS = {
 }
 REPORTS = {"duckdb_report.py": "revocation"}  # what each says of a capture
 PROJECTS = ["go", "java", "node"]  # folders: tests that start a broker and use its control API
+TORTURE = "torture"  # folder of clients for mockbroker torture
 PROJECT_LIMIT = 60.0  # seconds; below 15 on a quiet machine
 SHARED = ["orders.py"]
 IN_SPARK = ["spark_stream.py"]  # tests/spark/test_example.py: it needs a session
@@ -56,7 +57,7 @@ def test_nothing_is_left_out() -> None:
         path.name for path in EXAMPLES.iterdir() if path.is_file() and not path.name.startswith(ELSEWHERE)
     ) == sorted([*CLIENTS, *PROGRAMS, *REPORTS, *IN_SPARK, *SHARED])
     folders = [path.name for path in EXAMPLES.iterdir() if path.is_dir() and path.name != "__pycache__"]
-    assert sorted(folders) == PROJECTS
+    assert sorted(folders) == [*PROJECTS, TORTURE]
 
 
 @pytest.mark.parametrize("example", CLIENTS)
@@ -118,3 +119,32 @@ def test_project(language: str, tmp_path: Path) -> None:
     (pid,) = pids.read_text("utf-8").split()
     with pytest.raises(ProcessLookupError):
         os.kill(int(pid), 0)
+
+
+@pytest.mark.parametrize(
+    ("program", "family"),
+    [
+        ("aiokafka_client", "aiokafka"),
+        ("confluent", "confluent-kafka"),
+        ("kafka_python", "kafka-python"),
+        ("own_consumer", ""),
+    ],
+)
+def test_a_client_for_torture_survives_a_case(program: str, family: str) -> None:
+    if family:
+        need_client(family)
+    words = [
+        sys.executable,
+        "-m",
+        "mockbroker",
+        "torture",
+        "--case",
+        "Metadata-disconnect",
+        "--bad",
+        "1",
+        "--json",
+        "--",
+    ]
+    command = [*words, sys.executable, str(EXAMPLES / TORTURE / f"{program}.py")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, check=False)
+    assert (done.returncode, done.stderr) == (0, "1 survived\n"), done.stdout

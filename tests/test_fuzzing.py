@@ -10,7 +10,9 @@ from random import Random
 from typing import Any
 
 import corpus
+import input_targets
 import pytest
+import run
 import targets
 from golden import ROOT
 from need import lacking
@@ -21,7 +23,8 @@ from kwire.fuzz.mutate import BYTES
 from kwire.messages.heartbeat import HeartbeatRequest
 from kwire.records.batch import Record, build_batch
 
-EVERY_TARGET = pytest.mark.parametrize("target", targets.TARGETS)
+TARGETS = {**targets.TARGETS, **input_targets.TARGETS}
+EVERY_TARGET = pytest.mark.parametrize("target", TARGETS)
 FRAME = encode_request(HeartbeatRequest(group_id="g"), 4, correlation_id=1)
 
 
@@ -30,13 +33,13 @@ def test_seeds_of_each_target(target: str) -> None:
     seeds = list(corpus.seeds(target))
     assert len(seeds) >= 3
     for data in seeds:
-        targets.soon(targets.TARGETS[target], data)
+        targets.soon(TARGETS[target], data)
 
 
 @EVERY_TARGET
 def test_inputs_that_once_failed(target: str) -> None:
     for path in corpus.failed_inputs(target):
-        targets.soon(targets.TARGETS[target], path.read_bytes())
+        targets.soon(TARGETS[target], path.read_bytes())
 
 
 @EVERY_TARGET
@@ -44,18 +47,23 @@ def test_changed_bytes(target: str) -> None:
     random = Random(5)
     seeds = sorted(corpus.seeds(target), key=len)[:200]
     for data in random.choices(seeds, k=300):
-        targets.soon(targets.TARGETS[target], random.choice(BYTES)(data, random).data)
+        targets.soon(TARGETS[target], random.choice(BYTES)(data, random).data)
 
 
 @EVERY_TARGET
 @pytest.mark.parametrize("data", [b"", b"\0", b"\0\0", b"\xff" * 40, bytes(100)])
 def test_next_to_nothing(target: str, data: bytes) -> None:
-    targets.soon(targets.TARGETS[target], data)
+    targets.soon(TARGETS[target], data)
 
 
 def test_the_found_belong_to_targets() -> None:
     kept = ROOT / "fixtures" / "corpus"
-    assert {path.name for path in kept.iterdir() if path.is_dir()} <= set(targets.TARGETS) if kept.exists() else True
+    assert {path.name for path in kept.iterdir() if path.is_dir()} <= set(TARGETS) if kept.exists() else True
+
+
+def test_the_command_knows_all_targets() -> None:
+    assert set(run.DECODERS) == set(targets.TARGETS)
+    assert set(run.INPUTS) == set(input_targets.TARGETS)
 
 
 def test_the_corpus_is_written(tmp_path: Path) -> None:

@@ -16,13 +16,13 @@ ALL_NAMES = "import {0}; [getattr({0}, name) for name in {0}.__all__]"
 KWIRE = """kwire apikeys codec codegen connection engines envelope errorcodes errors frames headers layout lazy limits
     messages schema"""
 SERVING_KWIRE = "assignors blobs filter java json records redact"
-SERVING = "mockbroker api base broker faults groups net storage topics transactions"
+SERVING = "mockbroker api base broker faults groups net quotas security share storage telemetry topics transactions"
 
 LOADS: list[tuple[str, str, set[str], str, str]] = [
     # what is loaded, the code, other packages, names at the top of kwire, of mockbroker
     ("kwire", "import kwire", set(), "kwire lazy", ""),
     ("public names of kwire", ALL_NAMES.format("kwire"), set(), KWIRE, ""),
-    ("mockbroker", "import mockbroker", set(), "", "mockbroker"),
+    ("mockbroker", "import mockbroker", set(), "kwire lazy", "mockbroker"),
     (
         "public names of mockbroker",
         ALL_NAMES.format("mockbroker"),
@@ -42,8 +42,8 @@ print(json.dumps(sorted(loaded)))
 
 def loaded_by(code: str) -> list[str]:
     words = [sys.executable, "-c", PRINT.format(code=code)]
-    found: list[str] = json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
-    return found
+    modules: list[str] = json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
+    return modules
 
 
 def tops(modules: Collection[str], package: str) -> set[str]:
@@ -67,7 +67,7 @@ def test_imports_load_only_listed_modules(code: str, others: set[str], kwire: st
 def test_the_plugin_loads_nothing_of_the_broker() -> None:
     """pytest loads the plugin in every run."""
     ours = [name for name in loaded_by("import mockbroker.pytest_plugin") if name.partition(".")[0] in OWN]
-    assert ours == ["mockbroker", "mockbroker.pytest_plugin"]
+    assert ours == ["kwire", "kwire.lazy", "mockbroker", "mockbroker.pytest_plugin"]
 
 
 def test_a_cluster_in_memory_loads_no_data_directory() -> None:
@@ -81,3 +81,12 @@ def test_a_cluster_in_memory_loads_no_data_directory() -> None:
 )
 def test_a_cluster_without_faults_loads_no_code_of_faults(code: str) -> None:
     assert [name for name in loaded_by(f"import mockbroker\n{code}") if name.startswith("mockbroker.faults")] == []
+
+
+def test_a_started_cluster_has_loaded_few_messages() -> None:
+    """The others are imported with the first request of their API."""
+    modules = loaded_by("import mockbroker\nwith mockbroker.run_cluster(): pass")
+    assert not {f"kwire.messages.{name}" for name in ("metadata", "offset_commit", "create_acls", "produce")} & {
+        *modules
+    }
+    assert not {"asyncio", "decimal"} & {*modules}

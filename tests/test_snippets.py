@@ -80,7 +80,7 @@ for path in sys.argv[1:]:
 def blocks(document: str, language: str) -> list[tuple[str, str]]:
     """Return the line before each block of a language, and the block."""
     text = (ROOT / document).read_text("utf-8")
-    return [(found["before"] or "", found["text"]) for found in FENCE.finditer(text) if found["language"] == language]
+    return [(block["before"] or "", block["text"]) for block in FENCE.finditer(text) if block["language"] == language]
 
 
 def commands(document: str) -> list[str]:

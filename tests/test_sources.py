@@ -27,12 +27,12 @@ LONGEST_FACT = 260  # characters
 
 def tables(text: str) -> dict[str, list[list[str]]]:
     """Return the cells of each row, by section."""
-    found = {}
+    tables_ = {}
     for section in text.split("\n## ")[1:]:
         title, _, body = section.partition("\n")
         lines = [line for line in body.splitlines() if line.startswith("|")][2:]
-        found[title] = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
-    return found
+        tables_[title] = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+    return tables_
 
 
 TABLES = tables((ROOT / "docs" / "sources.md").read_text("utf-8"))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
+from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -29,25 +30,32 @@ RANKS: Mapping[str, list[str]] = {
         "engines versions",
         "codec",
         "blobs envelope",
-        "assignors connection records",
+        "assignors connection recording records",
         "json",
         "__init__ explain fuzz",
         "capture",
-        "analysis",
+        "analysis anonymize",
         "spark",
         "cli",
         "__main__",
     ],
     "mockbroker": [
-        "base client",  # a client: no other name imports it, but its public face
+        "base client quotas",  # a client: no other name imports it, but its public face
+        "security",
         "consumer topics",
+        "share telemetry",
         "groups storage",
         "transactions",
         "broker",
         "faults",
+        "authorizer throttling",
         "importing net",
+        "proxy",
+        "recording",
         "api",
-        "__init__ control lab pytest_plugin",
+        "replay",
+        "__init__ control lab",
+        "pytest_plugin",
         "cli",
         "__main__",
     ],
@@ -55,10 +63,10 @@ RANKS: Mapping[str, list[str]] = {
 
 # Classes of groups by type: what depends on the type of a group is behind groups/group_type.py. Only where a group
 # changes its type is it asked for.
-GROUP_CLASSES = {"ClassicGroup", "ConsumerGroup", "CoordinatedGroup"}
+GROUP_CLASSES = {"ClassicGroup", "ConsumerGroup", "ShareGroup", "CoordinatedGroup"}
 ASKS_FOR_GROUP_TYPE = "groups/migration/*"
 # Modules of the coordinator that know no group type: they import nothing of the folders of the types.
-GROUP_TYPE_FOLDERS = ("groups/classic/", "groups/consumer/", "groups/migration/")
+GROUP_TYPE_FOLDERS = ("groups/classic/", "groups/consumer/", "groups/share/", "groups/migration/")
 NAMES_GROUP_TYPES = {"groups/group_types"}
 
 # Files that talk to the world outside: sockets, clocks, chance.
@@ -68,6 +76,8 @@ SHELLS = [
     "kwire/spark/*",
     "mockbroker/client/consumer",
     "mockbroker/client/driver",
+    "mockbroker/client/share/consumer",
+    "mockbroker/net/accepting",
     "mockbroker/net/addresses",
     "mockbroker/net/bound_listeners",
     "mockbroker/net/clock",
@@ -78,18 +88,36 @@ SHELLS = [
     "mockbroker/net/sockets",
     "mockbroker/net/timekeeper",
     "mockbroker/net/tls",
+    "mockbroker/proxy/relay",
+    "mockbroker/proxy/session",
+    "mockbroker/recording/files",
+    "mockbroker/recording/topic",
+    "mockbroker/replay/server",
     "mockbroker/api/cluster",
     "mockbroker/api/faults",
+    "mockbroker/api/home",
+    "mockbroker/api/proxied_cluster",
     "mockbroker/api/open_listeners",
     "mockbroker/api/plan",
     "mockbroker/api/thread",
     "mockbroker/api/thread_handle",
     "mockbroker/lab/demo/*",
+    "mockbroker/lab/live_demo",
     "mockbroker/lab/conform/*",
+    "mockbroker/lab/torture/process",
+    "mockbroker/lab/torture/runner",
     "mockbroker/control/app",
     "mockbroker/control/control",
     "mockbroker/control/feed",
+    "mockbroker/control/followers",
+    "mockbroker/control/request_feed",
+    "mockbroker/control/resources/apis",
+    "mockbroker/control/resources/request_frames",
+    "mockbroker/control/resources/request_stream",
+    "mockbroker/control/resources/requests",
     "mockbroker/control/server",
+    "mockbroker/control/shared_state",
+    "mockbroker/control/slices",
     "mockbroker/control/streams",
     "mockbroker/cli/*",
 ]
@@ -97,8 +125,13 @@ INJECTED = [
     "kwire/fuzz/values",
     "kwire/fuzz/mutate",
     "kwire/fuzz/session",
+    "mockbroker/lab/torture/case",
 ]  # name random.Random as the type of what they are given
-SEEDED = ["mockbroker/faults/malforming", "mockbroker/faults/occurrence"]  # random.Random with the seed of a fault rule
+SEEDED = [
+    "mockbroker/faults/malforming",
+    "mockbroker/faults/occurrence",
+    "mockbroker/lab/torture/stage",
+]  # random.Random with the seed of a fault rule
 COMMANDS = ["kwire/cli/*", "mockbroker/cli/*"]
 
 
@@ -139,6 +172,9 @@ TESTED_ELSEWHERE = {
     "kwire/schema/checks": "tests/kwire/schema/test_declare.py: declarations that are refused",
     "kwire/engines/generated": "tests/kwire/engines/test_compiled.py: what is generated is run",
     "kwire/engines/reader": "tests/kwire/engines/test_compiled.py",
+    "mockbroker/lab/torture/broker": "tests/mockbroker/lab/torture/test_runner.py: each run has one",
+    "mockbroker/lab/torture/case": "tests/mockbroker/lab/torture/test_catalogue.py",
+    "mockbroker/lab/torture/cases/*": "tests/mockbroker/lab/torture/test_stage.py: each change; test_catalogue.py: rules",
     "kwire/engines/writer": "tests/kwire/engines/test_compiled.py",
     "kwire/assignors/sticky_*": "tests/kwire/assignors/test_sticky.py, all of them together",
     "kwire/capture/calls/model": "tests of what makes calls",
@@ -164,6 +200,9 @@ TESTED_ELSEWHERE = {
     "kwire/analysis/groups/outcome": "tests/kwire/analysis/groups/test_classic.py and test_consumer.py",
     "kwire/analysis/frames": "tests/kwire/analysis/test_run.py",
     "kwire/analysis/report/by_group": "tests/kwire/cli/test_groups.py",
+    "kwire/anonymize/fields": "tests/kwire/anonymize/test_bodies.py and test_frames.py",
+    "kwire/recording/frame_log": "tests/kwire/recording/test_pcapng.py, both forms together",
+    "kwire/recording/packets": "tests/kwire/recording/test_pcapng.py",
     "kwire/cli/lines": "tests of the verbs",
     "kwire/cli/frames": "tests of the verbs",
     "kwire/spark/*": "tests/spark, in one session of Spark",
@@ -176,13 +215,49 @@ TESTED_ELSEWHERE = {
         ),
         "tests/mockbroker/api/test_cluster.py and test_thread.py, with a whole cluster",
     ),
+    **dict.fromkeys(
+        (f"mockbroker/broker/share_fetch/{part}" for part in ("acknowledgements", "leaders", "release")),
+        "tests/mockbroker/broker/handlers/test_share_fetch.py and test_share_acknowledge.py",
+    ),
+    "mockbroker/broker/share_fetch/pending": "tests/mockbroker/broker/share_fetch/test_delayed_share_fetch.py",
+    "mockbroker/broker/share_fetch/state_requests": "tests of handlers/initialize_share_group_state",
+    **dict.fromkeys(
+        (
+            f"mockbroker/broker/handlers/{name}"
+            for name in (
+                "delete_share_group_state",
+                "read_share_group_state",
+                "read_share_group_state_summary",
+                "write_share_group_state",
+            )
+        ),
+        "tests/mockbroker/broker/handlers/test_initialize_share_group_state.py, all of them together",
+    ),
     "mockbroker/base/effects": "data of the machines",
     "mockbroker/base/texts": "tests/mockbroker/broker/handlers/test_delete_topics.py, and those of other handlers",
     "mockbroker/base/timers": "tests/mockbroker/broker/test_router.py",
+    "mockbroker/authorizer/*": "tests/mockbroker/authorizer/test_stage.py and test_runner.py of the conversations acl_*",
+    "mockbroker/broker/redacted_frames": "tests/mockbroker/proxy/test_observer.py and those of /v1/requests",
+    "mockbroker/broker/group_descriptions": "tests/mockbroker/broker/handlers/test_share_group_describe.py, and others",
+    "mockbroker/broker/acl_requests": "tests/mockbroker/broker/handlers/test_create_acls.py, test_delete_acls.py",
     "mockbroker/broker/slices": "tests/mockbroker/net/test_pump.py",
     "mockbroker/broker/fetch/*": "tests/mockbroker/broker/handlers/test_fetch.py",
     "mockbroker/broker/sasl/mechanism": "tests of the mechanisms",
-    "mockbroker/broker/sasl/users": "tests/mockbroker/broker/sasl/test_scram.py",
+    "mockbroker/security/acl*": "tests/mockbroker/security/test_standard_authorizer.py",
+    **dict.fromkeys(
+        (f"mockbroker/broker/handlers/{name}" for name in ("*_raft_voter", "*_quorum", "unregister_broker")),
+        "tests/mockbroker/broker/test_quorum.py",
+    ),
+    "mockbroker/broker/handlers/alter_partition_reassignments": "tests/mockbroker/broker/test_reassignments.py",
+    "mockbroker/broker/handlers/alter_replica_log_dirs": "tests/mockbroker/topics/test_log_dirs.py",
+    "mockbroker/topics/reassignment": "tests/mockbroker/broker/test_reassignments.py",
+    "mockbroker/security/delegation_tokens": "tests/mockbroker/broker/test_token_requests.py",
+    "mockbroker/security/identity": "tests/mockbroker/net/test_sasl_connection.py, test_tls_connection.py",
+    **dict.fromkeys(
+        (f"mockbroker/broker/handlers/{verb}_delegation_token" for verb in ("create", "renew", "expire", "describe")),
+        "tests/mockbroker/broker/test_token_requests.py, all of them together",
+    ),
+    "mockbroker/security/users": "tests/mockbroker/broker/sasl/test_scram.py",
     **dict.fromkeys(
         (f"mockbroker/broker/handlers/{name}" for name in ("*_txn", "*_transactions", "txn_*", "*_txn_markers")),
         "tests/mockbroker/transactions/test_registry.py, all handlers of transactions together",
@@ -194,10 +269,15 @@ TESTED_ELSEWHERE = {
     "mockbroker/cli/ctl/*": "tests/mockbroker/cli/test_ctl.py, with a broker in a process",
     "mockbroker/cli/event_lines": "tests/mockbroker/cli/test_ctl.py",
     "mockbroker/cli/history_lines": "tests/mockbroker/lab/history/test_comparison.py",
+    "mockbroker/cli/end_signals": "tests/mockbroker/cli/test_serve.py and test_serve_demo.py",
     "mockbroker/cli/simulate": "tests/mockbroker/lab/simulation/test_run.py",
     "mockbroker/client/backoff": "tests/mockbroker/client/test_network.py",
     "mockbroker/client/call": "tests/mockbroker/client/test_link.py",
     "mockbroker/client/classic/*": "tests/mockbroker/client/classic/test_member.py, all requests of a member together",
+    **dict.fromkeys(
+        (f"mockbroker/client/share/{name}" for name in ("engine", "fetching", "member", "requests")),
+        "tests/mockbroker/client/share/test_consumer.py",
+    ),
     "mockbroker/client/committed_offsets": "tests/mockbroker/client/test_position_resolver.py",
     "mockbroker/client/engine": "tests/mockbroker/client/test_engine_under_faults.py, and all that use the fake cluster",
     "mockbroker/client/log_offsets": "tests/mockbroker/client/test_position_resolver.py",
@@ -208,6 +288,16 @@ TESTED_ELSEWHERE = {
             for name in ("components", "leader_inquiry", "least_loaded", "membership", "positions")
         ),
         "tests of the engine's parts, which share them",
+    ),
+    "mockbroker/api/proxied_cluster": "tests/mockbroker/proxy/test_interception.py and tests/mockbroker/cli/test_proxy.py",
+    **dict.fromkeys(
+        (f"mockbroker/proxy/{part}" for part in ("observed_groups", "request_observer")),
+        "tests/mockbroker/proxy/test_group_observer.py and tests/mockbroker/cli/test_proxy.py",
+    ),
+    "mockbroker/cli/server_options": "tests of the commands serve and proxy",
+    **dict.fromkeys(
+        (f"mockbroker/proxy/{part}" for part in ("fetch_sessions", "observed_broker", "orders", "session")),
+        "tests/mockbroker/proxy/test_interception.py and test_relay.py, with a whole proxy",
     ),
     "mockbroker/api/fault_*": "tests/mockbroker/api/test_faults.py",
     "mockbroker/api/thread_faults": "tests/mockbroker/api/test_faults.py",
@@ -220,17 +310,23 @@ TESTED_ELSEWHERE = {
         (f"mockbroker/control/{name}" for name in ("paging", "problems", "routes", "table")),
         "tests/mockbroker/control/test_app.py, test_openapi.py and those of the resources",
     ),
+    "mockbroker/control/request_feed": "tests/mockbroker/control/resources/test_request_stream.py",
+    "mockbroker/control/resources/request_rows": "tests/mockbroker/control/resources/test_request_stream.py",
+    "mockbroker/control/page/shapes": "tests/mockbroker/control/page/test_state_stream.py",
     "mockbroker/faults/fields": "tests/mockbroker/faults/test_applicability.py",
     "mockbroker/faults/malformed": "tests/mockbroker/faults/test_applicability.py and test_parsing_action.py",
     "mockbroker/faults/preset": "tests/mockbroker/faults/test_presets.py",
     "mockbroker/faults/rule": "tests/mockbroker/faults/test_parsing.py",
     "mockbroker/faults/sections": "tests/mockbroker/faults/test_parsing.py",
+    "kwire/assignors/shared_partitions": "tests/kwire/assignors/test_simple.py, and test_assignors.py of interop",
     "mockbroker/groups/coordinated": "tests/mockbroker/groups/test_changes.py",
     "mockbroker/groups/events": "data of the machines",
     "mockbroker/groups/group_type": "tests/mockbroker/groups/test_group_types.py, with a type of its own",
     "mockbroker/groups/registry": "tests/mockbroker/groups/test_group_types.py",
     "mockbroker/groups/classic/*": "tests/mockbroker/groups/classic/test_machine.py and test_stateful.py, as one machine",
+    "mockbroker/groups/share/*": "tests/mockbroker/groups/share/test_machine.py and test_stateful.py, as one machine",
     "mockbroker/groups/consumer/*": "tests/mockbroker/groups/consumer/test_machine.py and test_stateful.py, as one machine",
+    "mockbroker/groups/streams/*": "tests/mockbroker/groups/streams/test_machine.py and test_stateful.py, as one machine",
     "mockbroker/groups/records/*": "tests/mockbroker/groups/records/test_writer.py and test_restart.py",
     "mockbroker/importing/forms": "tests/mockbroker/importing/test_data_dir.py",
     "mockbroker/lab/conform/*": "tests/mockbroker/lab/conform/test_runner.py and test_pace.py",
@@ -238,12 +334,14 @@ TESTED_ELSEWHERE = {
     "mockbroker/lab/history/*": "tests/mockbroker/lab/history/test_comparison.py, all schemes together",
     "mockbroker/lab/history/draft/*": "tests/mockbroker/lab/history/draft/test_cluster.py",
     "mockbroker/lab/simulation/*": "tests/mockbroker/lab/simulation/test_run.py",
+    "mockbroker/lab/simulation/checkers/*": "tests/mockbroker/lab/simulation/test_checkers.py and test_planted.py",
     "mockbroker/lab/simulation/clients/*": "tests/mockbroker/lab/simulation/test_clients.py",
     "mockbroker/lab/simulation/invariants/*": "tests/mockbroker/lab/simulation/test_invariants.py and test_planted.py",
+    "mockbroker/net/connection_limits": "tests/mockbroker/quotas/test_connection_quotas.py",
     "mockbroker/net/bound_listeners": "tests/mockbroker/net/test_server.py",
     "mockbroker/net/durability": "tests/mockbroker/net/test_server_on_disk.py",
     "mockbroker/net/timekeeper": "tests/mockbroker/net/test_clock.py",
-    "mockbroker/net/tls": "tests/mockbroker/test_security.py",
+    "mockbroker/net/tls*": "tests/mockbroker/test_security.py",
     **dict.fromkeys(
         (
             f"mockbroker/storage/{name}"
@@ -252,6 +350,9 @@ TESTED_ELSEWHERE = {
         "tests/mockbroker/storage/test_data_dir.py and test_recovery.py, as one directory",
     ),
     "mockbroker/storage/indexes": "tests/interop/test_dump_log_segments.py, by the tool of Kafka",
+    "mockbroker/topics/broker_alteration": "tests/mockbroker/topics/test_alteration.py, with the other resource types",
+    "mockbroker/topics/logger_alteration": "tests/mockbroker/topics/test_alteration.py, with the other resource types",
+    "mockbroker/topics/config_changes": "tests/mockbroker/topics/test_alteration.py, with the other resource types",
     "mockbroker/topics/configs": "tests/mockbroker/broker/handlers/test_describe_configs.py",
     "mockbroker/topics/epochs": "tests/mockbroker/broker/handlers/test_offset_for_leader_epoch.py",
     "mockbroker/transactions/*": "tests/mockbroker/transactions/test_registry.py",
@@ -277,10 +378,13 @@ TESTS_OF_MANY: Mapping[str, list[str]] = {  # scenarios and properties that no m
     ],
     "mockbroker": [
         "test_bad_input",  # malformed bytes to a served broker
+        "page/test_built",  # TypeScript
+        "page/test_page",
         "test_costs",  # work of one request
         "test_documents",  # facts of docs/sources.md
         "test_init",  # the public names
         "test_load",  # many groups and members
+        "test_memory",  # of topics, groups, connections
         "test_scenarios",  # failures of a coordinator
         "test_security",  # SASL and TLS on sockets
         "broker/test_recorded_failover",  # beside a real broker
@@ -289,6 +393,8 @@ TESTS_OF_MANY: Mapping[str, list[str]] = {  # scenarios and properties that no m
         "cli/test_main",
         "cli/test_serve_data_dir",  # processes that are killed
         "client/test_engine_under_faults",  # members and errors at random
+        "broker/fetch/test_followers",
+        "storage/test_random_changes",
         "client/test_no_duplicate_records",
         "client/test_custom_assignors",
         "client/test_reading",
@@ -304,7 +410,9 @@ TESTS_OF_MANY: Mapping[str, list[str]] = {  # scenarios and properties that no m
         "groups/records/test_restart",
         "lab/history/draft/test_anything",
         "lab/history/draft/test_slow",
+        "lab/simulation/test_checkers",
         "lab/simulation/test_clients",
+        "lab/simulation/test_farm",
         "lab/simulation/test_invariants",
         "lab/simulation/test_planted",
         "net/test_server_on_disk",
@@ -352,8 +460,8 @@ def imports(tree: ast.AST, package: str, name: str) -> Iterator[str]:
 
 def imported_modules(package: str, name: str, tree: ast.AST) -> Iterator[tuple[str, str]]:
     """Package and name of every module of ours that a file imports."""
-    found = {module for dotted in imports(tree, package, name) if (module := module_of(dotted)) is not None}
-    yield from sorted(found - {(package, name)})
+    modules = {module for dotted in imports(tree, package, name) if (module := module_of(dotted)) is not None}
+    yield from sorted(modules - {(package, name)})
 
 
 def top(name: str) -> str:
@@ -369,15 +477,17 @@ def rank_problems(package: str, name: str, tree: ast.AST) -> list[str]:
     rank = ranks(package)
     if top(name) not in rank:
         return [f"{package}/{name}: {top(name)} has no place in RANKS"]
-    found = []
+    problems = []
     for other, target in imported_modules(package, name, tree):
         what = f"{package}/{name} imports {other}/{target}"
         if PACKAGES.index(other) > PACKAGES.index(package):
-            found.append(f"{what}: {package} imports nothing of {other}")
+            problems.append(f"{what}: {package} imports nothing of {other}")
         here, there = rank[top(name)], rank.get(top(target), len(rank))
         if other == package and top(target) != top(name) and there >= here:
-            found.append(f"{what}: {top(name)} has rank {here} and imports only lower ranks, {top(target)} has {there}")
-    return found
+            problems.append(
+                f"{what}: {top(name)} has rank {here} and imports only lower ranks, {top(target)} has {there}"
+            )
+    return problems
 
 
 @cache
@@ -454,13 +564,13 @@ def dotted_name(node: ast.expr) -> str:
 
 
 def ban_problems(where: str, tree: ast.AST) -> list[str]:
-    found, nodes = set(), list(ast.walk(tree))
+    problems, nodes = set(), list(ast.walk(tree))
     for line, name in used_names(nodes):
         for ban in BANS:
             if (name == ban.name or name.startswith(f"{ban.name}.")) and not any(fits(where, p) for p in ban.allowed):
-                found.add(f"line {line}: {ban.name}; use {ban.instead}")
-    found |= {f"line {node.lineno}: import *; name what is needed" for node in nodes if is_star(node)}
-    return sorted(found)
+                problems.add(f"line {line}: {ban.name}; use {ban.instead}")
+    problems |= {f"line {node.lineno}: import *; name what is needed" for node in nodes if is_star(node)}
+    return sorted(problems)
 
 
 def is_star(node: ast.AST) -> bool:
@@ -532,20 +642,20 @@ def test_restated_keys_are_noticed(text: str, found: list[str]) -> None:
 
 
 def test_nothing_banned() -> None:
-    assert {file: found for file in FILES if (found := ban_problems("/".join(file), parsed(*file)))} == {}
+    assert {file: problems for file in FILES if (problems := ban_problems("/".join(file), parsed(*file)))} == {}
 
 
 def type_tests(tree: ast.AST) -> list[str]:
     """Return the places where a value is tested to be a group of a type."""
-    found = []
+    tests = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and ast.unparse(node.func) in {"isinstance", "issubclass"}:
             names = {ast.unparse(inner).rpartition(".")[2] for inner in ast.walk(node.args[1]) if named(inner)}
             if names & GROUP_CLASSES:
-                found.append(f"line {node.lineno}: {ast.unparse(node)}; ask its GroupType")
+                tests.append(f"line {node.lineno}: {ast.unparse(node)}; ask its GroupType")
         elif isinstance(node, ast.MatchClass) and ast.unparse(node.cls).rpartition(".")[2] in GROUP_CLASSES:
-            found.append(f"line {node.cls.lineno}: case {ast.unparse(node.cls)}(); ask its GroupType")
-    return found
+            tests.append(f"line {node.cls.lineno}: case {ast.unparse(node.cls)}(); ask its GroupType")
+    return tests
 
 
 def named(node: ast.AST) -> bool:
@@ -554,7 +664,7 @@ def named(node: ast.AST) -> bool:
 
 def test_only_migration_tests_the_type_of_a_group() -> None:
     others = [name for name in modules("mockbroker") if not fits(name, ASKS_FOR_GROUP_TYPE)]
-    assert {name: found for name in others if (found := type_tests(parsed("mockbroker", name)))} == {}
+    assert {name: type_tests_ for name in others if (type_tests_ := type_tests(parsed("mockbroker", name)))} == {}
 
 
 @pytest.mark.parametrize(
@@ -571,19 +681,19 @@ def test_tests_of_the_type_of_a_group_are_noticed(text: str) -> None:
 
 def test_the_coordinator_knows_no_group_type() -> None:
     """The registry, the record writer and what else is beside the folders of the types import none of them."""
-    found = [
+    imports_ = [
         f"{name} imports {target}"
         for name, targets in graph("mockbroker").items()
         if name.startswith("groups/") and not name.startswith(GROUP_TYPE_FOLDERS) and name not in NAMES_GROUP_TYPES
         for target in targets
         if target.startswith(GROUP_TYPE_FOLDERS)
     ]
-    assert found == []
+    assert imports_ == []
 
 
 def test_group_types_do_not_import_each_other() -> None:
-    classic, consumer, migration = GROUP_TYPE_FOLDERS
-    forbidden = [(classic, consumer), (consumer, classic), (classic, migration), (consumer, migration)]
+    *types, migration = GROUP_TYPE_FOLDERS
+    forbidden = [*permutations(types, 2), *((each, migration) for each in types), (migration, "groups/share/")]
     imports_of = graph("mockbroker").items()
     assert [
         f"{name} imports {target}"
@@ -611,14 +721,16 @@ def proven_elsewhere(package: str, name: str) -> bool:
 @pytest.mark.parametrize("package", PACKAGES)
 def test_a_package_and_its_tests_are_one_tree(package: str) -> None:
     tests = ROOT / "tests" / package
-    found = {path.relative_to(tests).with_suffix("").as_posix() for path in tests.rglob("test_*.py")}
+    test_files = {path.relative_to(tests).with_suffix("").as_posix() for path in tests.rglob("test_*.py")}
     expected = {
         (Path(name).parent / f"test_{Path(name).name}").as_posix(): proven_elsewhere(package, name)
         for name in modules(package)
     }
-    missing = {test for test, elsewhere in expected.items() if not elsewhere and test not in found}
+    missing = {test for test, elsewhere in expected.items() if not elsewhere and test not in test_files}
     assert missing == set(), "write the test, or say in TESTED_ELSEWHERE where the proof is"
-    alone = {test for test in found - expected.keys() if not any(fits(test, each) for each in TESTS_OF_MANY[package])}
+    alone = {
+        test for test in test_files - expected.keys() if not any(fits(test, each) for each in TESTS_OF_MANY[package])
+    }
     assert alone == set(), "name the test after its module, or list it in TESTS_OF_MANY"
 
 
@@ -687,8 +799,8 @@ CYCLES = [  # imports of modules, what is said of them
 
 @pytest.mark.parametrize(("imported", "problem"), CYCLES)
 def test_cycles_are_noticed(imported: dict[str, list[str]], problem: str) -> None:
-    (found,) = module_cycles(imported) + folder_cycles(imported)
-    assert problem in found
+    (cycle,) = module_cycles(imported) + folder_cycles(imported)
+    assert problem in cycle
 
 
 NO_CYCLES = [
@@ -717,14 +829,14 @@ def parsed_tests() -> Mapping[str, ast.Module]:
 
 def numbered(tree: ast.Module) -> list[str]:
     """Return the names and ids of tests that begin with the number of a document."""
-    found = []
+    names = []
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and re.fullmatch(NUMBERED_TEST, node.name):
-            found.append(node.name)
+            names.append(node.name)
         elif isinstance(node, ast.keyword) and node.arg in {"id", "ids"}:
             texts = [inner.value for inner in ast.walk(node.value) if isinstance(inner, ast.Constant)]
-            found += [text for text in texts if re.match(r"\d+\S* ", str(text)) and not re.match(AMOUNT, text)]
-    return found
+            names += [text for text in texts if re.match(r"\d+\S* ", str(text)) and not re.match(AMOUNT, text)]
+    return names
 
 
 def test_no_test_is_named_by_a_number() -> None:

@@ -22,6 +22,7 @@ from mockbroker.lab.conform.conversation import Conversation, Step, load
 UNKNOWN = "?"  # a timer or a leave may have changed the state
 NO_GROUP = "no group"
 CONSUMER = "consumer group"  # of the consumer protocol (KIP-848), in any state
+SHARE = "share group"  # KIP-932, with or without members
 EMPTY, PREPARING, COMPLETING, STABLE = (state.value for state in State)
 SOURCES = 2  # conversations named in a row
 COLUMNS = "| state | sender | response | versions | Kafka | recorded in |\n|---|---|---|---|---|---|\n"
@@ -31,7 +32,8 @@ Responses of Apache Kafka, recorded in `fixtures/conversations`. The tests repla
 which must respond in the same way, except to APIs that it does not serve. Made by `make docs`; not edited by hand.
 
 - **State** of the group before the request, as far as the conversation shows it. `?`: a timer or a leave may have
-  changed it. `consumer group`: a group of the consumer protocol (KIP-848), in any state.
+  changed it. `consumer group`: a group of the consumer protocol (KIP-848), in any state. `share group`: a group of
+  KIP-932, with or without members.
 - **Sender**: `leader`, `member`, `new member id` (from MEMBER_ID_REQUIRED, not used yet), `unknown member`, or `no
   member id`; `instance` if the request has an instance id.
 - **Response**: the error codes of the response itself, then of its parts; `no response` or `connection closed` if there
@@ -45,12 +47,12 @@ class Group:
     """The state of a group at a point of a conversation.
 
     Attributes:
-        state: name of the state, or one of NO_GROUP, CONSUMER and UNKNOWN.
+        state: name of the state, or one of NO_GROUP, CONSUMER, SHARE and UNKNOWN.
         generation: generation of a classic group.
         leader: member id of the leader of a classic group.
         members: member ids of the classic protocol.
         new_ids: member ids that MEMBER_ID_REQUIRED returned and no JoinGroup has used.
-        epochs: member id -> epoch, of all members of a consumer group.
+        epochs: member id -> epoch, of all members of a consumer group or share group.
     """
 
     state: str = NO_GROUP
@@ -93,6 +95,10 @@ class Group:
         """Update the state from a response."""
         error, fields = response.fields.get("error_code", 0), response.fields
         match request.api:
+            case "ShareGroupHeartbeat" if not error:
+                self._record_share_heartbeat(request, fields)
+            case _ if self.state == SHARE:
+                pass
             case "ConsumerGroupHeartbeat" if not error:
                 self._record_heartbeat(request, fields)
             case "JoinGroup" if not error and self.epochs and not fields["leader"]:
@@ -129,6 +135,21 @@ class Group:
         self.epochs[fields["member_id"]] = fields["member_epoch"]
         self.state = CONSUMER
 
+    def _record_share_heartbeat(self, request: Step, fields: Mapping[str, Any]) -> None:
+        self.state = SHARE
+        if request.fields["member_epoch"] == LEAVE_EPOCH:
+            self.epochs.pop(fields["member_id"], None)
+        else:
+            self.epochs[fields["member_id"]] = fields["member_epoch"]
+
+    def record_share_description(self, described: Mapping[str, Any]) -> None:
+        """Update the state from a ShareGroupDescribe response."""
+        if not described["error_code"]:
+            self.state = SHARE
+            self.epochs = {member["member_id"]: member["member_epoch"] for member in described["members"]}
+        elif self.state == SHARE:
+            self.state, self.epochs = NO_GROUP, {}
+
     def _gone(self, members: Iterable[str]) -> None:
         """Remove members of a consumer group, which may become a classic group."""
         for member_id in members:
@@ -139,6 +160,8 @@ class Group:
 
     def record_description(self, described: Mapping[str, Any]) -> None:
         """Update the state from a ConsumerGroupDescribe response."""
+        if self.state == SHARE:
+            return
         if described["error_code"]:
             self.state = UNKNOWN if self.epochs else self.state
             self.epochs = {}
@@ -214,7 +237,7 @@ def rows(conversation: Conversation) -> Iterator[Row]:
                 yield Row(request.api, state, sender, response, request.api_version, conversation.version, source)
             case "wait":
                 for group in groups.values():
-                    group.state = group.state if group.state in (NO_GROUP, EMPTY) else UNKNOWN
+                    group.state = group.state if group.state in (NO_GROUP, EMPTY, SHARE) else UNKNOWN
             case _:
                 pass
         if step.event == "response" and step.api == "DescribeGroups":
@@ -222,11 +245,19 @@ def rows(conversation: Conversation) -> Iterator[Row]:
                 group = groups.setdefault(described["group_id"], Group())
                 if described["group_state"] != DEAD:
                     group.state, group.epochs = described["group_state"], {}
-                elif not group.epochs:  # DescribeGroups reports Dead for consumer groups too
+                elif not group.epochs and group.state != SHARE:  # DescribeGroups reports Dead for consumer groups too
                     group.state = NO_GROUP
         if step.event == "response" and step.api == "ConsumerGroupDescribe":
             for described in step.fields["groups"]:
                 groups.setdefault(described["group_id"], Group()).record_description(described)
+        if step.event == "response" and step.api == "ShareGroupDescribe":
+            for described in step.fields["groups"]:
+                groups.setdefault(described["group_id"], Group()).record_share_description(described)
+        if step.event == "response" and step.api == "DeleteGroups":
+            for result in step.fields["results"]:
+                deleted = groups.get(result["group_id"])
+                if deleted is not None and deleted.state == SHARE and not result["error_code"]:
+                    groups[result["group_id"]] = Group()
 
 
 def _is_held(conversation: Conversation, request: Step) -> bool:

@@ -24,6 +24,7 @@ EXAMPLES = {  # parameters that a preset needs, or that show what it can do
     "poison-batch": 'topic="orders", form="magic"',
     "coordinator-loading": 'group="billing"',
     "blackholed-client": 'client_id="worker-1"',
+    "stale-metadata": 'topic="orders", duration_ms=5_000',
     "unclean-leader-election": 'topic="orders", records=10',
 }
 HEAD = """# Presets

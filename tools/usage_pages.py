@@ -24,6 +24,7 @@ import kwire.cli
 import mockbroker
 import mockbroker.cli
 import mockbroker.consumer
+from mockbroker.base.documentation import attributes
 from mockbroker.base.kafka_settings import definitions
 from mockbroker.base.settings import SECRETS, Settings
 
@@ -90,22 +91,6 @@ effect; a name that Kafka does not have is an error. Settings of topics are in [
 def _shown(value: object) -> str:
     text = str(value).lower() if isinstance(value, bool) else str(value)
     return f"`{text}`" if text else "empty"
-
-
-def attributes(described: type) -> Mapping[str, str]:
-    """Return the attributes of a class with their meaning, from the section Attributes of its docstring."""
-    _, _, section = inspect.getdoc(described).partition("Attributes:\n")  # type: ignore[union-attr]
-    meanings: dict[str, str] = {}
-    name = ""
-    for line in section.splitlines():
-        if start := re.match(r"    (\w+): (.*)", line):
-            name = start[1]
-            meanings[name] = start[2]
-        elif line.startswith("        "):
-            meanings[name] += " " + line.strip()
-        elif line.strip():
-            break
-    return meanings
 
 
 # --- Python ---

@@ -1,8 +1,8 @@
-"""The cluster of each broker, derived from responses in the whole capture.
+"""The cluster of each broker, derived from the responses in the whole capture.
 
 Metadata and DescribeCluster responses contain the cluster id and the brokers. A FindCoordinator response contains one
-other broker of the same cluster. An address may belong to different clusters over time; at any time the latest response
-so far decides.
+other broker of the same cluster. An address may belong to different clusters at different times; the latest response up
+to a time decides.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ class ClusterStatement:
 
     @property
     def content(self) -> tuple[str, str, str | None, tuple[str, ...]]:
-        """All attributes except the time. Statements with equal content are redundant: only the first is needed."""
+        """All attributes except the time. Of several statements with equal content, only the earliest is needed."""
         return self.conn_id, self.broker, self.cluster, self.nodes
 
 
 def statement_of(call: Call) -> ClusterStatement | None:
-    """Return the cluster id and the brokers in a response, or None if the response contains neither."""
+    """Return the cluster id and the brokers in a response; None if the response contains neither."""
     response = call.response
     if response is None or call.response_us is None:
         return None
@@ -106,20 +106,20 @@ class Clusters:
         self._named = self._shared_cluster_ids()
 
     def __eq__(self, other: object) -> bool:
-        """True if both objects return the same clusters for all arguments."""
+        """Return True if both objects return the same clusters for all arguments."""
         return isinstance(other, Clusters) and vars(self) == vars(other)
 
     __hash__ = None  # type: ignore[assignment]
 
     def id_of(self, conn_id: str | None, broker: str | None, ts: int) -> str | None:
-        """Return the cluster id of a broker, or None if no response shows it.
+        """Return the cluster id of a broker; None if no response shows it.
 
-        If the address belonged to several clusters, the cluster id received on this connection is returned. Without
-        one, it is the latest cluster id up to ``ts``, else the first after ``ts``.
+        If the address belonged to several clusters, the result is the cluster id that was received on this connection.
+        Without one, it is the latest cluster id up to ``ts``, else the first one after ``ts``.
 
         Args:
-            conn_id: id of the connection.
-            broker: ``host:port`` of the broker.
+            conn_id: id of the connection; None if unknown.
+            broker: ``host:port`` of the broker; None if unknown.
             ts: time, in microseconds since 1970.
         """
         if broker is None:
@@ -127,15 +127,26 @@ class Clusters:
         return self._cluster_id(conn_id, broker, ts) or self._named.get(self._first(broker))
 
     def of(self, conn_id: str | None, broker: str | None, ts: int) -> str | None:
-        """Return a name for the cluster of a broker, or None without a broker.
+        """Return a name for the cluster of a broker; None without a broker.
 
-        The name is the cluster id. If no response shows the cluster id, the name is an address: the first of all
-        brokers that appear in the same responses as this broker.
+        The name is the cluster id. If no response shows the cluster id, the name is an address: the first address of
+        all brokers that appear in the same responses as this broker.
+
+        Args:
+            conn_id: id of the connection; None if unknown.
+            broker: ``host:port`` of the broker; None if unknown.
+            ts: time, in microseconds since 1970.
         """
         return self.id_of(conn_id, broker, ts) or (None if broker is None else self._first(broker))
 
     def node_id(self, conn_id: str | None, broker: str, ts: int) -> int | None:
-        """Return the node id of a broker, or None if no response lists its address."""
+        """Return the node id of a broker; None if no response lists its address.
+
+        Args:
+            conn_id: id of the connection.
+            broker: ``host:port`` of the broker.
+            ts: time, in microseconds since 1970.
+        """
         cluster = self.id_of(conn_id, broker, ts)
         return self._ids.get((cluster, broker), self._ids.get((None, broker)))
 
@@ -158,9 +169,9 @@ class Clusters:
             self._beside[second] = first
 
     def _shared_cluster_ids(self) -> dict[str, str]:
-        """Return the cluster ids of brokers that appear in the same responses.
+        """Return the common cluster id of brokers that appear in the same responses.
 
-        The key is the first address of these brokers. Brokers with several known cluster ids are left out.
+        The key is the first address of these brokers. Brokers for which several cluster ids are known have no entry.
         """
         ids: dict[str, set[str]] = defaultdict(set)
         for broker in {*self._beside, *self._beside.values()}:
@@ -177,6 +188,9 @@ def _parse_nodes(nodes: Iterable[str]) -> Iterator[tuple[int, str]]:
 
 
 def _changes(times: Sequence[tuple[int, str]]) -> Changes:
-    """Return the times at which the cluster of an address changed, each with the new cluster id, in order."""
+    """Return the times at which the cluster of an address changed, each with the new cluster id, in order.
+
+    ``times``: times of statements in microseconds since 1970, each with the cluster id.
+    """
     ordered = sorted(times)
     return [one for n, one in enumerate(ordered) if not n or one[1] != ordered[n - 1][1]]

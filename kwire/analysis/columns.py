@@ -49,7 +49,7 @@ class Table:
         name: table name.
         grain: meaning of one row, as text for docs/pipeline.md.
         columns: all columns, in order.
-        order: names of the columns that rows are sorted by.
+        order: names of the columns by which rows are sorted.
     """
 
     name: str
@@ -62,14 +62,17 @@ class Table:
         object.__setattr__(self, "_empty", dict.fromkeys(column.name for column in self.columns))
 
     def row(self, **values: Any) -> Row:
-        """Return a row of the table: these values, and None in all other columns.
+        """Return a row of the table with these values, and None in all other columns.
 
-        Raises: ValueError for an unknown column.
+        Raises: ValueError for a column that the table does not have.
         """
         row = {**self._empty, **values}
         if len(row) > len(self._empty):
             unknown = values.keys() - self._empty.keys()
-            raise ValueError(f"{self.name} has no column {', '.join(sorted(unknown))}")
+            raise ValueError(
+                f"table {self.name} has no column {', '.join(sorted(unknown))}; "
+                f"its columns are {', '.join(self._empty)}"
+            )
         return row
 
     def sorted(self, rows: Iterable[Row]) -> list[Row]:
@@ -155,7 +158,9 @@ def arrow_schema(table: Table) -> Any:
 
 
 def printable(value: Any) -> Any:
-    r"""Return the text, or list of texts, with an escape such as ``\\udc80`` for each byte that is not UTF-8."""
+    r"""Return a text, or a list of texts, in which each byte that is not UTF-8 is replaced by an escape such as
+    ``\\udc80``.
+    """
     if isinstance(value, list):
         return [printable(one) for one in value]
     return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value

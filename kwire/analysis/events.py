@@ -2,7 +2,7 @@
 
 An event depends on one call only. Facts that depend on several calls (owners of partitions, triggers of rebalances) are
 computed in ``groups.history``. Some calls contain a topic id without the topic name. Their events have the name
-``id:...``, until ``name_topics`` replaces it by the topic name from another call.
+``id:...``, until ``name_topics`` replaces it with the topic name from another call.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ from kwire.analysis.columns import (
 from kwire.errorcodes import ErrorCode
 
 CLASSIC, CONSUMER, SHARE, STREAMS = "classic", "consumer", "share", "streams"
+ACKNOWLEDGED = ("gaps", "accepted", "released", "rejected", "renewed")  # events by Kafka's acknowledge type
+SHARE_RECORDS = frozenset({"acquired", *ACKNOWLEDGED})
 
 EVENTS: Mapping[str, str] = {
     "join_sent": "a JoinGroup, or a first heartbeat (epoch 0): `topics` subscribed, `partitions` still owned",
@@ -58,6 +60,12 @@ EVENTS: Mapping[str, str] = {
     "commit_error": "an offset commit that is refused",
     "txn_commit": "an offset is committed in a transaction; `offset_commits.outcome` is its outcome",
     "txn_commit_error": "an offset commit that is refused",
+    "acquired": "share groups: a ShareFetch gives a member `records` from `first_offset` on",
+    "accepted": "share groups: a member acknowledges records as processed",
+    "released": "share groups: a member gives records back, to be delivered again",
+    "rejected": "share groups: a member rejects records, which are not delivered again",
+    "renewed": "share groups: a member renews the locks of records",
+    "gaps": "share groups: a member acknowledges offsets without records",
     "coordinator_found": "FindCoordinator: `leader` is where the coordinator is",
     "coordinator_error": "FindCoordinator is refused",
     "coordinator_moved": "inferred: the coordinator moved to another broker",
@@ -69,7 +77,7 @@ EVENTS: Mapping[str, str] = {
 
 @dataclass(slots=True, kw_only=True)
 class GroupEvent:
-    """One event in a group: a row of ``group_events``, without the columns ``capture_id``, ``cluster`` and ``life``."""
+    """An event of a group: a row of ``group_events`` without the columns ``capture_id``, ``cluster`` and ``life``."""
 
     ts: Annotated[
         int,
@@ -117,6 +125,15 @@ class GroupEvent:
     transactional_id: Annotated[str | None, text("transactional_id", "of a TxnOffsetCommit")] = None
     producer_id: Annotated[int | None, long("producer_id", "of a TxnOffsetCommit")] = None
     producer_epoch: Annotated[int | None, integer("producer_epoch", "of a TxnOffsetCommit")] = None
+    first_offset: Annotated[int | None, long("first_offset", "of acquired or acknowledged records")] = None
+    records: Annotated[int | None, long("records", "acquired or acknowledged offsets", "count")] = None
+    deliveries: Annotated[
+        int | None, integer("deliveries", "largest delivery count of the acquired records", "count")
+    ] = None
+    standby: Annotated[
+        list[str] | None,
+        texts("standby", "standby tasks of a streams group member, where `partitions` has the active ones"),
+    ] = None
     broker: Annotated[str | None, text("broker", "host:port")] = None
     conn_id: Annotated[str | None, CONNECTION] = None
     number: Annotated[int, long("number", "call of the connection, as in `frames`", "count")] = 0
@@ -127,15 +144,18 @@ class GroupEvent:
 
         Args:
             capture_id: id of the capture.
-            cluster: cluster of the broker, or None if unknown.
-            life: number of the life of the group id, from 1; None if unknown.
+            cluster: cluster of the broker; None if unknown.
+            life: number of the life of the group, from 1 (a new life begins after the group was deleted, expired or
+                lost its state); None if unknown.
         """
         ts, group_id, *rest = _values(self)
         return dict(zip(_COLUMNS, (capture_id, ts, group_id, cluster, life, *rest), strict=True))
 
     @property
     def key(self) -> tuple[int, str, int, int]:
-        """Sort key of a group's events: time, connection id, number of the call, index of the event in the call."""
+        """The sort key of an event: its time, then connection id, number of the call, and index of the event in the
+        call.
+        """
         return self.ts, self.conn_id or "", self.number, self.part
 
 
@@ -157,7 +177,7 @@ _values = attrgetter(*_FIELDS)
 
 @lru_cache(256)
 def error_name(code: int | None) -> str | None:
-    """Return Kafka's name of an error code; for an unknown code its number as text, for None None."""
+    """Return Kafka's name of an error code; for an unknown code its number as text; None for None."""
     if code is None:
         return None
     try:
@@ -178,10 +198,9 @@ def split_partition(name: str) -> tuple[str, int]:
 
 
 def name_topics(event: GroupEvent, names: Mapping[str, str]) -> GroupEvent:
-    """Return the event with topic names instead of topic ids; a topic id without a known name remains.
+    """Return the event with topic names in place of topic ids; a topic id without a known name remains.
 
-    Args:
-        names: topic names by ``id:...``.
+    ``names``: topic names; a key is the text ``id:`` followed by the topic id.
     """
     if event.topic is not None and event.topic in names:
         event = replace(event, topic=names[event.topic])

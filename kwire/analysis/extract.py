@@ -1,6 +1,6 @@
-"""Group events of one call.
+"""The group events that one call contains.
 
-The events depend on nothing but the call, so calls can be processed in any order and in parallel.
+The events depend on no other call, so calls can be processed in any order and in parallel.
 """
 
 from __future__ import annotations
@@ -8,7 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from kwire.analysis.events import CLASSIC, CONSUMER, SHARE, STREAMS, GroupEvent, error_name, partition_name
+from kwire.analysis.events import (
+    ACKNOWLEDGED,
+    CLASSIC,
+    CONSUMER,
+    SHARE,
+    STREAMS,
+    GroupEvent,
+    error_name,
+    partition_name,
+)
 from kwire.analysis.topics import topic_key
 from kwire.apikeys import ApiKey
 from kwire.blobs import decode_stored
@@ -37,12 +46,12 @@ def events_of(call: Call) -> list[GroupEvent]:
 
 
 class _CallEvents:
-    """A builder of the group events of one call.
+    """The construction of the group events of one call.
 
     Attributes:
         request: decoded request.
-        response: decoded response, or None if it was not captured.
-        code: top-level error code of the response, or None if the response has none.
+        response: decoded response; None if it was not captured.
+        code: top-level error code of the response; None if the response has none.
     """
 
     def __init__(self, call: Call) -> None:
@@ -52,12 +61,26 @@ class _CallEvents:
         self.code: int | None = getattr(self.response, "error_code", None)
 
     def at_request(self, event: str, group: str, protocol: str | None, **more: Any) -> GroupEvent:
-        """Return an event with the time of the request. ``more``: values of other fields of the event."""
+        """Return an event with the time of the request.
+
+        Args:
+            event: kind of the event.
+            group: group id.
+            protocol: group protocol; None if unknown.
+            more: values of other fields of the event.
+        """
         assert self.call.request_us is not None
         return self._event(self.call.request_us, event, group, protocol, more)
 
     def at_response(self, event: str, group: str, protocol: str | None, **more: Any) -> GroupEvent:
-        """Return an event with the time of the response. ``more``: values of other fields of the event."""
+        """Return an event with the time of the response.
+
+        Args:
+            event: kind of the event.
+            group: group id.
+            protocol: group protocol; None if unknown.
+            more: values of other fields of the event.
+        """
         assert self.call.response_us is not None
         return self._event(self.call.response_us, event, group, protocol, more)
 
@@ -249,7 +272,11 @@ def _streams(call_events: _CallEvents) -> Iterator[GroupEvent]:
     if request.topology is not None:
         topics = sorted({topic for part in request.topology.subtopologies for topic in part.source_topics})
     target = None if response is None else response.active_tasks
-    yield from _epochs(call_events, STREAMS, topics, _tasks(request.active_tasks), _tasks(target))
+    standby = None if response is None else _tasks(response.standby_tasks)
+    for event in _epochs(call_events, STREAMS, topics, _tasks(request.active_tasks), _tasks(target)):
+        if event.event == "assigned":
+            event.standby = standby
+        yield event
 
 
 def _by_id(topics: Iterable[Any]) -> list[str]:
@@ -322,6 +349,80 @@ def _epochs(
         yield call_events.at_response("heartbeat", group, protocol, **now)
     if target is not None:
         yield call_events.at_response("assigned", group, protocol, **now, partitions=target)
+
+
+# --- records of share groups ---------------------------------------------------------------------------------------
+
+
+def _share_fetch(call_events: _CallEvents) -> Iterator[GroupEvent]:
+    request, response = call_events.request, call_events.response
+    yield from _acknowledgements(call_events, "acknowledge_error_code")
+    if call_events.code or response is None:
+        return
+    for topic in response.responses:
+        for partition in topic.partitions:
+            if partition.acquired_records:
+                yield call_events.at_response(
+                    "acquired",
+                    request.group_id,
+                    SHARE,
+                    member_id=request.member_id,
+                    topic=topic_key(None, topic.topic_id),
+                    partition=partition.partition_index,
+                    first_offset=partition.acquired_records[0].first_offset,
+                    records=sum(each.last_offset - each.first_offset + 1 for each in partition.acquired_records),
+                    deliveries=max(each.delivery_count for each in partition.acquired_records),
+                    error_code=0,
+                )
+
+
+def _share_acknowledge(call_events: _CallEvents) -> Iterator[GroupEvent]:
+    yield from _acknowledgements(call_events, "error_code")
+
+
+def _acknowledgements(call_events: _CallEvents, error_field: str) -> Iterator[GroupEvent]:
+    """Yield an event for each partition and each type of acknowledgement in a request.
+
+    ``error_field``: name of the field in the response with the error of the acknowledgements of a partition.
+    """
+    request, response = call_events.request, call_events.response
+    codes = {
+        (topic.topic_id, partition.partition_index): getattr(partition, error_field)
+        for topic in (response.responses if response is not None else ())
+        for partition in topic.partitions
+    }
+    for topic in request.topics:
+        for partition in topic.partitions:
+            code = codes.get((topic.topic_id, partition.partition_index))
+            for kind, (first, count) in _by_type(partition.acknowledgement_batches).items():
+                yield call_events.at_request(
+                    kind,
+                    request.group_id,
+                    SHARE,
+                    member_id=request.member_id,
+                    topic=topic_key(None, topic.topic_id),
+                    partition=partition.partition_index,
+                    first_offset=first,
+                    records=count,
+                    error_code=call_events.code or code,
+                )
+
+
+def _by_type(batches: Iterable[Any]) -> dict[str, tuple[int, int]]:
+    """Return, by type of acknowledgement, the first offset and the number of offsets; unknown types are ignored."""
+    ranges: dict[str, tuple[int, int]] = {}
+    for batch in batches:
+        types = batch.acknowledge_types
+        runs = (
+            [(types[0], batch.first_offset, batch.last_offset - batch.first_offset + 1)]
+            if len(types) == 1
+            else [(kind, offset, 1) for offset, kind in enumerate(types, batch.first_offset)]
+        )
+        for kind, offset, count in runs:
+            if 0 <= kind < len(ACKNOWLEDGED):
+                first, before = ranges.get(ACKNOWLEDGED[kind], (offset, 0))
+                ranges[ACKNOWLEDGED[kind]] = first, before + count
+    return ranges
 
 
 # --- offsets and coordinators -------------------------------------------------------------------------------------
@@ -402,5 +503,7 @@ _EXTRACTORS: Mapping[int, Callable[[_CallEvents], Iterator[GroupEvent]]] = {
     ApiKey.TXN_OFFSET_COMMIT: _txn_commit,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: _consumer,
     ApiKey.SHARE_GROUP_HEARTBEAT: _share_group,
+    ApiKey.SHARE_FETCH: _share_fetch,
+    ApiKey.SHARE_ACKNOWLEDGE: _share_acknowledge,
     ApiKey.STREAMS_GROUP_HEARTBEAT: _streams,
 }

@@ -1,4 +1,4 @@
-"""Rows of the tables ``connections``, ``frames`` and ``problems``."""
+"""The rows of the tables ``connections``, ``frames`` and ``problems``."""
 
 from __future__ import annotations
 
@@ -36,13 +36,16 @@ def connection_row(connection: Connection, capture_id: str, clusters: Clusters |
 
 
 def located(row: Row, clusters: Clusters) -> Row:
-    """Return the row of ``connections`` with the columns ``cluster`` and ``node_id`` filled in."""
+    """Return a row of ``connections`` in which the columns ``cluster`` and ``node_id`` are set."""
     where = row["conn_id"], row["broker"], row["first_ts"]
     return row | {"cluster": clusters.of(*where), "node_id": clusters.node_id(*where)}
 
 
 def problem_row(item: Connection | Problem | Skipped, capture_id: str) -> Row | None:
-    """Return a row of ``problems``, or None for a connection that was decoded completely."""
+    """Return the row of ``problems`` for a damaged position, for skipped packets, or for a connection.
+
+    The result is None for a connection that was decoded completely.
+    """
     remark = remark_row(item)
     if remark is None:
         return None
@@ -56,8 +59,10 @@ def frame_row(call: Call, capture_id: str, refusals: Sequence[Refusal], *, bodie
     """Return the row of ``frames`` for a call.
 
     Args:
+        call: call with its decoded bodies.
+        capture_id: id of the capture, for the column ``capture_id``.
         refusals: errors in the response.
-        bodies: include the request and response bodies as JSON.
+        bodies: True to include the request and response bodies as JSON.
     """
     both = call.request_us is not None and call.response_us is not None
     code = None if call.response is None else refusals[0].code if refusals else 0
@@ -96,9 +101,9 @@ def frame_row(call: Call, capture_id: str, refusals: Sequence[Refusal], *, bodie
 
 
 def body_text(body: Any, version: int) -> str | None:
-    """Return a body as one line of JSON.
+    """Return a decoded body as one line of JSON.
 
-    The result is None if there is no body, or if the body cannot be shown as JSON in this version.
+    The result is None without a body, or if the body cannot be represented as JSON in this version.
     """
     if body is None:
         return None

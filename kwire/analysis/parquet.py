@@ -15,8 +15,13 @@ _PLAIN = re.compile("[^A-Za-z0-9._-]+")
 
 
 def write(folder: Path, capture_id: str, tables: Tables) -> None:
-    """Write each table to a subfolder of ``folder``, as one file per capture; an older file of the same capture is
-    replaced.
+    """Write each table to a subfolder of ``folder``, as one file per capture, which replaces an older file of the
+    capture.
+
+    Args:
+        folder: the output folder.
+        capture_id: id of the capture.
+        tables: rows by table name.
     """
     import pyarrow.parquet as pq
 
@@ -31,7 +36,11 @@ def write(folder: Path, capture_id: str, tables: Tables) -> None:
 def read(folder: Path, names: Collection[str] = tuple(TABLES)) -> dict[str, list[Row]]:
     """Return the rows of the tables in a folder, by table name; tables without files are empty.
 
-    Raises: OSError; ValueError for a file that does not contain the table.
+    Args:
+        folder: the folder.
+        names: names of the tables to read.
+
+    Raises: OSError; ValueError if a file does not contain the table.
     """
     import pyarrow as pa
     import pyarrow.dataset as ds

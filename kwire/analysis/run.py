@@ -1,4 +1,4 @@
-"""The analysis in one process: calls to all tables."""
+"""The analysis of a capture in one process: from calls to all tables."""
 
 from __future__ import annotations
 
@@ -30,15 +30,18 @@ def analyse(
 ) -> dict[str, list[Row]]:
     """Return the sorted rows of every table by name.
 
-    ``problems`` and ``connections`` are iterated after the last call.
+    ``problems`` and ``connections`` are iterated after the last call. The memory contains a row for each call (unless
+    ``frames`` is False) and the events of all groups.
 
     Args:
+        calls: all calls of the capture, in order of time.
+        connections: all connections of the capture.
+        capture_id: id of the capture, for the column ``capture_id`` of every table.
         problems: damage and skipped packets of the files.
-        frames: fill the table ``frames``.
-        bodies: include request and response bodies as JSON.
-        assignor: one of ``replay.NAMES``, to replay groups with; adds the tables ON_REQUEST.
-
-    Limits: memory holds a row for each call, unless ``frames`` is off, and the events of all groups.
+        frames: True to fill the table ``frames``.
+        bodies: True to include request and response bodies as JSON.
+        assignor: assignor with which groups are replayed, one of ``replay.NAMES``, which adds the tables ON_REQUEST;
+            None for no replay.
     """
     rows_by_table: dict[str, list[Row]] = {name: [] for name in tables.TABLES}
     light_calls: list[tuple[Call, list[usage.Refusal]]] = []
@@ -97,7 +100,7 @@ def analyse(
 
 
 def _light(call: Call) -> Call:
-    """Return the call without its request and response, to save memory until all connections are known."""
+    """Return a copy of the call without request and response, which takes less memory."""
     return Call(
         connection=call.connection,
         client=call.client,

@@ -282,6 +282,26 @@ OFFSET_COMMITS = _table(
     millis("lag_age_ms", "how long before the commit that watermark was seen (Fetch, ListOffsets answers)"),
 )
 
+SHARE_RECORDS = _table(
+    "share_records",
+    "records of one partition that a member of a share group acquires or acknowledges with one call, by what it does",
+    "group_id cluster ts topic partition member_id kind",
+    moment("ts", "of the response that gives the records, or of the request that acknowledges them"),
+    GROUP,
+    CLUSTER,
+    LIFE,
+    MEMBER,
+    CLIENT,
+    text("topic", "topic name; `id:...` if only the id was seen"),
+    integer("partition", "partition number"),
+    text("kind", "`acquired`, `accepted`, `released`, `rejected`, `renewed` or `gaps` (offsets without records)"),
+    long("first_offset", "of the records", "records"),
+    long("records", "offsets that are acquired or acknowledged", "count"),
+    integer("deliveries", "largest delivery count of the records; null for acknowledgements", "count"),
+    integer("error_code", "of the acknowledgements of the partition; null if no response was seen"),
+    text("error_name", "Kafka's name of it"),
+)
+
 ERRORS = _table(
     "errors",
     "one error code about one thing, of one client",
@@ -463,6 +483,7 @@ TABLES: Mapping[str, Table] = {
         ASSIGNMENTS,
         ASSIGNMENT_CHANGES,
         OFFSET_COMMITS,
+        SHARE_RECORDS,
         ERRORS,
         CLIENTS,
         API_USAGE,

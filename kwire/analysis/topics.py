@@ -21,14 +21,17 @@ _NAMING: set[int] = {
 
 
 def topic_names(call: Call) -> dict[str, str]:
-    """Return the topic names in a response, by ``id:...``; empty for APIs whose responses have no topic ids."""
+    """Return the topic names in a response; a key is the text ``id:`` followed by the topic id.
+
+    The result is empty for an API whose responses contain no topic ids.
+    """
     if call.api_key not in _NAMING or call.response is None:
         return {}
     return {topic_key("", topic): name for topic, name in topics_in(call.api_key, call.response) if topic.int and name}
 
 
 def topic_key(name: str | None, topic_id: Any) -> str:
-    """Return the topic name, or ``id:...`` if only the topic id is known."""
+    """Return the topic name; if it is unknown, the text ``id:`` followed by the topic id."""
     return name or f"id:{uuid_text(topic_id)}"
 
 
@@ -40,7 +43,7 @@ class Watermark:
         ts: time of the response, in microseconds since 1970.
         conn_id: id of the connection.
         broker: ``host:port`` of the broker.
-        topic: topic name, or ``id:...``.
+        topic: topic name; if it is unknown, the text ``id:`` followed by the topic id.
         partition: partition number.
         offset: high watermark.
     """
@@ -54,7 +57,7 @@ class Watermark:
 
 
 def watermarks(call: Call) -> Iterator[Watermark]:
-    """Yield the high watermarks in a response to Fetch, or to a ListOffsets for the latest offset."""
+    """Yield the high watermarks in a response to Fetch, or to a ListOffsets that asks for the latest offsets."""
     if call.response is None or call.response_us is None:
         return
     source = call.response_us, call.connection, call.broker

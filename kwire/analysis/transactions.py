@@ -39,13 +39,13 @@ CLEANUP_US = 20_000_000  # microseconds
 
 @dataclass(slots=True, frozen=True)
 class Ending:
-    """A call that ended a transaction, or that may have ended a transaction.
+    """A call that ended, or that may have ended, a transaction.
 
     Attributes:
-        ts: time in microseconds: of the request for EndTxn, of the response for other calls.
+        ts: time in microseconds since 1970: of the request for EndTxn, of the response for other calls.
         kind: COMMIT, ABORT, INIT or FENCED.
         answered: True if the response was captured.
-        timeout_ms: for INIT, the timeout of the transactions that follow, in milliseconds; else None.
+        timeout_ms: for INIT, the timeout of the following transactions, in milliseconds; else None.
     """
 
     ts: int
@@ -60,7 +60,9 @@ class Ending:
 
 
 def endings(call: Call) -> Iterator[Ending]:
-    """Yield the ends of transactions that a call of a transactional producer contains."""
+    """Yield the ends of transactions that a call contains; nothing for a call that is not from a transactional
+    producer.
+    """
     request = call.request
     if call.api_key not in _OF_PRODUCERS or request is None or call.request_us is None:
         return
@@ -85,7 +87,10 @@ def endings(call: Call) -> Iterator[Ending]:
 
 
 def _producer(request: object) -> tuple[str | None, int, int]:
-    """Return transactional id, producer id and producer epoch. Their field names differ in AddPartitionsToTxn v0-v3."""
+    """Return transactional id, producer id and producer epoch of a request.
+
+    In AddPartitionsToTxn v0-v3 these fields have other names.
+    """
     of, old = attrgetter("transactional_id", "producer_id", "producer_epoch"), "v3_and_below_"
     if hasattr(request, f"{old}producer_id"):
         of = attrgetter(*(f"{old}{name}" for name in ("transactional_id", "producer_id", "producer_epoch")))
@@ -94,7 +99,7 @@ def _producer(request: object) -> tuple[str | None, int, int]:
 
 
 def _codes(response: object) -> set[int]:
-    """Return the error codes of a response and of its partitions."""
+    """Return the top-level error code of a response, and the error codes of its partitions."""
     codes = {getattr(response, "error_code", 0)}
     for topic in getattr(response, "topics", ()):
         codes |= {partition.error_code for partition in topic.partitions}
@@ -106,7 +111,7 @@ def _codes(response: object) -> set[int]:
 class Transactions:
     """The calls that ended, or may have ended, transactions, by cluster and transactional id.
 
-    They give the outcome of transactional offset commits.
+    They determine the outcome of transactional offset commits.
     """
 
     def __init__(self, endings: Iterable[Ending] = (), clusters: Clusters | None = None) -> None:
@@ -119,13 +124,13 @@ class Transactions:
     def outcome(self, event: GroupEvent, cluster: str | None, last: int) -> tuple[str, int | None]:
         """Return the outcome of an offset commit, and the time at which its transaction ended.
 
-        The outcome is COMMITTED, ABORTED, REFUSED or NOT_KNOWN. The time is in microseconds; it is None if the
-        transaction has no known end, and for a commit without a transaction.
+        The outcome is COMMITTED, ABORTED, REFUSED or NOT_KNOWN. The time is in microseconds since 1970; it is None if
+        the end of the transaction is unknown, and for a commit without a transaction.
 
         Args:
             event: event of the commit.
-            cluster: id of the group's cluster, or None if unknown.
-            last: time of the group's last event, in microseconds.
+            cluster: id of the group's cluster; None if unknown.
+            last: time of the group's last event, in microseconds since 1970.
         """
         if event.error_code:
             return REFUSED, None
@@ -140,7 +145,12 @@ class Transactions:
         return decided, ts
 
     def _timeline(self, cluster: str | None, name: str) -> _Timeline:
-        """Return the ends of a transactional id's transactions in a cluster and at brokers of unknown cluster."""
+        """Return the ends of the transactions of one transactional id, in a cluster and at brokers of unknown cluster.
+
+        Args:
+            cluster: cluster id; None if unknown.
+            name: transactional id.
+        """
         if (cluster, name) not in self._joined:
             endings = [one for where in {cluster, None} for one in self._of.get((where, name), ())]
             self._joined[cluster, name] = _Timeline(sorted(endings, key=attrgetter("ts", "conn_id", "kind")))
@@ -148,7 +158,7 @@ class Transactions:
 
 
 class _Timeline:
-    """The ends of the transactions of one transactional id, in order."""
+    """The ends of the transactions of one transactional id, in order of time."""
 
     def __init__(self, endings: Sequence[Ending]) -> None:
         self._endings = endings
@@ -156,16 +166,14 @@ class _Timeline:
         self._inits = [one for one in endings if one.kind == INIT]
 
     def after(self, ts: int) -> Iterator[Ending]:
-        """Yield the ends after a time in microseconds."""
+        """Yield the ends after the time ``ts``, in microseconds since 1970."""
         return (self._endings[n] for n in range(bisect_right(self._times, ts), len(self._endings)))
 
     def times_out(self, ts: int) -> int | None:
-        """Return when the coordinator aborts a transaction at the latest, in microseconds.
+        """Return the latest time at which the coordinator aborts a transaction, in microseconds since 1970.
 
-        The result is None if the transaction timeout is unknown.
-
-        Args:
-            ts: time of a commit in the transaction, in microseconds.
+        The result is None if the transaction timeout is unknown. ``ts``: time of a commit in the transaction, in
+        microseconds since 1970.
         """
         place = bisect_right(self._inits, ts, key=attrgetter("ts"))
         timeout = self._inits[place - 1].timeout_ms if place else None
@@ -175,7 +183,7 @@ class _Timeline:
 def _decide(later: Iterable[Ending], identity: tuple[int | None, int | None]) -> tuple[str, int | None]:
     """Return the outcome of a producer's offset commit, and the time of the call that decided it.
 
-    The time is None if no later call decides the outcome.
+    The time is in microseconds since 1970; it is None if no later call decides the outcome.
 
     Args:
         later: ends of transactions after the commit, in order.

@@ -1,6 +1,6 @@
 """Periods in which calls of a group may be missing, because bytes were lost, truncated or not decodable.
 
-Each connection is processed alone; the periods of a group are combined at the end.
+Each connection is processed separately; the periods of a group are combined at the end.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Watch:
     count: int = 0
 
     def note(self, call: Call, events: Iterable[GroupEvent]) -> None:
-        """Record the groups in the events of a call; if the call was not decoded, also record a period."""
+        """Record the groups in the events of a call. If the call was not decoded, record a period at its time."""
         if call.api_key not in GROUP_APIS:
             return
         self.groups.update(event.group_id for event in events)
@@ -70,7 +70,7 @@ class Watch:
             self.count += 1
 
     def finish(self, connection: Connection) -> list[Unread]:
-        """Return the periods of a connection that ended, with the periods in which the connection lost frames."""
+        """Return all periods of a connection that has ended, including the periods in which frames were lost."""
         if connection.status == KAFKA:
             for begin, end in connection.lost:
                 for group in self.groups or (None,):
@@ -89,7 +89,7 @@ class Blanks:
         self._times = [(one.begin, one.end) for one in periods]
 
     def between(self, low: float, high: float) -> bool:
-        """True if calls may be missing after ``low`` and up to ``high``, in microseconds."""
+        """Return whether calls may be missing after the time ``low`` and up to ``high``, in microseconds since 1970."""
         return any(begin <= high and end > low for begin, end in self._times)
 
 
@@ -101,7 +101,10 @@ def of_group(periods: Iterable[Unread], group_id: str) -> list[Unread]:
 def in_cluster(periods: Iterable[Unread], cluster: str | None, clusters: Clusters) -> Blanks:
     """Return the periods of the brokers of one cluster.
 
-    Periods of brokers of unknown cluster are included. If ``cluster`` is None, all periods are returned.
+    Args:
+        periods: periods of one group id, in every cluster.
+        cluster: cluster of the group; None to return all periods.
+        clusters: clusters of the brokers; periods of brokers of unknown cluster are included.
     """
     located = ((clusters.id_of(one.conn_id, one.broker, one.begin), one) for one in periods)
     return Blanks(one for where, one in located if where is None or cluster is None or where == cluster)

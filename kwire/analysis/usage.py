@@ -1,4 +1,4 @@
-"""API versions in use, latencies and errors: counts over calls, in any order."""
+"""The counts of API versions, latencies and errors. The calls can be counted in any order."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ NOT_IN_4 = {
 
 
 def removed_in_4(api_key: int, version: int) -> bool:
-    """True if Kafka 4.2 does not serve this version."""
+    """Return whether Kafka 4.2 no longer serves this version of an API."""
     return api_key in NOT_IN_4 or version < FIRST_IN_4.get(api_key, 0)
 
 
@@ -77,9 +77,10 @@ class Refusal:
 
     Attributes:
         code: error code.
-        group: id of the group with the error, or None.
-        topic: topic name, or ``id:...``, or None.
-        partition: partition number, or None.
+        group: id of the group with the error; None if the error concerns no group.
+        topic: topic name, or the text ``id:`` followed by the topic id if the name is unknown; None if the error
+            concerns no topic.
+        partition: partition number; None if the error concerns no partition.
     """
 
     code: int
@@ -139,7 +140,7 @@ def refusals(call: Call) -> list[Refusal]:
 
 
 def _is_refused(value: Any) -> bool:
-    """True if a response, or a struct in it, contains an error code other than 0."""
+    """Return whether a response, or a struct in it, contains an error code other than 0."""
     places = _error_fields(value.__class__)
     for name in places.codes:
         if getattr(value, name):
@@ -188,6 +189,8 @@ def _about(value: Any, names: tuple[str, ...], about: Refusal) -> Refusal:
 
 @dataclass(slots=True)
 class _Count:
+    """The number of calls of one kind, with the times of the first and the last one."""
+
     count: int = 0
     first_ts: int = 2**62
     last_ts: int = 0
@@ -203,6 +206,8 @@ class _Count:
 
 @dataclass(slots=True)
 class _Client:
+    """A client and its software, as shown by its connections and requests."""
+
     connections: set[str] = field(default_factory=set)
     calls: _Count = field(default_factory=_Count)
     removed: int = 0
@@ -246,7 +251,10 @@ class Usage:
         """Return the rows of ``clients``, ``api_usage``, ``latency`` and ``errors``, by table name.
 
         Args:
-            names: topic names by ``id:...``.
+            capture_id: id of the capture, for the column ``capture_id``.
+            names: topic names, for requests that contain only topic ids; a key is the text ``id:`` followed by the
+                topic id.
+            clusters: clusters of the brokers; None for one unnamed cluster.
         """
         makers: dict[str, Callable[[str], Iterator[Row]]] = {
             "clients": self._client_rows,
@@ -320,14 +328,14 @@ class Usage:
 
 
 def errors(refused: Iterable[Row], names: Mapping[str, str], clusters: Clusters) -> Iterable[Row]:
-    """Return the rows of ``errors`` for the whole capture.
+    """Return the rows of the table ``errors`` for the whole capture.
 
-    The counts of all connections are added up. Topic ids are replaced by topic names, and the column ``cluster`` is
-    set.
+    Rows that differ only in connection, count and times are merged, with the sum of their counts. Topic ids are
+    replaced by topic names, and the column ``cluster`` is set.
 
     Args:
         refused: rows from ``Usage.refused``; the function modifies them.
-        names: topic names by ``id:...``.
+        names: topic names; a key is the text ``id:`` followed by the topic id.
         clusters: clusters of the brokers.
     """
     totals: dict[tuple[Any, ...], Row] = {}
@@ -344,7 +352,16 @@ def errors(refused: Iterable[Row], names: Mapping[str, str], clusters: Clusters)
 
 
 def latency_row(capture_id: str, bucket: int, key: int, version: int, broker: str, waits: Iterable[int]) -> Row:
-    """Return one row of ``latency`` from latencies in microseconds."""
+    """Return a row of ``latency``.
+
+    Args:
+        capture_id: id of the capture.
+        bucket: start of the minute, in microseconds since 1970.
+        key: API key.
+        version: API version.
+        broker: ``host:port`` of the broker.
+        waits: latencies, in microseconds.
+    """
     ordered = sorted(max(wait, 0) for wait in waits)
     return tables.LATENCY.row(
         capture_id=capture_id,
@@ -363,5 +380,11 @@ def latency_row(capture_id: str, bucket: int, key: int, version: int, broker: st
 
 
 def percentile(ordered: list[int], percent: int) -> int:
-    """Return the nearest-rank percentile: the smallest value such that ``percent`` % of all values are not larger."""
+    """Return the nearest-rank percentile: the smallest value such that at least ``percent`` % of all values are not
+    above it.
+
+    Args:
+        ordered: values in ascending order.
+        percent: 1 to 100.
+    """
     return ordered[max(-(-len(ordered) * percent // 100) - 1, 0)]

@@ -39,13 +39,13 @@ Topics = Mapping[str, Sequence[Partition]]  # partitions by topic, from the lead
 
 
 def without_racks(counts: Mapping[str, int]) -> Topics:
-    """Return topics with partitions that have no racks. ``counts``: number of partitions by topic."""
+    """Return topics with their partitions, none of which has a rack. ``counts``: number of partitions by topic."""
     return {topic: [Partition()] * count for topic, count in counts.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """The subscription of a member.
+    """The subscription of a member, as an assignor sees it.
 
     Attributes:
         owned: partitions that the member owns; empty before subscription v1.
@@ -65,7 +65,7 @@ Subscriptions = Mapping[str, Subscription]  # by member id, in the order of the 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """The assignment of a member.
+    """The assignment of a member, as an assignor returns it.
 
     Attributes:
         partitions: assigned partitions, in the order in which they are encoded.
@@ -79,7 +79,7 @@ GroupAssignment = dict[str, list[TopicPartition]]  # partitions by member id, wi
 
 
 class Assignor(ABC):
-    """Base class of client-side assignors; derive from it for an assignor of your own.
+    """The base class of client-side assignors. To write your own, derive from this class and implement ``assign``.
 
     Attributes:
         name: protocol name in JoinGroup.
@@ -95,17 +95,24 @@ class Assignor(ABC):
 
     @abstractmethod
     def assign(self, topics: Topics, members: Subscriptions) -> Mapping[str, Assignment]:
-        """Return the assignment of the group by member id. Only the leader calls this method.
+        """Return the assignment of each member, by member id. Only the leader of the group calls this method.
 
-        ``topics`` may lack some of the subscribed topics.
+        Args:
+            topics: partitions by topic name; some of the subscribed topics may be missing.
+            members: subscription of each member, by member id.
         """
 
     def on_assignment(self, assignment: Assignment, generation: int) -> None:  # noqa: B027 - optional for subclasses
-        """Process the new assignment of this member. Every member calls this method."""
+        """Process the new assignment of this member. Every member calls this method after SyncGroup.
+
+        Args:
+            assignment: partitions and user data that the leader assigned.
+            generation: generation of the group.
+        """
 
 
 class PlainAssignor(Assignor):
-    """Base class of assignors that need only partition counts and subscribed topics.
+    """The base class of assignors that need only partition counts and subscribed topics.
 
     To use user data, racks or owned partitions, derive from ``Assignor``. Source: AbstractPartitionAssignor of
     kafka-clients 0.9 (since 0.11 it passes on user data, racks and owned partitions too).
@@ -147,16 +154,19 @@ def common_protocol(assignors: Collection[Assignor]) -> str:
     for protocol in (COOPERATIVE, EAGER):
         if all(protocol in one.protocols for one in assignors):
             return protocol
-    raise AssignorError(f"{', '.join(one.name for one in assignors)} have no rebalance protocol in common")
+    raise AssignorError(
+        f"{', '.join(one.name for one in assignors)} have no rebalance protocol "
+        "in common: use only eager or only cooperative assignors"
+    )
 
 
 def assigned(shares: GroupAssignment) -> dict[str, Assignment]:
-    """Return partitions by member id as assignments without user data."""
+    """Return the assignment of each member, without user data. ``shares``: assigned partitions by member id."""
     return {member_id: Assignment(partitions) for member_id, partitions in shares.items()}
 
 
 def check(assignments: Mapping[str, Assignment], topics: Topics, members: Subscriptions, protocol: str = EAGER) -> None:
-    """Check an assignment. Raises: AssignorError, with member and partition, for an invalid one.
+    """Check the assignment of a group.
 
     These are invalid:
 
@@ -165,8 +175,17 @@ def check(assignments: Mapping[str, Assignment], topics: Topics, members: Subscr
     - a partition of a topic that the member does not subscribe to;
     - with COOPERATIVE, a partition that another member still owns.
 
-    Partitions may be unassigned: a cooperative assignor withholds a partition that moves for one generation. Source of
-    the rule for COOPERATIVE: ConsumerCoordinator.validateCooperativeAssignment.
+    A partition may be unassigned: a cooperative assignor withholds a partition that moves for one generation.
+
+    Args:
+        assignments: assignment of each member, by member id.
+        topics: partitions by topic name.
+        members: subscription of each member, by member id.
+        protocol: rebalance protocol of the group.
+
+    Raises: AssignorError, with member and partition.
+
+    Source of the rule for COOPERATIVE: ConsumerCoordinator.validateCooperativeAssignment.
     """
     owners: dict[TopicPartition, str] = {}
     for member_id, assignment in assignments.items():
@@ -176,7 +195,7 @@ def check(assignments: Mapping[str, Assignment], topics: Topics, members: Subscr
         for topic, number in assignment.partitions:
             label = f"{topic}-{number} is assigned to {member_id!r}"
             if not 0 <= number < len(topics.get(topic, ())):
-                raise AssignorError(f"{label}, but is not in the metadata")
+                raise AssignorError(f"{label}, but the metadata has no such partition")
             if topic not in subscribed:
                 raise AssignorError(f"{label}, which does not subscribe to {topic}")
             if (other := owners.setdefault((topic, number), member_id)) != member_id:
@@ -198,7 +217,12 @@ def _check_withheld(owners: Mapping[TopicPartition, str], members: Subscriptions
 
 
 def read_subscription(blob: ConsumerProtocolSubscription, instance_id: str | None = None) -> Subscription:
-    """Convert a decoded subscription for assignors. ``instance_id``: group instance id from the JoinGroup response."""
+    """Convert a decoded subscription to the form that assignors use.
+
+    Args:
+        blob: decoded metadata of the member.
+        instance_id: group instance id from the JoinGroup response; None for a dynamic member.
+    """
     return Subscription(
         topics=blob.topics,
         user_data=blob.user_data,
@@ -210,7 +234,7 @@ def read_subscription(blob: ConsumerProtocolSubscription, instance_id: str | Non
 
 
 def write_subscription(subscription: Subscription) -> ConsumerProtocolSubscription:
-    """Convert a subscription for encoding; topics and owned partitions are sorted, as in Java."""
+    """Convert a subscription to the message that is encoded. Topics and owned partitions are sorted, as in Java."""
     grouped = by_topic(sorted(subscription.owned, key=partition_order))
     part = ConsumerProtocolSubscription.TopicPartition
     return ConsumerProtocolSubscription(
@@ -223,12 +247,14 @@ def write_subscription(subscription: Subscription) -> ConsumerProtocolSubscripti
 
 
 def read_assignment(blob: ConsumerProtocolAssignment) -> Assignment:
-    """Convert a decoded assignment for assignors."""
+    """Convert a decoded assignment to the form that assignors use."""
     return Assignment(_flat(blob.assigned_partitions), blob.user_data)
 
 
 def write_assignment(assignment: Assignment) -> ConsumerProtocolAssignment:
-    """Convert an assignment for encoding: partitions by topic, topics in order of first appearance."""
+    """Convert an assignment to the message that is encoded: partitions by topic, topics in order of first
+    appearance.
+    """
     part = ConsumerProtocolAssignment.TopicPartition
     grouped = by_topic(assignment.partitions)
     listed = [part(topic=topic, partitions=numbers) for topic, numbers in grouped.items()]
@@ -236,7 +262,7 @@ def write_assignment(assignment: Assignment) -> ConsumerProtocolAssignment:
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """Return partition numbers by topic, both in order of appearance."""
+    """Return the partition numbers by topic. Topics and numbers keep the order of ``partitions``."""
     numbers: dict[str, list[int]] = {}
     for topic, number in partitions:
         numbers.setdefault(topic, []).append(number)
@@ -271,7 +297,7 @@ def static_first(members: Iterable[tuple[str, Subscription]]) -> list[str]:
 
 
 def partition_order(partition: TopicPartition) -> tuple[bytes, int]:
-    """Return a sort key: topic, then partition number."""
+    """Return the sort key of a partition: first its topic, then its partition number."""
     return utf16(partition[0]), partition[1]
 
 
@@ -294,7 +320,7 @@ class Racks:
 
     @classmethod
     def of(cls, topics: Topics, members: Iterable[tuple[str, Subscription]]) -> Racks:
-        """Return the racks that matter for these members and topics."""
+        """Return the racks to consider for these topics and members; empty Racks if racks do not matter."""
         by_member = {member_id: member.rack_id for member_id, member in members if member.rack_id}
         if not by_member:
             return cls()
@@ -314,7 +340,7 @@ class Racks:
         return cls(by_member, replicas, nearby)
 
     def match(self, member_id: str, partition: TopicPartition) -> bool:
-        """True if the member has no rack, or is in the rack of a replica of the partition."""
+        """Return True if the member has no rack, or is in the rack of a replica of the partition."""
         rack = self.members.get(member_id)
         return rack is None or rack in self.replicas[partition[0]][partition[1]]
 

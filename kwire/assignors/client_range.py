@@ -30,9 +30,9 @@ from kwire.assignors.range import shares as cut
 
 
 def share_out(topics: Topics, members: Subscriptions) -> GroupAssignment:
-    """Return the assigned partitions by member id.
+    """Return the assigned partitions of ``range`` by member id.
 
-    Topics are in the order of the leader's HashMap, or sorted if racks matter.
+    Topics are processed in the order of the leader's HashMap, or sorted by name if racks matter.
     """
     listed = in_map_order(members)
     existing = subscribed_topics(topics, listed)
@@ -57,6 +57,8 @@ def share_out(topics: Topics, members: Subscriptions) -> GroupAssignment:
 
 
 class RangeAssignor(Assignor):
+    """The client-side assignor ``range``."""
+
     name = "range"
 
     def assign(self, topics: Topics, members: Subscriptions) -> Mapping[str, Assignment]:
@@ -64,7 +66,8 @@ class RangeAssignor(Assignor):
 
 
 class _TopicState:
-    """A topic whose partitions are being assigned.
+    """The state of one topic during an assignment: its free partitions, and how many partitions each member may still
+    get.
 
     Args:
         subscribers: members with their subscriptions, in assignment order.
@@ -99,9 +102,11 @@ class _TopicState:
             del self.free[number]
 
     def take_ranges(self, shares: GroupAssignment, near: bool = False) -> None:
-        """Assign free partitions to every member up to its share.
+        """Assign free partitions of the topic to every member up to its share.
 
-        ``near``: assign only partitions with a replica in the rack of the member.
+        Args:
+            shares: assigned partitions by member id, which are updated.
+            near: True to assign only partitions with a replica in the rack of the member.
         """
         for member_id in self.members:
             candidates = (n for n in self.free if not near or self.match(member_id, n))
@@ -110,9 +115,14 @@ class _TopicState:
 
 
 def _assign_in_racks(states: Sequence[_TopicState], shares: GroupAssignment) -> None:
-    """Assign partitions with a replica in the rack of the member.
+    """Assign to each member partitions that have a replica in its rack.
 
-    Topics with equal partition counts and equal subscribers are assigned together.
+    Topics with equal partition counts and equal subscribers are assigned together, so that a member gets the same
+    partition numbers of each.
+
+    Args:
+        states: the topics.
+        shares: assigned partitions by member id, which are updated.
     """
     equal_topics: dict[tuple[tuple[str, ...], int], list[_TopicState]] = {}
     for state in states:
@@ -126,9 +136,13 @@ def _assign_in_racks(states: Sequence[_TopicState], shares: GroupAssignment) -> 
 
 
 def _assign_in_racks_together(states: Sequence[_TopicState], shares: GroupAssignment) -> None:
-    """Assign each partition number in all topics at once.
+    """Assign each partition number in several topics together.
 
-    It goes to the first member whose rack has a replica of this partition in every topic.
+    The partitions go to the first member whose rack has a replica of the partition in every topic.
+
+    Args:
+        states: the topics.
+        shares: assigned partitions by member id, which are updated.
     """
     candidates = list(states[0].members)
     for number in range(len(states[0].free)):

@@ -17,7 +17,7 @@ _Topic = TypeVar("_Topic")  # a name, or an id
 
 
 class Movements(Generic[_Topic]):
-    """The partition movements of one assignor run so far. Members are represented by numbers.
+    """The partition movements of one assignor run so far. Each member has a number.
 
     Args:
         hash_of: function that returns Java's hash code of a partition, from topic and partition number.
@@ -38,9 +38,9 @@ class Movements(Generic[_Topic]):
             between.add(partition)
 
     def instead(self, partition: tuple[_Topic, int], giver: int, taker: int) -> tuple[_Topic, int]:
-        """Return the partition to move from ``giver`` to ``taker``.
+        """Return the partition to move when ``partition`` is to move from ``giver`` to ``taker``.
 
-        It is a partition that moved from ``taker`` to ``giver`` before, or else ``partition``.
+        It is a partition of the same topic that moved from ``taker`` to ``giver`` before, or else ``partition`` itself.
         """
         source, _ = self._of.get(partition, (giver, giver))
         back = self._between.get((partition[0], taker, source))

@@ -21,13 +21,17 @@ from kwire.java import utf16
 
 
 def assign(members: Members, partitions: Partitions, homogeneous: bool | None = None) -> GroupAssignment:
-    """Return the target assignment of the group.
+    """Return the target assignment of the group: partition numbers by topic id, by member id.
 
-    Static members are processed first, by instance id, then the others by member id. Raises: AssignorError.
+    Static members are processed first, by instance id, then the others by member id.
 
     Args:
+        members: subscription of each member, by member id.
+        partitions: number of partitions by topic id.
         homogeneous: whether all members subscribe to the same topics, which saves time but does not change the result;
             None to compare the topic ids.
+
+    Raises: AssignorError for a subscribed topic that is not in ``partitions``.
     """
     target: GroupAssignment = {member_id: {} for member_id in members}
     walked = sorted(members, key=lambda member_id: _place(member_id, members[member_id]))
@@ -39,9 +43,13 @@ def assign(members: Members, partitions: Partitions, homogeneous: bool | None = 
 
 
 def shares(count: int, members: Sequence[str]) -> Iterator[tuple[str, range]]:
-    """Yield each member with its partitions: 0 to ``count`` - 1 in adjacent ranges, larger ranges first.
+    """Yield each member with its partitions of one topic: adjacent ranges, the larger ranges first.
 
     Members without a partition are left out.
+
+    Args:
+        count: number of partitions of the topic.
+        members: ids of the subscribers, in assignment order.
     """
     least, larger = divmod(count, len(members))
     start = 0

@@ -24,7 +24,10 @@ from kwire.java import utf16
 
 
 def share_out(topics: Topics, members: Subscriptions) -> GroupAssignment:
-    """Return the assigned partitions by member id; the order of ``members`` matters only for equal instance ids."""
+    """Return the assigned partitions of ``roundrobin`` by member id.
+
+    The order of ``members`` matters only for members with equal instance ids.
+    """
     listed = in_map_order(members)
     subscribed = {member_id: set(member.topics) for member_id, member in listed}
     shares: GroupAssignment = {member_id: [] for member_id in members}
@@ -37,6 +40,8 @@ def share_out(topics: Topics, members: Subscriptions) -> GroupAssignment:
 
 
 class RoundRobinAssignor(Assignor):
+    """The client-side assignor ``roundrobin``."""
+
     name = "roundrobin"
 
     def assign(self, topics: Topics, members: Subscriptions) -> Mapping[str, Assignment]:

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 from uuid import UUID
+
+_Key = TypeVar("_Key", UUID, str)
 
 Partitions = Mapping[UUID, int]  # topic id -> number of partitions
 MemberAssignment = dict[UUID, list[int]]  # topic id -> partitions, ascending; never an empty list
@@ -15,7 +18,7 @@ GroupAssignment = dict[str, MemberAssignment]  # target assignment by member id,
 
 
 class AssignorError(ValueError):
-    """A group that cannot be assigned, an invalid assignment, or an unknown assignor.
+    """The error for a group that cannot be assigned, an invalid assignment, or an unknown assignor.
 
     If a member of a consumer group (KIP-848) subscribes to a topic without metadata, Kafka answers UNKNOWN_SERVER_ERROR
     (-1).
@@ -24,7 +27,9 @@ class AssignorError(ValueError):
 
 @dataclass(slots=True)  # created per member at each change of a group; frozen would take four times as long
 class MemberSubscription:
-    """A member of a consumer group as an assignor sees it. Server-side assignors ignore racks.
+    """The subscription and current assignment of a consumer group member, as a server-side assignor sees them.
+
+    Server-side assignors ignore racks.
 
     Attributes:
         topic_ids: topics that the member subscribes to.
@@ -41,13 +46,25 @@ Members = Mapping[str, MemberSubscription]  # the order decides ties; in a broke
 
 
 def is_homogeneous(members: Collection[MemberSubscription]) -> bool:
-    """True if all members subscribe to the same topics."""
+    """Return whether all members subscribe to the same topics."""
     topic_ids = next((member.topic_ids for member in members), ())
     expected = set(topic_ids)
     return all(  # the first two comparisons avoid hashing ids, which is slow
         member.topic_ids is topic_ids or member.topic_ids == topic_ids or set(member.topic_ids) == expected
         for member in members
     )
+
+
+def numbers_by_key(pairs: Iterable[tuple[_Key, int]]) -> dict[_Key, list[int]]:
+    """Return the sorted numbers of pairs, such as partitions of a topic or tasks of a subtopology, by sorted key."""
+    numbers: dict[_Key, list[int]] = {}
+    last: object = None
+    listed: list[int] = []
+    for key, number in pairs:
+        if key is not last:  # most pairs follow one with the same key, and the hash of a UUID is slow
+            last, listed = key, numbers.setdefault(key, [])
+        listed.append(number)
+    return {key: sorted(numbers[key]) for key in sorted(numbers)}
 
 
 def partitions_of(topic_ids: Iterable[UUID], partitions: Partitions) -> dict[UUID, int]:

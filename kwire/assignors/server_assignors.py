@@ -25,13 +25,14 @@ _UNIFORM: Mapping[str, Callable[[Members, Partitions, bool | None], GroupAssignm
 def assign(
     name: str, members: Members, partitions: Partitions, *, homogeneous: bool | None = None, release: str = "4.2"
 ) -> GroupAssignment:
-    """Return the target assignment of a group from a server-side assignor.
+    """Return the target assignment of a group: partition numbers by topic id, by member id.
 
     Partitions in ``assigned`` that no longer exist are ignored. The time grows with members plus partitions, not with
     their product, if all members subscribe to the same topics.
 
     Args:
         name: name of the assignor, a key of ``SERVER``.
+        members: subscription and current assignment of each member, by member id.
         partitions: number of partitions by topic id.
         homogeneous: whether all members subscribe to the same topic names; None to compare their topic ids.
         release: Kafka release, 4.2, 4.0 or 3.9. ``uniform`` differs between the releases, ``range`` does not.

@@ -39,6 +39,8 @@ def share_out(topics: Topics, members: Subscriptions, *, always_heterogeneous: b
     """Return the assigned partitions of ``sticky`` by member id.
 
     Args:
+        topics: topics with their partitions.
+        members: subscriptions of the members, with their member ids.
         always_heterogeneous: True for the algorithm before Kafka 2.4.
     """
     return _share_out(topics, members, claim, always_heterogeneous=always_heterogeneous)[0]
@@ -56,7 +58,7 @@ def share_out_cooperatively(topics: Topics, members: Subscriptions) -> GroupAssi
 
 
 def claim(member: Subscription) -> Claim:
-    """Return the claim in the user data of ``sticky``.
+    """Return the partitions that a member of ``sticky`` reports in its user data, with their generation.
 
     For invalid user data, the claim has no partitions and UNKNOWN_GENERATION.
     """
@@ -71,7 +73,10 @@ def claim(member: Subscription) -> Claim:
 
 
 def cooperative_claim(member: Subscription) -> Claim:
-    """Return the claim in a ``cooperative-sticky`` subscription; before v2 the generation is in the user data."""
+    """Return the partitions that a member of ``cooperative-sticky`` reports in its subscription, with their generation.
+
+    Before subscription v2 the generation is in the user data.
+    """
     if member.generation >= 0:
         return Claim(member.owned, member.generation)
     if member.user_data is None:
@@ -84,6 +89,8 @@ def cooperative_claim(member: Subscription) -> Claim:
 
 
 class StickyAssignor(Assignor):
+    """The client-side assignor ``sticky`` of Kafka 2.4 and later."""
+
     name = "sticky"
 
     def __init__(self) -> None:
@@ -118,6 +125,8 @@ class FirstStickyAssignor(StickyAssignor):
 
 
 class CooperativeStickyAssignor(Assignor):
+    """The client-side assignor ``cooperative-sticky``."""
+
     name = "cooperative-sticky"
     protocols = (COOPERATIVE, EAGER)
 
@@ -141,7 +150,14 @@ def _share_out(
     *,
     always_heterogeneous: bool = False,
 ) -> tuple[GroupAssignment, dict[TopicPartition, str]]:
-    """Return the assigned partitions by member id, and the current owner of each partition that moves."""
+    """Return the assigned partitions by member id, and the current owner of each partition that moves.
+
+    Args:
+        topics: partitions by topic name.
+        members: subscription of each member, by member id.
+        claim_of: function that returns the owned partitions that a member reports.
+        always_heterogeneous: True for the algorithm before Kafka 2.4.
+    """
     if not members:
         return {}, {}
     listed = in_map_order(members)
@@ -159,7 +175,9 @@ def _share_out(
 
 
 def _moved(members: Subscriptions, shares: GroupAssignment) -> dict[TopicPartition, str]:
-    """Return the new owner of each partition that is assigned to one member and claimed by another."""
+    """Return the new owner of each partition that was assigned to one member although another member claims to own
+    it.
+    """
     added: dict[TopicPartition, str] = {}
     given_up: set[TopicPartition] = set()
     for member_id, share in shares.items():

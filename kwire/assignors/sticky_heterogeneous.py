@@ -25,6 +25,8 @@ def share_out(
     """Return the assigned partitions by member id.
 
     Args:
+        topics: topics with their partitions.
+        members: member ids with their subscriptions.
         before: accepted claims of the members.
         earlier: last owner of each partition in a generation before the newest.
         racks: racks that matter for the assignment.
@@ -40,7 +42,7 @@ def share_out(
 
 
 class _Group:
-    """The state of one assignment. A member is represented by its index among all sorted member ids.
+    """The state of one assignment of a group. A member is represented by its index among all sorted member ids.
 
     Attributes:
         places: index by member id.
@@ -130,7 +132,13 @@ class _Group:
         return len(self._subscribers[topic]) > 1
 
     def balance(self, free: Sequence[TopicPartition], *, must_revoke: bool, first: bool) -> None:
-        """Move partitions until the group is balanced. If the result is not better than before, undo the moves."""
+        """Move partitions until the group is balanced. If the result is not better than before, undo the moves.
+
+        Args:
+            free: partitions that had no owner at the beginning.
+            must_revoke: True if some partition was not kept by its owner.
+            first: True in the first generation, in which no member owned a partition.
+        """
         taking_part = [place for _, place in self._ranks]
         shares = {place: list(self.shares[place]) for place in taking_part}
         if not must_revoke:
@@ -143,7 +151,9 @@ class _Group:
                     self.shares[place] = share
 
     def _move(self, partitions: Sequence[TopicPartition]) -> bool:
-        """Iterate over the partitions until none moves; return True if any moved."""
+        """Move each partition that a better member can take, again and again until none moves; return True if any
+        moved.
+        """
         moved = False
         while True:
             again = False
@@ -158,7 +168,7 @@ class _Group:
                 return moved
 
     def _taker(self, partition: TopicPartition) -> int | None:
-        """Return the member to move the partition to, or None to leave the partition.
+        """Return the index of the member to move the partition to; None to leave the partition with its owner.
 
         It is the earlier owner of the partition, or else the least loaded subscriber.
         """
@@ -180,7 +190,7 @@ class _Group:
         return self._balanced
 
     def _find_balanced(self) -> bool:
-        """True if no member could get a partition from a member that has at least two more."""
+        """Return True if no member could get a partition from a member that has at least two more."""
         if self._ranks[0][0] >= self._ranks[-1][0] - 1:
             return True
         fullest: dict[str, int] = {}  # by topic: largest load of a member that has a partition of it
@@ -217,5 +227,8 @@ class _Group:
 
 
 def _imbalance(loads: Sequence[int]) -> int:
-    """Return the sum of the load differences of all pairs of members. ``loads``: partition counts, ascending."""
+    """Return the sum of the load differences of all pairs of members.
+
+    ``loads``: number of partitions of each member, in ascending order.
+    """
     return sum((2 * at - len(loads) + 1) * load for at, load in enumerate(loads))

@@ -14,7 +14,7 @@ from kwire.assignors.client import UNKNOWN_GENERATION, Subscription, TopicPartit
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The partitions that a member reports to have owned.
+    """The partitions that a member reports as owned.
 
     Attributes:
         generation: generation in which the member owned them; None if the member does not report one.
@@ -26,7 +26,7 @@ class Claim:
 
 @dataclass(slots=True)
 class Ownership:
-    """The accepted claims.
+    """The partitions that members own according to their accepted claims.
 
     Attributes:
         owned: partitions by member id.
@@ -90,7 +90,7 @@ def owners_before(
 
 
 def subscribe_to_same_topics(members: Iterable[tuple[str, Subscription]]) -> bool:
-    """True if all members subscribe to the same topics.
+    """Return True if all members subscribe to the same topics.
 
     As in Java, members before the first member with topics are ignored.
     """

@@ -13,7 +13,13 @@ from kwire.java import utf16
 
 
 def share_out(topics: Topics, before: Ownership, racks: Racks) -> tuple[GroupAssignment, dict[TopicPartition, str]]:
-    """Return the assigned partitions by member id, and the previous owner of each partition that moves."""
+    """Return the assigned partitions by member id, and the previous owner of each partition that moves.
+
+    Args:
+        topics: partitions by topic name.
+        before: partitions that members own according to their claims.
+        racks: racks that matter for the assignment.
+    """
     sharing = _Sharing(topics, before, racks)
     sharing.keep()
     free = sharing.free()
@@ -25,7 +31,7 @@ def share_out(topics: Topics, before: Ownership, racks: Racks) -> tuple[GroupAss
 
 
 class _Sharing:
-    """The state of one assignment.
+    """The state of one assignment of a group whose members subscribe to the same topics.
 
     Attributes:
         shares: assigned partitions by member id.
@@ -115,9 +121,11 @@ class _Sharing:
         free[:] = rest
 
     def give(self, free: Sequence[TopicPartition]) -> None:
-        """Assign the remaining partitions.
+        """Assign the remaining partitions to members.
 
         Members below their share get partitions in turn; then each member that may have a larger share gets one more.
+
+        ``free``: partitions without an owner.
         """
         at = 0
         for partition in free:
@@ -134,7 +142,9 @@ class _Sharing:
                 at += 1
 
     def _give_larger(self) -> None:
-        """Count one larger share as assigned. After the last larger share, no member may get one."""
+        """Count one larger share (one partition more) as assigned. After the last larger share, no further member may
+        get one.
+        """
         self._larger -= 1
         if not self._larger:
             self.at_least.clear()

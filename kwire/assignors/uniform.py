@@ -30,12 +30,16 @@ _Partition = tuple[UUID, int]
 def assign(
     members: Members, partitions: Partitions, homogeneous: bool | None = None, *, first_are_larger: bool = False
 ) -> GroupAssignment:
-    """Return the target assignment of the group. Raises: AssignorError.
+    """Return the target assignment of the group: partition numbers by topic id, by member id.
 
     Args:
+        members: subscription and current assignment of each member, by member id.
+        partitions: number of partitions by topic id.
         homogeneous: whether all members subscribe to the same topic names; None to compare their topic ids.
         first_are_larger: True to give the larger shares of a homogeneous group to the first members, as before Kafka
             4.1.
+
+    Raises: AssignorError for a subscribed topic that is not in ``partitions``.
     """
     if is_homogeneous(members.values()) if homogeneous is None else homogeneous:
         return assign_homogeneous(members, partitions, first_are_larger=first_are_larger)

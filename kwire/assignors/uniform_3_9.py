@@ -23,7 +23,7 @@ from kwire.java import bucket_of, bucket_order, id_partition_hash, table_size, u
 def assign(members: Members, partitions: Partitions, homogeneous: bool | None = None) -> GroupAssignment:
     """Return the target assignment of the group. The arguments are those of ``uniform.assign``.
 
-    Raises: AssignorError.
+    Raises: AssignorError if the input is not valid.
     """
     if is_homogeneous(members.values()) if homogeneous is None else homogeneous:
         return uniform.assign_homogeneous(members, partitions, first_are_larger=True)
@@ -34,7 +34,7 @@ def assign(members: Members, partitions: Partitions, homogeneous: bool | None = 
 
 
 class _Dense:
-    """Topics of equal density (partitions per subscriber), and their subscribers by load.
+    """The topics with the same density (partitions per subscriber), and their subscribers sorted by load.
 
     Attributes:
         topics: the topics.
@@ -53,7 +53,7 @@ class _Dense:
         self.subscribers = [sorted((loads[at], ranks[at], at) for at in topic.subscribers) for topic in self.topics]
 
     def change(self, before: int, after: int, rank: int, place: int) -> None:
-        """Update the load of a member, in all its topics.
+        """Update the number of partitions of a member, in the sorted subscribers of all its topics.
 
         Args:
             before: number of partitions before the change.
@@ -67,10 +67,10 @@ class _Dense:
             insort(by_load, (after, rank, place))
 
     def partitions(self, size: int) -> Iterator[tuple[int, int]]:
-        """Yield partitions in processing order, each as index of the topic and partition number.
+        """Yield the partitions of the topics in processing order, each as index of the topic and partition number.
 
         Args:
-            size: number of buckets of Java's HashSet.
+            size: number of buckets of Java's HashSet, which determines the order.
         """
         count = len(self.topics[0].owners)
         if len(self.topics) == 1:
@@ -82,7 +82,7 @@ class _Dense:
 
 
 class _Group:
-    """The state of one assignment. A member is represented by its position among the members.
+    """The state of one assignment of a group. A member is represented by its position among the members.
 
     Attributes:
         loads: number of partitions of each member.
@@ -129,7 +129,12 @@ class _Group:
             settled.update(moved)
 
     def _balance_once(self, shared: list[_Dense], settled: Set[tuple[UUID, int]]) -> list[tuple[UUID, int]]:
-        """Return the partitions moved in one iteration."""
+        """Move partitions in one iteration over all topics; return the moved partitions.
+
+        Args:
+            shared: topics with at least two subscribers, grouped by density.
+            settled: partitions that have moved before, and must not move again.
+        """
         moved: list[tuple[UUID, int]] = []
         for dense in shared:
             dense.sort(self.loads, self.ranks)
@@ -143,13 +148,19 @@ class _Group:
         return moved
 
     def _is_balanced(self) -> bool:
-        """True if the group is balanced as Kafka defines it: members with their maximum are ignored."""
+        """Return whether the group is balanced as Kafka defines it: members with their maximum are ignored."""
         return self.below[0] >= self.below[-1] - 1
 
     def _move(self, dense: _Dense, topic: Topic, number: int, taker: int) -> tuple[UUID, int]:
-        """Move a partition, or the partition that must move in its place (see Movements).
+        """Move a partition to another member, or the partition that must move in its place (see Movements).
 
         Return the moved partition.
+
+        Args:
+            dense: topics with the density of this topic.
+            topic: topic of the partition.
+            number: partition number.
+            taker: index of the member that gets the partition.
         """
         _, instead = self._movements.instead((topic.id, number), topic.owners[number], taker)
         giver = topic.owners[instead]
@@ -167,5 +178,7 @@ class _Group:
 
 
 def _density(topic: Topic) -> tuple[float, int]:
-    """Return a sort key for topics: most partitions per subscriber first, then fewest subscribers."""
+    """Return the sort key of a topic: topics with most partitions per subscriber first, then those with fewest
+    subscribers.
+    """
     return -len(topic.owners) / len(topic.subscribers), len(topic.subscribers)

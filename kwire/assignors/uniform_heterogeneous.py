@@ -23,6 +23,8 @@ NO_OWNER = -1
 
 @dataclass(slots=True)
 class Topic:
+    """A topic during an assignment: its subscribers, and the current owner of each partition."""
+
     id: UUID
     subscribers: list[int]  # member numbers
     owners: list[int]  # by partition: a member number, or NO_OWNER
@@ -34,7 +36,7 @@ class Topic:
 
 
 def assign(members: Members, partitions: Partitions) -> GroupAssignment:
-    """Return the target assignment of the group. Raises: AssignorError."""
+    """Return the target assignment of the group. Raises: AssignorError if the input is not valid."""
     topics, loads = owned_topics(members, partitions)
     ordered = in_order(topics)
     for topic in ordered:
@@ -44,9 +46,10 @@ def assign(members: Members, partitions: Partitions) -> GroupAssignment:
 
 
 def owned_topics(members: Members, partitions: Partitions) -> tuple[list[Topic], list[int]]:
-    """Return the subscribed topics with the owners that keep their partitions.
+    """Return the subscribed topics, in which the members keep their partitions, and the number of partitions of each
+    member.
 
-    The second value is the number of partitions of each member. Raises: AssignorError.
+    Raises: AssignorError for a subscribed topic that is not in ``partitions``.
     """
     topics = _topics(members, partitions)
     loads = [0] * len(members)
@@ -61,7 +64,7 @@ def owned_topics(members: Members, partitions: Partitions) -> tuple[list[Topic],
 
 
 def in_order(topics: Iterable[Topic]) -> list[Topic]:
-    """Return the topics sorted: topics with most partitions per subscriber first."""
+    """Return the topics sorted by partitions per subscriber, the largest ratio first."""
     return sorted(topics, key=lambda topic: topic.order)
 
 
@@ -72,7 +75,10 @@ def _topics(members: Members, partitions: Partitions) -> dict[UUID, Topic]:
 
 
 def _subscribers(members: Members) -> dict[UUID, list[int]]:
-    """Return member numbers by topic. Members that share one collection object of topics are processed together."""
+    """Return the subscribers of each topic, as member numbers by topic id.
+
+    Members that share one collection object of topics are processed together, which saves time.
+    """
     same_collection: dict[int, list[int]] = {}
     collections: dict[int, Collection[UUID]] = {}
     for place, member in enumerate(members.values()):
@@ -103,9 +109,9 @@ def _fill(topic: Topic, loads: list[int]) -> None:
 
 
 def _balance(topics: list[Topic], loads: list[int]) -> None:
-    """Even out one topic after the other, in turn, until no partition has moved in a complete turn.
+    """Even out the loads of the subscribers of each topic in turn, until no partition has moved in a complete turn.
 
-    Each topic is evened out at most MAX_ROUNDS times.
+    Each topic is evened out at most MAX_ROUNDS times. ``loads``: number of partitions of each member.
     """
     last = 0
     for turn, (at, topic) in enumerate(islice(cycle(enumerate(topics)), MAX_ROUNDS * len(topics))):
@@ -145,10 +151,14 @@ def _by_load(topic: Topic, loads: list[int]) -> list[int]:
 
 
 def _least_loaded(by_load: list[int], loads: list[int]) -> Iterator[tuple[int, int]]:
-    """Yield, without end, the smallest load and a member that has it.
+    """Yield the smallest load, and the number of a member that has it. The iterator never ends.
 
     After each step the caller assigns one partition to this member. A member with a larger load is included when the
     smallest load reaches it.
+
+    Args:
+        by_load: member numbers, sorted by load.
+        loads: number of partitions of each member.
     """
     end = 0
     level = loads[by_load[0]]
@@ -161,9 +171,14 @@ def _least_loaded(by_load: list[int], loads: list[int]) -> Iterator[tuple[int, i
 
 
 def _most_loaded(by_load: list[int], loads: list[int], gives: dict[int, list[int]]) -> Iterator[tuple[int, int]]:
-    """Yield the largest load and a member that has it, until no member has a partition to give.
+    """Yield the largest load, and the number of a member that has it, until no member has a partition to give.
 
     After each step the caller takes one partition from this member.
+
+    Args:
+        by_load: member numbers, sorted by load.
+        loads: number of partitions of each member.
+        gives: partitions that each member can give, by member number.
     """
     rest = list(by_load)
     walked: list[int] = []

@@ -124,6 +124,10 @@ STORED: Mapping[str, type] = _Blobs(without="StickyUserData")
 def stored_version(blob: type, data: bytes) -> int:
     """Return the version that a stored message contains.
 
+    Args:
+        blob: class of the message.
+        data: the stored bytes.
+
     Raises: Truncated; UnknownRecordType if the message is a key of another record type.
     """
     name = schema_of(blob).name
@@ -132,12 +136,17 @@ def stored_version(blob: type, data: bytes) -> int:
     if name not in KEYS:
         return written
     if written != KEYS[name]:
-        raise UnknownRecordType(f"{name} has record type {KEYS[name]}, not {written}", written, message=name)
+        raise UnknownRecordType(
+            f"the record type is {written}, but {name} has record type {KEYS[name]}", written, message=name
+        )
     return 0
 
 
 def body_offset(blob: type) -> int:
-    """Return the offset of the body in a stored message."""
+    """Return the offset, in bytes, at which the body of a stored message begins.
+
+    It is 2 after a version or record type, else 0. ``blob``: class of the message.
+    """
     return 0 if schema_of(blob).name in SELF_DESCRIBED else 2
 
 
@@ -156,12 +165,21 @@ def readable_version(blob: type, written: int) -> int:
     assert schema.versions.last is not None
     newest = MAX_VERSION if schema.name in READ_WHEN_NEWER else schema.versions.last
     if not schema.versions.first <= written <= newest:
-        raise UnknownApi(f"{schema.name} has versions {schema.versions}, not {written}", message=schema.name)
+        raise UnknownApi(
+            f"{schema.name} has no version {written}: its versions are {schema.versions}", message=schema.name
+        )
     return min(written, schema.versions.last)
 
 
 def decode_stored(blob: type[M], data: bytes) -> tuple[M, int]:
-    """Decode a stored message; return it with the version that it contains. Raises: DecodeError."""
+    """Decode a message that is stored with its version; return the message and the version.
+
+    Args:
+        blob: class of the message.
+        data: the stored bytes: version or record type, then the message.
+
+    Raises: DecodeError if the bytes are not valid.
+    """
     versions = _known.get((blob, data[:2])) if data.__class__ is bytes else None
     if versions is not None and len(data) <= UNWEIGHED:
         version, written = versions
@@ -178,7 +196,7 @@ def decode_stored(blob: type[M], data: bytes) -> tuple[M, int]:
 
 
 def prefix(value: object, version: int) -> bytes:
-    """Return the bytes before the body of a stored message.
+    """Return the bytes before the body of a stored message: its version, or the record type of a key.
 
     Raises: EncodeError if the message has a version field with a value other than ``version``.
     """
@@ -187,7 +205,7 @@ def prefix(value: object, version: int) -> bytes:
         return KEYS.get(name, version).to_bytes(2, "big", signed=True)
     if (own := getattr(value, "version")) != version:  # noqa: B009 - all of them have it
         raise EncodeError(
-            f"the field is {own}, but the message is to be stored as version {version}",
+            f"the value is {own}, but the message is encoded as version {version}: set both to the same version",
             path="version",
             message=name,
             version=version,
@@ -196,7 +214,10 @@ def prefix(value: object, version: int) -> bytes:
 
 
 def encode_stored(value: object, version: int) -> bytes:
-    """Encode a message as it is stored, with its version. Raises: EncodeError, SchemaError."""
+    """Encode a message as it is stored, with its version.
+
+    Raises: EncodeError if a value cannot be encoded; SchemaError if the message does not have this version.
+    """
     body = codec.encode(value, version)
     before = _prefixes.get((value.__class__, version))
     if before is None:
@@ -207,14 +228,20 @@ def encode_stored(value: object, version: int) -> bytes:
 
 
 def decode_record(topic: str, key: bytes | None, value: bytes | None) -> tuple[object, object | None]:
-    """Decode key and value of a record in a topic of RECORDS; the value of a tombstone is None.
+    """Decode key and value of a record in a topic of RECORDS, such as __consumer_offsets.
+
+    Args:
+        topic: name of the topic.
+        key: encoded key.
+        value: encoded value; None for a tombstone, which is decoded as None.
 
     Raises: UnknownRecordType or UnknownApi for a record newer than kwire knows; another DecodeError for an invalid
-    record.
+        record.
+
     Source: Kafka's CoordinatorRecordSerde.
     """
     if key is None:
-        raise DecodeError("the record has no key", message=topic)
+        raise DecodeError("the record has no key, so its type is unknown", message=topic)
     record_type = _leading_int(key, 2, "record type", topic)
     key_class, value_class = _record_classes(topic, record_type)
     decoded_key: object = decode_stored(key_class, key)[0]
@@ -224,19 +251,22 @@ def decode_record(topic: str, key: bytes | None, value: bytes | None) -> tuple[o
 @cache
 def _record_classes(topic: str, record_type: int) -> tuple[type, type]:
     if record_type not in RECORDS[topic]:
-        raise UnknownRecordType(f"unknown record type {record_type}", record_type, message=topic)
+        raise UnknownRecordType(
+            f"unknown record type {record_type}: expected 0 to {max(RECORDS[topic])}", record_type, message=topic
+        )
     name = RECORDS[topic][record_type]
     return BLOBS[f"{name}Key"], BLOBS[f"{name}Value"]
 
 
 def encode_record(key: object, value: object | None, version: int) -> tuple[bytes, bytes | None]:
-    """Encode key and value of a record in a topic of RECORDS.
+    """Encode key and value of a record in a topic of RECORDS, such as __consumer_offsets.
 
     Args:
+        key: the key.
         value: the value; None for a tombstone.
         version: version of the value.
 
-    Raises: EncodeError, SchemaError.
+    Raises: EncodeError if a value cannot be encoded; SchemaError if the message does not have this version.
     """
     return encode_stored(key, 0), None if value is None else encode_stored(value, version)
 

@@ -12,10 +12,10 @@ from kwire.schema import Array, Bytes, Int16, Int32, Int64, String, data, struct
 
 @data(versions="0-2", flexible="none")
 class ConnectWorkerState:
-    """The metadata of a worker in JoinGroup.
+    """The metadata of a Kafka Connect worker in JoinGroup: its URL, and the configuration and tasks that it has.
 
     Attributes:
-        allocation: encoded ConnectAssignment with the tasks that the worker runs, or None.
+        allocation: encoded ConnectAssignment with the tasks that the worker runs; None before v1.
     """
 
     url: str = String()
@@ -25,7 +25,7 @@ class ConnectWorkerState:
 
 @data(versions="0-2", flexible="none")
 class ConnectAssignment:
-    """The assignment of a worker in SyncGroup.
+    """The assignment of a Kafka Connect worker in SyncGroup.
 
     Attributes:
         error: 1 if workers must first read more of the configuration topic, else 0.

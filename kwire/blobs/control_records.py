@@ -23,14 +23,17 @@ class ControlRecordKey:
 
 @data(versions="0", flexible="none")
 class EndTxnMarker:
-    """The value of ABORT and COMMIT control records."""
+    """The value of ABORT and COMMIT control records, which end a transaction in a partition."""
 
     coordinator_epoch: int = Int32()
 
 
 @data(versions="0-1", flexible="0+")
 class LeaderChangeMessage:
-    """The value of LEADER_CHANGE. v1 adds directories (KIP-853); Kafka 4.2 does not write v1 yet."""
+    """The value of LEADER_CHANGE control records: leader and voters of the KRaft quorum.
+
+    v1 adds directories (KIP-853); Kafka 4.2 does not write v1 yet.
+    """
 
     @struct
     class Voter:

@@ -55,8 +55,9 @@ class GroupMetadataKey:
 
 @data(versions="0-4", flexible="4+")
 class GroupMetadataValue:
-    """A classic group. v1 adds the rebalance timeout; v2 the time of the last state change; v3 static members; v4 is
-    flexible.
+    """The value of a group metadata record in ``__consumer_offsets``, of a classic group.
+
+    v1 adds the rebalance timeout; v2 the time of the last state change; v3 static members; v4 is flexible.
     """
 
     @struct

@@ -31,9 +31,10 @@ class CooperativeStickyUserData:
 
 
 def decode_user_data(user_data: bytes) -> tuple[StickyUserData, int, int]:
-    """Decode user data of ``sticky``; return the message, its version and the offset of the byte after it.
+    """Decode user data of ``sticky``, as v1 or else as v0.
 
-    Raises: DecodeError.
+    Returns: the message, its version, and the offset of the byte after it. Raises: DecodeError if the bytes are not
+    valid.
     """
     try:
         value, end = codec.decode_at(StickyUserData, user_data, 0, 1)

@@ -17,8 +17,9 @@ from kwire.schema import Array, Bytes, Int8, Int32, Int64, String, UInt16, Uuid,
 
 @data(versions="1-11", flexible="none")
 class SubscriptionInfoData:
-    """The subscription of a member: its tasks. Up to v6 with task ids only; from v7 on with the sum of offsets of each
-    task.
+    """The user data in the subscription of a Kafka Streams member: the tasks whose state it has.
+
+    Up to v6 the data has only task ids; from v7 on also the sum of offsets of each task.
     """
 
     @struct
@@ -71,7 +72,7 @@ class TopicPartition:
 
 @data(versions="1-11", flexible="none")
 class AssignmentInfo:
-    """The tasks assigned to a member.
+    """The user data in the assignment of a Kafka Streams member: its tasks.
 
     ``named_topology`` of a task is a list of UTF-16 units, empty for a topology without a name. Partitions by endpoint
     refer to their topic by index into ``topics``.

@@ -1,7 +1,8 @@
-"""Captured traffic: from packets to byte streams to requests and responses (extra ``kwire[capture]``).
+"""Captured traffic: the conversion of packets to byte streams, frames and calls (extra ``kwire[capture]``).
 
-``read(paths)`` reads capture files in one process. Programs that divide the work use its parts: ``splits`` and
-``read_segments`` read parts of a file, and ``Conversation`` converts the segments of one connection to calls.
+A call is a request with its response. ``read(paths)`` reads capture files in one process. Programs that divide the work
+use its parts: ``splits`` and ``read_segments`` read parts of a file, and ``Conversation`` converts the segments of one
+connection to calls.
 """
 
 from kwire.extras import missing

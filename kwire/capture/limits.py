@@ -1,4 +1,4 @@
-"""Limits for the reading of captures, each with its reason. MAX means maximum; sizes are in bytes."""
+"""Limits for the reading of captures, each with its reason. In names, MAX means maximum; sizes are in bytes."""
 
 BLOCK = 2 * 1024 * 1024  # per read: large enough for numpy, small enough for memory
 MAX_PACKET = 16 * 1024 * 1024  # one captured packet; segments of 64 KiB are usual, a larger length than this is wrong

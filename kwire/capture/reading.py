@@ -13,6 +13,7 @@ from uuid import UUID
 import numpy as np
 
 from kwire.capture.calls.conversation import Conversation, Row
+from kwire.capture.calls.exchange import FrameOfLog
 from kwire.capture.calls.model import Call, Connection
 from kwire.capture.calls.topic_names import NAMING_APIS, TopicNames
 from kwire.capture.files.blocks import Problem, Skipped, damage, notes
@@ -26,9 +27,9 @@ Item = Call | Connection | Problem | Skipped
 
 @contextmanager
 def paused_garbage_collection() -> Iterator[None]:
-    """Pause the cyclic garbage collector inside the block.
+    """Pause the cyclic garbage collector for the duration of a ``with`` block.
 
-    The block creates many objects that live long and are not in cycles.
+    It is used where many long-lived objects without reference cycles are created.
     """
     was = gc.isenabled()
     gc.disable()
@@ -40,11 +41,11 @@ def paused_garbage_collection() -> Iterator[None]:
 
 
 class Conversations:
-    """The open connections of a capture, by endpoints.
+    """The connections of a capture that have not ended yet, by their endpoints.
 
     Args:
         make: function that creates a Conversation from its key and its first segment.
-        most: maximum number of open connections. Above it, the connection that has been inactive longest is ended.
+        most: maximum number of connections. Above it, the connection that has been inactive longest is ended.
     """
 
     def __init__(self, make: Callable[[Key, Row], Conversation], most: int = MAX_CONNECTIONS) -> None:
@@ -53,7 +54,10 @@ class Conversations:
         self.most = most
 
     def add_segments(self, segments: Segments) -> list[Call | Connection]:
-        """Process segments. Return the calls that they complete, in order of time, and the connections that end."""
+        """Process segments.
+
+        Returns: the calls that the segments complete, in order of time, and the connections that they end.
+        """
         calls: list[Call] = []
         ended: list[Connection] = []
         with paused_garbage_collection():
@@ -121,16 +125,15 @@ class Conversations:
 
 
 def when(call: Call) -> tuple[int, int]:
-    """Return a sort key of a call: the time of its completion, in microseconds, and its number."""
+    """Return the sort key of a call: the time of its completion, in microseconds since 1970, and its number."""
     return (call.response_us if call.response_us is not None else call.request_us or 0), call.number
 
 
 class Reading:
-    """One pass over a capture. It yields calls, connections when they end, problems of files, and finally skipped
-    packets.
+    """One pass over a capture, an iterator.
 
-    The calls of one read are in the order of their completion. Calls without a response follow when their connection
-    ends.
+    It yields calls, connections when they end, problems of files, and finally skipped packets. The calls of one read
+    are in the order of their completion. Calls without a response follow when their connection ends.
 
     Attributes:
         topic_names: topic names by topic id, as captured so far. ``name_of`` searches the whole capture.
@@ -184,21 +187,23 @@ class Reading:
 
     @property
     def damage(self) -> list[Problem | Skipped]:
-        """Damage found so far: places in files, and files with truncated packets."""
+        """The damage found so far: damaged positions in files, and files with truncated packets."""
         return damage(self.problems, self.skipped)
 
     def notes(self) -> list[str]:
-        """Return the reasons so far why packets were skipped or connections were not decoded, one line for each
+        """The reasons so far why packets were skipped or connections were not decoded, one line of text for each
         reason.
         """
         return notes(self.skipped, self.remarks)
 
     def calls(self) -> Iterator[Call]:
-        """Yield only the calls."""
+        """Yield only the calls of the capture, without connections and problems."""
         return (item for item in self if isinstance(item, Call))
 
     def name_of(self, topic_id: UUID) -> str | None:
-        """Return the name of a topic, or None; reads the whole capture if necessary."""
+        """Return the name of a topic; None if the capture does not contain it. The whole capture is read if
+        necessary.
+        """
         if topic_id not in self.topic_names and not self._is_whole:
             self._is_whole = True
             again = Reading(self.files, ports=self.ports, bodies=NAMING_APIS)
@@ -211,7 +216,10 @@ class Reading:
         return Conversation(key, row, ports=self.ports, bodies=self.bodies, raw=self.raw, redacted=self.redacted)
 
     def _note(self, items: Iterable[Call | Connection]) -> None:
-        """Collect information about the whole capture."""
+        """Collect the information that calls and connections contain about the whole capture.
+
+        This information is topic names, and the reasons of incomplete decoding.
+        """
         for item in items:
             if isinstance(item, Connection):
                 if (remark := item.remark) is not None:
@@ -242,7 +250,8 @@ class Reading:
                 conversation = Conversation.logged(*key, logged.time_us, **options)  # type: ignore[arg-type]
                 conversations.open[key] = conversation
             conversations.open.move_to_end(key)
-            conversation.frame(logged.to_broker, logged.frame, logged.time_us, file.path, logged.position)
+            frame = FrameOfLog(logged.to_broker, logged.frame, logged.time_us, file.path, logged.position)
+            conversation.frame(frame)
             yield [*conversation.taken()]
             if len(conversations.open) > conversations.most:
                 oldest = conversations.open.popitem(last=False)[1]
@@ -262,11 +271,11 @@ def read(
     """Return the calls of a capture for iteration. Files are read during the iteration.
 
     Args:
-        paths: files, or folders of them, that belong together.
-        ports: ports of brokers; other traffic is ignored.
-        bodies: API keys whose bodies are decoded, or None for all. For other APIs only headers are decoded.
-        raw: also keep the frames as bytes.
-        redacted: redact secrets.
+        paths: files or folders of one capture.
+        ports: ports of brokers; other traffic is ignored. Empty for all ports.
+        bodies: API keys whose bodies are decoded; None for all. For other APIs only headers are decoded.
+        raw: True to keep the frames as bytes too.
+        redacted: True to redact secrets.
         progress: function that is called with the number of bytes read; for a gzip file or frame log only at its end.
 
     Raises: OSError for a path that does not exist.

@@ -1,4 +1,4 @@
-"""Rows of ``kwire capture``: one per frame, with the printed columns."""
+"""The rows that ``kwire capture`` prints: one per frame."""
 
 from __future__ import annotations
 
@@ -57,17 +57,26 @@ def _second(second: int) -> str:
 
 
 def time_text(time_us: int) -> str | None:
-    """Return a time as text in UTC with microseconds, or None for a time outside of the years 1 to 9999."""
+    """Return a time as text in UTC with microseconds; None for a time outside of the years 1 to 9999.
+
+    ``time_us``: microseconds since 1970.
+    """
     if not FIRST <= time_us <= LAST:
         return None
     return f"{_second(time_us // US)}.{time_us % US:06d}Z"
 
 
-def in_order(items: Iterable[Item]) -> Iterator[tuple[Call, bool] | Connection | Problem | Skipped]:
-    """Yield frames in order of time. Each frame is its call, with True for the response and False for the request.
+def in_order(
+    items: Iterable[Item], *, every_connection: bool = False
+) -> Iterator[tuple[Call, bool] | Connection | Problem | Skipped]:
+    """Yield frames in order of time, as pairs of a call and True for its response or False for its request.
 
-    Frames are sorted in a buffer of WAITING frames. A connection is yielded when it ends; damage and skipped packets of
-    a file are yielded at their position.
+    Frames are sorted in a buffer of WAITING frames. A connection is yielded when it ends; damage and skipped packets
+    are yielded at their position in the file.
+
+    Args:
+        items: calls, connections and problems of the capture.
+        every_connection: True to yield also connections that were decoded completely.
     """
     buffered: list[tuple[int, int, Call | Connection, bool]] = []
 
@@ -83,7 +92,7 @@ def in_order(items: Iterable[Item]) -> Iterator[tuple[Call, bool] | Connection |
             yield item
             held = 0
         elif isinstance(item, Connection):
-            if item.remark is not None:
+            if every_connection or item.remark is not None:
                 number += 1
                 heappush(buffered, (item.last_us, number, item, False))
         elif isinstance(item, Call):
@@ -106,7 +115,12 @@ def in_order(items: Iterable[Item]) -> Iterator[tuple[Call, bool] | Connection |
 
 
 def row_of(call: Call, is_response: bool) -> Row:
-    """Return the row of one frame, without its body."""
+    """Return the row of one frame, without its body.
+
+    Args:
+        call: call of the frame.
+        is_response: True for the response of the call, False for its request.
+    """
     time_us = call.response_us if is_response else call.request_us
     assert time_us is not None
     latency = error = None
@@ -145,13 +159,19 @@ def row_of(call: Call, is_response: bool) -> Row:
 
 
 def body_of(call: Call, is_response: bool, context: Context = PLAIN) -> Row | None:
-    """Return the body of a frame as JSON, or None if it was not decoded."""
+    """Return the body of a frame in the JSON form; None if it was not decoded.
+
+    Args:
+        call: call of the frame.
+        is_response: True for the response of the call, False for its request.
+        context: topic names and options of the JSON form.
+    """
     body, version = (call.response, call.response_version) if is_response else (call.request, call.api_version)
     return None if body is None or version is None else form_of(body, version, context)
 
 
 def remark_row(item: Connection | Problem | Skipped) -> Row | None:
-    """Return a row about frames that could not be decoded, or None for a connection that was decoded completely.
+    """Return a row about traffic that could not be decoded; None for a connection that was decoded completely.
 
     A row about damage has ``error``. A row about a connection or about skipped packets has ``reason`` and ``note``.
     """
@@ -182,6 +202,8 @@ def rows(
     """Yield the rows of frames and remarks, in order of time.
 
     Args:
+        items: calls and problems of the capture.
+        context: information for the JSON form of the bodies, such as topic names.
         where: function that selects rows; rows about damage are always yielded.
         needs_body: True if ``where`` uses bodies.
     """

@@ -8,6 +8,7 @@ from kwire import __version__
 from kwire.command import LazyGroup
 
 VERBS = {
+    "anonymize": "Replace names, keys and values in captured traffic.",
     "apis": "List every API that kwire knows.",
     "blob": "Decode and encode messages stored inside other messages.",
     "capture": "Print captured traffic, one row per frame.",
@@ -22,6 +23,7 @@ VERBS = {
 }
 
 EXTRAS = {
+    "anonymize": "capture",
     "capture": "capture",
     "groups": "capture",
     "pipeline": "spark",

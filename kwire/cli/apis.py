@@ -1,4 +1,4 @@
-"""``kwire apis``: a table of all APIs."""
+"""The command ``kwire apis``, which prints a table of all APIs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def command(as_json: bool) -> None:
 
 
 def row(api: Api) -> dict[str, int | str | None]:
-    """Return one API as the object that ``--json`` prints for it."""
+    """Return an API as the object that ``kwire apis --json`` prints."""
     return {
         "key": api.key,
         "name": api.name,

@@ -44,7 +44,10 @@ def command(blob_type: str, source: str) -> None:
 
 
 def convert(blob: type, line: Mapping[str, Any]) -> dict[str, Any]:
-    """Decode or encode one line. Raises: WireError, LineError."""
+    """Decode or encode the message of one input line; return the output line.
+
+    Raises: WireError if the bytes are not valid; LineError if the line is not valid.
+    """
     if "hex_as_stored" in line:
         data = lines.hexadecimal(line, "hex_as_stored")
         return _decode(blob, data, body_offset(blob), stored_version(blob, data))
@@ -52,7 +55,7 @@ def convert(blob: type, line: Mapping[str, Any]) -> dict[str, Any]:
         return _decode(blob, lines.hexadecimal(line, "hex_body"), 0, lines.integer(line, "version"))
     if "fields" in line:
         return _encode(blob, line)
-    raise lines.LineError("expected one of hex_as_stored, hex_body, fields")
+    raise lines.LineError("the line has no content: expected one of the keys hex_as_stored, hex_body and fields")
 
 
 def _decode(blob: type, data: bytes, offset: int, version: int) -> dict[str, Any]:
@@ -75,10 +78,13 @@ def _encode(blob: type, line: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def convert_user_data(line: Mapping[str, Any]) -> dict[str, Any]:
-    """Decode or encode one line of StickyUserData. Raises: WireError, LineError."""
+    """Decode or encode the StickyUserData of one input line; return the output line.
+
+    Raises: WireError if the bytes are not valid; LineError if the line is not valid.
+    """
     assignor = line.get("assignor")
     if assignor is not None and (not isinstance(assignor, str) or assignor not in ASSIGNORS):
-        raise lines.LineError(f"expected one of {', '.join(ASSIGNORS)}", "assignor")
+        raise lines.LineError(f"unknown assignor {assignor!r}: expected one of {', '.join(ASSIGNORS)}", "assignor")
     if "user_data_hex" in line:
         return _decode_user_data(assignor, lines.hexadecimal(line, "user_data_hex"))
     if "fields" in line:
@@ -87,7 +93,7 @@ def convert_user_data(line: Mapping[str, Any]) -> dict[str, Any]:
         value: object = from_json(ASSIGNORS[assignor], lines.member(line, "fields"), version)
         body = codec.encode(value, version) + lines.hexadecimal(line, "trailing", "")
         return {"type": "StickyUserData", "assignor": assignor, "version": version, "user_data_hex": body.hex()}
-    raise lines.LineError("expected one of user_data_hex, fields")
+    raise lines.LineError("the line has no content: expected one of the keys user_data_hex and fields")
 
 
 def _decode_user_data(assignor: str | None, data: bytes) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""``kwire capture``: captured traffic, one row per frame."""
+"""The command ``kwire capture``, which prints one row per frame of captured traffic."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _filter(where: str | None) -> tuple[Callable[[Row], bool] | None, set[str]]:
 
 
 def columns() -> dict[str, Column]:
-    """Return the columns that the option ``--where`` can use."""
+    """Return the columns that a filter of the option ``--where`` can use, by name."""
     values: dict[str, Sequence[str]] = {
         "api_name": [api.name for api in APIS.values()],
         "direction": DIRECTIONS,
@@ -114,7 +114,13 @@ def _opened(output: str | None) -> AbstractContextManager[IO[bytes]]:
 
 
 def _write(rows: Iterator[Row], form: str, out: IO[bytes]) -> bool:
-    """Write the rows in the chosen format; return whether there was a row."""
+    """Write the rows to ``out``; return False if there was no row.
+
+    Args:
+        rows: rows of frames and problems.
+        form: "jsonl" or "table".
+        out: output file.
+    """
     first = next(rows, None)
     if first is not None:
         rows = chain((first,), rows)
@@ -136,7 +142,7 @@ def _write(rows: Iterator[Row], form: str, out: IO[bytes]) -> bool:
 
 
 def table_line(row: Row) -> str:
-    """Return one row as a line of the text table."""
+    """Return a row as one line of the text table."""
     if row.get("error") and row["direction"] is None:
         place = "" if row.get("position") is None else f" at byte {row['position']}"
         return one_line(f"{row['time'] or '':28}{row['file']}{place}: {row['error']}")

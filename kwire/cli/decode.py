@@ -1,4 +1,4 @@
-"""``kwire decode``: frames to JSON."""
+"""The command ``kwire decode``, which converts frames to JSON."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def command(source: str, response: bool, api_key: int | None, api_version: int |
 
 
 def decode(source_frame: frames.FrameLine, engine: Engine) -> dict[str, Any]:
-    """Return the JSON form of one frame. Raises: WireError."""
+    """Return the JSON form of a frame, as ``kwire decode`` prints it. Raises: WireError if the bytes are not valid."""
     if source_frame.direction == "request":
         return form_of(envelope.decode_request(source_frame.frame, engine=engine))
     return form_of(

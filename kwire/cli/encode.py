@@ -1,8 +1,9 @@
-"""``kwire encode``: the output of ``kwire decode`` back to frames."""
+"""The command ``kwire encode``, which converts the output of ``kwire decode`` to frames."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from reprlib import repr as shorten
 from typing import Any
 
 import click
@@ -30,12 +31,17 @@ def command(source: str, engine: Engine) -> None:
 
 
 def encode(form: Mapping[str, Any], engine: Engine) -> bytes:
-    """Return the frame that one input line describes. Raises: WireError, LineError."""
+    """Return the frame that one input line describes.
+
+    Raises: WireError if the bytes are not valid; LineError if the line is not valid.
+    """
     if "error" in form and "body" not in form:
-        raise lines.LineError("the line is an error, not a message", "error")
+        raise lines.LineError("the line reports a decoding error and has no message: remove the line", "error")
     api = envelope.find_api(lines.integer(form, "api_key"), version := lines.integer(form, "api_version"))
     if form.get("api_name", api.name) != api.name:
-        raise lines.LineError(f"{form['api_name']} does not match api_key {api.key}, which is {api.name}", "api_name")
+        raise lines.LineError(
+            f"the name {form['api_name']} does not match api_key {api.key}, which is {api.name}", "api_name"
+        )
     trailing = lines.hexadecimal(form, "trailing", "")
     header, body = lines.member(form, "header", {}), lines.member(form, "body")
     match form.get("direction"):
@@ -43,15 +49,17 @@ def encode(form: Mapping[str, Any], engine: Engine) -> bytes:
             return _encode_request(api, version, header, body, engine) + trailing
         case "response":
             return _encode_response(api, version, header, body, engine) + trailing
-        case _:
-            raise lines.LineError("expected request or response", "direction")
+        case direction:
+            raise lines.LineError(f"expected request or response, got {shorten(direction)}", "direction")
 
 
 def _encode_request(api: Api, version: int, header: dict[str, Any], body: dict[str, Any], engine: Engine) -> bytes:
     expected = {"request_api_key": api.key, "request_api_version": version}
     for name, value in expected.items():
         if header.get(name, value) != value:
-            raise lines.LineError(f"{header[name]} does not match the line, which has {value}", f"header.{name}")
+            raise lines.LineError(
+                f"the value {header[name]} does not match the API of the line, which has {value}", f"header.{name}"
+            )
     return envelope.encode_request(
         from_json(api.request, body, version),
         version,

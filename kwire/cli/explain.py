@@ -1,4 +1,4 @@
-"""``kwire explain``: a frame as annotated hex."""
+"""The command ``kwire explain``, which shows a frame as annotated hex."""
 
 from __future__ import annotations
 
@@ -83,7 +83,12 @@ Lines = Iterator[dict[str, Any] | str]
 
 
 def explain_lines(source_frame: frames.FrameLine, form: Callable[[Explanation], Lines]) -> Lines:
-    """Yield the lines for one frame. Raises: DecodeError at the end if the frame is invalid."""
+    """Yield the output lines for one frame. Raises: DecodeError after the last line if the frame is invalid.
+
+    Args:
+        source_frame: the frame.
+        form: function that returns the lines of an explanation.
+    """
     if source_frame.direction == "request":
         explanation = explain.explain_request(source_frame.frame)
     else:
@@ -119,6 +124,7 @@ def places(explanation: Explanation, depth: int = 0, within: str = "") -> Iterat
     """Yield every piece in order with its position, including pieces of decompressed data.
 
     Args:
+        explanation: explanation of a frame or of decompressed data.
         depth: depth of the outermost pieces.
         within: path of the compressed field that the explanation describes; "" for a frame.
     """
@@ -132,7 +138,10 @@ def places(explanation: Explanation, depth: int = 0, within: str = "") -> Iterat
 
 
 def json_lines(explanation: Explanation, flat: bool) -> Lines:
-    """Yield one JSON object per piece; with ``flat``, leave out pieces whose bytes all belong to inner pieces."""
+    """Yield one JSON object for each piece of an explanation.
+
+    ``flat``: True to leave out pieces whose bytes all belong to inner pieces.
+    """
     for place in places(explanation):
         piece = place.piece
         if flat and not piece.own and piece.type != UNREAD:
@@ -244,7 +253,7 @@ class TextForm:
             yield " " * max(0, min(column, self.width - len(other))) + paint(other)
 
     def rows(self, place: Place) -> Iterator[Row]:
-        """Yield the rows of a piece: one row, or several for bytes that could not be decoded."""
+        """Yield the rows of text for a piece: one row, or several for bytes that could not be decoded."""
         piece = place.piece
         if piece.type == UNREAD:
             yield from self.unread_rows(place)
@@ -289,7 +298,12 @@ def _ends(row: Row) -> tuple[str, str]:
 
 
 def hex_cell(own: bytes, head: int) -> str:
-    """Return the first bytes of a piece in hex, with ``|`` after its length prefix."""
+    """Return the first bytes of a piece in hex, with ``|`` after its length prefix.
+
+    Args:
+        own: bytes of the piece.
+        head: size of the length prefix, in bytes.
+    """
     shown = own[:SHOWN_BYTES].hex()
     if 0 < head < len(own):
         shown = f"{shown[: 2 * head]}|{shown[2 * head :]}"

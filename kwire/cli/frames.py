@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from reprlib import repr as shorten
 from typing import Any, TypeVar
 
 import click
@@ -21,7 +22,7 @@ C = TypeVar("C", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class FrameLine:
-    """A frame from one input line.
+    """A frame from one input line, with the API and direction that the decoder needs.
 
     Attributes:
         api_key: API key; for a request the key in its header.
@@ -36,18 +37,21 @@ class FrameLine:
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """Options of the command line, used for frames whose input line lacks these values."""
+    """The options of the command line that apply to frames whose input line lacks these values."""
 
     direction: str
     api_key: int | None
     api_version: int | None
 
     def read(self, line: str) -> FrameLine:
-        """Parse one line: a JSON object, or hex. Raises: WireError, LineError."""
+        """Parse one line: a JSON object, or hex.
+
+        Raises: WireError if the bytes are not valid; LineError if the line is not valid.
+        """
         members = lines.parse_object(line) if line.startswith("{") else {"hex": line}
         direction = members.get("direction", self.direction)
         if direction not in DIRECTIONS:
-            raise lines.LineError("expected request or response", "direction")
+            raise lines.LineError(f"expected request or response, got {shorten(direction)}", "direction")
         frame = lines.hexadecimal(members, "hex")
         if direction == "response":
             key = _integer(members, "api_key", self.api_key)
@@ -56,7 +60,9 @@ class Defaults:
         for name, carried in (("api_key", key), ("api_version", version)):
             if (stated := lines.integer(members, name, carried)) != carried:
                 raise lines.LineError(
-                    f"the line contains {stated}, but the header of the frame contains {carried}", name
+                    f"the value in the line is {stated}, but the header of the "
+                    f"frame has {carried}: remove the key from the line",
+                    name,
                 )
         return FrameLine(direction, frame, key, version)
 
@@ -64,15 +70,20 @@ class Defaults:
 def _integer(line: Mapping[str, Any], key: str, default: int | None) -> int:
     """Return the integer of a key in the line, or the default from the command line.
 
-    Raises: LineError if both are missing.
+    Args:
+        line: the input line, a JSON object.
+        key: name of the key.
+        default: value of the option; None if the option was not used.
+
+    Raises: LineError if both are missing, or the value is not an integer.
     """
     if line.get(key) is None and default is None:
-        raise lines.LineError(f"missing: add it to the line, or use --{key.replace('_', '-')}", key)
+        raise lines.LineError(f"the key is missing: add it to the line, or use --{key.replace('_', '-')}", key)
     return lines.integer(line, key, default)
 
 
 def arguments(command: C) -> C:
-    """Add the argument and options of commands that read frames to a command: source, response, api_key,
+    """Add to a command the argument and options of commands that read frames: source, response, api_key and
     api_version.
     """
     for decorate in (

@@ -1,4 +1,4 @@
-"""``kwire fuzz``: malformed requests to a broker, and checks that it survives."""
+"""The command ``kwire fuzz``, which sends malformed requests to a broker and checks that the broker survives."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _run(fuzzer: Fuzzer, seed: int, count: int, as_json: bool, save: Path | None
         if finding is not None:
             _report(finding, as_json, save)
         if done % EVERY == 0:
-            click.echo(f"{done} of {count} cases, {fuzzer.findings} findings", err=True)
+            click.echo(f"{done} of {count} cases done, {fuzzer.findings} findings so far", err=True)
     summary = {
         **{name: fuzzer.counts[name] for name in ("cases", "answered", "closed", "silent")},
         "findings": fuzzer.findings,
@@ -108,7 +108,7 @@ def _replay(fuzzer: Fuzzer, earlier: Finding, as_json: bool) -> None:
         now = None if trouble is None else {"kind": trouble.kind, "detail": trouble.detail}
         click.echo(json.dumps({"then": {"kind": earlier.kind, "detail": earlier.detail}, "now": now}))
     elif trouble is None:
-        click.echo(f"not reproduced: {earlier.kind}, {KINDS[earlier.kind]}")
+        click.echo(f"the finding was not reproduced: {earlier.kind}, {KINDS[earlier.kind]}")
     else:
         click.echo(f"{trouble.kind} again: {trouble.detail}" if trouble.kind == earlier.kind else f"now {trouble}")
 

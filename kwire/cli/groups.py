@@ -1,4 +1,4 @@
-"""``kwire groups``: history of the consumer groups in captures."""
+"""The command ``kwire groups``, which shows the history of the consumer groups in captures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from kwire.analysis import parquet, run
-from kwire.analysis.events import CLASSIC, CONSUMER
+from kwire.analysis.events import ACKNOWLEDGED, CLASSIC, CONSUMER
 from kwire.analysis.report import by_group, html_page
 from kwire.analysis.tables import PROBLEMS
 from kwire.analysis.what_if.replay import NAMES
@@ -141,6 +141,9 @@ def text(group: dict[str, Any], *, several: bool = False, assignor: str | None =
             f"  committed {commit['topic']}-{commit['partition']}: {_count(commit['count'], 'time')}{refused}; "
             f"last {commit['last_offset']}{lag}"
         )
+    for shared in group["shared"]:
+        counts = ", ".join(f"{kind} {shared[kind]}" for kind in ("acquired", *ACKNOWLEDGED, "refused") if shared[kind])
+        yield f"  records of {names.get(shared['member_id'], shared['member_id'])}: {counts}"
     for error in group["errors"]:
         about = f" about {error['topic']}-{error['partition']}" if error["topic"] is not None else ""
         count = _count(error["count"], "time")
@@ -154,7 +157,13 @@ def text(group: dict[str, Any], *, several: bool = False, assignor: str | None =
 
 
 def _what_if(group: dict[str, Any], assignor: str, names: dict[str, str]) -> Iterator[str]:
-    """Yield the lines for another assignor: totals, then the generations with a different assignment."""
+    """Yield the lines about another assignor: totals, then the generations in which its assignment differs.
+
+    Args:
+        group: the group, from ``by_group.groups``.
+        assignor: name of the other assignor.
+        names: short names of the members, by member id.
+    """
     generations, total = group["what_if"]["generations"], group["what_if"]["sum"]
     if total is None:
         why = next((row["note"] for row in generations), None)
@@ -230,7 +239,12 @@ def _rebalance(rebalance: dict[str, Any], names: dict[str, str]) -> Iterator[str
 
 
 def _restart(restart: dict[str, Any], names: dict[str, str]) -> str:
-    """Return the line about a static member that restarted without a rebalance."""
+    """Return the line about a static member that restarted without a rebalance.
+
+    Args:
+        restart: the restart, from ``by_group.groups``.
+        names: short names of the members, by member id.
+    """
     member = names.get(restart["trigger_member"], restart["trigger_client"] or "")
     away = "" if restart["stw_ms"] is None else f" after {_ms(restart['stw_ms'])}"
     return f"  {_clock(restart['ts'])}  generation {restart['generation']} continues: restart: {member}{away} - " + str(

@@ -1,4 +1,6 @@
-"""``kwire layout``: the wire layout of an API, one version as a list or all versions as a table."""
+"""The command ``kwire layout``, which shows the wire layout of an API: one version as a list, or all versions as a
+table.
+"""
 
 from __future__ import annotations
 
@@ -39,13 +41,13 @@ def command(api: str, version: int | None, request: bool, response: bool, source
     """
     declared = find(api)
     if version is not None and version not in declared.versions:
-        raise click.UsageError(f"{declared.name} has versions {declared.versions}, not {version}")
+        raise click.UsageError(f"{declared.name} has no version {version}: its versions are {declared.versions}")
     selected = [(request, declared.request), (response, declared.response)]
     if request == response:
         selected = [(True, message) for _, message in selected]
     messages = [message for chosen, message in selected if chosen]
     if source and as_json:
-        raise click.UsageError("--source and --json cannot be used together")
+        raise click.UsageError("--source and --json cannot be used together: remove one of them")
     if source:
         newest = versions_of(declared.versions)[-1] if version is None else version
         click.echo("\n".join(compiled.source(message, newest) for message in messages), nl=False)
@@ -59,7 +61,10 @@ def command(api: str, version: int | None, request: bool, response: bool, source
 
 
 def find(name: str) -> Api:
-    """Return the API with this name. Raises: click.UsageError, with the most similar name if there is one."""
+    """Return the API with this name; case and underscores do not matter.
+
+    Raises: click.UsageError for an unknown name; the error suggests the most similar name.
+    """
     try:
         return api_named(name)
     except KeyError:

@@ -32,7 +32,7 @@ OBJECTS = 100_000  # allocations between two runs of the cyclic garbage collecto
 
 
 class LineError(ValueError):
-    """An input line that the command cannot process.
+    """The error for an input line that the command cannot process.
 
     Attributes:
         path: the invalid or missing key; "" if the whole line is invalid.
@@ -44,10 +44,11 @@ class LineError(ValueError):
 
 
 def work_through(source: str, work: Work, *, text: bool = False) -> None:
-    """Print the result of ``work`` for each line of ``source``. Exit with 1 if a line was invalid.
+    """Print the result of ``work`` for each line of an input. Exit with code 1 if a line was invalid.
 
     Args:
         source: path of a file, or ``-`` for stdin.
+        work: function that returns the result for a line.
         text: True if the output is text, so errors go to stderr only.
     """
     if source == "-":
@@ -63,10 +64,12 @@ def work_through(source: str, work: Work, *, text: bool = False) -> None:
 
 
 def report(name: str, lines: Iterator[bytes], work: Work, *, text: bool = False) -> None:
-    """Print the result of ``work`` for each line that is not blank. Exit with 1 if a line was invalid.
+    """Print the result of ``work`` for each line that is not blank. Exit with code 1 if a line was invalid.
 
     Args:
         name: name of the input in error messages.
+        lines: lines of the input, as bytes.
+        work: function that returns the result for a line.
         text: True if the output is text, so errors go to stderr only.
     """
     refused = False
@@ -89,7 +92,11 @@ def report(name: str, lines: Iterator[bytes], work: Work, *, text: bool = False)
 
 
 def lines(stream: BinaryIO, name: str) -> Iterator[bytes]:
-    """Yield the lines of a stream; of a line longer than MAX_LINE only the first MAX_LINE + 1 bytes."""
+    """Yield the lines of a stream. Of a line longer than MAX_LINE bytes, only the first MAX_LINE + 1 bytes are
+    returned.
+
+    ``name``: name of the stream in error messages.
+    """
     try:
         while line := stream.readline(MAX_LINE + 1):
             rest = line
@@ -126,9 +133,14 @@ def parse_object(line: str) -> dict[str, Any]:
 
 
 def _value(line: Mapping[str, Any], key: str, default: Any) -> Any:
-    """Return the value of a key of the line, or ``default`` if the key is missing or null.
+    """Return the value of a key in an input line.
 
-    Raises: LineError if there is no default either.
+    Args:
+        line: the input line, a JSON object.
+        key: name of the key.
+        default: value to return if the key is missing or null; None to raise an error.
+
+    Raises: LineError.
     """
     value = line.get(key)
     if value is None:
@@ -139,7 +151,15 @@ def _value(line: Mapping[str, Any], key: str, default: Any) -> Any:
 
 
 def integer(line: Mapping[str, Any], key: str, default: int | None = None) -> int:
-    """Return the integer value of a key, or ``default`` if the key is missing or null. Raises: LineError."""
+    """Return the integer value of a key in an input line.
+
+    Args:
+        line: the input line, a JSON object.
+        key: name of the key.
+        default: value to return if the key is missing or null; None to raise an error.
+
+    Raises: LineError if the key is missing, or its value is not an integer.
+    """
     value = _value(line, key, default)
     if isinstance(value, bool) or not isinstance(value, int):
         raise LineError(f"expected an integer, got {_kind(value)}", key)
@@ -147,7 +167,15 @@ def integer(line: Mapping[str, Any], key: str, default: int | None = None) -> in
 
 
 def member(line: Mapping[str, Any], key: str, default: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Return the value of a key, a JSON object, or ``default`` if the key is missing or null. Raises: LineError."""
+    """Return the JSON object that is the value of a key in an input line.
+
+    Args:
+        line: the input line, a JSON object.
+        key: name of the key.
+        default: value to return if the key is missing or null; None to raise an error.
+
+    Raises: LineError if the key is missing, or its value is not an object.
+    """
     value = _value(line, key, default)
     if not isinstance(value, dict):
         raise LineError(f"expected an object, got {_kind(value)}", key)
@@ -155,9 +183,14 @@ def member(line: Mapping[str, Any], key: str, default: dict[str, Any] | None = N
 
 
 def hexadecimal(line: Mapping[str, Any], key: str, default: str | None = None) -> bytes:
-    """Return the bytes of a key whose value is hex, or of ``default`` if the key is missing or null.
+    """Return the bytes of a key in an input line whose value is hex.
 
-    Raises: LineError.
+    Args:
+        line: the input line, a JSON object.
+        key: name of the key.
+        default: hex to use if the key is missing or null; None to raise an error.
+
+    Raises: LineError if the key is missing, or its value is not valid hex.
     """
     value = _value(line, key, default)
     if not isinstance(value, str):
@@ -180,7 +213,7 @@ def _hex_error(value: str) -> str:
 
 def _text(line: bytes) -> str:
     if len(line) > MAX_LINE:
-        raise LineError(f"the line is longer than {MAX_LINE} bytes")
+        raise LineError(f"the line is longer than the limit of {MAX_LINE} bytes")
     try:
         return line.decode("utf-8").strip()
     except UnicodeDecodeError as error:
@@ -195,7 +228,7 @@ def _print(result: Result) -> None:
 
 
 def columns() -> int:
-    """Return the width of text output in characters: of the terminal, or WIDTH if stdout is not a terminal."""
+    """Return the width of text output in characters: that of the terminal, or WIDTH if stdout is not a terminal."""
     return shutil.get_terminal_size((WIDTH, 0)).columns if sys.stdout.isatty() else WIDTH
 
 
@@ -208,7 +241,9 @@ def writable(output: str | Path | None, inputs: Iterable[str] = ()) -> None:
         return
     for path in inputs:
         if os.path.exists(output) and os.path.exists(path) and os.path.samefile(output, path):
-            raise click.UsageError(f"{str(output)!r} is also an input file and would be overwritten")
+            raise click.UsageError(
+                f"{str(output)!r} is also an input file and would be overwritten: use another output file"
+            )
     folder = os.path.dirname(os.path.abspath(output))
     if not os.path.isdir(folder):
         raise click.UsageError(f"cannot write {str(output)!r}: folder {folder} does not exist")
@@ -232,13 +267,13 @@ def rare_garbage_collection() -> Iterator[None]:
 def progress(paths: Iterable[str], *, hidden: bool = False) -> Iterator[Callable[[int], object] | None]:
     """Show a progress bar of the bytes read from captures, if stderr is a terminal.
 
-    The ``with`` statement gets a function to call with each number of bytes read, or None if there is no progress bar.
+    The context manager yields a function to call with each number of bytes read, or None without a progress bar.
 
     Args:
         paths: paths of the captures.
         hidden: True for no progress bar, because the output itself goes to the terminal.
 
-    Raises: OSError.
+    Raises: OSError if a file or a folder cannot be read.
     """
     if hidden or not sys.stderr.isatty():
         yield None
@@ -252,7 +287,14 @@ def progress(paths: Iterable[str], *, hidden: bool = False) -> Iterator[Callable
 
 
 def needed(package: str, extra: str) -> None:
-    """Check that a package is installed, before the work begins. Raises: ClickException with the name of the extra."""
+    """Check that an optional package is installed, before the work begins.
+
+    Args:
+        package: name of the package.
+        extra: pip extra that installs the package.
+
+    Raises: click.ClickException with the command that installs the extra.
+    """
     if find_spec(package) is None:
         raise click.ClickException(f"{package} is missing: pip install 'kwire[{extra}]'")
 

@@ -1,4 +1,4 @@
-"""``kwire pipeline``: captures to tables, with Spark."""
+"""The command ``kwire pipeline``, which converts captures to tables with Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``kwire report``: a page with charts from the tables of a pipeline."""
+"""The command ``kwire report``, which writes a page with charts from the tables of a pipeline."""
 
 from __future__ import annotations
 

@@ -39,9 +39,13 @@ writers: dict[type, dict[int, Writer]] = {}
 
 
 def decode(message: type, data: bytes, offset: int, version: int, weight: int) -> tuple[Any, int]:
-    """Decode the message at ``offset``; return it with the offset of the byte after it. Raises: one of REFUSALS.
+    """Decode a message; return it with the offset of the byte after it. Raises: one of REFUSALS, without error context.
 
     Args:
+        message: class of the message.
+        data: bytes that contain the message.
+        offset: offset of the first byte of the message in ``data``.
+        version: version of the message.
         weight: maximum memory of the decoded message, in bytes (see ``kwire.limits``).
     """
     if (len(data) - offset) * HEAVIEST > weight:
@@ -66,9 +70,9 @@ def _decode_weighed(message: type, data: bytes, offset: int, version: int, weigh
 
 
 def rough_error(message: type, version: int, size: int, refusal: BaseException) -> DecodeError:
-    """Return the DecodeError for a large message, which is not decoded again.
+    """Return the DecodeError for an invalid message above 64 KiB, which is not decoded again by the reference engine.
 
-    Its offset is the position that the reader had reached.
+    The error has no field path; its offset is the position that the reader had reached.
 
     Args:
         message: class of the message.
@@ -90,7 +94,7 @@ def rough_error(message: type, version: int, size: int, refusal: BaseException) 
 
 
 def encode(value: Any, version: int) -> bytes:
-    """Encode a message in this version. Raises: one of REFUSALS."""
+    """Return the bytes of a message in a version. Raises: one of REFUSALS, without error context."""
     message = value.__class__
     try:
         write = writers[message][version]
@@ -106,7 +110,7 @@ def encode(value: Any, version: int) -> bytes:
 def encode_in_slices(value: Any, version: int, size: int) -> Generator[None, None, bytes]:
     """Encode a message in steps: yield after every ``size`` array elements, and finally return the encoded bytes.
 
-    Raises: one of REFUSALS.
+    The caller can handle other work between the steps. Raises: one of REFUSALS.
     """
     write = writer_of(value.__class__, version, WriterOptions(sliced=True))
     encoded: bytes = yield from write(value, size)
@@ -115,7 +119,7 @@ def encode_in_slices(value: Any, version: int, size: int) -> Generator[None, Non
 
 @cache
 def reader_of(message: type, version: int, options: ReaderOptions) -> Callable[..., tuple[Any, int]]:
-    """Return the reader of one version: a function of data and offset.
+    """Return the generated reader of one version: a function ``(data, offset) -> (message, end offset)``.
 
     Raises: SchemaError if the message does not have the version.
     """
@@ -126,7 +130,7 @@ def reader_of(message: type, version: int, options: ReaderOptions) -> Callable[.
 
 @cache
 def writer_of(message: type, version: int, options: WriterOptions) -> Callable[..., Any]:
-    """Return the writer of one version: a function of a message.
+    """Return the generated writer of one version: a function that returns the bytes of a message.
 
     Raises: SchemaError if the message does not have the version.
     """
@@ -136,7 +140,7 @@ def writer_of(message: type, version: int, options: WriterOptions) -> Callable[.
 
 
 def source(message: type, version: int) -> str:
-    """Return the generated reader and writer of one version as text.
+    """Return the Python source of the generated reader and writer of one version.
 
     Raises: SchemaError if the message does not have the version.
     """

@@ -53,7 +53,7 @@ class ReaderOptions:
 
     @property
     def decode(self) -> str:
-        """Source text of the method call that decodes text."""
+        """The Python source of the call that decodes bytes to text, such as ``.decode()``."""
         return 'decode("utf-8", "surrogateescape")' if self.escaped else "decode()"
 
 
@@ -62,8 +62,8 @@ class WriterOptions:
     """Options of a generated writer.
 
     Attributes:
-        careful: True to encode surrogate escapes as the original bytes, and also text that is too long for the table of
-            short counts. Without this option, such text raises UnicodeEncodeError or IndexError.
+        careful: True to encode every text: surrogate escapes as the original bytes, and also text whose length does not
+            fit in one byte of a varint. Without this option, such text raises UnicodeEncodeError or IndexError.
         sliced: True to make the writer a generator; its second argument is the number of array elements between yields.
     """
 
@@ -72,17 +72,22 @@ class WriterOptions:
 
     @property
     def encode(self) -> str:
-        """Source text of the method call that encodes text."""
+        """The Python source of the call that encodes text to bytes, such as ``.encode()``."""
         return 'encode("utf-8", "surrogateescape")' if self.careful else "encode()"
 
 
 def run(source: str, names: Names) -> dict[str, Any]:
-    """Execute a source; return the globals that it leaves, including its functions, by name."""
+    """Execute Python source; return the global variables that it defines, such as functions, by name.
+
+    Args:
+        source: Python source.
+        names: global variables that the source may use, by name.
+    """
     return codegen.run(source, names, NAMES)
 
 
 def missing(record: Record) -> list[tuple[str, Field]]:
-    """Return name and declaration of each field of a struct that this version lacks.
+    """Return name and declaration of each field of a struct that does not exist in this version.
 
     A reader sets such a field to its default.
     """

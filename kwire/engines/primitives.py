@@ -24,12 +24,24 @@ from kwire.limits import MAX_TEXT, MAX_VARINT, TAG_WEIGHT
 
 
 def where(path: str) -> str:
-    """Convert a path of construct, ``(parsing) -> protocols -> [0] -> metadata``, to ``protocols[0].metadata``."""
+    """Convert a path of the construct package to the form in error messages.
+
+    For example, ``(parsing) -> protocols -> [0] -> metadata`` becomes ``protocols[0].metadata``.
+    """
     return ".".join(path.split(" -> ")[1:]).replace(".[", "[")
 
 
 def read(stream: BinaryIO, size: int, path: str, start: int) -> bytes:
-    """Read exactly ``size`` bytes. ``start``: offset of the field, which the error reports. Raises: Truncated."""
+    """Read exactly ``size`` bytes from a stream.
+
+    Args:
+        stream: stream that contains the message.
+        size: number of bytes.
+        path: path of the field, in the form of the construct package.
+        start: byte offset of the field, for the error.
+
+    Raises: Truncated if fewer bytes remain.
+    """
     data = stream.read(size)
     if len(data) != size:
         raise Truncated(f"expected {size} bytes, found {len(data)}", path=where(path), offset=start)
@@ -37,8 +49,15 @@ def read(stream: BinaryIO, size: int, path: str, start: int) -> bytes:
 
 
 def spend(context: Any, weight: int, path: str, start: int) -> None:
-    """Subtract ``weight`` bytes from the remaining memory of the message, if its memory is limited.
-    Raises: LimitError.
+    """Subtract the memory of a decoded value from the remaining memory of the message.
+
+    Args:
+        context: context of construct, which contains a Budget if the memory of the message is limited.
+        weight: memory of the value, in bytes.
+        path: path of the field, for the error.
+        start: byte offset of the field, for the error.
+
+    Raises: LimitError if less memory remains.
     """
     budget = context._params.get("budget")
     if budget is None:
@@ -51,10 +70,10 @@ def spend(context: Any, weight: int, path: str, start: int) -> None:
 
 
 class Budget:
-    """The memory limit of a message.
+    """The memory that one decoded message may take.
 
     Attributes:
-        most: maximum memory of the decoded message, in bytes.
+        most: maximum memory of the message, in bytes.
         left: remaining memory, in bytes.
     """
 
@@ -73,20 +92,37 @@ def bytes_left(stream: BinaryIO) -> int:
 
 
 def read_uvarint(stream: BinaryIO, path: str, start: int) -> int:
-    """Read an unsigned varint. Raises: LimitError above 5 bytes or above 2^31-1; Truncated."""
+    """Read an unsigned varint of at most 5 bytes.
+
+    Args:
+        stream: stream that contains the message.
+        path: path of the field, for errors.
+        start: byte offset of the field, for errors.
+
+    Raises: Truncated at the end of the data; LimitError if the varint is longer, or its value is above 2^31-1.
+    """
     value = 0
     for shift in range(0, 35, 7):
         byte = read(stream, 1, path, start)[0]
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             if value > MAX_VARINT:
-                raise LimitError(f"varint {value} is above {MAX_VARINT}", path=where(path), offset=start)
+                raise LimitError(f"varint {value} is above the limit of {MAX_VARINT}", path=where(path), offset=start)
             return value
-    raise LimitError("varint is longer than 5 bytes", path=where(path), offset=start)
+    raise LimitError("the varint is longer than the limit of 5 bytes", path=where(path), offset=start)
 
 
 def read_count(stream: BinaryIO, length: Length, smallest: int, path: str) -> int | None:
-    """Read an element count, or None for null. Raises: LimitError if the remaining bytes cannot hold the elements."""
+    """Read the number of elements of an array; return None for a null array.
+
+    Args:
+        stream: stream that contains the message.
+        length: encoding of the number.
+        smallest: size of the shortest possible element, in bytes.
+        path: path of the array, for errors.
+
+    Raises: Truncated; LimitError if the remaining bytes cannot contain so many elements.
+    """
     start = stream.tell()
     count = length._parse(stream, None, path)
     left = bytes_left(stream)
@@ -100,7 +136,13 @@ def read_count(stream: BinaryIO, length: Length, smallest: int, path: str) -> in
 
 
 def read_presence(stream: BinaryIO, tagged: bool, path: str) -> bool:
-    """Read the marker of a nullable struct; return True if the struct follows."""
+    """Read the marker before a nullable struct; return False if the struct is null.
+
+    Args:
+        stream: stream that contains the message.
+        tagged: True if the struct is a tagged field, whose marker is an unsigned varint instead of a signed byte.
+        path: path of the struct, for errors.
+    """
     start = stream.tell()
     if tagged:
         return read_uvarint(stream, path, start) > 0
@@ -108,7 +150,9 @@ def read_presence(stream: BinaryIO, tagged: bool, path: str) -> bool:
 
 
 def read_tag_count(stream: BinaryIO, path: str) -> int:
-    """Read the count of tagged fields. Raises: LimitError if the remaining bytes cannot hold them."""
+    """Read the number of tagged fields in a struct. Raises: Truncated; LimitError if the remaining bytes are
+    too few.
+    """
     start = stream.tell()
     count = read_uvarint(stream, path, start)
     if count * 2 > bytes_left(stream):
@@ -121,15 +165,25 @@ def read_tag_count(stream: BinaryIO, path: str) -> int:
 
 
 def check_tag_size(stream: BinaryIO, size: int, path: str) -> None:
-    """Raise Truncated if fewer than ``size`` bytes remain. ``size``: size of the tagged field that begins here."""
+    """Check that the remaining bytes contain a tagged field of ``size`` bytes.
+
+    Raises: Truncated if the bytes end too early.
+    """
     if size > bytes_left(stream):
         raise Truncated(f"expected {size} bytes, found {bytes_left(stream)}", path=where(path), offset=stream.tell())
 
 
 def check_tag_end(stream: BinaryIO, tag: int, begin: int, size: int, path: str) -> None:
-    """Raise DecodeError if the value of a tagged field did not take exactly ``size`` bytes.
+    """Check that the decoded value of a tagged field took exactly the announced number of bytes.
 
-    ``begin``: offset of the value.
+    Raises: DecodeError if the bytes are not valid.
+
+    Args:
+        stream: stream, positioned after the value.
+        tag: number of the tagged field.
+        begin: byte offset of the value.
+        size: announced size of the value, in bytes.
+        path: path of the field, for the error.
     """
     consumed = stream.tell() - begin
     if consumed != size:
@@ -142,7 +196,9 @@ BOOLEANS = {False: False, True: True}  # accepted as booleans: these and values 
 
 
 class Fixed(Construct):
-    """An integer, boolean or float, encoded with one format of ``struct``."""
+    """The construct of an integer, boolean or float of fixed width. Its format is a format string of Python's
+    ``struct``.
+    """
 
     def __init__(self, code: str, expected: type) -> None:
         super().__init__()
@@ -173,7 +229,7 @@ def _shown(number: Any) -> str:
 
 
 class Uuid(Construct):
-    """A uuid of 16 bytes, as uuid.UUID."""
+    """The construct of a UUID: 16 bytes on the wire, ``uuid.UUID`` in Python."""
 
     def _parse(self, stream: BinaryIO, context: Any, path: str) -> UUID:
         return UUID(bytes=read(stream, 16, path, stream.tell()))
@@ -189,7 +245,9 @@ class Uuid(Construct):
 
 
 class Length(Construct):
-    """A length or count, of fixed width or as an unsigned varint of value + 1; null is decoded as None."""
+    """The construct of a length or count: an integer of fixed width, or an unsigned varint of value + 1. Null is
+    None.
+    """
 
     def __init__(self, code: str | None, null: bool) -> None:
         super().__init__()
@@ -222,7 +280,7 @@ class Length(Construct):
 
 
 class Text(Construct):
-    """A string after its length."""
+    """The construct of a UTF-8 string that follows its length."""
 
     def __init__(self, length: Length) -> None:
         super().__init__()
@@ -257,7 +315,7 @@ class Text(Construct):
 
 
 class Blob(Construct):
-    """Bytes after their length, including record batches, which are not decoded here."""
+    """The construct of bytes that follow their length. Record batches are such bytes, and are not decoded here."""
 
     def __init__(self, length: Length) -> None:
         super().__init__()
@@ -281,9 +339,9 @@ class Blob(Construct):
 
 
 class Counted(Construct):
-    """An array: elements after their count.
+    """The construct of an array whose elements follow their count.
 
-    If the remaining bytes cannot hold ``count`` elements, it raises before it reads the first element.
+    It raises before it reads the first element if the remaining bytes cannot contain ``count`` elements.
     """
 
     def __init__(self, element: Construct, length: Length, smallest: int, weight: int) -> None:
@@ -314,7 +372,7 @@ class Counted(Construct):
 
 
 class Maybe(Construct):
-    """A nullable struct."""
+    """The construct of a nullable struct: a marker, then the struct if it is not null."""
 
     def __init__(self, record: Construct, tagged: bool, weight: int) -> None:
         super().__init__()

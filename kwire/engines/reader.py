@@ -22,7 +22,13 @@ from kwire.limits import MAX_TEXT
 
 
 def reader_source(title: str, layout: Record, options: ReaderOptions) -> tuple[str, Names]:
-    """Return the source of a reader, and its global names besides those of ``runtime``."""
+    """Return the Python source of a reader, and the global names that it needs besides those of ``runtime``.
+
+    Args:
+        title: name and version of the message, for the name of the function.
+        layout: layout of the version.
+        options: options of the reader.
+    """
     names = Names()
     functions: list[Lines] = []
     head = "def read(buf, pos, left):" if options.weighed else "def read(buf, pos):"
@@ -35,7 +41,9 @@ def reader_source(title: str, layout: Record, options: ReaderOptions) -> tuple[s
 
 @dataclass(slots=True)
 class _PendingBytes:
-    """A string, bytes or array of fixed elements that one call will read together with the fixed fields after it."""
+    """A string, bytes or array of fixed-size elements that is read by the same call of ``struct`` as the fields after
+    it.
+    """
 
     node: Text | Blob | List
     count: str
@@ -43,11 +51,11 @@ class _PendingBytes:
 
 
 class _ReadFunction:
-    """A generated function that reads a struct.
+    """The builder of the Python source of one function, which reads a struct.
 
     Attributes:
-        lead: string, bytes or array not read yet, or None.
-        run: fixed fields not read yet, each as struct code and target variable.
+        lead: string, bytes or array that no statement reads yet; None if there is no such field.
+        run: fixed-size fields that no statement reads yet, each as struct code and target variable.
         after: statements to add after the pending fields were read.
     """
 
@@ -125,7 +133,7 @@ class _ReadFunction:
     # -- pending fields -------------------------------------------------------------------------------------------
 
     def flush(self) -> None:
-        """Add statements that read the pending fields."""
+        """Add one statement that reads all pending fields."""
         if self.lead is not None:
             self.flush_lead(self.lead)
         elif self.run:
@@ -177,7 +185,13 @@ class _ReadFunction:
         self.out.add(f"pos += {move}", *after)
 
     def slice(self, node: Text | Blob, count: str, target: str) -> None:
-        """Add statements that read a string or bytes with no fixed field after them."""
+        """Add statements that read a string or bytes after which no fixed-size field follows.
+
+        Args:
+            node: layout of the string or bytes.
+            count: variable that contains the length.
+            target: variable to which the value is assigned.
+        """
         present = count if node.compact else f"{count} >= 0"
         if not node.null:
             self.out.add(f"if not {present if node.compact else f'({present})'}:", "    raise Refused")
@@ -233,6 +247,11 @@ class _ReadFunction:
         """Add statements that read array elements whose lengths are probably equal.
 
         The first element is read normally; the following elements with the same lengths are read as rows.
+
+        Args:
+            record: layout of an element.
+            count: variable that contains the number of elements.
+            array: variable of the list of elements.
         """
         tries, shape = self.out.fresh("tries"), self.out.fresh("shape")
         shapes = self.names.hand_in(f"shapes{self.names.struct(record.type)}", Shapes(record, self.options))
@@ -288,9 +307,9 @@ class _ReadFunction:
             self.out.add(*self.defaults(name, absent))
 
     def known(self, record: Record) -> str:
-        """Add the functions that read known tagged fields.
+        """Add the functions that read the declared tagged fields of a struct.
 
-        Return an expression for the table of these functions, by tag.
+        Return a Python expression for the table of these functions, by tag.
         """
         if not record.tagged:
             return "NO_TAGS"

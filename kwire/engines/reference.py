@@ -36,7 +36,7 @@ FIXED = {
 
 
 def to_construct(node: Node) -> Construct:
-    """Return the construct for one form of the layout."""
+    """Return the Construct that decodes and encodes a node of a layout."""
     match node:
         case Fixed(wire):
             return FIXED[wire]
@@ -111,7 +111,7 @@ class RecordStruct(Adapter):
 
 
 class Section(primitives.Tagged):
-    """A tagged section whose name is not part of paths.
+    """The construct of a tagged section that does not add its own name to the paths in errors.
 
     The path of a field in it is ``topics[0].node_id``, not ``topics[0].unknown_tags.node_id``.
     """
@@ -161,10 +161,16 @@ def struct(message: type, version: int) -> MessageStruct:
 
 
 def decode(message: type[M], data: bytes, offset: int, version: int, weight: int) -> tuple[M, int]:
-    """Decode the message at ``offset``; return it with the offset of the byte after it. Raises: DecodeError.
+    """Decode a message; return it with the offset of the byte after it.
 
     Args:
+        message: class of the message.
+        data: bytes that contain the message.
+        offset: offset of the first byte of the message in ``data``.
+        version: version of the message.
         weight: maximum memory of the decoded message, in bytes (see ``kwire.limits``).
+
+    Raises: DecodeError with the path and byte offset of the invalid field.
     """
     stream = io.BytesIO(data)
     stream.seek(offset)
@@ -173,6 +179,9 @@ def decode(message: type[M], data: bytes, offset: int, version: int, weight: int
 
 
 def encode(value: object, version: int) -> bytes:
-    """Encode a message in this version; nested structs must be instances, not mappings. Raises: EncodeError."""
+    """Return the bytes of a message in a version. Nested structs must be instances, not mappings.
+
+    Raises: EncodeError if a value cannot be encoded.
+    """
     data: bytes = struct(type(value), version).build(value, typed=True)
     return data

@@ -26,7 +26,7 @@ Read = Callable[[bytes, int], Any]
 
 
 class Refused(ValueError):
-    """The exception of compiled readers and writers for invalid data or values; it contains no error context."""
+    """The exception of a compiled reader or writer for invalid bytes or values. It contains no field and no offset."""
 
 
 class Table(dict[Any, Any]):
@@ -43,8 +43,9 @@ class Table(dict[Any, Any]):
         self._in_vain = 0
 
     def is_full(self) -> bool:
-        """Return True if the table accepts no more entries. Call this once per missing key, because it counts the
-        misses.
+        """Return True if the table accepts no more entries.
+
+        Call this method once for each missing key, because it counts the misses.
         """
         if len(self) < self.most:
             return False
@@ -64,13 +65,15 @@ class Table(dict[Any, Any]):
 
 
 class Unpackers(Table):
-    """A table of functions that read an array or string and the fixed fields after it, by the length on the wire.
+    """A cache of functions that read an array or string together with the fixed-size fields after it.
+
+    The key is the length as encoded on the wire.
 
     Attributes:
         code: struct code of an element.
-        tail: struct codes of the fixed fields.
+        tail: struct codes of the fixed-size fields after the array.
         more: difference between the number on the wire and the length: 1 in the compact form, else 0.
-        null: True if null is allowed; it is read as empty.
+        null: True if null is allowed; a null array is decoded as an empty one.
     """
 
     def __init__(self, code: str, tail: str, more: int, null: bool) -> None:
@@ -90,8 +93,9 @@ class Unpackers(Table):
 
 
 def repeated(code: str, length: int) -> str:
-    """Return the struct format of ``length`` elements; elements of several bytes (``16s``) become a
-    single bytes object.
+    """Return the format for Python's ``struct`` of an array of ``length`` elements.
+
+    Elements of several bytes, such as ``16s``, become one bytes object.
     """
     return f"{int(code[:-1]) * length}s" if is_one_bytes_object(code) else f"{length}{code}"
 
@@ -103,7 +107,7 @@ def is_one_bytes_object(code: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _WireLength:
-    """The length of an array, as encoded on the wire: an argument of struct's ``pack`` besides the elements.
+    """The length of an array as an argument of struct's ``pack``; the elements are the following arguments.
 
     Attributes:
         value: the length as an integer, or its encoded bytes in the compact form.
@@ -114,12 +118,12 @@ class _WireLength:
 
 @dataclass(frozen=True, slots=True)
 class _Value:
-    """An argument of struct's ``pack`` that the caller passes as a single value."""
+    """An argument of struct's ``pack`` that is one value, not an array."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Elements:
-    """Arguments of struct's ``pack`` that the caller passes as one list.
+    """The elements of an array as arguments of struct's ``pack``; the caller of a packer passes them as one list.
 
     Attributes:
         length: number of elements in the list.
@@ -181,7 +185,7 @@ def _values(codes: str) -> int:
 
 
 def _generic_packer(pack: Callable[..., bytes], plan: _Plan) -> Callable[..., bytes]:
-    """Return a packer for rare lengths, without generating code."""
+    """Return a packer that works for any lengths, without generated code. It is used for rare lengths."""
 
     def packed(*values: Any) -> bytes:
         remaining = iter(values)
@@ -200,9 +204,9 @@ def _generic_packer(pack: Callable[..., bytes], plan: _Plan) -> Callable[..., by
 
 
 def _generated_packer(pack: Callable[..., bytes], plan: _Plan) -> Callable[..., bytes]:
-    """Return a generated packer for frequent lengths.
+    """Return a generated packer for one combination of lengths. It is used for frequent lengths.
 
-    It unpacks short arrays into variables, which is faster than ``*``.
+    The code assigns the elements of short arrays to variables, which is faster than ``*``.
     """
     arguments: list[str] = []
     before: list[str] = []  # lines that unpack arrays
@@ -262,7 +266,10 @@ FLAGS = {False: 0, True: 1}
 
 
 def text_count(length: int) -> bytes:
-    """Return the compact length of a string of SHORT or more bytes. Raises: Refused if ``length`` is above MAX_TEXT."""
+    """Return the encoded length of a string in the compact form, for strings of at least SHORT bytes.
+
+    Raises: Refused if ``length`` is above MAX_TEXT.
+    """
     if length > MAX_TEXT:
         raise Refused
     return varint(length + 1)
@@ -275,7 +282,7 @@ _ZERO = ZERO_UUID.bytes
 
 
 def uuid(data: bytes) -> UUID:
-    """Return ``UUID(bytes=data)``; this function needs a third of the time."""
+    """Return the UUID of 16 bytes, like ``UUID(bytes=data)`` but in a third of the time."""
     if data == _ZERO:
         return ZERO_UUID
     value = _new(UUID)
@@ -297,14 +304,14 @@ def uuid_bytes(value: UUID) -> bytes:
 
 
 def blob(value: Any) -> bytes:
-    """Return a bytes-like object as bytes. Raises: Refused for anything else."""
+    """Return any bytes-like object as ``bytes``. Raises: Refused for a value of another type."""
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value)
     raise Refused
 
 
 def array(value: Any) -> Sequence[Any]:
-    """Return a list or tuple unchanged. Raises: Refused for anything else."""
+    """Return a list or tuple unchanged. Raises: Refused for a value of another type."""
     if isinstance(value, (list, tuple)):
         return value
     raise Refused
@@ -313,14 +320,17 @@ def array(value: Any) -> Sequence[Any]:
 def read_tags(
     buf: bytes, pos: int, count: int, known: Mapping[int, Callable[[bytes, int, int], tuple[Any, int, int]]], left: int
 ) -> tuple[dict[int, Any], dict[int, bytes] | None, int, int]:
-    """Decode a tagged section that is not empty.
-
-    Returns values by known tag, bytes by unknown tag, the offset after the section, and the remaining memory in bytes.
+    """Decode the tagged section of a struct, if it has at least one field.
 
     Args:
+        buf: bytes that contain the message.
+        pos: offset of the byte after the count.
         count: first byte of the count.
-        known: functions that decode the value of a known tag: ``(buf, pos, left) -> (value, pos, left)``.
+        known: functions that decode the value of a declared tag: ``(buf, pos, left) -> (value, pos, left)``.
         left: memory that the decoded message may still take, in bytes.
+
+    Returns: values by declared tag, bytes by undeclared tag, the offset after the section, and the remaining memory in
+    bytes.
     """
     if count > 127:
         count, pos = uvarint(buf, pos, count)
@@ -352,11 +362,11 @@ def read_tags(
 
 
 def write_tags(known: Mapping[int, bytes], unknown: Any, every_known: Collection[int]) -> bytes:
-    """Encode a tagged section.
+    """Return the encoded tagged section of a struct.
 
     Args:
         known: encoded fields that are not at their default, by tag.
-        unknown: bytes of undeclared fields by tag; None if there are none.
+        unknown: bytes of undeclared fields by tag; None for an empty mapping.
         every_known: tags of all declared fields.
     """
     fields = dict(known)

@@ -27,9 +27,9 @@ Rows = Callable[..., Any]
 
 
 def uniform(record: Record) -> bool:
-    """True if elements with this layout can be rows.
+    """Return True if the elements of an array with this layout can be read as rows.
 
-    They contain only fixed values, strings, bytes and arrays of fixed values.
+    Such elements contain only fixed-size values, strings, bytes and arrays of fixed-size values.
     """
     return all(_uniform(slot.node) for slot in record.slots)
 
@@ -45,10 +45,12 @@ def _uniform(node: Node) -> bool:
 
 
 def key_of(record: Record, before: int) -> list[str]:
-    """Return the names of the variables with the counts of an element, which are the key of its loop.
+    """Return the names of the variables that contain the lengths inside an element. Their values are the key of its
+    loop.
 
     Args:
-        before: number of the last count variable before the element.
+        record: layout of the element.
+        before: number of count variables of the generated function before this element.
     """
     return [f"n{before + number}" for number in range(1, _counts(record) + 1)]
 
@@ -64,7 +66,10 @@ def _counts(node: Node) -> int:
 
 
 class Shapes(Table):
-    """A table of loops, by the counts of an element as on the wire. The entry is None if no loop can be generated."""
+    """A cache of generated loops. The key is the tuple of lengths inside an element, as encoded on the wire.
+
+    The value is None if no loop can be generated for this key.
+    """
 
     most = MAX_SHAPES
 
@@ -91,7 +96,7 @@ class Shapes(Table):
 
 
 class _Row:
-    """The generated loop that reads rows of one shape."""
+    """The builder of the Python source of a loop that reads rows of one shape."""
 
     def __init__(self, counts: tuple[int, ...], options: ReaderOptions) -> None:
         self.counts: Iterator[int] = iter(counts)
@@ -123,7 +128,7 @@ class _Row:
         return source("rows", self.names, [out])
 
     def field(self, code: str, prefix: str) -> str:
-        """Add a value to the row; return the name of its variable."""
+        """Add a fixed-size value to the row; return the name of the variable that it is assigned to."""
         name = f"{prefix}{len(self.targets)}"
         self.format += code
         self.targets.append(name)
@@ -153,7 +158,7 @@ class _Row:
                 self.body.append(f"{target} = {self.counted(node)}")
 
     def counted(self, node: Node) -> str:
-        """Return an expression for a string, bytes or an array, whose length the shape determines."""
+        """Return a Python expression for a string, bytes or an array; the key of the loop determines its length."""
         assert isinstance(node, (Text, Blob, List))
         count = next(self.counts)
         code, written = "B" if node.compact else "h" if isinstance(node, Text) else "i", count

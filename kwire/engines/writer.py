@@ -24,7 +24,13 @@ MINUS_ONE = r'b"\xff\xff\xff\xff"'
 
 
 def writer_source(title: str, layout: Record, options: WriterOptions) -> tuple[str, Names]:
-    """Return the source of a writer, and its global names besides those of ``runtime``."""
+    """Return the Python source of a writer, and the global names that it needs besides those of ``runtime``.
+
+    Args:
+        title: name and version of the message, for the name of the function.
+        layout: layout of the version.
+        options: options of the writer.
+    """
     names = Names()
     functions: list[Lines] = []
     body = _WriteFunction("def write(o, size):" if options.sliced else "def write(o):", names, options, functions)
@@ -36,10 +42,10 @@ def writer_source(title: str, layout: Record, options: WriterOptions) -> tuple[s
 
 
 class _WriteFunction:
-    """A generated function that writes a struct.
+    """The builder of the Python source of one function, which writes a struct.
 
     Attributes:
-        run: pending pieces for Packers, each with its argument.
+        run: struct codes of fields that no statement writes yet, each with the expression of its value.
         lengths: expressions for the lengths of the arrays in the run.
         parts: expressions of bytes that are not joined yet.
         looped: True once the generated function contains a list ``out``.
@@ -58,14 +64,14 @@ class _WriteFunction:
     # -- pending parts --------------------------------------------------------------------------------------------
 
     def end_run(self) -> None:
-        """Turn the pending run into one part."""
+        """Turn the pending fields of ``run`` into one expression in ``parts``."""
         if not self.run:
             return
         self.parts.append(self.packed(self.run))
         self.run, self.lengths = [], []
 
     def packed(self, run: list[tuple[str, str]]) -> str:
-        """Return an expression for the bytes of a run."""
+        """Return a Python expression for the bytes of fixed-size fields and arrays, which one ``pack`` writes."""
         pieces = [piece for piece, _ in run]
         values = ", ".join(value for _, value in run if value)
         if self.lengths:
@@ -134,7 +140,7 @@ class _WriteFunction:
             self.tags(record, name)
 
     def differs(self, field: Field, value: str) -> str:
-        """Return an expression that is true if a value differs from the field's default."""
+        """Return a Python expression that is true if the value of a field differs from its default."""
         if not field.is_fresh:
             initial = field.initial()
             return f"{value} is not None" if initial is None else f"{value} != {self.names.value(initial)}"
@@ -174,7 +180,9 @@ class _WriteFunction:
         self.out.add(f"if {name}.__class__ is not {cls}:", f"    {name} = {convert}({name})")
 
     def count(self, node: Text | Blob | List, length: str) -> str:
-        """Return an expression for a length: bytes in the compact form, else an integer for the run."""
+        """Return a Python expression for an encoded length: bytes in the compact form, else an integer that ``pack``
+        writes.
+        """
         if not node.compact:
             return length
         if isinstance(node, Text) and not self.options.careful:
@@ -284,7 +292,9 @@ class _WriteFunction:
             self.parts.append(f"{write} if {any_tags} else {ZERO}")
 
     def tag_writer(self, record: Record) -> str:
-        """Add the function that writes the tagged section of a struct with known tags; return its name."""
+        """Add a function that writes the tagged section of a struct with declared tagged fields; return the function's
+        name.
+        """
         struct = self.names.struct(record.type)
         name = f"write_tags_of{struct}"
         if any(lines.lines[0] == f"def {name}(o):" for lines in self.functions):
@@ -311,7 +321,7 @@ def _word(pieces: list[str]) -> str:
 
 
 def _merged(pieces: list[str]) -> list[str]:
-    """Return the pieces for Packers, with neighbouring pieces of fixed fields joined."""
+    """Join neighbouring struct codes of fixed-size fields into one code; return the codes for Packers."""
     merged: list[str] = []
     for piece in pieces:
         if merged and piece[0] not in "*+" and merged[-1][0] not in "*+":

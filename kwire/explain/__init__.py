@@ -26,7 +26,10 @@ HEADER = "header"  # path of the struct that holds the header
 
 
 def explain_request(frame: bytes) -> Explanation:
-    """Explain a request frame, without its length prefix. Invalid bytes never raise; they are part of the result."""
+    """Return the explanation of a request frame without its length prefix.
+
+    Invalid bytes never raise an exception; they are part of the result.
+    """
     walk = _FrameWalk(frame, "request")
     try:
         walk.request()
@@ -36,9 +39,12 @@ def explain_request(frame: bytes) -> Explanation:
 
 
 def explain_response(frame: bytes, api_key: int, api_version: int) -> Explanation:
-    """Explain a response frame, without its length prefix. Invalid bytes never raise; they are part of the result.
+    """Return the explanation of a response frame without its length prefix.
+
+    Invalid bytes never raise an exception; they are part of the result.
 
     Args:
+        frame: the frame.
         api_key: API key of the request.
         api_version: version of the request.
     """
@@ -51,15 +57,20 @@ def explain_response(frame: bytes, api_key: int, api_version: int) -> Explanatio
 
 
 def explain_blob(blob: type, data: bytes) -> Explanation:
-    """Explain a message that is stored after its version, an int16.
+    """Return the explanation of a message that is stored after its version, an int16, such as a record of
+    __consumer_offsets.
 
     Invalid bytes never raise an exception; they are part of the result.
+
+    Args:
+        blob: class of the message.
+        data: the version and the message.
     """
     return explain_stored(blob, data, 0, "", {})
 
 
 class _FrameWalk:
-    """The traversal of one frame.
+    """The decoder of one frame: it decodes header and body, and collects their pieces.
 
     Attributes:
         name: name and version of the message, as far as they have been decoded.

@@ -30,12 +30,14 @@ NAMES: Mapping[str, Mapping[int, str]] = {
 
 
 def meaning(struct: str, field: str, wire: str, value: Any) -> str:
-    """Return the meaning of a field's value; an empty string if it has none.
+    """Return the meaning of a field's value, such as the name of an error code; "" for a value without a special
+    meaning.
 
     Args:
         struct: qualified name of the class that contains the field.
         field: name of the field.
         wire: wire type of the field.
+        value: decoded value.
     """
     if not isinstance(value, int) or isinstance(value, bool):
         return ""
@@ -76,8 +78,9 @@ def time_text(ms: int) -> str:
 
 
 def duration(ms: int) -> str:
-    """Return a duration of at least a second as text in the most readable unit: ``45 s``, ``5 min``.
-    ``ms``: milliseconds.
+    """Return a duration of at least one second as text in the most readable unit, such as ``45 s`` or ``5 min``.
+
+    ``ms``: duration in milliseconds. Return "" for a shorter duration.
     """
     for size, unit in ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s")):
         if ms >= size and ms < 2**31 - 1:

@@ -65,7 +65,7 @@ class Piece:
 
     @property
     def own(self) -> int:
-        """Number of bytes at the start that belong to no inner field.
+        """The number of bytes at the start of the piece that belong to no inner field.
 
         For a leaf these are all bytes; for a node, the bytes of its count or length.
         """
@@ -80,7 +80,7 @@ class Piece:
 
     @property
     def fields(self) -> tuple[Piece, ...]:
-        """The inner pieces after the first ``own`` bytes."""
+        """The inner pieces that begin after the first ``own`` bytes, without the count or length."""
         return tuple(piece for piece in self.pieces if piece.name not in BOOKKEEPING)
 
 
@@ -113,7 +113,7 @@ class Explanation:
 
 @dataclass(slots=True)
 class _Node:
-    """A node that is not closed yet.
+    """A node of the tree that is not closed yet, with the pieces added to it so far.
 
     Attributes:
         start: offset of the node in the data.
@@ -143,7 +143,16 @@ class TreeBuilder:
         self._open = [_Node(start, prefix.removesuffix(".") if path is None else path, "", None, "", [])]
 
     def leaf(self, start: int, end: int, path: str, type_: str, value: Any = None, **more: Any) -> None:
-        """Add a leaf for bytes ``start`` to ``end`` of the data. ``more``: further attributes of the Piece."""
+        """Add a leaf for some bytes of the data.
+
+        Args:
+            start: offset of the first byte.
+            end: offset of the byte after the leaf.
+            path: path of the field.
+            type_: wire type of the field.
+            value: value in the JSON form.
+            more: further attributes of the Piece.
+        """
         self._open[-1].pieces.append(
             Piece(
                 offset=self.base + start, length=end - start, path=self.prefix + path, type=type_, value=value, **more
@@ -151,11 +160,24 @@ class TreeBuilder:
         )
 
     def open(self, start: int, path: str, type_: str, value: Any = None, note: str = "") -> None:
-        """Begin a node; the pieces added before the node is closed become its inner pieces."""
+        """Begin a node; the pieces that are added before ``close`` become its inner pieces.
+
+        Args:
+            start: offset of the node in the data.
+            path: path of the node.
+            type_: wire type of the node.
+            value: value in the JSON form.
+            note: meaning of the value.
+        """
         self._open.append(_Node(start, self.prefix + path, type_, value, note, []))
 
     def close(self, end: int, note: str | None = None) -> None:
-        """Close the node that was opened last."""
+        """Close the node that was opened last.
+
+        Args:
+            end: offset of the byte after the node, in the data.
+            note: meaning of the value; None to keep the note of ``open``.
+        """
         node = self._open.pop()
         self._open[-1].pieces.append(
             Piece(

@@ -63,7 +63,7 @@ TIMED_MESSAGE: Form = (*MESSAGE, ("timestamp", "int64"))
 
 
 class Allowance:
-    """The remaining allowance for decompressed data in one frame.
+    """The limits that remain for decompressed data in one frame.
 
     Attributes:
         bytes: number of bytes that may still be decompressed.
@@ -76,11 +76,13 @@ class Allowance:
 
 
 def explain_records(data: bytes, base: int, prefix: str, allowance: Allowance) -> tuple[str, tuple[Piece, ...]]:
-    """Return a summary of a records field, and its pieces. Invalid bytes never raise.
+    """Return a one-line summary of a records field, and its pieces. Invalid bytes never raise an exception.
 
     Args:
-        base: offset of the data in the frame.
+        data: bytes of the field.
+        base: offset of the field in the frame.
         prefix: path of the field.
+        allowance: remaining allowance for decompressed data in the frame.
     """
     reader = Reader(data, TreeBuilder(base, prefix), allowance)
     return reader.batches(""), reader.tree.done()
@@ -103,15 +105,19 @@ class Reader:
         self.end = len(data)
 
     def _rest(self, path: str) -> Reader:
-        """Return a reader of the remaining data that builds another tree. ``path``: path of the root of that tree."""
+        """Return another Reader for the bytes from the current position to ``end``.
+
+        ``path``: path of the root of the new reader's own tree.
+        """
         tree = TreeBuilder(self.tree.base, self.tree.prefix, start=self.at, path=f"{self.tree.prefix}{path}")
         inner = Reader(self.data, tree, self.allowance, self.unpacked)
         inner.at, inner.end = self.at, self.end
         return inner
 
     def batches(self, path: str) -> str:
-        """Read all batches or messages; return their number as text. Invalid batches and messages become
-        UNREAD pieces.
+        """Add the pieces of all batches or messages up to ``end``; return their number as text, such as "2 batches".
+
+        The bytes of an invalid batch or message become an UNREAD piece.
         """
         index, what, plural = 0, "batch", "es"
         while self.at < self.end:
@@ -131,7 +137,10 @@ class Reader:
         return f"{index} {what}{plural * (index != 1)}"
 
     def batch(self, path: str) -> None:
-        """Read the batch at the current position, and set ``end`` to the end of the batch. Raises: DecodeError."""
+        """Add the pieces of the batch at the current position, and set ``end`` to the end of the batch.
+
+        Raises: DecodeError if the bytes are not valid.
+        """
         start = self.at
         fields = self._fields(BATCH, HEADER_SIZE, "a record batch")
         if fields["magic"] != 2:
@@ -158,7 +167,15 @@ class Reader:
         self.tree.close(self.end)
 
     def records(self, path: str, batch: Mapping[str, int], count: int) -> None:
-        """Read ``count`` records, which must take all remaining bytes. Raises: DecodeError."""
+        """Add the pieces of ``count`` records, which must take all remaining bytes.
+
+        Args:
+            path: path of the batch.
+            batch: decoded fields of the batch header, by name.
+            count: number of records.
+
+        Raises: DecodeError if the bytes are not valid.
+        """
         for index in range(count):
             self._record(f"{path}[{index}]", batch)
         if self.at < self.end:
@@ -200,7 +217,10 @@ class Reader:
         self.tree.close(self.at)
 
     def message(self, path: str) -> None:
-        """Read the message of magic 0 or 1 at the current position, and set ``end`` to its end. Raises: DecodeError."""
+        """Read the message of magic 0 or 1 at the current position, and set ``end`` to its end.
+
+        Raises: DecodeError if the bytes are not valid.
+        """
         start = self.at
         form = TIMED_MESSAGE if self.data[start + MAGIC_AT] == 1 else MESSAGE
         least = sum(INTEGERS[wire].size for _, wire in form) + 8  # the lengths of key and value
@@ -226,7 +246,15 @@ class Reader:
         self.tree.close(self.end)
 
     def _fields(self, form: Form, size: int, what: str) -> dict[str, int]:
-        """Decode the fixed fields at the current position, without adding pieces. Raises: Truncated."""
+        """Decode the fixed-size fields at the current position, without adding pieces; return them by name.
+
+        Args:
+            form: names and formats of the fields.
+            size: total size of the fields, in bytes.
+            what: name of the part in the error, such as "a batch".
+
+        Raises: Truncated if the bytes end too early.
+        """
         if (left := self.end - self.at) < size:
             raise Truncated(f"{what} has at least {size} bytes, but only {left} remain", offset=self.at)
         values: dict[str, int] = {}
@@ -237,7 +265,9 @@ class Reader:
         return values
 
     def _size(self, start: int, length: int, least: int, what: str) -> int:
-        """Return the size of a batch or message, and set ``end`` to its end. Raises: DecodeError.
+        """Return the size of a batch or message, and set ``end`` to its end.
+
+        Raises: DecodeError if the bytes are not valid.
 
         Args:
             start: offset of the batch or message.
@@ -258,7 +288,17 @@ class Reader:
             self._integer(f"{path}.{name}", wire, notes.get(name, ""))
 
     def _leaf(self, end: int, path: str, type_: str, value: Any, **more: Any) -> None:
-        """Add a leaf from the current position to ``end``. Raises: LimitError if the allowance is used up."""
+        """Add a leaf for the bytes from the current position to ``end``.
+
+        Args:
+            end: offset of the byte after the leaf.
+            path: path of the field.
+            type_: wire type of the field.
+            value: value in the JSON form.
+            more: further attributes of the Piece.
+
+        Raises: LimitError if the allowance is used up.
+        """
         if self.unpacked:
             if not self.allowance.leaves:
                 raise LimitError(TOO_MANY_LEAVES, offset=self.at)
@@ -276,9 +316,12 @@ class Reader:
         return value
 
     def _bytes(self, path: str, length_at: Callable[[], tuple[int, int]]) -> bytes:
-        """Read bytes after their length, and return them; a negative length is null. Raises: Truncated.
+        """Read bytes after their length, and return them; a negative length is null.
+
+        Raises: Truncated if the bytes end too early.
 
         Args:
+            path: path of the field.
             length_at: function that decodes the length at the current position; returns it with the offset after it.
         """
         size, at = length_at()
@@ -301,22 +344,26 @@ class Reader:
         return self._integer_at("int32")
 
     def _varint_at(self) -> tuple[int, int]:
-        """Return the zigzag varint at the current position, and the offset after it. Raises: Truncated, LimitError."""
+        """Return the zigzag varint at the current position, and the offset after it.
+
+        Raises: Truncated if the bytes end too early; LimitError if a varint is too long.
+        """
         value = 0
         for index in range(MAX_VARINT):
             if self.at + index >= self.end:
-                raise Truncated("a varint is truncated", offset=self.at)
+                raise Truncated("the data ends inside a varint", offset=self.at)
             byte = self.data[self.at + index]
             value |= (byte & 0x7F) << (7 * index)
             if byte < 0x80:
                 value &= 2**64 - 1
                 return (value >> 1) ^ -(value & 1), self.at + index + 1
-        raise LimitError(f"a varint is longer than {MAX_VARINT} bytes", offset=self.at)
+        raise LimitError(f"a varint is longer than the limit of {MAX_VARINT} bytes", offset=self.at)
 
     def _packed(self, path: str, attributes: int, read_content: Callable[[Reader], object]) -> None:
         """Add a leaf for the remaining data, which is compressed, with the explanation of its decompressed content.
 
         Args:
+            path: path of the batch or message.
             attributes: attributes of the batch or message, which contain the codec.
             read_content: function that reads the decompressed data with another Reader.
         """
@@ -332,9 +379,14 @@ class Reader:
     def _unpack(
         self, path: str, codec: int, packed: bytes, read_content: Callable[[Reader], object]
     ) -> tuple[Explanation | None, str]:
-        """Return the explanation of the decompressed data, and "".
+        """Return the explanation of compressed data, and ""; if the data cannot be decompressed, return None and the
+        reason.
 
-        If the data cannot be decompressed, return None and the reason.
+        Args:
+            path: path of the data.
+            codec: compression codec.
+            packed: the compressed data.
+            read_content: function that reads the decompressed data with another Reader.
         """
         if self.unpacked:
             return None, "compressed data inside decompressed data is not shown"
@@ -356,14 +408,22 @@ class Reader:
 
 
 def _attributes(bits: int) -> str:
-    """Return the attributes of a batch or message as text: compression and flags."""
+    """Return the attributes of a batch or message as text, such as "gzip, transactional"."""
     codec = bits & CODEC_MASK
     flags = {LOG_APPEND_TIME: "log append time", TRANSACTIONAL: "transactional", CONTROL: "control"}
     return ", ".join([NAMES.get(codec, f"codec {codec}"), *(name for bit, name in flags.items() if bits & bit)])
 
 
 def _batch_note(fields: Mapping[str, int], count: int, size: int, attributes: str, right: bool) -> str:
-    """Return a summary of a batch in one line."""
+    """Return a summary of a batch in one line.
+
+    Args:
+        fields: decoded fields of the batch header, by name.
+        count: number of records.
+        size: size of the batch in bytes.
+        attributes: attributes of the batch as text.
+        right: True if the CRC matches the data.
+    """
     first, last = fields["base_offset"], fields["base_offset"] + fields["last_offset_delta"]
     facts = ["1 record" if count == 1 else f"{count} records"]
     facts += [f"offset {first}" if first == last else f"offsets {first}-{last}", attributes, f"{size} bytes"]
@@ -374,7 +434,9 @@ def _batch_note(fields: Mapping[str, int], count: int, size: int, attributes: st
 
 
 def _control_type(key: bytes) -> str:
-    """Return the name of a control record's type; its key is a version and a type."""
+    """Return the name of a control record's type, such as "COMMIT". ``key``: encoded key, which is a version and a
+    type.
+    """
     if len(key) < 4:
         return ""
     kind = int.from_bytes(key[2:4], "big", signed=True)

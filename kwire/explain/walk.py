@@ -67,11 +67,27 @@ class Walk:
         return self.stream.tell()
 
     def leaf(self, start: int, path: str, type_: str, value: Any = None, **more: Any) -> None:
-        """Add a leaf from ``start`` to the current position."""
+        """Add a leaf for the bytes from ``start`` to the current position.
+
+        Args:
+            start: offset of the first byte.
+            path: path of the field.
+            type_: wire type of the field.
+            value: value in the JSON form.
+            more: further attributes of the Piece.
+        """
         self.tree.leaf(start, self.at, primitives.where(path), type_, value, **more)
 
     def message(self, message: type, version: int, root: str = ROOT) -> None:
-        """Decode one message. Raises: DecodeError."""
+        """Decode one message, and add the pieces of its fields.
+
+        Args:
+            message: class of the message.
+            version: version of the message.
+            root: path of the root piece.
+
+        Raises: DecodeError if the bytes are not valid.
+        """
         try:
             self._record(resolve(message, version), root)
         except DecodeError as error:
@@ -79,7 +95,7 @@ class Walk:
             raise
 
     def trailing(self) -> None:
-        """Add a leaf for the bytes after the message."""
+        """Add a leaf for the bytes after the message, if there are any."""
         if rest := self.data[(start := self.at) :]:
             self.stream.seek(0, io.SEEK_END)
             self.tree.leaf(start, self.at, TRAILING, "bytes", rest.hex())
@@ -117,7 +133,7 @@ class Walk:
         return text
 
     def _head(self, start: int, node: Text | Blob) -> int:
-        """Return the size in bytes of the length at ``start``."""
+        """Return the size in bytes of the encoded length that begins at offset ``start``."""
         if not node.compact:
             return 2 if isinstance(node, Text) else 4
         at = start
@@ -206,9 +222,15 @@ class Walk:
         self.tree.close(self.at)
 
     def _inside(self, node: Blob, value: bytes, field: str, path: str) -> tuple[str, tuple[Piece, ...]] | None:
-        """Return a summary of the message or records inside bytes, and their pieces.
+        """Return a one-line summary of the message or records inside the bytes of a field, and their pieces.
 
         The result is None if the content has no known format.
+
+        Args:
+            node: layout of the field.
+            value: bytes of the field.
+            field: name of the field.
+            path: path of the field.
         """
         base, prefix = self.tree.base + self.at - len(value), self.tree.prefix + path
         if node.records:
@@ -237,7 +259,15 @@ class Walk:
 
 
 def explain_stored(blob: type, data: bytes, base: int, prefix: str, seen: Mapping[str, str]) -> Explanation:
-    """Explain a message that follows the int16 of its version."""
+    """Return the explanation of a message whose version, an int16, is stored before it.
+
+    Args:
+        blob: class of the message.
+        data: the version and the message.
+        base: offset of the data in the frame.
+        prefix: prefix of all paths.
+        seen: strings decoded before by field name, which determine the format of bytes fields.
+    """
     walk = Walk(data, base=base, prefix=prefix, seen=seen)
     name = schema_of(blob).name
     try:
@@ -253,7 +283,16 @@ def explain_stored(blob: type, data: bytes, base: int, prefix: str, seen: Mappin
 
 
 def explain_body(blob: type, version: int, data: bytes, base: int, prefix: str, seen: Mapping[str, str]) -> Explanation:
-    """Explain a message that does not contain its version."""
+    """Return the explanation of a message that is stored without its version.
+
+    Args:
+        blob: class of the message.
+        version: version of the message.
+        data: bytes of the message.
+        base: offset of the data in the frame.
+        prefix: prefix of all paths.
+        seen: strings decoded before by field name, which determine the format of bytes fields.
+    """
     walk = Walk(data, base=base, prefix=prefix, seen=seen)
     name = f"{schema_of(blob).name} v{version}"
     try:

@@ -1,4 +1,4 @@
-"""Fuzzing: values at the edges of every message, mutated frames, and a fuzzer that sends them to a broker.
+"""Fuzzing: edge values of every message, mutated frames, and a fuzzer that sends mutated frames to a broker.
 
 ``strategies`` has Hypothesis strategies and is the only module here that needs Hypothesis (extra ``kwire[fuzz]``).
 ``values`` and ``mutate`` create values and frames with a ``random.Random`` and need no extra. docs/fuzzing.md shows how

@@ -1,4 +1,4 @@
-"""Edge cases: the values and lengths that fuzzing uses most."""
+"""The edge cases that fuzzing uses most: values and lengths."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ VARINTS: Mapping[str, bytes] = {  # invalid or unusual unsigned varints, by desc
 
 
 def limits(wire: str) -> tuple[int, int]:
-    """Return the smallest and the largest integer of a wire type."""
+    """Return the smallest and the largest integer of a wire type. ``wire``: a key of BITS, such as ``int16``."""
     bits, signed = BITS[wire]
     low = -(2 ** (bits - 1)) if signed else 0
     return low, low + 2**bits - 1
 
 
 def integers(wire: str) -> tuple[int, ...]:
-    """Return the edge values of an integer wire type, smallest first."""
+    """Return the edge values of an integer wire type, smallest first. ``wire``: a key of BITS, such as ``int16``."""
     low, high = limits(wire)
     near = {low, low + 1, -2, -1, 0, 1, 2, 127, 128, 255, 256, 32_767, 32_768, 2**31 - 1, 2**31, high - 1, high}
     return tuple(sorted(value for value in near if low <= value <= high))

@@ -1,4 +1,4 @@
-"""Findings: files that describe how to reproduce a failure of a broker, and their minimisation.
+"""Findings: files that describe how to reproduce a failure of a broker, and the reduction of findings to fewer steps.
 
 This module uses no sockets.
 """
@@ -29,7 +29,7 @@ FORM = 1  # version of the file format
 
 
 class FindingError(ValueError):
-    """A file that does not contain a finding."""
+    """The error for a file that does not contain a valid finding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +54,9 @@ class Finding:
 
     @property
     def what(self) -> str:
-        """Description of the malformed step.
+        """The description of the malformed request.
 
-        If the malformed step was removed, it is that of the last step; without steps it is "".
+        If the steps no longer contain that request, it is the description of the last step; "" without steps.
         """
         return next((step.what for step in self.steps if step.broken), self.steps[-1].what if self.steps else "")
 
@@ -78,7 +78,7 @@ class Finding:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Finding:
-        """Return the finding in the JSON text of a file. Raises: FindingError."""
+        """Decode a finding from the JSON text of a file. Raises: FindingError if the text is not a valid finding."""
         try:
             form = json.loads(text)
             steps = tuple(
@@ -99,10 +99,11 @@ class Finding:
 
 
 class Recorded:
-    """The steps of a finding, for another run.
+    """The steps of a finding, adapted to another run.
 
-    The names in the steps are replaced by the names of that run, and the member ids by those that the broker assigns in
-    it. A member id is replaced only by one of the same length; member ids of the same client id have the same length.
+    The names in the steps are replaced by the names of the new run, and the member ids by those that the broker assigns
+    in the new run. A member id is replaced only by one of the same length; member ids of the same client id have the
+    same length.
     """
 
     def __init__(self, steps: Sequence[Step], then: Names, now: Names) -> None:
@@ -113,7 +114,7 @@ class Recorded:
             self._now[then.topic_id.bytes] = now.topic_id.bytes
 
     def next(self) -> Step | None:
-        """Return the next step, or None after the last one."""
+        """Return the next request to send; None after the last one."""
         if not self._rest:
             return None
         step = self._rest.pop(0)
@@ -132,7 +133,8 @@ class Recorded:
 
 
 def shrink(steps: Sequence[Step], holds: Callable[[Sequence[Step]], bool], tries: int) -> tuple[Step, ...]:
-    """Return fewer steps, with fewer bytes in the last one, that reproduce the same failure.
+    """Remove steps of a finding, and bytes of its last step, as long as the failure is reproduced; return the remaining
+    steps.
 
     Args:
         steps: steps of the finding.
@@ -157,7 +159,7 @@ def shrink(steps: Sequence[Step], holds: Callable[[Sequence[Step]], bool], tries
 def _smaller_variants(steps: list[Step]) -> Iterator[list[Step]]:
     """Yield smaller variants of the steps, the largest reduction first.
 
-    In each variant one step is missing, or a part of the last step if that is the malformed one.
+    Each variant lacks one step; or a part of the last step, if the last step is the malformed one.
     """
     if len(steps) > 1:
         yield from (steps[:at] + steps[at + 1 :] for at in range(len(steps)))

@@ -1,4 +1,4 @@
-"""The fuzzer: sends malformed requests to a broker and checks the broker, with sockets and a clock.
+"""The fuzzer: it sends malformed requests to a broker and checks the broker. It uses sockets and a clock.
 
 After every case, a second connection checks that the broker accepts connections, that an independent group still has
 its member, generation and offsets, and that the topic of the run exists.
@@ -55,11 +55,11 @@ NOT_READY = frozenset(  # until the offsets topic of a new cluster exists and it
 
 
 class BrokerError(Exception):
-    """A broker that cannot be fuzzed: it is unreachable, or it does not serve a required API."""
+    """The error for a broker that cannot be fuzzed: it is unreachable, or it does not serve a required API."""
 
 
 class Script(Protocol):
-    """The interface of the sources of steps, Session and Recorded."""
+    """The interface of the objects that supply the requests of a case one by one: Session and Recorded."""
 
     steps: list[Step]
 
@@ -70,7 +70,7 @@ class Script(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """A failure of the broker, from which a Finding is made.
+    """A failure of the broker, which becomes a Finding.
 
     Attributes:
         kind: kind of failure, one of KINDS.
@@ -96,17 +96,17 @@ class Wire:
         self._sock.close()
 
     def send(self, data: bytes) -> None:
-        """Send bytes. A connection that the broker has closed raises no error here.
-
-        The next ``receive`` returns b"".
-        """
+        """Send bytes. If the broker has closed the connection, no error is raised; ``receive`` then returns b""."""
         self._sock.settimeout(RESPONSE_TIME)
         with suppress(*LOST):
             self._sock.sendall(data)
 
     def receive(self, within: float) -> bytes | None:
-        """Return the next frame, b"" if the broker closed the connection, or None after ``within`` seconds without a
-        frame.
+        """Return the next frame.
+
+        ``within``: maximum time to wait, in seconds.
+
+        Returns: the frame; b"" if the broker has closed the connection; None if no frame arrived in time.
 
         Raises: WireError for an invalid length prefix.
         """
@@ -129,7 +129,7 @@ class Wire:
 
 
 class Client:
-    """A correct client that sends requests and waits for the responses. Raises: OSError, WireError."""
+    """A client that sends only correct requests, and waits for each response. Raises: OSError, WireError."""
 
     def __init__(self, address: Address, offered: Mapping[int, range]) -> None:
         self._sock = socket.create_connection(address, timeout=STEADY)
@@ -152,6 +152,8 @@ class Client:
             body: body of the request.
             key: API key of the request.
             most: highest version to use.
+
+        Raises: BrokerError if there is no such version.
         """
         versions = [version for version in self._offered.get(key, ()) if version <= most]
         if not versions:
@@ -163,13 +165,15 @@ class Client:
         while (response := self._side.next_response()) is None:
             data = self._sock.recv(65_536)
             if not data:
-                raise ConnectionError("the broker closed the connection")
+                raise ConnectionError(f"the broker closed the connection without a response to {type(body).__name__}")
             self._side.receive(data)
         return response.body
 
 
 class Healthy:
-    """A group with one member, which no fuzzed request names. The fuzzer checks that it stays unharmed.
+    """A group with one correct member.
+
+    No malformed request names this group; the fuzzer checks that the group stays intact.
 
     Raises: BrokerError, OSError, WireError.
     """
@@ -201,9 +205,9 @@ class Healthy:
         self._must(self._client.ask(self._commit(), 8, most=7).topics[0].partitions[0], "commit")
 
     def _once_ready(self, ask: Callable[[], Any]) -> Any:
-        """Repeat a request until the broker is ready for it; return the last response.
+        """Send a request, and repeat it while the response has an error of NOT_READY, for at most READY_WITHIN seconds.
 
-        The request is repeated while its response has a not-ready error, for at most READY_WITHIN seconds.
+        ``ask``: function that sends the request and returns the response. Returns: the last response.
         """
         until = time.monotonic() + READY_WITHIN
         while (answer := ask()).error_code in NOT_READY and time.monotonic() < until:
@@ -211,7 +215,10 @@ class Healthy:
         return answer
 
     def _find(self) -> Any:
-        """Return the response of FindCoordinator. In a new Kafka cluster this request creates __consumer_offsets."""
+        """Send FindCoordinator and return the response.
+
+        In a new Kafka cluster, this request creates __consumer_offsets.
+        """
         return self._client.ask(FindCoordinatorRequest(key=self._group), 10, most=3)
 
     def _join(self) -> Any:
@@ -237,10 +244,10 @@ class Healthy:
 
     def _must(self, answer: Any, what: str) -> None:
         if answer.error_code:
-            raise BrokerError(f"the healthy client cannot {what}: {_named(answer.error_code)}")
+            raise BrokerError(f"a correct client cannot {what}: the broker returned {_named(answer.error_code)}")
 
     def trouble(self) -> Trouble | None:
-        """Check the broker and the group. Return the failure, or None if both are healthy."""
+        """Check the broker and the group. Return the failure; None if both are healthy."""
         try:
             newcomer = Client(self._address, self._offered)
         except LOST as error:
@@ -303,7 +310,7 @@ class Fuzzer:
             self._healthy = self._new_healthy()
         except (*LOST, WireError) as error:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-            raise BrokerError(f"{address[0]}:{address[1]}: {reason}") from error
+            raise BrokerError(f"cannot prepare {address[0]}:{address[1]} for fuzzing: {reason}") from error
 
     def _ask_versions(self) -> dict[int, range]:
         with Client(self._address, {}) as client:
@@ -318,7 +325,7 @@ class Fuzzer:
             until = time.monotonic() + STEADY
             while _partitions(client, names) != PARTITIONS:
                 if time.monotonic() > until:
-                    raise BrokerError(f"topic {names.topic} cannot be created")
+                    raise BrokerError(f"topic {names.topic} was not created within {STEADY:g} s")
             metadata = client.ask(MetadataRequest(topics=[MetadataRequest.Topic(name=names.topic)]), 3)
         return replace(names, topic_id=metadata.topics[0].topic_id)
 
@@ -351,7 +358,7 @@ class Fuzzer:
                 return
 
     def replay(self, finding: Finding) -> Trouble | None:
-        """Repeat a finding. Return the failure, or None if it does not occur again."""
+        """Repeat the steps of a finding. Return the failure; None if the broker does not fail again."""
         return self._play(Recorded(finding.steps, finding.names, self._names))
 
     def _shrunk(self, steps: tuple[Step, ...], kind: str) -> tuple[Step, ...]:
@@ -378,7 +385,7 @@ class Fuzzer:
             self._counting = True
 
     def _play(self, script: Script) -> Trouble | None:
-        """Run one case. Return the failure during or after the case, or None."""
+        """Run one case: send its requests, then check the broker. Return the failure; None if the broker is healthy."""
         trouble = None
         try:
             with Wire(self._address) as wire:
@@ -403,10 +410,10 @@ class Fuzzer:
             self._healthy = self._new_healthy()
 
     def _exchange(self, wire: Wire, step: Step) -> Response | Trouble | bool | None:
-        """Send a step. Return the response, or a Trouble if the broker failed.
+        """Send a step and receive its response.
 
-        There are two other results: True if the response belongs to an API that kwire does not know, and None if no
-        further step can be sent.
+        Returns: the response; a Trouble if the broker failed; True if the response belongs to an API that kwire does
+        not know; None if no further step can be sent.
         """
         limit = due(step.data, self.offered)
         wire.send(step.data)

@@ -1,4 +1,4 @@
-"""Mutations of frames: one change at a time, with a description of one line.
+"""Mutations of frames: one change at a time, each with a description in one line.
 
 Some mutations change fields (wrong lengths and counts, nulls, overlong varints, tags that are repeated or not in order,
 extreme integers, record batches with a wrong checksum); the others change raw bytes. All functions are pure: randomness
@@ -51,7 +51,7 @@ class Mutation:
     """A mutated frame.
 
     Attributes:
-        data: frame with the change.
+        data: the frame after the change.
         what: description of the change.
         path: path of the changed field; "" for a change of raw bytes.
         offset: offset of the change in bytes.
@@ -68,7 +68,10 @@ class Mutation:
 
 @dataclass(frozen=True, slots=True)
 class _Edit:
-    """A replacement of the bytes from ``start`` to before ``end`` by ``new``."""
+    """A change of a frame: the bytes ``frame[start:end]`` are replaced by ``new``.
+
+    ``what``: description of the change.
+    """
 
     start: int
     end: int
@@ -105,12 +108,25 @@ def mutate(
 
 
 def mutate_message(message: type, data: bytes, version: int, random: Random) -> Mutation:
-    """Return a message without header, such as a blob, with one change."""
+    """Return a message without header, such as a blob, with one random change.
+
+    Args:
+        message: class of the message.
+        data: encoded message.
+        version: version of the message.
+        random: source of randomness.
+    """
     return _one(data, message_sites(message, data, version), random, b"")
 
 
 def field_mutations(frame: bytes, *, api_key: int | None = None, api_version: int | None = None) -> Iterator[Mutation]:
-    """Return every change of the frame's fields, in the order of its bytes."""
+    """Yield every possible change of the fields of a frame, in the order of its bytes.
+
+    Args:
+        frame: request or response frame, without its length prefix.
+        api_key: API key of a response; None for a request, whose header contains the key.
+        api_version: API version of a response; None for a request, whose header contains the version.
+    """
     for site in _sites(frame, api_key, api_version):
         yield from (_applied(frame, site, edit) for edit in _edits(frame, site))
 
@@ -136,7 +152,12 @@ def _applied(data: bytes, site: Site, edit: _Edit) -> Mutation:
 
 
 def _edits(data: bytes, site: Site) -> list[_Edit]:
-    """Return the possible changes of one site. There is at least one, and each makes the bytes different."""
+    """Return all possible changes at one mutation point. There is at least one, and each of them changes the bytes.
+
+    Args:
+        data: the encoded bytes.
+        site: the mutation point.
+    """
     edits: Iterable[_Edit]
     match site.node:
         case Fixed(wire):
@@ -177,7 +198,12 @@ def _of_fixed(site: Site, wire: str) -> Iterator[_Edit]:
 
 
 def _length_edits(data: bytes, site: Site) -> Iterator[_Edit]:
-    """Yield edits that make the length or count wrong and leave the content unchanged."""
+    """Yield edits that make the length or count wrong and leave the content unchanged.
+
+    Args:
+        data: the encoded bytes.
+        site: the mutation point.
+    """
     assert isinstance(site.node, (Text, Blob, List))
     word = "count" if isinstance(site.node, List) else "length"
     size = -1 if site.value is None else site.value
@@ -194,7 +220,7 @@ def _length_edits(data: bytes, site: Site) -> Iterator[_Edit]:
 
 
 def _length(node: Text | Blob | List, value: int) -> bytes | None:
-    """Return a length or count encoded as in this node, or None if it cannot be encoded."""
+    """Return a length or count in the encoding of this node; None if the value cannot be encoded."""
     if node.compact:
         return uvarint(value + 1) if value >= -1 else None
     try:
@@ -210,7 +236,12 @@ def _valid_length(node: Text | Blob | List, value: int) -> bytes:
 
 
 def _content_edits(site: Site, contents: tuple[bytes, ...]) -> Iterator[_Edit]:
-    """Yield edits that replace the content (with a correct length), or replace a value by null."""
+    """Yield edits of the content of a field, with a correct length: each of ``contents``, and null.
+
+    Args:
+        site: mutation point of the field.
+        contents: new contents.
+    """
     assert isinstance(site.node, (Text, Blob))
     yield _Edit(site.offset, site.whole, _valid_length(site.node, -1), "is null")
     for content in contents:
@@ -220,7 +251,12 @@ def _content_edits(site: Site, contents: tuple[bytes, ...]) -> Iterator[_Edit]:
 
 
 def _element_edits(data: bytes, site: Site) -> Iterator[_Edit]:
-    """Yield edits that remove or add array elements, with a correct count."""
+    """Yield edits that remove or add array elements, with a correct count.
+
+    Args:
+        data: the encoded bytes.
+        site: the mutation point.
+    """
     assert isinstance(site.node, List)
     yield _Edit(site.offset, site.whole, _valid_length(site.node, -1), "is null")
     yield _Edit(site.offset, site.whole, _valid_length(site.node, 0), f"loses its {site.value or 0} elements")
@@ -234,7 +270,12 @@ def _element_edits(data: bytes, site: Site) -> Iterator[_Edit]:
 
 
 def _batch_edits(data: bytes, site: Site) -> Iterator[_Edit]:
-    """Yield edits of the fields of the first record batch, each once with the old and once with a correct checksum."""
+    """Yield edits of the fields of the first record batch, each once with the old and once with a correct checksum.
+
+    Args:
+        data: the encoded bytes.
+        site: the mutation point.
+    """
     assert isinstance(site.node, Blob)
     begin = site.end
     for name, (at, code, values) in BATCH_FIELDS.items():
@@ -257,7 +298,12 @@ def _batch_edits(data: bytes, site: Site) -> Iterator[_Edit]:
 
 
 def _section_edits(data: bytes, site: Site) -> Iterator[_Edit]:
-    """Yield edits of a tagged section: a wrong count; fields that are repeated, disordered, added or removed."""
+    """Yield edits of a tagged section: a wrong count; repeated, disordered, additional or missing fields.
+
+    Args:
+        data: the encoded bytes.
+        site: the mutation point.
+    """
     count, entries = site.value, [data[entry.offset : entry.end] for entry in site.entries]
     for value in dict.fromkeys((0, count + 1, 127, 2**31 - 1)):
         yield _Edit(site.offset, site.end, uvarint(value), f"count {count} of tagged fields becomes {value}")

@@ -1,7 +1,7 @@
-"""The requests of a fuzzed client: a consumer's session with one malformed request.
+"""The requests of a fuzzed client: the session of a consumer, in which one request is malformed.
 
 The body of each request is built just before it is sent, from the earlier responses. The requests depend only on these
-responses and on the source of randomness. This module uses no sockets.
+responses and on the random number generator. This module uses no sockets.
 """
 
 from __future__ import annotations
@@ -121,10 +121,10 @@ EXCLUDED: Mapping[int, str] = {  # not mutated unless requested with --api, with
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """The names that a run uses.
+    """The names of topics, groups and members in a run.
 
     Attributes:
-        nonce: eight characters in every name, different in each run.
+        nonce: eight characters that every name contains, different in each run.
         topic_id: id of the topic of the run; all zeros before the topic exists.
     """
 
@@ -145,13 +145,13 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A request to send.
+    """A request of a case.
 
     Attributes:
         data: bytes of the request, with their length prefix.
         what: description of the request.
         broken: True if this is the malformed request.
-        learned: member id in the response, or "".
+        learned: member id in the response; "" if the response has no member id.
     """
 
     data: bytes
@@ -161,10 +161,10 @@ class Step:
 
 
 class Session:
-    """The requests of one case.
+    """The requests of one case: those of a consumer, one of which is malformed.
 
     Args:
-        offered: versions that the broker offers, by API key.
+        offered: versions that the broker supports, by API key.
         api: key of the only API to mutate; None for all.
     """
 
@@ -192,7 +192,7 @@ class Session:
         return plan
 
     def next(self) -> Step | None:
-        """Return the next step, or None after the last one."""
+        """Return the next request to send; None after the last one."""
         number = len(self.steps)
         if number >= len(self._plan) or number > self._broken_at + AFTER:
             return None
@@ -343,10 +343,9 @@ class Session:
 
 
 def shared(offered: Mapping[int, range]) -> dict[int, Sequence[int]]:
-    """Return the versions that both broker and kwire support, by API key. APIs without a common version are left out.
+    """Return the versions that both broker and kwire support, by API key. APIs without a common version have no entry.
 
-    Args:
-        offered: versions that the broker supports, by API key.
+    ``offered``: versions that the broker supports, by API key.
     """
     common: dict[int, Sequence[int]] = {}
     for key, versions in offered.items():
@@ -356,9 +355,13 @@ def shared(offered: Mapping[int, range]) -> dict[int, Sequence[int]]:
 
 
 def due(data: bytes, offered: Mapping[int, range]) -> float:
-    """Return how long a broker may take to respond to these bytes or to close the connection, in seconds.
+    """Return the maximum time, in seconds, in which a broker must respond to bytes or close the connection.
 
-    The result is infinite if these bytes need no response.
+    The result is infinite if the bytes need no response.
+
+    Args:
+        data: the sent bytes.
+        offered: versions that the broker supports, by API key.
     """
     if len(data) < 4 or struct.unpack_from(">i", data)[0] > len(data) - 4:
         return math.inf  # incomplete: the broker waits for the rest

@@ -6,6 +6,7 @@ Of a frame that cannot be decoded, only the mutation points before the invalid f
 from __future__ import annotations
 
 import io
+from collections.abc import Generator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,14 +23,14 @@ ROOT = "(frame)"  # root of construct's paths; primitives.where removes it
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A tagged field, by offsets in bytes.
+    """The position of a tagged field in a frame, as offsets in bytes.
 
     Attributes:
         offset: offset of the tag.
         size_at: offset of the size.
         content_at: offset of the content.
         end: offset of the byte after the field.
-        tag: the tag.
+        tag: number of the tag.
     """
 
     offset: int
@@ -41,10 +42,10 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A mutation point of a frame. Offsets are in bytes; an end is the offset of the byte after a part.
+    """A mutation point of a frame. Offsets are in bytes; the end of a part is the offset of the byte after it.
 
     Attributes:
-        node: type on the wire; for the tagged section of a struct, the Record of the struct.
+        node: node of the field in the layout; for the tagged section of a struct, the Record of the struct.
         path: path of the field.
         offset: start of the number, length, count or null marker.
         end: end of the number, length, count or null marker.
@@ -77,16 +78,32 @@ def request_sites(frame: bytes) -> list[Site]:
 
 def response_sites(frame: bytes, api_key: int, api_version: int) -> list[Site]:
     """Return the mutation points of a response frame to a request of this API and version, including the header."""
-    walk = _Walk(frame)
+    steps = response_sites_in_slices(frame, api_key, api_version, 0)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            sites: list[Site] = end.value
+            return sites
+
+
+def response_sites_in_slices(
+    frame: bytes, api_key: int, api_version: int, size: int
+) -> Generator[None, None, list[Site]]:
+    """Find the mutation points of a response frame in steps: yield after every ``size`` of them, 0 for never.
+
+    Finally return the same list as ``response_sites``.
+    """
+    walk = _Walk(frame, size)
     with suppress(DecodeError):
         api, version = envelope.response_api(api_key, api_version)
         walk.message(ResponseHeader, response_header_version(api, version), "header")
-        walk.message(api.response, version)
+        yield from walk.record(resolve(api.response, version), ROOT)
     return walk.sites
 
 
 def message_sites(message: type, data: bytes, version: int) -> list[Site]:
-    """Return the mutation points of a message without header, such as a blob."""
+    """Return the mutation points of an encoded message without a header, such as a blob."""
     walk = _Walk(data)
     with suppress(DecodeError):
         walk.message(message, version)
@@ -94,24 +111,36 @@ def message_sites(message: type, data: bytes, version: int) -> list[Site]:
 
 
 class _Walk:
-    def __init__(self, data: bytes) -> None:
+    """A decoder of one message that records the mutation points.
+
+    Args:
+        data: the message.
+        size: number of mutation points after which a step ends; 0 to do all in one step.
+    """
+
+    def __init__(self, data: bytes, size: int = 0) -> None:
         self.stream = io.BytesIO(data)
         self.sites: list[Site] = []
+        self._size = size
+        self._next = size  # number of mutation points at which the present step ends
 
     @property
     def at(self) -> int:
         return self.stream.tell()
 
     def message(self, message: type, version: int, prefix: str = "") -> None:
-        self.record(resolve(message, version), f"{ROOT} -> {prefix}" if prefix else ROOT)
+        """Record the mutation points of a message without pauses."""
+        for _ in self.record(resolve(message, version), f"{ROOT} -> {prefix}" if prefix else ROOT):
+            pass
 
-    def record(self, record: Record, path: str) -> None:
+    def record(self, record: Record, path: str) -> Generator[None, None, None]:
+        """Record the mutation points of a struct; yield at the end of each step."""
         for slot in record.slots:
-            self.node(slot.node, f"{path} -> {slot.name}")
+            yield from self.node(slot.node, f"{path} -> {slot.name}")
         if record.flexible:
-            self.section(record, path)
+            yield from self.section(record, path)
 
-    def node(self, node: Node, path: str) -> None:
+    def node(self, node: Node, path: str) -> Generator[None, None, None]:
         start = self.at
         match node:
             case Fixed():
@@ -129,20 +158,23 @@ class _Walk:
                 )
                 site = self.note(node, path, start, count)
                 for index in range(count or 0):
-                    self.node(element, f"{path} -> [{index}]")
+                    yield from self.node(element, f"{path} -> [{index}]")
                     if index == 0:
                         self.sites[site] = replace(self.sites[site], first=self.at)
+                    if self._size and len(self.sites) >= self._next:
+                        self._next = len(self.sites) + self._size
+                        yield
                 self.sites[site] = replace(self.sites[site], whole=self.at)
             case Maybe(record, tagged):
                 present = primitives.read_presence(self.stream, tagged, path)
                 site = self.note(node, path, start, present)
                 if present:
-                    self.record(record, path)
+                    yield from self.record(record, path)
                 self.sites[site] = replace(self.sites[site], whole=self.at)
             case Record():
-                self.record(node, path)
+                yield from self.record(node, path)
 
-    def section(self, record: Record, path: str) -> None:
+    def section(self, record: Record, path: str) -> Generator[None, None, None]:
         tagged_slots = {slot.tag: slot for slot in record.tagged}
         start = self.at
         count = primitives.read_tag_count(self.stream, path)
@@ -156,13 +188,22 @@ class _Walk:
             if tag in tagged_slots:
                 here = f"{path} -> {tagged_slots[tag].name}"
                 primitives.check_tag_size(self.stream, size, here)
-                self.node(tagged_slots[tag].node, here)
+                yield from self.node(tagged_slots[tag].node, here)
             else:
                 primitives.read(self.stream, size, path, offset)
             entry = Entry(offset, size_at, content_at, self.at, tag)
             self.sites[site] = replace(self.sites[site], whole=self.at, entries=(*self.sites[site].entries, entry))
 
     def note(self, node: Node, path: str, start: int, value: Any) -> int:
-        """Add a mutation point that ends at the current position. Return its index, for adding attributes later."""
+        """Add a mutation point that begins at ``start`` and ends at the current position.
+
+        Args:
+            node: node of the field in the layout.
+            path: path of the field.
+            start: offset in bytes.
+            value: decoded value.
+
+        Returns: the index of the mutation point, with which the caller can set further attributes.
+        """
         self.sites.append(Site(node, primitives.where(path), start, self.at, value, self.at))
         return len(self.sites) - 1

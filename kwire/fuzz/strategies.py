@@ -1,4 +1,4 @@
-"""Hypothesis strategies for any message, header, blob or frame in one version, derived from its Layout.
+"""Hypothesis strategies for any message, header, blob or frame in one version, derived from its layout.
 
 Values are often edge cases: empty, null, lengths around a second varint byte, extreme integers, text that is not ASCII
 or not UTF-8, unknown tagged fields, NaN. This module needs Hypothesis: the extra ``kwire[fuzz]``.
@@ -29,9 +29,11 @@ _made: dict[tuple[type, int, bool], st.SearchStrategy[Any]] = {}
 
 
 def messages(message: type[M], version: int, *, nan: bool = True) -> st.SearchStrategy[M]:
-    """Return a strategy for all values that this version of a message, header or blob can carry.
+    """Return a strategy for all values that one version of a message, header or blob can carry.
 
     Args:
+        message: class of the message.
+        version: version of the message.
         nan: False to exclude NaN, which is not equal to itself.
 
     Raises: SchemaError if the message does not have this version.
@@ -44,7 +46,10 @@ def messages(message: type[M], version: int, *, nan: bool = True) -> st.SearchSt
 
 @st.composite
 def frames(draw: st.DrawFn, api: Api, version: int, direction: Direction, *, nan: bool = True) -> bytes:
-    """Draw frames of one API, version and direction: header and body, without the length prefix."""
+    """Draw frames of one API, version and direction: header and body, without the length prefix.
+
+    ``nan``: False to exclude NaN, which is not equal to itself.
+    """
     if direction not in ("request", "response"):
         raise ValueError(f"direction must be 'request' or 'response', got {direction!r}")
     if direction == "request":
@@ -59,7 +64,10 @@ def frames(draw: st.DrawFn, api: Api, version: int, direction: Direction, *, nan
 
 @st.composite
 def any_message(draw: st.DrawFn, *, nan: bool = True) -> tuple[Any, int]:
-    """Draw a request or response of any API in any of its versions, and that version."""
+    """Draw a request or response body of any API, and one of its versions.
+
+    ``nan``: False to exclude NaN, which is not equal to itself.
+    """
     api = APIS[draw(st.sampled_from(sorted(APIS)))]
     message = draw(st.sampled_from([api.request, api.response]))
     version = draw(st.sampled_from(list(versions_of(api.versions))))
@@ -67,6 +75,8 @@ def any_message(draw: st.DrawFn, *, nan: bool = True) -> tuple[Any, int]:
 
 
 class _Fold:
+    """The strategies for the nodes of one layout."""
+
     def __init__(self, nan: bool) -> None:
         self.nan = nan
 

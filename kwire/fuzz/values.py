@@ -16,8 +16,13 @@ NOTHING: Mapping[str, Any] = {}
 
 
 def full(message: type[M], version: int) -> M:
-    """Return a value with every field set: arrays have one element, nothing is null, and each struct has an unknown
-    tag.
+    """Return a value in which every field is set.
+
+    Arrays have one element, nothing is null, and each struct has an unknown tagged field.
+
+    Args:
+        message: class of the message.
+        version: version of the message.
     """
     value: M = _full(resolve(message, version))
     return value
@@ -41,20 +46,21 @@ def _full(node: Node) -> Any:
 
 
 def any_value(message: type[M], version: int, random: Random, known: Mapping[str, Any] = NOTHING) -> M:
-    """Return a random value that this version can carry, often with edge cases.
+    """Return a random value that one version of a message can carry, often with edge cases.
 
     Args:
         message: message class.
-        version: API version.
-        random: source of randomness.
-        known: values for fields at any depth, by field name or by entity (``groupId``). From a list, one is chosen.
+        version: version of the message.
+        random: random number generator.
+        known: values for fields at any depth, by field name or by entity type (``groupId``). If the value is a list,
+            one of its elements is chosen.
     """
     value: M = _Chance(random, known).of(resolve(message, version))
     return value
 
 
 def free_tag(record: Record, tag: int) -> int:
-    """Return ``tag``, or the next higher tag that the struct does not use."""
+    """Return ``tag`` if the struct declares no field with this tag, else the next higher free tag number."""
     used = {slot.tag for slot in record.tagged}
     while tag in used:
         tag += 1
@@ -62,6 +68,8 @@ def free_tag(record: Record, tag: int) -> int:
 
 
 class _Chance:
+    """The random choices for one value, from a ``random.Random``."""
+
     def __init__(self, random: Random, known: Mapping[str, Any]) -> None:
         self.random = random
         self.known = known
@@ -117,7 +125,7 @@ class _Chance:
 
 
 def _fits(node: Node, value: Any) -> bool:
-    """True if the value has the type of this node."""
+    """Return whether a value has the Python type of a node of the layout."""
     match node:
         case Fixed("uuid"):
             return isinstance(value, UUID)

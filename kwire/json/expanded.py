@@ -37,7 +37,7 @@ MAX_RECORDS = 10_000  # maximum records shown of one field
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The inputs of the JSON form besides the message.
+    """Information outside of a message that its expanded JSON form needs.
 
     Attributes:
         name_of: function that returns the topic name of a topic id; None for an unknown id.
@@ -62,7 +62,13 @@ PLAIN = Context()
 
 
 def form_of(message: Any, version: int, context: Context = PLAIN) -> Form:
-    """Return the JSON form of a message in this version."""
+    """Return the expanded JSON form of a message.
+
+    Args:
+        message: the message.
+        version: version whose fields are included.
+        context: information outside of the message, such as topic names.
+    """
     return _former(message.__class__, version)(message, context)
 
 
@@ -70,6 +76,10 @@ def error_of(message: Any, version: int) -> int | None:
     """Return the first error code of a response that is not 0; the top-level code comes before nested codes.
 
     The result is 0 if all error codes are 0, and None if the response has no error code.
+
+    Args:
+        message: the decoded response.
+        version: API version of the response.
     """
     first_error = _errors(message.__class__, version)
     return None if first_error is None else first_error(message)
@@ -83,7 +93,7 @@ def _former(message: type, version: int) -> Callable[[Any, Context], Form]:
 
 
 class _FormFunctions(StructFunctions):
-    """A source of generated functions that return the JSON form of structs."""
+    """The builder of Python source with one function for each struct, which returns the JSON form of the struct."""
 
     def record(self, record: Record) -> str:
         """Generate the function that returns the JSON form of a struct; return the name of the function."""
@@ -107,7 +117,15 @@ class _FormFunctions(StructFunctions):
         return name
 
     def add_decoded(self, lines: Lines, struct: str, name: str, node: Node) -> None:
-        """Add the statements that store the decoded content of a field under its additional key."""
+        """Add the statements that store the decoded content of a bytes field under a key that begins with an
+        underscore.
+
+        Args:
+            lines: lines of the generated function.
+            struct: qualified name of the struct.
+            name: name of the field.
+            node: layout of the field.
+        """
         inner: str | None = None
         if name == "topic_id" and node == Fixed("uuid"):
             inner, name = "topic(o.topic_id, c)", "topic_name"
@@ -119,7 +137,12 @@ class _FormFunctions(StructFunctions):
             lines.add(f"m = {inner}", "if m is not None:", f'    d["_{name}"] = m')
 
     def value(self, node: Node, place: str) -> str:
-        """Return an expression for the JSON form of a value. ``place``: expression for the value."""
+        """Return a Python expression for the JSON form of a value.
+
+        Args:
+            node: layout of the value.
+            place: Python expression for the value.
+        """
         match node:
             case Fixed("uuid"):
                 return f"uuid({place})"
@@ -243,9 +266,9 @@ def _inside(data: bytes | None, name: str, context: Context) -> Form | None:
 
 
 def _opened(data: bytes | None) -> list[Form] | None:
-    """Return the JSON form of record batches with their records.
+    """Return the JSON form of the record batches in ``data``, including their records.
 
-    For an invalid batch it is an object with the error.
+    The form of an invalid batch is an object with the error. The result is None for None.
     """
     if data is None:
         return None

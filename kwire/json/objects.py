@@ -48,7 +48,7 @@ def from_json(message: type[M], form: object, version: int) -> M:
 
 
 def uuid_text(value: UUID) -> str:
-    """Return Kafka's text form of a uuid: 22 characters."""
+    """Return a UUID in Kafka's text form: 22 characters of URL-safe base64 without padding."""
     return base64.urlsafe_b64encode(value.bytes).rstrip(b"=").decode()
 
 
@@ -64,7 +64,7 @@ def _dump_record(value: object, record: Record) -> dict[str, Any]:
 
 
 def dump(value: Any, node: Node) -> Any:
-    """Return the JSON form of a value with this layout."""
+    """Return the JSON form of one value of a message. ``node``: layout of the value."""
     if value is None:
         return None
     match node:
@@ -95,7 +95,7 @@ def _load(form: Any, node: Node, path: str) -> Any:
         case Fixed(wire):
             expected = {"bool": (bool,), "float64": (int, float)}.get(wire, (int,))
             if not isinstance(form, expected) or (isinstance(form, bool) and wire != "bool"):
-                raise EncodeError(f"expected {wire}, got {shorten(form)}", path=path)
+                raise EncodeError(f"expected a value of type {wire}, got {shorten(form)}", path=path)
             return form
         case Text():
             if not isinstance(form, str):

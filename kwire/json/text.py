@@ -40,7 +40,7 @@ def _writer(message: type, version: int, records: bool) -> Callable[[Any], str]:
 
 
 class _TextFunctions(StructFunctions):
-    """A source of generated functions that return the JSON text of structs."""
+    """The builder of Python source with one function for each struct, which returns the JSON text of the struct."""
 
     def __init__(self, title: str, records: bool) -> None:
         super().__init__(title)
@@ -63,7 +63,7 @@ class _TextFunctions(StructFunctions):
         return name
 
     def value(self, node: Node, name: str) -> str:
-        """Return an expression for the text of the field ``name``, for use in an f-string."""
+        """Return a Python expression for the JSON text of the field ``name``, for use in an f-string."""
         match node:
             case Blob(records=True) if name == RECORDS and not self.records:
                 return f"size(o.{name})"
@@ -77,7 +77,7 @@ class _TextFunctions(StructFunctions):
                 return f"{self.function(node)}(o.{name})"
 
     def function(self, node: Node) -> str:
-        """Return the name of a function that returns the text of values with this layout."""
+        """Return the name of a generated function that returns the JSON text of a value with the layout ``node``."""
         match node:
             case Fixed(wire):
                 return _FIXED.get(wire, "str")

@@ -1,6 +1,7 @@
 """AddOffsetsToTxn (key 25): the offsets of a group become part of a transaction (KIP-98).
 
-v1 brokers respond before throttling; v2 error PRODUCER_FENCED; v3 flexible; v4 error TRANSACTION_ABORTABLE (KIP-890).
+v1 is answered before throttling; v2 adds the error PRODUCER_FENCED; v3 is flexible; v4 adds the error
+TRANSACTION_ABORTABLE (KIP-890).
 """
 
 from kwire.schema import Api, Int16, Int32, Int64, String, request, response

@@ -1,7 +1,8 @@
 """AddPartitionsToTxn (key 24): partitions become part of a transaction before it writes to them (KIP-98).
 
-v1 brokers respond before throttling; v2 error PRODUCER_FENCED; v3 flexible; v4 several transactions at once between
-brokers, and verification of added partitions (KIP-890); v5 error TRANSACTION_ABORTABLE. Clients stay below v4.
+v1 is answered before throttling; v2 adds the error PRODUCER_FENCED; v3 is flexible; v4 lets brokers add several
+transactions at once, and verify added partitions (KIP-890); v5 adds the error TRANSACTION_ABORTABLE. Clients stay
+below v4.
 """
 
 from kwire.schema import Api, Array, Bool, Int16, Int32, Int64, String, request, response, struct

@@ -1,6 +1,6 @@
 """AlterClientQuotas (key 49): set and remove quotas (KIP-546).
 
-v1 flexible.
+v1 is flexible.
 """
 
 from kwire.schema import Api, Array, Bool, Float64, Int16, Int32, String, request, response, struct

@@ -1,6 +1,7 @@
 """AlterPartition (key 56): a leader asks the controller to change the in-sync replicas (KIP-497).
 
-v1 leader recovery state (KIP-704); v2 topic ids instead of names (KIP-841); v3 broker epochs (KIP-903).
+v1 adds the leader recovery state (KIP-704); v2 has topic ids instead of names (KIP-841); v3 adds broker epochs
+(KIP-903).
 """
 
 from uuid import UUID

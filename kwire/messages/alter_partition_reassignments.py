@@ -1,6 +1,6 @@
 """AlterPartitionReassignments (key 45): move partitions to other brokers (KIP-455).
 
-Null replicas cancel the reassignment of a partition. v1 flag: the replication factor may change (KIP-860).
+Null replicas cancel the reassignment of a partition. v1 adds a flag that allows another replication factor (KIP-860).
 """
 
 from kwire.schema import Api, Array, Bool, Int16, Int32, String, request, response, struct

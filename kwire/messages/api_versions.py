@@ -1,8 +1,8 @@
 """ApiVersions (key 18): request the supported APIs and versions of a broker, as the first request.
 
-v1 throttle time; v3 flexible, client software name and version (KIP-511), features (KIP-584); v4 allows features with a
-minimum of 0. The response header is always v0, so that a client can decode the response to an unsupported version:
-error 35 in a v0 body.
+v1 adds the throttle time; v3 is flexible, and adds the name and version of the client software (KIP-511) and the
+features (KIP-584); v4 allows features with a minimum of 0. The response header is always v0, so that a client can
+decode the response to an unsupported version: error 35 in a v0 body.
 """
 
 from kwire.schema import Api, Array, Bool, Int16, Int32, Int64, String, request, response, struct

@@ -1,6 +1,6 @@
 """BeginQuorumEpoch (key 53): a new KRaft leader announces its epoch to the voters (KIP-595).
 
-v1 flexible, voter ids, directories, endpoints of the leader (KIP-853).
+v1 is flexible, and adds voter ids, directories and the endpoints of the leader (KIP-853).
 """
 
 from uuid import UUID

@@ -1,6 +1,6 @@
 """BrokerHeartbeat (key 63): renew a broker's registration; request unfencing or shutdown (KIP-631).
 
-v1 log directories that failed (KIP-858).
+v1 adds the log directories that failed (KIP-858).
 """
 
 from uuid import UUID

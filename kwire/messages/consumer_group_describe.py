@@ -1,6 +1,6 @@
 """ConsumerGroupDescribe (key 69): request state, members and assignments of consumer groups (KIP-848).
 
-v1 member type: classic or consumer protocol (KIP-1099).
+v1 adds the member type: classic or consumer protocol (KIP-1099).
 """
 
 from uuid import UUID

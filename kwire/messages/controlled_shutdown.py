@@ -1,6 +1,7 @@
 """ControlledShutdown (key 7): a broker asks the ZooKeeper controller to move its leaderships away before it stops.
 
-v0 is the only request whose header has no client id; v2 broker epoch (KIP-380); v3 flexible. Removed in Kafka 4.
+v0 is the only request whose header has no client id; v2 adds the broker epoch (KIP-380); v3 is flexible. Removed in
+Kafka 4.
 """
 
 from kwire.schema import Api, Array, Int16, Int32, Int64, String, request, response, struct

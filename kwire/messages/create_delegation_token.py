@@ -1,6 +1,6 @@
 """CreateDelegationToken (key 38): create a token for authentication (KIP-48).
 
-v1 brokers respond before throttling; v2 flexible; v3 tokens for another owner (KIP-373).
+v1 is answered before throttling; v2 is flexible; v3 adds tokens for another owner (KIP-373).
 """
 
 from kwire.schema import Api, Array, Bytes, Int16, Int32, Int64, String, request, response, struct

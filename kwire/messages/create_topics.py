@@ -1,7 +1,8 @@
 """CreateTopics (key 19): create topics, or check whether they could be created.
 
-v1 validate only, error message; v2 throttle time; v4 -1 partitions or replicas mean the broker's default (KIP-464); v5
-flexible, partitions and configuration in the response (KIP-525); v7 topic ids.
+v1 adds validate only and the error message; v2 adds the throttle time; v4 allows -1 partitions or replicas, which
+mean the broker's default (KIP-464); v5 is flexible, and adds partitions and configuration to the response (KIP-525);
+v7 adds topic ids.
 """
 
 from uuid import UUID

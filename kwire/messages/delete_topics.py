@@ -1,6 +1,6 @@
 """DeleteTopics (key 20): delete topics with all records.
 
-v1 throttle time; v4 flexible; v5 error message; v6 topics by name or id (KIP-516).
+v1 adds the throttle time; v4 is flexible; v5 adds the error message; v6 allows topics by name or id (KIP-516).
 """
 
 from uuid import UUID

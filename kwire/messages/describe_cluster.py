@@ -1,6 +1,6 @@
 """DescribeCluster (key 60): request the brokers and the controller, for admin clients (KIP-700).
 
-v1 endpoint type: brokers or controllers (KIP-919); v2 fenced brokers (KIP-1073).
+v1 adds the endpoint type: brokers or controllers (KIP-919); v2 adds fenced brokers (KIP-1073).
 """
 
 from kwire.schema import Api, Array, Bool, Int8, Int16, Int32, String, request, response, struct

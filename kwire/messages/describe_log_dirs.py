@@ -1,6 +1,7 @@
 """DescribeLogDirs (key 35): request the log directories of a broker, with the sizes of their replicas (KIP-113).
 
-v1 brokers respond before throttling; v2 flexible; v3 top-level error; v4 size of the volume (KIP-827).
+v1 is answered before throttling; v2 is flexible; v3 adds the top-level error; v4 adds the size of the volume
+(KIP-827).
 """
 
 from kwire.schema import Api, Array, Bool, Int16, Int32, Int64, String, request, response, struct

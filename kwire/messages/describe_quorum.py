@@ -1,6 +1,7 @@
 """DescribeQuorum (key 55): request leader, voters and observers of a KRaft quorum (KIP-595).
 
-v1 last fetch and last caught-up timestamps (KIP-836); v2 error messages, nodes, directories (KIP-853).
+v1 adds the last fetch and last caught-up timestamps (KIP-836); v2 adds error messages, nodes and directories
+(KIP-853).
 """
 
 from uuid import UUID

@@ -1,6 +1,6 @@
 """DescribeShareGroupOffsets (key 90): request the start offsets of share groups (KIP-932).
 
-Null topics mean all topics. v1 lag (KIP-1226).
+Null topics mean all topics. v1 adds the lag (KIP-1226).
 """
 
 from uuid import UUID

@@ -1,6 +1,6 @@
 """EndQuorumEpoch (key 54): a KRaft leader resigns and lists preferred successors (KIP-595).
 
-v1 flexible, candidates with their directories, endpoints of the leader (KIP-853).
+v1 is flexible, and adds candidates with their directories and the endpoints of the leader (KIP-853).
 """
 
 from uuid import UUID

@@ -1,9 +1,10 @@
 """Fetch (key 1): fetch records of partitions, starting at an offset.
 
-v2 message sets v1; v3 size limit of the response; v4 record batches, isolation level, last stable offset; v5 log start
-offset; v7 fetch sessions (KIP-227); v9 leader epoch; v11 rack (KIP-392); v12 flexible, diverging epoch; v13 topic ids
-instead of names; v15 replica state; v16 node endpoints (KIP-951); v17 replica directory; v18 high watermark of the
-follower.
+v2 has message sets of magic 1; v3 adds the size limit of the response; v4 has record batches, and adds the isolation
+level and the last stable offset; v5 adds the log start offset; v7 adds fetch sessions (KIP-227); v9 adds the leader
+epoch; v11 adds the rack (KIP-392); v12 is flexible, and adds the diverging epoch; v13 has topic ids instead of names;
+v15 adds the replica state; v16 adds node endpoints (KIP-951); v17 adds the replica directory; v18 adds the high
+watermark of the follower.
 """
 
 from uuid import UUID

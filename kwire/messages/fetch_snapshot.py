@@ -1,6 +1,6 @@
 """FetchSnapshot (key 59): fetch a part of a snapshot of the KRaft log (KIP-630).
 
-v1 directories, endpoints of the leader (KIP-853).
+v1 adds directories and the endpoints of the leader (KIP-853).
 """
 
 from uuid import UUID

@@ -1,7 +1,7 @@
 """FindCoordinator (key 10): look up the coordinator of a group, transactional id or share partition.
 
-v1 key type, throttle time, error message; v3 flexible; v4 many keys at once (KIP-699), one result each; v5 transaction
-v2 error; v6 share groups (KIP-932).
+v1 adds the key type, the throttle time and the error message; v3 is flexible; v4 allows many keys in one request,
+with one result each (KIP-699); v5 adds the error TRANSACTION_ABORTABLE (KIP-890); v6 adds share groups (KIP-932).
 """
 
 from kwire.schema import Api, Array, Int8, Int16, Int32, String, request, response, struct

@@ -1,6 +1,6 @@
 """Heartbeat (key 12): renew a member's session; an error in the response requests a rejoin.
 
-v1 throttle time; v3 static members (KIP-345); v4 flexible.
+v1 adds the throttle time; v3 adds static members (KIP-345); v4 is flexible.
 """
 
 from kwire.schema import Api, Int16, Int32, String, request, response

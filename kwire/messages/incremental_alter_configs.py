@@ -1,6 +1,6 @@
 """IncrementalAlterConfigs (key 44): change individual entries of a configuration (KIP-339).
 
-Operations: 0 set, 1 delete, 2 append, 3 subtract. v1 flexible.
+Operations: 0 set, 1 delete, 2 append, 3 subtract. v1 is flexible.
 """
 
 from kwire.schema import Api, Array, Bool, Int8, Int16, Int32, String, request, response, struct

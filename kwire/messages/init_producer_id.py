@@ -1,7 +1,7 @@
 """InitProducerId (key 22): request a producer id and epoch, for idempotence and transactions.
 
-v2 flexible; v3 current id and epoch (KIP-360); v5 transaction v2 error; v6 two-phase commit (KIP-939), not
-stable yet in Kafka 4.2.
+v2 is flexible; v3 adds the current producer id and epoch (KIP-360); v5 adds the error TRANSACTION_ABORTABLE
+(KIP-890); v6 adds two-phase commit (KIP-939), and is not stable yet in Kafka 4.2.
 """
 
 from kwire.schema import Api, Bool, Int16, Int32, Int64, String, request, response

@@ -1,8 +1,8 @@
 """LeaderAndIsr (key 4): the ZooKeeper controller sends brokers the partitions that they lead or follow.
 
-v1 whether a replica is new; v2 broker epoch, partitions by topic (KIP-380); v3 replicas being added and removed
-(KIP-455); v4 flexible; v5 topic ids (KIP-516); v6 leader recovery state (KIP-704); v7 whether the controller is a KRaft
-one (KIP-866). Removed in Kafka 4.
+v1 adds whether a replica is new; v2 adds the broker epoch, and lists partitions by topic (KIP-380); v3 adds the
+replicas being added and removed (KIP-455); v4 is flexible; v5 adds topic ids (KIP-516); v6 adds the leader recovery
+state (KIP-704); v7 adds whether the controller uses KRaft (KIP-866). Removed in Kafka 4.
 """
 
 from uuid import UUID

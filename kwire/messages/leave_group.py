@@ -1,6 +1,7 @@
 """LeaveGroup (key 13): members leave at once instead of by session timeout.
 
-v1 throttle time; v3 several members, also by instance id (KIP-345); v4 flexible; v5 reason (KIP-800).
+v1 adds the throttle time; v3 allows several members, also by instance id (KIP-345); v4 is flexible; v5 adds the
+reason (KIP-800).
 """
 
 from kwire.schema import Api, Array, Int16, Int32, String, request, response, struct

@@ -1,7 +1,7 @@
 """ListGroups (key 16): list the groups that a broker coordinates.
 
-v1 throttle time; v3 flexible; v4 states, in the response and as a filter (KIP-518); v5 types, in the response and as a
-filter (KIP-848).
+v1 adds the throttle time; v3 is flexible; v4 adds states, in the response and as a filter (KIP-518); v5 adds types,
+in the response and as a filter (KIP-848).
 """
 
 from kwire.schema import Api, Array, Int16, Int32, String, request, response, struct

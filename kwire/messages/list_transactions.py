@@ -1,6 +1,6 @@
 """ListTransactions (key 66): list the transactions of a coordinator, by state and producer id (KIP-664).
 
-v1 filter by duration (KIP-994); v2 filter by a pattern of the transactional id (KIP-1152).
+v1 adds a filter by duration (KIP-994); v2 adds a filter by a pattern of the transactional id (KIP-1152).
 """
 
 from kwire.schema import Api, Array, Int16, Int32, Int64, String, request, response, struct

@@ -1,8 +1,9 @@
 """Metadata (key 3): request brokers, topics and partition leaders.
 
-v1 null topics (all), controller, rack; v2 cluster id; v3 throttle time; v4 switch for auto-creation; v5 offline
-replicas; v7 leader epoch; v8 authorized operations (of the cluster until v10); v9 flexible; v10 topic ids (KIP-516);
-v12 lookup by topic id; v13 top-level error.
+v1 allows null topics, which mean all topics, and adds the controller and racks; v2 adds the cluster id; v3 adds the
+throttle time; v4 adds a flag for auto-creation of topics; v5 adds offline replicas; v7 adds the leader epoch; v8 adds
+authorized operations (those of the cluster only until v10); v9 is flexible; v10 adds topic ids (KIP-516); v12 adds
+the lookup by topic id; v13 adds the top-level error.
 """
 
 from uuid import UUID

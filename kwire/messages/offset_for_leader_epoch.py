@@ -1,6 +1,7 @@
 """OffsetForLeaderEpoch (key 23): request the end offset of a leader epoch, to detect log truncation.
 
-v1 leader epoch in the response; v2 current leader epoch, throttle time (KIP-320); v3 replica id; v4 flexible.
+v1 adds the leader epoch to the response; v2 adds the current leader epoch and the throttle time (KIP-320); v3 adds
+the replica id; v4 is flexible.
 """
 
 from kwire.schema import Api, Array, Int16, Int32, Int64, String, request, response, struct

@@ -1,6 +1,6 @@
 """SaslAuthenticate (key 36): exchange tokens of the SASL mechanism that SaslHandshake selected (KIP-152).
 
-v1 lifetime of the session (KIP-368); v2 flexible.
+v1 adds the lifetime of the session (KIP-368); v2 is flexible.
 """
 
 from kwire.schema import Api, Bytes, Int16, Int64, String, request, response

@@ -1,6 +1,7 @@
 """SyncGroup (key 14): the leader sends the assignment of a generation, and each member gets its part.
 
-v1 throttle time; v3 static members (KIP-345); v4 flexible; v5 protocol type and name, checked by the coordinator.
+v1 adds the throttle time; v3 adds static members (KIP-345); v4 is flexible; v5 adds the protocol type and name, which
+the coordinator checks.
 """
 
 from kwire.schema import Api, Array, Bytes, Int16, Int32, String, request, response, struct

@@ -1,7 +1,8 @@
 """UpdateMetadata (key 6): the ZooKeeper controller sends brokers partitions and live brokers.
 
-v1 several endpoints for a broker; v2 rack; v3 listener names; v4 offline replicas; v5 broker epoch, partitions by topic
-(KIP-380); v6 flexible; v7 topic ids (KIP-516); v8 whether the controller is a KRaft one (KIP-866). Removed in Kafka 4.
+v1 allows several endpoints for a broker; v2 adds the rack; v3 adds listener names; v4 adds offline replicas; v5 adds
+the broker epoch, and lists partitions by topic (KIP-380); v6 is flexible; v7 adds topic ids (KIP-516); v8 adds
+whether the controller uses KRaft (KIP-866). Removed in Kafka 4.
 """
 
 from uuid import UUID

@@ -1,6 +1,6 @@
 """WriteTxnMarkers (key 27): a transaction coordinator makes brokers write the markers of ended transactions (KIP-98).
 
-v1 flexible; v2 transaction version (KIP-1228).
+v1 is flexible; v2 adds the transaction version (KIP-1228).
 """
 
 from kwire.schema import Api, Array, Bool, Int8, Int16, Int32, Int64, String, request, response, struct

@@ -17,9 +17,10 @@ __all__ = ["Batch", "Message", "Record", "RecordSet", "build_batch", "build_mess
 
 
 class RecordSet(Protocol):
-    """The common interface of Batch and Message.
+    """The common interface of a record batch (Batch, magic 2) and of a message of magic 0 or 1 (Message).
 
-    ``records`` decompresses the data. So do ``base_offset`` and ``count`` of a compressed Message; all else does not.
+    ``records`` decompresses the data, and so do ``base_offset`` and ``count`` of a compressed Message. The other
+    attributes are available without decompression.
 
     Attributes:
         data: encoded bytes.
@@ -49,10 +50,11 @@ class RecordSet(Protocol):
 
 
 def read(data: bytes | bytearray | memoryview | None) -> Iterator[RecordSet]:
-    """Yield the batches and messages of a records field; the field may mix all magics.
+    """Yield the batches and messages in the records field of a Produce request or Fetch response, in any mix of magics.
 
-    A truncated last batch or message is left out, because brokers cut Fetch responses at a size. Raises: DecodeError
-    for an invalid header, after the batches and messages before it.
+    A truncated last batch or message is left out, because brokers cut Fetch responses at a size in bytes.
+
+    Raises: DecodeError for an invalid header, after the batches and messages before it were yielded.
     """
     at = 0
     data = data if data is None else bytes(data)

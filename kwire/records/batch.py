@@ -96,13 +96,13 @@ class Batch:
         return self.base_timestamp if self.attributes & DELETE_HORIZON else None
 
     def crc_is_right(self) -> bool:
-        """True if the checksum matches."""
+        """Return whether the CRC in the header matches the data of the batch."""
         return bool(_crc32c(self.data[CRC_FROM:]) == self.crc)
 
     def records(self, *, verify_crc: bool = True, copy: bool = True, limit: int | None = None) -> Iterator[Record]:
-        """Yield the decompressed records. See ``records_as``.
+        """Yield the decompressed records of the batch. The arguments and errors are those of ``records_as``.
 
-        The error of an invalid record is raised after the records before it.
+        The error of an invalid record is raised after the records before it were yielded.
         """
         return self.records_as(Record, verify_crc=verify_crc, copy=copy, limit=limit)
 
@@ -122,7 +122,9 @@ class Batch:
         """
         if verify_crc and not self.crc_is_right():
             raise CrcError(
-                f"checksum {self.crc:#010x} does not match the data", message=MESSAGE, offset=self.position + CRC_AT
+                f"the CRC {self.crc:#010x} in the batch header does not match the data",
+                message=MESSAGE,
+                offset=self.position + CRC_AT,
             )
         body, at = self.data, HEADER.size
         if self.codec != compression.NONE:
@@ -154,7 +156,7 @@ class Batch:
 
 
 def read_batch(data: bytes, at: int = 0) -> Batch:
-    """Decode the header of the batch at offset ``at``.
+    """Decode the header of the batch that begins at offset ``at`` of ``data``; its records are not decoded.
 
     Raises: Truncated; DecodeError if magic is not 2 or the length is invalid.
     """
@@ -175,9 +177,10 @@ def read_batch(data: bytes, at: int = 0) -> Batch:
 
 
 def batches(data: bytes) -> Iterator[Batch]:
-    """Yield the batches of a records field.
+    """Yield the record batches of magic 2 in the records field of a Produce request or Fetch response.
 
-    A truncated last batch is left out, because brokers cut Fetch responses at a size.
+    A truncated last batch is left out, because brokers cut Fetch responses at a size in bytes. Raises: DecodeError if
+    the bytes are not valid.
     """
     at = 0
     while len(data) - at >= HEADER.size:
@@ -190,19 +193,48 @@ def batches(data: bytes) -> Iterator[Batch]:
 
 
 def rebase(batch: Batch, base_offset: int, leader_epoch: int) -> bytes:
-    """Return the bytes of the batch with another base offset and leader epoch, which the checksum does not cover."""
+    """Return the bytes of the batch with another base offset and leader epoch. The CRC does not cover these two
+    fields.
+    """
     return REBASED.pack(base_offset, batch.length, leader_epoch) + batch.data[REBASED.size :]
 
 
 def restamp(batch: Batch, max_timestamp: int, *, log_append_time: bool) -> Batch:
-    """Return the batch with another largest timestamp and timestamp type, and with a new checksum.
+    """Return a copy of the batch with another largest timestamp and timestamp type, and with a new CRC.
 
     A broker stores a batch in this form.
+
+    Args:
+        batch: the batch.
+        max_timestamp: largest timestamp, in milliseconds since 1970.
+        log_append_time: True if ``max_timestamp`` is the time at which the broker stored the batch.
     """
     attributes = batch.attributes | LOG_APPEND_TIME if log_append_time else batch.attributes & ~LOG_APPEND_TIME
     data = bytearray(batch.data)
     struct.pack_into(">h", data, CRC_FROM, attributes)
     struct.pack_into(">q", data, MAX_TIMESTAMP_AT, max_timestamp)
+    struct.pack_into(">I", data, CRC_AT, _crc32c(bytes(data[CRC_FROM:])))
+    return read_batch(bytes(data))
+
+
+def recompress(batch: Batch, codec: int, *, level: int | None = None, limit: int | None = None) -> Batch:
+    """Return a copy of the batch with another compression codec, and with a new CRC. The records are not decoded.
+
+    Args:
+        batch: the batch.
+        codec: number of the compression codec.
+        level: compression level; None for the default of the codec.
+        limit: maximum size of the decompressed records, in bytes; None for the default of ``records.limits``.
+
+    Raises: DecodeError for records that cannot be decompressed; LimitError.
+    """
+    body = compression.decompress(batch.codec, batch.data[HEADER.size :], limit=limit)
+    if limit is not None and len(body) > limit:
+        raise LimitError(f"{len(body)} bytes of records exceed the limit of {limit} bytes", message=MESSAGE)
+    data = bytearray(batch.data[: HEADER.size])
+    data += compression.compress(codec, body, level=level)
+    struct.pack_into(">i", data, PREFIX - 4, len(data) - PREFIX)
+    struct.pack_into(">h", data, CRC_FROM, batch.attributes & ~CODEC_MASK | codec)
     struct.pack_into(">I", data, CRC_AT, _crc32c(bytes(data[CRC_FROM:])))
     return read_batch(bytes(data))
 
@@ -221,15 +253,28 @@ def build_batch(
     log_append_time: int | None = None,
     transactional: bool = False,
     control: bool = False,
+    delete_horizon: int | None = None,
+    max_timestamp: int | None = None,
 ) -> bytes:
     """Build a record batch.
 
     Args:
+        records: records in order.
+        codec: number of the compression codec.
         base_offset: offset of the first record. None: 0, or with ``keep_offsets`` the first record's own offset.
         last_offset: last offset of the batch, if it is after the last record; the batch may then have no records.
         keep_offsets: True to use the records' own offsets, as after compaction; False for consecutive offsets.
+        leader_epoch: leader epoch of the partition; -1 if unknown.
+        producer_id: producer id of an idempotent producer; -1 for another producer.
+        producer_epoch: epoch of the producer id; -1 without a producer id.
+        base_sequence: sequence number of the first record; -1 without a producer id.
         log_append_time: timestamp of all records as consumers see them, in milliseconds since 1970; None to use the
             records' own timestamps.
+        transactional: True if the batch is part of a transaction.
+        control: True for a control batch, such as the end of a transaction.
+        delete_horizon: time from which compaction may drop tombstones and markers of the batch, in milliseconds since
+            1970, or None.
+        max_timestamp: largest timestamp in the header, in milliseconds since 1970; None for that of the records.
 
     Raises: EncodeError for a value that does not fit; ValueError if there are no records or the codec is unknown.
     """
@@ -241,16 +286,18 @@ def build_batch(
     if last_offset is None:
         last_offset = records[-1].offset if keep_offsets else base_offset + len(records) - 1
     timestamps = [record.timestamp for record in records] or [-1]
+    base_timestamp = timestamps[0] if delete_horizon is None else delete_horizon
     most = max(timestamps) if log_append_time is None else log_append_time
+    most = most if max_timestamp is None else max_timestamp
     attributes = codec | LOG_APPEND_TIME * (log_append_time is not None) | TRANSACTIONAL * transactional
-    attributes |= CONTROL * control
-    body = compression.compress(codec, write_records(records, deltas, timestamps[0]))
+    attributes |= CONTROL * control | DELETE_HORIZON * (delete_horizon is not None)
+    body = compression.compress(codec, write_records(records, deltas, base_timestamp))
     try:
         tail = struct.pack(
             ">hiqqqhii",
             attributes,
             last_offset - base_offset,
-            timestamps[0],
+            base_timestamp,
             most,
             producer_id,
             producer_epoch,
@@ -261,4 +308,4 @@ def build_batch(
         crc = _crc32c_on(_crc32c(tail), body)
         return struct.pack(">qiibI", base_offset, size, leader_epoch, 2, crc) + tail + body
     except struct.error as error:
-        raise EncodeError(f"a header field is out of range: {error}", message=MESSAGE) from error
+        raise EncodeError(f"a field of the batch header is out of range: {error}", message=MESSAGE) from error

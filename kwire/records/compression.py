@@ -53,13 +53,15 @@ def may_be_produced(codec: int, version: int) -> bool:
 
 
 def decompress(codec: int, data: bytes, *, limit: int | None = None, old_lz4: bool = False) -> bytes:
-    """Decompress the records of a batch.
+    """Return the decompressed records of a batch.
 
     Args:
+        codec: compression codec, a key of NAMES.
+        data: compressed bytes.
         limit: maximum size of the result, in bytes; None for the default of ``records.limits``.
         old_lz4: True to ignore the header checksum of an lz4 frame, as in message sets of magic 0.
 
-    Raises: DecodeError, LimitError.
+    Raises: DecodeError for invalid data or an unknown codec; LimitError if the result is larger than ``limit``.
     """
     if codec == NONE:
         return data
@@ -72,12 +74,17 @@ def decompress(codec: int, data: bytes, *, limit: int | None = None, old_lz4: bo
     return _DECOMPRESS[codec](data, limit)
 
 
-def compress(codec: int, data: bytes, *, old_lz4: bool = False) -> bytes:
-    """Compress ``data``; the same input always results in the same bytes. Raises: ValueError for an unknown codec.
+def compress(codec: int, data: bytes, *, level: int | None = None, old_lz4: bool = False) -> bytes:
+    """Return ``data`` in compressed form; the same input always results in the same bytes.
 
     Args:
+        codec: compression codec, a key of NAMES.
+        data: bytes to compress.
+        level: compression level of gzip (1 to 9) or zstd (at most 22); None for the default. The others have none here.
         old_lz4: True for an lz4 header checksum that also covers the magic bytes, as in message sets of magic 0
             (KAFKA-3160).
+
+    Raises: ValueError for an unknown codec.
     """
     if codec == NONE:
         return data
@@ -85,6 +92,10 @@ def compress(codec: int, data: bytes, *, old_lz4: bool = False) -> bytes:
         raise ValueError(f"unknown compression codec {codec}: expected {KNOWN}")
     if codec == LZ4 and old_lz4:
         return _lz4(data, LZ4_OLD_HEADER)
+    if level is not None and codec == GZIP:
+        return gzip.compress(data, level, mtime=0)
+    if level is not None and codec == ZSTD:
+        return bytes(cramjam.zstd.compress(data, level))
     return _COMPRESS[codec](data)
 
 
@@ -174,7 +185,11 @@ def _with_correct_checksum(data: bytes) -> bytes:
 
 
 def _lz4_checksum(header: bytes) -> bytes:
-    """Return one byte of the xxHash-32 of less than 16 bytes. Source: lz4_Frame_format.md, xxhash_spec.md."""
+    """Return the header checksum of an lz4 frame: one byte of the xxHash-32 of ``header``, which has less than 16
+    bytes.
+
+    Source: lz4_Frame_format.md, xxhash_spec.md.
+    """
     assert len(header) < 16
     words = len(header) & ~3
     value = 0x165667B1 + len(header)
@@ -199,11 +214,16 @@ def _unzstd(data: bytes, limit: int) -> bytes:
 
 
 def _zstd_frames(data: bytes, limit: int) -> tuple[bytes, int]:
-    """Return the frames with smaller window sizes, and their total content size (0: unknown).
+    """Return zstd frames with smaller windows, and their total decompressed size in bytes (0 if a frame does not
+    contain it).
 
     zstd allocates the window that a header declares: up to 128 MiB, even for a frame of a few bytes. A window larger
     than the output limit is never needed, but high compression levels declare one. Therefore the frame is not refused;
     its window is made smaller. Source: RFC 8878, sections 3.1.1 and 3.1.2.
+
+    Args:
+        data: concatenated zstd frames.
+        limit: maximum size of the decompressed data, in bytes.
     """
     frames = bytearray(data)
     total, complete = 0, True
@@ -251,11 +271,12 @@ def _after_blocks(data: bytes, at: int) -> int:
 
 
 def _into_buffers(name: str, into: Callable[[bytes, bytearray], Any], data: bytes, claimed: int, limit: int) -> bytes:
-    """Decompress into a buffer that grows until the output fits or the limit is reached.
+    """Decompress into a buffer that grows until the output fits or the limit is reached; return the output.
 
     Args:
         name: name of the codec, for errors.
         into: function that decompresses bytes into a buffer.
+        data: compressed bytes.
         claimed: decompressed size that the data declares, in bytes; it may be unknown or wrong.
         limit: maximum size of the result, in bytes.
     """

@@ -51,7 +51,10 @@ class ControlRecord:
     """A decoded control record.
 
     Attributes:
-        message: decoded value; None for a type newer than ControlType.
+        offset: offset of the record in the partition.
+        timestamp: milliseconds since 1970.
+        type: number of the type, as in the key; a ControlType if it is known.
+        message: decoded value; None for a type that ControlType does not contain.
         value: encoded value.
     """
 
@@ -82,14 +85,17 @@ def control_records(batch: Batch) -> Iterator[ControlRecord]:
 
 
 def read_control_record(record: Record) -> ControlRecord:
-    """Decode one record of a control batch. Raises: DecodeError."""
+    """Decode one record of a control batch. Raises: DecodeError if its key or value is missing or invalid."""
     if record.key is None:
-        raise DecodeError("the control record has no key", message="ControlRecordKey")
+        raise DecodeError("the control record has no key, so its type is unknown", message="ControlRecordKey")
     key, _ = decode_stored(ControlRecordKey, record.key)
     message: object | None = None
     if key.type in VALUES:
         if record.value is None:
-            raise DecodeError("the control record has no value", message=VALUES[key.type].__name__)
+            raise DecodeError(
+                f"a control record of type {key.type} needs a value, but the value is null",
+                message=VALUES[key.type].__name__,
+            )
         message = decode_stored(VALUES[key.type], record.value)[0]
     return ControlRecord(
         offset=record.offset, timestamp=record.timestamp, type=key.type, message=message, value=record.value
@@ -106,10 +112,16 @@ def build_marker(
     base_offset: int = 0,
     leader_epoch: int = -1,
 ) -> bytes:
-    """Build the control batch that ends a producer's transaction in one partition.
+    """Return the bytes of the control batch that ends a transaction in one partition.
 
     Args:
+        type: ABORT or COMMIT.
+        producer_id: id of the transactional producer.
+        producer_epoch: epoch of the producer.
+        coordinator_epoch: epoch of the transaction coordinator.
         timestamp: milliseconds since 1970.
+        base_offset: offset of the marker in the partition.
+        leader_epoch: leader epoch of the partition; -1 if unknown.
 
     Raises: EncodeError; ValueError if ``type`` is not ABORT or COMMIT.
     """

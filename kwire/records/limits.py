@@ -20,5 +20,5 @@ RECORDS_AT_ONCE = 256  # records decoded ahead of the next one; a batch may decl
 
 
 def decompressed(size: int) -> int:
-    """Return the default maximum, in bytes, for the decompressed size of ``size`` compressed bytes."""
+    """Return the default limit, in bytes, for the decompressed size of a batch with ``size`` compressed bytes."""
     return min(MAX_DECOMPRESSED, max(FREE_DECOMPRESSED, MAX_RATIO * size))

@@ -77,7 +77,10 @@ class Message:
 
     @property
     def base_offset(self) -> int:
-        """The offset of the first message; this decompresses a wrapper. Raises: DecodeError."""
+        """The offset of the first message; this decompresses a wrapper.
+
+        Raises: DecodeError if the bytes are not valid.
+        """
         if self.codec == compression.NONE:
             return self.offset
         _, first, last = self._inner_offsets(self._open(None))
@@ -85,11 +88,11 @@ class Message:
 
     @property
     def count(self) -> int:
-        """The number of messages; this decompresses a wrapper. Raises: DecodeError."""
+        """The number of messages; this decompresses a wrapper. Raises: DecodeError if the bytes are not valid."""
         return 1 if self.codec == compression.NONE else self._inner_offsets(self._open(None))[0]
 
     def crc_is_right(self) -> bool:
-        """True if the checksum matches."""
+        """Return whether the CRC in the message header matches the data of the message."""
         return zlib.crc32(self.data[CRC_FROM:]) == self.crc
 
     def records(self, *, verify_crc: bool = True, copy: bool = True, limit: int | None = None) -> Iterator[Record]:
@@ -122,7 +125,8 @@ class Message:
                 inner = read_message(body, at)
                 if inner.codec != compression.NONE:
                     raise LimitError(
-                        f"a wrapper inside a wrapper exceeds the limit of {MAX_NESTING} level",
+                        "a compressed message inside a compressed message exceeds "
+                        f"the limit of {MAX_NESTING} level of nesting",
                         message=MESSAGE,
                         path=path,
                         offset=inner.position + FIELDS_AT[0] - 1,
@@ -136,7 +140,7 @@ class Message:
             raise
 
     def _locate(self, error: DecodeError) -> None:
-        """Convert the error of a message inside this wrapper to an error at the wrapper."""
+        """Change the error of a message inside this wrapper: its path and offset then refer to the wrapper."""
         error.reason += f" (byte {error.offset} after decompression)"
         error.offset = self.position
 
@@ -173,7 +177,12 @@ class Message:
         _, at = self._blob(self.data, FIELDS_AT[self.magic], "key")
         value, end = self._blob(self.data, at, "value")
         if value is None:
-            raise DecodeError("the wrapper has no value", message=MESSAGE, path="value", offset=self.position + at)
+            raise DecodeError(
+                "the compressed wrapper message has a null value instead of a message set",
+                message=MESSAGE,
+                path="value",
+                offset=self.position + at,
+            )
         try:
             return compression.decompress(self.codec, value, limit=limit, old_lz4=self.magic == 0)
         except DecodeError as error:
@@ -182,7 +191,10 @@ class Message:
             raise
 
     def _inner_offsets(self, body: bytes) -> tuple[int, int, int]:
-        """Return the number of messages in a wrapper, and the first and last encoded offset."""
+        """Return the number of messages inside a wrapper, and the encoded offsets of the first and the last one.
+
+        ``body``: decompressed message set of the wrapper.
+        """
         count = first = last = 0
         try:
             for _, last in _prefixes(body):
@@ -192,11 +204,19 @@ class Message:
             self._locate(error)
             raise
         if not count:
-            raise DecodeError("the wrapper has no messages", message=MESSAGE, path="value", offset=self.position)
+            raise DecodeError(
+                "the compressed wrapper message contains no messages",
+                message=MESSAGE,
+                path="value",
+                offset=self.position,
+            )
         return count, first, last
 
     def _shift(self, last: int) -> int:
-        """Return the difference between absolute and encoded offsets. ``last``: the last encoded offset."""
+        """Return the number to add to an encoded offset inside this wrapper to get the absolute offset.
+
+        ``last``: encoded offset of the last message.
+        """
         if self.magic == 0 or self.offset == 0:  # some producers leave the offset of the wrapper at 0
             return 0
         if self.offset < last:
@@ -206,7 +226,10 @@ class Message:
 
 
 def read_message(data: bytes, at: int = 0) -> Message:
-    """Decode the header of the message at offset ``at``. Raises: Truncated; DecodeError if magic or size is invalid."""
+    """Decode the header of the message that begins at offset ``at`` of ``data``.
+
+    Raises: Truncated; DecodeError if magic or size is invalid.
+    """
     left = len(data) - at
     if left < HEADER.size:
         raise Truncated(f"expected {HEADER.size} bytes of message header, found {left}", message=MESSAGE, offset=at)
@@ -234,6 +257,9 @@ def build_message_set(
     """Build a message set, as a wrapper if ``codec`` is not NONE.
 
     Args:
+        records: records in order.
+        magic: format of the messages, 0 or 1.
+        codec: number of the compression codec.
         base_offset: offset of the first message; None for 0. The other messages have the following offsets.
         keep_offsets: True to use the records' own offsets, as after compaction.
         log_append_time: timestamp of all messages, in milliseconds since 1970; None to use the records' own timestamps.
@@ -280,11 +306,13 @@ def _message(offset: int, magic: int, attributes: int, timestamp: int, key: byte
         )
         return struct.pack(">qiI", offset, len(tail) + 4, zlib.crc32(tail)) + tail
     except struct.error as error:
-        raise EncodeError(f"a message field is out of range: {error}", message=MESSAGE) from error
+        raise EncodeError(f"a field of the message header is out of range: {error}", message=MESSAGE) from error
 
 
 def _prefixes(body: bytes) -> Iterator[tuple[int, int]]:
-    """Yield position and offset of each message of a set; a truncated last message is left out, as in Kafka."""
+    """Yield the position in ``body`` and the encoded offset of each message. A truncated last message is left out, as
+    in Kafka.
+    """
     at = 0
     while len(body) - at >= PREFIX.size:
         offset, size = PREFIX.unpack_from(body, at)

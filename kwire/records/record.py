@@ -38,7 +38,7 @@ _LONG = 10
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Record:
-    """A record.
+    """A record: key, value, timestamp, headers and offset.
 
     Attributes:
         timestamp: milliseconds since 1970.
@@ -52,7 +52,7 @@ class Record:
     headers: Headers = ()
 
     def __eq__(self, other: object) -> bool:
-        """True if all fields are equal; a list of headers equals a tuple with the same elements."""
+        """Return whether all fields are equal; a list of headers equals a tuple with the same elements."""
         if not isinstance(other, Record):
             return NotImplemented
         return (
@@ -88,10 +88,14 @@ def read_records(
     """Yield ``count`` records, in lists, from offset ``at`` to the end of ``data``.
 
     The error of an invalid record is raised after the records before it. The path in the error begins below the batch;
-    the offset counts from the start of ``data``. Raises: DecodeError.
+    the offset counts from the start of ``data``. Raises: DecodeError if the bytes are not valid.
 
     Args:
         data: decompressed records; keys and values are memoryviews if it is a memoryview.
+        at: offset of the first record in ``data``.
+        count: number of records.
+        base_offset: base offset of the batch.
+        base_timestamp: base timestamp of the batch, in milliseconds since 1970.
         append_time: timestamp of all records, in milliseconds since 1970; None if each record has its own.
         into: Record, or a subclass whose additional fields are not set.
     """
@@ -121,11 +125,21 @@ def read_records(
 def _read_some(
     data: bytes, at: int, most: int, index: int, base_offset: int, base_timestamp: int, some: list[R], into: type[R]
 ) -> int:
-    """Append up to ``most`` records to ``some``, and return the offset of the next record.
+    """Decode records until ``some`` has ``most`` more; return the offset of the next record.
 
     This function is long and flat because decoding spends its time here. A byte below 128 is a complete varint. For two
     bytes, a table contains the value; the lookup raises for a negative or longer varint. Timestamps and offsets may be
-    longer. ``index``: number of the first record.
+    longer.
+
+    Args:
+        data: decompressed records.
+        at: offset of the first record.
+        most: maximum number of records.
+        index: number of the first record in the batch.
+        base_offset: base offset of the batch.
+        base_timestamp: timestamp in the batch header, in milliseconds since 1970.
+        some: list to which the records are appended.
+        into: Record, or a subclass whose additional fields are not set.
     """
     new, head, append, low, high = object.__new__, _HEAD, some.append, _LOW, _HIGH
     names: dict[bytes, str] = {}
@@ -232,7 +246,7 @@ def _read_some(
 
 
 def _long_varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return the varint at ``at`` before zigzag decoding, and the offset after it."""
+    """Return the unsigned value of the varint at offset ``at``, before zigzag decoding, and the offset after it."""
     value = 0
     for shift in range(0, 56, 7):
         byte = data[at]
@@ -246,8 +260,17 @@ def _long_varint(data: bytes, at: int) -> tuple[int, int]:
 def _read_carefully(
     data: bytes, at: int, number: int, base_offset: int, base_timestamp: int, into: type[R]
 ) -> tuple[R, int]:
-    """Return record ``number`` and the offset of the next record. Raises: DecodeError with path and offset of the
-    invalid part.
+    """Decode one record with all checks; return it with the offset of the next record.
+
+    Args:
+        data: decompressed records.
+        at: offset of the record.
+        number: index of the record in the batch, for errors.
+        base_offset: base offset of the batch.
+        base_timestamp: timestamp in the batch header, in milliseconds since 1970.
+        into: Record, or a subclass whose additional fields are not set.
+
+    Raises: DecodeError with path and offset of the invalid part.
     """
     path = f"records[{number}]"
     begin = at
@@ -290,24 +313,38 @@ def _headers(data: bytes, at: int, end: int, path: str) -> tuple[Headers, int]:
         begin = at
         name, at = _blob(data, at, f"{path}[{index}].key")
         if name is None:
-            raise DecodeError("the header has no key", message=MESSAGE, path=f"{path}[{index}].key", offset=begin)
+            raise DecodeError(
+                "the key of a header is null, but Kafka requires a string",
+                message=MESSAGE,
+                path=f"{path}[{index}].key",
+                offset=begin,
+            )
         content, at = _blob(data, at, f"{path}[{index}].value")
         headers.append((str(name, "utf-8", "surrogateescape"), content))
     return tuple(headers), at
 
 
 def _varint(data: bytes, at: int, path: str, longest: int = _INT) -> tuple[int, int]:
-    """Return the zigzag varint at ``at`` and the offset after it; as in Java, bits that do not fit are dropped."""
+    """Return the zigzag varint at offset ``at``, and the offset after it. As in Java, bits that do not fit are dropped.
+
+    Args:
+        data: decompressed records.
+        at: offset of the varint.
+        path: path of the field, for errors.
+        longest: maximum length of the varint, in bytes.
+
+    Raises: Truncated if the bytes end too early; LimitError if a varint is too long.
+    """
     value = 0
     for index in range(longest):
         if at + index >= len(data):
-            raise Truncated("a varint is truncated", message=MESSAGE, path=path, offset=at)
+            raise Truncated("the data ends inside a varint", message=MESSAGE, path=path, offset=at)
         byte = data[at + index]
         value |= (byte & 0x7F) << 7 * index
         if byte < 0x80:
             value &= 0xFFFF_FFFF if longest == _INT else 0xFFFF_FFFF_FFFF_FFFF
             return (value >> 1) ^ -(value & 1), at + index + 1
-    raise LimitError(f"a varint is longer than {longest} bytes", message=MESSAGE, path=path, offset=at)
+    raise LimitError(f"a varint is longer than the limit of {longest} bytes", message=MESSAGE, path=path, offset=at)
 
 
 def _blob(data: bytes, at: int, path: str) -> tuple[bytes | None, int]:
@@ -321,13 +358,14 @@ def _blob(data: bytes, at: int, path: str) -> tuple[bytes | None, int]:
 
 
 def write_records(records: Sequence[Record], deltas: Iterable[int] | None, base_timestamp: int) -> bytes:
-    """Return the encoded records.
+    """Return the encoded records, as they follow the header of a batch.
 
     Args:
-        deltas: offsets relative to the batch's base offset; None for 0, 1, 2 ...
+        records: the records.
+        deltas: offset of each record relative to the batch's base offset; None for 0, 1, 2 ...
         base_timestamp: timestamp in the batch header, in milliseconds since 1970.
 
-    Raises: EncodeError.
+    Raises: EncodeError if a value cannot be encoded.
     """
     parts: list[bytes] = []
     table, short, join = _VARINTS, _SHORT, b"".join
@@ -392,5 +430,5 @@ def _zigzag(value: int) -> bytes:
 
 
 def int64(value: int) -> int:
-    """Return ``value``, a sum of two int64, with Java's overflow: it wraps around."""
+    """Return ``value``, the sum of two 64-bit integers, as Java computes it: an overflow wraps around."""
     return (value + 2**63) % 2**64 - 2**63

@@ -31,16 +31,22 @@ def check_field(
     if versions is not None and field.versions not in (ALL_VERSIONS, NO_VERSIONS):
         inside = Versions(field.versions.first, versions.last if field.versions.last is None else field.versions.last)
         if not versions.covers(inside) or (inside.last is not None and inside.first > inside.last):
-            raise SchemaError(f"{where}: versions {field.versions} are outside the message's {versions}")
+            raise SchemaError(
+                f"{where}: the versions {field.versions} of the field exceed the versions {versions} of the message"
+            )
     if field.null != NO_VERSIONS:
         if field.kind not in NULLABLE_KINDS:
-            raise SchemaError(f"{where}: {field.kind} cannot be null")
+            raise SchemaError(f"{where}: a field of kind {field.kind} cannot be null: remove null")
         if not field.versions.covers(field.null):
-            raise SchemaError(f"{where}: nullable in {field.null}, but present only in {field.versions}")
+            raise SchemaError(
+                f"{where}: the field is nullable in versions {field.null}, but exists only in {field.versions}"
+            )
     elif field.default is None:
         raise SchemaError(f"{where}: the default is null, but no version allows null")
     if field.tag is not None and flexible is not None and not flexible.covers(field.versions):
-        raise SchemaError(f"{where}: tagged in {field.versions}, but the message is flexible only in {flexible}")
+        raise SchemaError(
+            f"{where}: the field is tagged in versions {field.versions}, but the message is flexible only in {flexible}"
+        )
     expected = _python_type(field)
     if field.default is not UNSET and field.default is not None:
         _check_default(where, field)

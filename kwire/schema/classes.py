@@ -18,8 +18,12 @@ T = TypeVar("T")
 
 
 def slots_class(cls: type[T], annotations: Mapping[str, Any], schema: Schema) -> type[T]:
-    """Return a copy of a class with slots and the methods of a dataclass. ``annotations``: type
-    annotations of its fields.
+    """Return a copy of a class with slots and the methods of a dataclass.
+
+    Args:
+        cls: class whose body declares the fields.
+        annotations: type annotations of the fields, by name.
+        schema: declaration of the message or struct.
     """
     names = (*schema.fields, "unknown_tags")
     body = {key: value for key, value in vars(cls).items() if key not in schema.fields}
@@ -62,7 +66,9 @@ def _first_init(cls: Any) -> Any:
 
 
 class _Signature:
-    """A descriptor for ``inspect.signature``: the signature of the final constructor, without the first call."""
+    """A descriptor that computes ``__signature__`` for ``inspect.signature``: the keyword arguments of the
+    constructor.
+    """
 
     def __get__(self, _: object, cls: Any) -> inspect.Signature:
         parameters = list(inspect.signature(_init(schema_of(cls).fields)).parameters.values())

@@ -17,13 +17,18 @@ T = TypeVar("T")
 
 @dataclass_transform(kw_only_default=True)
 def struct(cls: type[T]) -> type[T]:
-    """Declare a struct that is nested in messages; its versions are those of the message."""
+    """Declare a class as a struct that is nested in messages; it has the versions of the message.
+
+    Raises: SchemaError if the declaration is not valid.
+    """
     return _declare(cls)
 
 
 @dataclass_transform(kw_only_default=True)
 def request(api: Api) -> Callable[[type[T]], type[T]]:
-    """Declare the request of an API."""
+    """Return a decorator that declares a class as the request of ``api``. Raises: SchemaError if a field breaks a
+    rule.
+    """
 
     def declare(cls: type[T]) -> type[T]:
         api.request = declared = _declare(cls, api.versions, api.flexible, api)
@@ -34,7 +39,9 @@ def request(api: Api) -> Callable[[type[T]], type[T]]:
 
 @dataclass_transform(kw_only_default=True)
 def response(api: Api) -> Callable[[type[T]], type[T]]:
-    """Declare the response of an API."""
+    """Return a decorator that declares a class as the response of ``api``. Raises: SchemaError if a field breaks a
+    rule.
+    """
 
     def declare(cls: type[T]) -> type[T]:
         api.response = declared = _declare(cls, api.versions, api.flexible, api)
@@ -45,7 +52,12 @@ def response(api: Api) -> Callable[[type[T]], type[T]]:
 
 @dataclass_transform(kw_only_default=True)
 def data(*, versions: str, flexible: str) -> Callable[[type[T]], type[T]]:
-    """Declare a message with versions of its own that is stored inside other messages or in a log."""
+    """Return a decorator that declares a message which is stored inside other messages or in a log.
+
+    Args:
+        versions: versions of the message, such as ``"0-3"``.
+        flexible: versions with compact lengths and tagged fields, such as ``"2+"`` or ``"none"``.
+    """
     return lambda cls: _declare(cls, Versions.parse(versions), Versions.parse(flexible))
 
 
@@ -61,7 +73,7 @@ def _declare(
     for name, annotation in annotations.items():
         field = cls.__dict__.get(name)
         if not isinstance(field, Field):
-            raise SchemaError(f"{cls.__name__}.{name} has no field kind, such as Int32() or String()")
+            raise SchemaError(f"{cls.__name__}.{name} has no field kind: assign one, such as Int32() or String()")
         if name.startswith("_") or name in ("self", "unknown_tags") or not name.isascii():
             raise SchemaError(f"{cls.__name__}.{name}: invalid field name: use ASCII, no leading underscore")
         check_field(f"{cls.__name__}.{name}", field, annotation, versions, flexible)

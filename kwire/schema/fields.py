@@ -27,8 +27,8 @@ class Versions:
 
     @classmethod
     def parse(cls, text: str) -> Versions:
-        """Return the range that a text such as ``"0-9"``, ``"6+"``, ``"5"`` or ``"none"`` describes.
-        Raises: SchemaError.
+        """Return the range for a text such as ``"0-9"``, ``"6+"``, ``"5"`` or ``"none"``. Raises: SchemaError for
+        another form.
         """
         first, dash, last = text.partition("-")
         try:
@@ -54,7 +54,7 @@ class Versions:
         return str(self.first) if self.first == self.last else f"{self.first}-{self.last}"
 
     def covers(self, other: Versions) -> bool:
-        """True if every version of ``other`` is in this range."""
+        """Return whether every version of ``other`` is in this range."""
         if other == NO_VERSIONS:
             return True
         return self.first <= other.first and (self.last is None or (other.last is not None and other.last <= self.last))
@@ -82,6 +82,8 @@ NULLABLE_KINDS = frozenset({"string", "bytes", "records", "array", "struct"})
 
 
 class _Unset:
+    """The type of UNSET, which marks a field whose declaration has no default."""
+
     def __repr__(self) -> str:
         return "<unset>"
 
@@ -119,11 +121,11 @@ class Field:
 
     @property
     def is_fresh(self) -> bool:
-        """True if each message needs its own copy of the default, because the default is mutable."""
+        """Whether the default is mutable, so that each message needs its own copy."""
         return self.default is UNSET and self.kind in ("array", "struct")
 
     def initial(self) -> object:
-        """Return the default, as a new object if it is mutable."""
+        """Return the default value of the field, as a new object if it is mutable."""
         if self.default is not UNSET:
             return self.default
         if self.kind == "array":
@@ -191,14 +193,23 @@ Records = _primitive("records")
 
 
 def Array(of: Any, versions: str | None = None, **options: Any) -> Any:
-    """Declare an array field. The options are those of ``Int32``.
+    """Declare an array field.
 
-    ``of``: a struct class, or a kind such as ``Int32``.
+    Args:
+        of: type of the elements: a struct class, or a field kind such as ``Int32``.
+        versions: versions that have the field, such as ``"1+"``; None for all versions of the message.
+        options: options of the field, as for ``Int32``: null, tag, default, ignorable.
     """
     element = Field("struct", struct=of) if isinstance(of, type) else of()
     return _field("array", versions, of=element, **options)
 
 
 def Nested(struct: type, versions: str | None = None, **options: Any) -> Any:
-    """Declare a field that is a struct. The options are those of ``Int32``."""
+    """Declare a field that is a struct.
+
+    Args:
+        struct: class of the struct.
+        versions: versions that have the field, such as ``"1+"``; None for all versions of the message.
+        options: options of the field, as for ``Int32``: null, tag, default, ignorable.
+    """
     return _field("struct", versions, struct=struct, **options)

@@ -58,11 +58,16 @@ def schema_of(message: type) -> Schema:
     """Return the declaration of a message class. Raises: SchemaError if the class has none."""
     schema = getattr(message, "__kafka__", None)
     if not isinstance(schema, Schema):
-        raise SchemaError(f"{message!r} is not a declared message or struct")
+        raise SchemaError(
+            f"{message!r} is not a declared message or struct: declare the class with request, response, data or struct"
+        )
     return schema
 
 
 def unknown_tags(value: object) -> Mapping[int, bytes]:
-    """Return the undeclared tagged fields of a decoded struct: bytes by tag. Encoding writes them back."""
+    """Return the tagged fields of a decoded struct that kwire has no declaration for: bytes by tag number.
+
+    Encoding the struct writes these fields again.
+    """
     tags: dict[int, bytes] | None = getattr(value, "unknown_tags", None)
     return tags or {}

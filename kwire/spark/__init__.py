@@ -1,4 +1,4 @@
-"""The pipeline on Spark (extra ``kwire[spark]``); only this package imports pyspark.
+"""The pipeline on Spark (extra ``kwire[spark]``). Only this package imports pyspark.
 
 ``read_frames`` returns the requests and responses of captures as a DataFrame. ``register`` adds the data source
 ``kafka_pcap`` to a Spark session.

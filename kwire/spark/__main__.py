@@ -1,7 +1,4 @@
-"""The command ``kwire pipeline`` as a script.
-
-``spark-submit`` needs a script file; ``python -m kwire.spark`` runs the same code.
-"""
+"""The script that ``spark-submit`` runs; ``python -m kwire.spark`` runs the same code as ``kwire pipeline``."""
 
 from kwire.spark.command import command
 

@@ -1,7 +1,7 @@
-"""Bundles: groups of rows of one kind that the stages of the pipeline exchange, each with the key to group by.
+"""Bundles: rows of one kind that a stage of the pipeline sends to the next, together with the key to group them by.
 
-For Spark a bundle is opaque bytes. Therefore Spark moves few rows, and does not convert values. Counts are added up
-before they are bundled. This module does not depend on Spark.
+For Spark the rows of a bundle are opaque bytes. Therefore Spark moves few rows, and does not convert values. Counts are
+added up before they are bundled. This module does not depend on Spark.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def bucket_mark(bucket: int) -> str:
 
 
 class Bundle(NamedTuple):
-    """Rows of one kind with one key.
+    """A group of rows of one kind that a stage of the pipeline sends to the next stage.
 
     Attributes:
         kind: kind of the rows.
@@ -80,12 +80,20 @@ ARROW = pa.schema([("kind", pa.string()), ("about", pa.string()), ("rows", pa.bi
 
 
 def bundle(kind: str, about: str, rows: Sequence[Any]) -> Bundle:
-    """Return rows as a bundle."""
+    """Return rows as a bundle.
+
+    Args:
+        kind: kind of the rows.
+        about: key by which Spark groups the bundles.
+        rows: the rows.
+
+    Raises: plain.PlainError if a row has a value that cannot be encoded.
+    """
     return Bundle(kind, about, plain.dumps(rows))
 
 
 def unbundle(data: bytes) -> list[Any]:
-    """Return the rows of a bundle."""
+    """Decode the rows of a bundle. ``data``: the field ``rows`` of the bundle. Raises: plain.PlainError."""
     rows: list[Any] = plain.loads(data)
     return rows
 
@@ -103,9 +111,9 @@ def bundles_of(record_batch: pa.RecordBatch) -> Iterator[Bundle]:
 
 
 class Bundler:
-    """A collector that turns the rows of one task into bundles.
+    """A collector that combines the rows of one task into bundles.
 
-    Each topic name and each partition with commits is emitted only once.
+    Each topic name, and each partition with commits, is emitted only once.
     """
 
     def __init__(self) -> None:
@@ -114,7 +122,10 @@ class Bundler:
         self._size = 0
 
     def add(self, rows: Rows) -> Iterator[Bundle]:
-        """Yield bundles of these rows, and clear ``rows``. Counts are added up, and yielded by ``finish``."""
+        """Yield bundles of rows, and clear ``rows``.
+
+        Rows of count tables are added up; ``finish`` yields their sums.
+        """
         complete = list(self._bundles(rows))
         rows.clear()
         self._size += sum(len(one.rows) for one in complete)
@@ -160,12 +171,12 @@ class Bundler:
 
 
 def bundle_of_marks(about: str, marks: Iterable[Watermark]) -> Bundle:
-    """Return end offsets of partitions as a bundle."""
+    """Return high watermarks of partitions as a bundle. ``about``: key by which Spark groups the bundles."""
     return bundle("marks", about, list(map(_mark_values, marks)))
 
 
 def bundle_of_endings(about: str, endings: Iterable[Ending]) -> Bundle:
-    """Return ends of transactions as a bundle."""
+    """Return ends of transactions as a bundle. ``about``: key by which Spark groups the bundles."""
     return bundle("endings", about, list(map(_ending_values, endings)))
 
 
@@ -178,9 +189,10 @@ def _by(kind: str, rows: Iterable[Any], key: Callable[[Any], str]) -> Iterator[B
 
 
 class Counts:
-    """The rows of a count table, added up by key.
+    """The sums of the rows of a count table, such as ``api_usage``.
 
-    Rows with the same key become one row: with the sum of the counts, the earliest first time and the latest last time.
+    Rows with the same key are combined into one row, which has the sum of their counts, the earliest first time and the
+    latest last time.
     """
 
     def __init__(self, name: str) -> None:
@@ -206,7 +218,7 @@ class Counts:
             total["last_ts"] = max(total["last_ts"], row["last_ts"])
 
     def drain(self) -> list[Row]:
-        """Return the sums and reset them."""
+        """Return the sums as rows, and reset them."""
         rows, self._rows = self._rows, {}
         return list(rows.values())
 
@@ -221,15 +233,15 @@ _event_values, _mark_values, _ending_values = (
 
 
 def events_of(rows: Iterable[tuple[Any, ...]]) -> Iterator[GroupEvent]:
-    """Decode the events of one group id."""
+    """Yield the events of one group id, decoded from the rows of a bundle."""
     return (GroupEvent(**dict(zip(_FIELDS, row, strict=True))) for row in rows)
 
 
 def marks_of(rows: Sequence[tuple[Any, ...]]) -> Iterator[Watermark]:
-    """Decode the high watermarks of partitions from rows of a bundle."""
+    """Yield the high watermarks of partitions, decoded from the rows of a bundle."""
     return (Watermark(*row) for row in rows)
 
 
 def endings_of(rows: Sequence[tuple[Any, ...]]) -> Iterator[Ending]:
-    """Decode ends of transactions."""
+    """Yield the ends of transactions, decoded from the rows of a bundle."""
     return (Ending(*row) for row in rows)

@@ -1,4 +1,4 @@
-"""The command ``kwire pipeline``: captures to tables, with Spark."""
+"""The command ``kwire pipeline``, which converts captures to tables with Spark."""
 
 from __future__ import annotations
 
@@ -94,4 +94,4 @@ def _session(master: str | None) -> Any:
     try:
         return session(master)
     except RuntimeError as error:
-        raise click.ClickException(f"Spark did not start: {error} (it needs Java 17)") from error
+        raise click.ClickException(f"Spark did not start: {error}; Spark needs Java 17 (JAVA_HOME)") from error

@@ -1,4 +1,4 @@
-"""Conversion of the segments of one connection into rows: the work of a Spark task, in batches and in streams.
+"""The conversion of the segments of one connection to rows, which Spark tasks do for batches and for streams.
 
 Payload does not pass through Spark: a task reads the payload from the file when it decodes a connection, so unused
 payload is never read. This module does not depend on Spark.
@@ -20,6 +20,7 @@ from kwire.analysis.events import GroupEvent
 from kwire.analysis.frames import connection_row, frame_row, problem_row
 from kwire.analysis.what_if import evidence
 from kwire.capture.calls.conversation import Conversation, Row
+from kwire.capture.calls.exchange import FrameOfLog
 from kwire.capture.calls.model import Call
 from kwire.capture.files.file_systems import below, file_system, open_at
 from kwire.capture.files.gzipped import GZIP
@@ -33,7 +34,13 @@ SEALED = 36  # length of the key of a TCP connection; keys of other lengths are 
 
 
 def log_key(connection: str, client: str, broker: str) -> bytes:
-    """Return the bytes that identify a connection in a frame log."""
+    """Return the bytes that identify a connection of a frame log; a JSON list, padded to be longer than any other key.
+
+    Args:
+        connection: text that identifies the connection.
+        client: ``host:port`` of the client.
+        broker: ``host:port`` of the broker.
+    """
     return json.dumps([connection, client, broker]).encode().ljust(SEALED + 1)
 
 
@@ -61,7 +68,12 @@ class Spool:
         self._size = 0
 
     def add(self, data: bytes, base: int) -> None:
-        """Write bytes at the offset ``base``; they may overlap earlier bytes. Gaps are filled with zeros."""
+        """Write bytes at an offset; gaps are filled with zeros.
+
+        Args:
+            data: the bytes; bytes that were already written are ignored.
+            base: offset of the first byte.
+        """
         if base > self._size:
             self._stream.write(bytes(base - self._size))
             self._size = base
@@ -75,10 +87,11 @@ class Spool:
 
 
 def reaches(files: Sequence[int], positions: Sequence[int], starts: Sequence[int], sizes: Sequence[int]) -> list[int]:
-    """Return for each segment of a connection how far to read when the segment is read: the end of a file range.
+    """Return, for each segment of a connection, the file position up to which to read when the segment is read.
 
-    Each range ends where a segment ends, and may include headers and a few packets of other connections. All
-    connections together read each byte of a file once, and at most 1/FOREIGN of the bytes a second time.
+    Segments that are close together are read as one range. A range ends where a segment ends, and may include headers
+    and a few packets of other connections. All connections together read each byte of a file once, and at most
+    1/FOREIGN of the bytes a second time.
 
     Args:
         files: number of the file of each segment.
@@ -103,10 +116,13 @@ def reaches(files: Sequence[int], positions: Sequence[int], starts: Sequence[int
 
 
 class Payloads:
-    """The payloads in capture files, by position (a ``Sliced``). ``of`` selects the file.
+    """The payloads of segments in capture files, by their position in the file.
+
+    The method ``of`` selects the file to read.
 
     Args:
-        unpacked: folder with the decompressed content of gzip files.
+        paths: paths of the files, by number.
+        unpacked: folder with the decompressed content of gzip files; None if no file is compressed.
     """
 
     def __init__(self, paths: Sequence[str], unpacked: str | None = None) -> None:
@@ -118,7 +134,7 @@ class Payloads:
         self._until = 0
 
     def of(self, file: int, until: int = 0) -> Payloads:
-        """Select the file with this number; return self.
+        """Select a file; return self.
 
         Args:
             file: number of the file.
@@ -161,7 +177,7 @@ class Payloads:
 
 @dataclass(slots=True)
 class ConnectionFollower:
-    """The state of the connections between two endpoints, one after the other.
+    """The conversion of the segments between two endpoints to rows, one connection after the other.
 
     The state can be pickled between two segments.
     """
@@ -174,19 +190,27 @@ class ConnectionFollower:
     watch: unread.Watch = field(default_factory=unread.Watch)
 
     def segment(self, row: Row, source: Any, base: int, path: str, rows: Rows) -> None:
-        """Process the next segment. Its payload is at ``row.start - base`` of ``source``."""
+        """Process the next segment.
+
+        Args:
+            row: TCP segment, decoded from its packet.
+            source: object that contains the payload, at ``row.start - base``.
+            base: position in the file at which ``source`` begins.
+            path: path of the file.
+            rows: rows by kind, to which the rows of completed calls are added.
+        """
         conversation = self.conversation
         if conversation is None or ((row.flags & SYN or conversation.done) and conversation.is_another(row)):
             self.finish(rows)
             conversation = self.conversation = Conversation(unpack_key(self.key), row)
         conversation.segment(row, source, base, path)
 
-    def frame(self, to_broker: bool, frame: bytes, time_us: int, path: str, position: int) -> None:
+    def frame(self, logged: FrameOfLog) -> None:
         """Process the next frame of a frame log."""
         if self.conversation is None:
             name, client, broker = json.loads(self.key)
-            self.conversation = Conversation.logged(name, client, broker, time_us)
-        self.conversation.frame(to_broker, frame, time_us, path, position)
+            self.conversation = Conversation.logged(name, client, broker, logged.time_us)
+        self.conversation.frame(logged)
 
     def collect(self, rows: Rows) -> None:
         """Add the rows of completed calls to ``rows``."""
@@ -215,11 +239,11 @@ class ConnectionFollower:
         Args:
             call: a completed call.
             events: group events of the call.
-            rows: rows of the connection so far.
+            rows: rows by kind, to which the rows are added.
         """
 
     def finish(self, rows: Rows) -> None:
-        """End the connection and add its rows."""
+        """End the connection, and add its remaining rows to ``rows``."""
         if self.conversation is None:
             return
         connection = self.conversation.finish()
@@ -239,7 +263,7 @@ class ConnectionFollower:
 
 @dataclass(slots=True)
 class ReplayFollower(ConnectionFollower):
-    """A follower that also collects what a replay of groups needs: subscriptions, and partitions of topics."""
+    """A follower that also collects the data that a replay of groups needs: subscriptions, and partitions of topics."""
 
     fresh: evidence.Fresh = field(default_factory=evidence.Fresh)
 

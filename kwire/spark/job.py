@@ -1,4 +1,4 @@
-"""The batch job: captures to tables, as by ``kwire pipeline`` without ``--stream``."""
+"""The batch job: it converts captures to tables, for ``kwire pipeline`` without ``--stream``."""
 
 from __future__ import annotations
 
@@ -22,14 +22,17 @@ TASKS = 4  # tasks per core at most, because connections differ in size
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One run over captures.
+    """One run of the pipeline over captures.
 
     Args:
         paths: paths of the captures, in the order of ``source.files``.
-        split_size: bytes of a file per task; by default at most 64 MiB, or less so that all cores have work.
-        guess: files whose split positions are guessed first; default: all. A wrong guess is detected and corrected, so
+        output: output folder and format.
+        capture_id: value of the column ``capture_id``.
+        split_size: bytes of a file per task; None for at most 64 MiB, or less so that all cores have work.
+        guess: files whose split positions are guessed first; None for all. A wrong guess is detected and corrected, so
             the rows are the same.
-        assignor: assignor to replay groups with; adds the tables ``what_if`` and ``what_if_assignments``.
+        assignor: assignor with which groups are replayed, which adds the tables ``what_if`` and
+            ``what_if_assignments``; None for no replay.
     """
 
     paths: Sequence[str]
@@ -40,7 +43,7 @@ class Job:
     assignor: str | None = None
 
     def run(self, spark: SparkSession) -> stages.CaptureSummary:
-        """Write the tables; return the report, which includes damage of the files."""
+        """Write the tables; return the summary, which includes damage of the files."""
         guess = set(self.paths if self.guess is None else self.guess)
         while True:
             with self.output.staging() as staging:
@@ -54,7 +57,13 @@ class Job:
     def _staged(
         self, spark: SparkSession, staging: str, guess: Collection[str]
     ) -> tuple[stages.CaptureSummary, list[str]]:
-        """Write the tables to the staging folder; return the report and the paths of the written files."""
+        """Write the tables to the staging folder; return the summary and the paths of the written files.
+
+        Args:
+            spark: Spark session.
+            staging: the staging folder.
+            guess: files whose split positions are guessed.
+        """
         follow = ConnectionFollower if self.assignor is None else ReplayFollower
         ordered = ordered_references(spark, self.paths, self.split_size, stages.unpacked_in(staging), guess)
         bundles = stages.connection_bundles(ordered, self.paths, self.capture_id, staging, follow).persist()
@@ -78,8 +87,14 @@ def ordered_references(
     unpacked: str | None = None,
     guess: Collection[str] = (),
 ) -> DataFrame:
-    """Return references to the segments of these files, ordered by connection. ``unpacked``, ``guess``: see
-    ``CaptureSource``.
+    """Return references to the segments of capture files, ordered by connection.
+
+    Args:
+        spark: Spark session.
+        paths: paths of the files.
+        split_size: bytes of a file per task; None for the default.
+        unpacked: folder to which the content of gzip files is decompressed; None to include it in the rows.
+        guess: files whose split positions are guessed.
     """
     source.register(spark)
     cores, size = _cores(spark), sum(map(size_of, paths))
@@ -98,10 +113,13 @@ def _cores(spark: SparkSession) -> int:
 def read_frames(
     spark: SparkSession, inputs: str | Sequence[str], *, capture_id: str | None = None, split_size: int | None = None
 ) -> DataFrame:
-    """Return the table ``frames`` of captures.
+    """Return the requests and responses of captures as a DataFrame with the columns of the table ``frames``.
 
     Args:
+        spark: Spark session.
         inputs: files, folders and patterns.
+        capture_id: value of the column ``capture_id``; None for the name of the input.
+        split_size: bytes of a file per task; None for the default.
 
     Raises: OSError for a path that does not exist.
     """

@@ -1,4 +1,7 @@
-"""The output folder of the pipeline. It has a folder per table, in it one per capture, in it one per day."""
+"""The output folder of the pipeline.
+
+It has a folder for each table, with a folder for each capture and each day in it.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ class Output:
     """The output folder and format.
 
     Attributes:
-        folder: parent of all tables, a path or an address.
+        folder: folder that contains the folders of the tables, a path or an address.
         form: file format, any that Spark can write.
         more: names of additional tables to write, such as ``what_if``.
     """
@@ -37,12 +40,12 @@ class Output:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the tables to write."""
+        """The names of the tables to write."""
         return (*TABLES, *self.more)
 
     @contextmanager
     def staging(self) -> Iterator[str]:
-        """Create a temporary folder for incomplete tables."""
+        """Create a temporary folder for incomplete tables; delete it at the end of the ``with`` block."""
         folder = below(self.folder, f"_staging-{uuid4().hex}")
         files, inside = file_system(folder)
         files.create_dir(inside, recursive=True)
@@ -60,13 +63,13 @@ class Output:
         stale: Collection[str] | None = None,
         kept: str | None = None,
     ) -> None:
-        """Replace the files of this capture by the parts that tasks wrote.
+        """Replace the files of this capture with the files that tasks have written.
 
         Args:
             spark: Spark session.
-            staging: folder with the parts.
+            staging: folder with the written files.
             capture_id: name of the capture.
-            written: paths of the parts in ``staging``.
+            written: paths of the files in ``staging``.
             stale: marks of the files to replace; None for all.
             kept: folder in which the Parquet files are kept if ``form`` is another format; required with ``stale``.
         """
@@ -78,7 +81,7 @@ class Output:
             self._convert(spark, place, capture_id)
 
     def _delete_additional_tables(self, capture_id: str, names: Iterable[str]) -> None:
-        """Delete additional tables, such as ``what_if``, that an earlier run wrote for this capture."""
+        """Delete the additional tables in ``names`` that an earlier run has written for this capture."""
         for name in names:
             files, inside = file_system(below(self.folder, name, parts.folder_of(capture_id)))
             if files.get_file_info(inside).type.name == "Directory":

@@ -1,4 +1,5 @@
-"""Tables on disk: Parquet files that tasks write, one per table and day, and moving them to the output folder.
+"""The files of tables: tasks write Parquet files, one for each table and day, which are then moved to the output
+folder.
 
 Tasks write Parquet themselves instead of passing rows to Spark, because most of a job's data is rows of ``frames``.
 This module does not depend on Spark.
@@ -33,7 +34,7 @@ _SPECIAL = re.compile(r"""[\x00-\x1f"#%'*/:=?\\\x7f{\[\]^]""")  # characters esc
 
 
 def day_of(table: Table) -> str | None:
-    """Return the name of the time column that decides in which day's file a row is.
+    """Return the name of the column that decides in which day's file a row is stored: the first column with a time.
 
     The result is None for a table without times.
     """
@@ -141,10 +142,14 @@ def put(
     stale: Collection[str] | None = None,
     names: Iterable[str] = tuple(TABLES),
 ) -> None:
-    """Move written files to the output folder, and delete the old files of the capture: all, or those with a mark in
-    ``stale``.
+    """Move written files to the output folder, and delete the old files of the capture.
 
     Args:
+        staging: folder with the written files.
+        folder: output folder.
+        capture_id: name of the capture.
+        written: paths of the files in ``staging``.
+        stale: marks in the names of the files to delete; None to delete all.
         names: names of the tables.
     """
     files, begin = file_system(staging)
@@ -180,7 +185,15 @@ def _delete_stale(files: Any, folder: str, stale: Collection[str] | None) -> int
 
 
 def _no_rows(files: Any, begin: str, table: Table) -> str:
-    """Write a file with columns but without rows, so that readers of an empty table find its columns."""
+    """Write a file with columns but without rows, so that readers of an empty table find its columns.
+
+    Args:
+        files: file system.
+        begin: staging folder.
+        table: the table.
+
+    Returns: the path of the file in the staging folder.
+    """
     place = posixpath.join(table.name, f"{DATE}={NO_DAY}" if day_of(table) else "", f"part-{NONE}-.parquet")
     path = posixpath.join(begin, place)
     files.create_dir(posixpath.dirname(path), recursive=True)

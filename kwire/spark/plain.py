@@ -59,28 +59,32 @@ BY_NAME = {kind.__name__: kind for kind in STANDARD}
 
 
 class PlainError(ValueError):
-    """A value whose type cannot be encoded, or bytes that are not in this format."""
+    """The error for a value whose type cannot be encoded, or for bytes that are not in this format."""
 
 
 def dumps(value: object) -> bytes:
-    """Encode builtin values and instances of known classes. Raises: PlainError."""
+    """Return a value as bytes. Raises: PlainError if its class is neither builtin nor in ``MODULES``."""
     into = io.BytesIO()
     _Writer(into, PROTOCOL).dump(value)
     return into.getvalue()
 
 
 def loads(data: bytes) -> Any:
-    """Decode a value. Raises: PlainError."""
+    """Return the value that ``dumps`` encoded. Raises: PlainError if the bytes are not in this format."""
     try:
         return _Reader(io.BytesIO(data)).load()
     except DAMAGE as error:
         raise PlainError(
-            f"the stored state cannot be decoded by this release of kwire ({error}): delete the folder _stream"
+            f"the stored state cannot be decoded by this release of kwire ({error}): to restart a stream from scratch, "
+            "delete its folder _stream/capture_id=..."
         ) from error
 
 
 class _Made:
-    """The only callable that the bytes may name. It has no attributes that the bytes could set."""
+    """The type of ``MADE``, the only function that the bytes may name.
+
+    It has no attributes that the bytes could set.
+    """
 
     __slots__ = ()
 
@@ -99,7 +103,7 @@ class _Made:
         fields = _fields(kind)
         for field, value in state.items():
             if fields is not None and field not in fields:
-                raise PlainError(f"class {name} has no field {field}")
+                raise PlainError(f"the stored state has the field {field}, but class {name} does not")
             object.__setattr__(instance, field, value)
         return instance
 
@@ -108,8 +112,14 @@ MADE = _Made()
 
 
 class _Writer(pickle.Pickler):
+    """The encoder of values."""
+
     def reducer_override(self, value: Any) -> Any:
-        """Return how to encode an instance of a known class: ``MADE`` with its arguments."""
+        """Return how pickle encodes an instance of a known class: as a call of ``MADE`` with the class name and the
+        fields.
+
+        Raises: PlainError for an instance of an unknown class.
+        """
         kind: Any = type(value)
         if kind is _Made:
             return "MADE"
@@ -131,8 +141,10 @@ class _Writer(pickle.Pickler):
 
 
 class _Reader(pickle.Unpickler):
+    """The decoder of values."""
+
     def find_class(self, module: str, name: str) -> Any:
-        """Return ``MADE``, and refuse every other name."""
+        """Return ``MADE``. Raises: pickle.UnpicklingError for every other name."""
         if (module, name) != (__name__, "MADE"):
             raise pickle.UnpicklingError(f"{module}.{name} is not allowed")
         return MADE
@@ -142,30 +154,32 @@ def _name(kind: Any) -> str:
     """Return the name of a class in the encoded bytes. Raises: PlainError for an unknown class."""
     name = f"{kind.__module__}:{kind.__qualname__}"
     if _class(name) is not kind:
-        raise PlainError(f"class {name} cannot be encoded in this format")
+        raise PlainError(f"class {name} is not allowed in the stored state")
     return name
 
 
 @cache
 def _class(name: str) -> type:
-    """Return the class with this name. Raises: PlainError."""
+    """Return the class with this name, in the form ``module:name``. Raises: PlainError if it is unknown or not
+    allowed.
+    """
     module, _, path = name.partition(":")
     if module not in MODULES and not module.startswith(MESSAGES):
-        raise PlainError(f"class {name} cannot be encoded in this format")
+        raise PlainError(f"class {name} is not allowed in the stored state")
     try:
         member: Any = import_module(module)
         for part in path.split("."):
             member = vars(member)[part]
     except (ImportError, KeyError, TypeError) as error:
-        raise PlainError(f"class {name} does not exist") from error
+        raise PlainError(f"the stored state has an object of class {name}, which does not exist") from error
     if not isinstance(member, type) or member.__module__ != module or issubclass(member, BaseException):
-        raise PlainError(f"class {name} cannot be encoded in this format")
+        raise PlainError(f"class {name} is not allowed in the stored state")
     return member
 
 
 @cache
 def _fields(kind: type) -> frozenset[str] | None:
-    """Return the slots of a class, or None for a class without slots."""
+    """Return the names of the slots of a class; None for a class without slots."""
     if any("__dict__" in vars(each) for each in kind.__mro__):
         return None
     return frozenset(_slots(kind))

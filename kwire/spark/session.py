@@ -23,10 +23,10 @@ ROCKS = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvide
 def session(master: str | None = None, app: str = "kwire") -> SparkSession:
     """Return the active Spark session, or start one.
 
-    A session on this machine listens on the loopback interface only and has no web page.
+    A session on this machine listens only on the loopback interface and has no web page.
 
     Args:
-        master: Spark's master; None for the master of spark-submit, or else this machine.
+        master: Spark's master; None for the master that spark-submit has set, or else this machine.
         app: name of the application.
 
     Raises: RuntimeError if Spark does not start.

@@ -2,8 +2,9 @@
 
 A row has the position of the payload in the file instead of the payload itself, so payload does not pass through Spark.
 Two kinds of rows are different. Content of a gzip file has no position in the file: it is decompressed to a file if
-there is a folder for it, else the row has the payload. Rows of some IP fragments have the payload too. Large files are
-read in parts. The boundaries of the parts are found by one pass over the record headers, or guessed and then verified.
+there is a folder for such files, else the row has the payload. Rows of some IP fragments have the payload too. Large
+files are read in parts. The boundaries of the parts are found by one pass over the record headers, or guessed and then
+verified.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ class Part(InputPartition):
     Attributes:
         file: number of the file, in reading order.
         split: byte range.
-        unpacked: folder for decompressed content, or None.
+        unpacked: folder for decompressed content; None to include the content in the rows.
         guess: True if the boundaries are guessed.
         then: next part if the boundaries are guessed, else None.
         carried: True if rows have the payload instead of its position.
@@ -96,12 +97,17 @@ def register(spark: SparkSession) -> None:
 
 
 def files(inputs: Sequence[str]) -> list[str]:
-    """Return the capture files that paths, folders and patterns refer to, in reading order. Raises: OSError."""
+    """Return the capture files that paths, folders and patterns refer to, in reading order.
+
+    Raises: OSError if a file or a folder cannot be read.
+    """
     return find(dict.fromkeys(path for pattern in inputs for path in _globbed(pattern) or [pattern]))
 
 
 def _globbed(pattern: str) -> list[str]:
-    """Return the paths that match a pattern. An address is returned as it is: its file system finds the matches."""
+    """Return the paths that match a pattern. An address is returned unchanged, because its file system resolves
+    patterns.
+    """
     return [pattern] if is_address(pattern) else sorted(glob.glob(pattern))
 
 
@@ -156,6 +162,8 @@ class CaptureSource(DataSource):
 
 
 class CaptureReader(DataSourceReader):
+    """The reader of the data source for a batch query."""
+
     def __init__(self, paths: list[str], size: int, unpacked: str | None = None, guess: Sequence[str] = ()) -> None:
         self.paths = paths
         self.size = size
@@ -219,7 +227,10 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return start
 
     def _timers_are_due(self, start: dict[str, Any]) -> bool:
-        """True, once after each file, if the timers that the last batch started have expired."""
+        """Return True, once after each file, if the timers that the last batch started have expired.
+
+        ``start``: current offset of the stream.
+        """
         now = time.time()
         if self.quiet is None or self.quiet[0] != _place(start):
             self.quiet = _place(start), now + self.idle
@@ -273,7 +284,7 @@ def _place(offset: dict[str, Any]) -> Place:
 
 
 def parts(path: str, size: int) -> list[Split]:
-    """Split a capture into parts of about ``size`` bytes. Smaller files and gzip files are one part."""
+    """Divide a capture into parts of about ``size`` bytes. Smaller files and gzip files are one part."""
     file = CaptureFile(path, block=65_536)
     if file.is_log:
         return [_whole_file(path)]
@@ -288,7 +299,7 @@ def _whole_file(path: str) -> Split:
 
 
 def references(part: Part) -> Iterator[pa.RecordBatch]:
-    """Yield the segments of a part, one batch per block."""
+    """Yield references to the segments in a part of a file, one Arrow batch for each block."""
     if not part.split.order:
         yield from _frames_of_log(part)
         return
@@ -338,7 +349,7 @@ def _batch(part: Part, segments: Segments, number: int) -> pa.RecordBatch:
 
 
 def _frames_of_log(part: Part) -> Iterator[pa.RecordBatch]:
-    """Yield the frames of a frame log with their bytes. For a file that is not a capture, yield the reason."""
+    """Yield the frames of a frame log, including their bytes. For a file that is not a capture, yield the problem."""
     file = CaptureFile(part.split.path)
     frames = file.frames() if file.is_log else iter(())
     number = itertools.count()
@@ -373,7 +384,7 @@ def _frames_of_log(part: Part) -> Iterator[pa.RecordBatch]:
 
 
 def _remark(part: Part, remark: Problem | Skipped) -> pa.RecordBatch:
-    """Return a row about damage or skipped packets of the file."""
+    """Return a batch with one row about damage or skipped packets of the file."""
     row: dict[str, Any] = dict.fromkeys(REFERENCES.names)
     row |= {"connection": b"", "path": remark.file, "file": part.file, "position": 0, "number": 0}
     if isinstance(remark, Skipped):

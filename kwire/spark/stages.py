@@ -1,6 +1,6 @@
-"""The stages of the pipeline, from references to tables.
+"""The stages of the pipeline, which convert references to segments into tables.
 
-The first stage processes each connection, the second each group.
+The first stage processes each connection, the second stage each group.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from kwire.analysis.transactions import Transactions
 from kwire.analysis.unread import Unread
 from kwire.analysis.what_if import comparison, evidence
 from kwire.capture.calls.conversation import Row as Segment
+from kwire.capture.calls.exchange import FrameOfLog
 from kwire.capture.files.blocks import Problem, Skipped, damage, notes
 from kwire.capture.files.file_systems import below
 from kwire.spark import bundles
@@ -43,7 +44,10 @@ A_TASK = 16 * 1024 * 1024  # bytes of bundles per task of the second stage
 
 
 def by_connection(references: DataFrame, partitions: int) -> DataFrame:
-    """Return the references ordered by connection. The payload stays in the files."""
+    """Return the references to segments, ordered by connection. The payload stays in the files.
+
+    ``partitions``: number of Spark partitions.
+    """
     return references.drop("path").repartition(partitions, "connection").sortWithinPartitions("connection", *ORDER)
 
 
@@ -54,7 +58,7 @@ def connection_bundles(
     staging: str,
     follow: type[ConnectionFollower] = ConnectionFollower,
 ) -> DataFrame:
-    """Return the rows of all connections as bundles; write frames, and decompressed files, to ``staging``.
+    """Return the rows of all connections as bundles; write the table ``frames`` and decompressed files to ``staging``.
 
     Args:
         ordered: references, ordered by connection.
@@ -67,7 +71,13 @@ def connection_bundles(
 
 
 def frames(ordered: DataFrame, paths: Sequence[str], capture_id: str) -> DataFrame:
-    """Return the table ``frames``."""
+    """Return the table ``frames`` as a DataFrame.
+
+    Args:
+        ordered: references, ordered by connection.
+        paths: paths of the files, by number.
+        capture_id: name of the capture.
+    """
     return ordered.mapInArrow(partial(_frames, list(paths), capture_id), spark_schema(FRAMES))
 
 
@@ -104,9 +114,16 @@ def followed(
     unpacked: str | None = None,
     follow: type[ConnectionFollower] = ConnectionFollower,
 ) -> Iterator[Rows]:
-    """Yield the rows for references to segments, in portions.
+    """Yield the rows of calls and connections in portions, from references to segments.
 
-    The caller has to remove the rows from the yielded dictionary, which is reused.
+    Every portion is the same dictionary: the caller has to remove the rows before it continues the iteration.
+
+    Args:
+        paths: paths of the files, by number.
+        capture_id: name of the capture.
+        batches: references, ordered by connection.
+        unpacked: folder with the decompressed content of gzip files; None if the rows contain the payload.
+        follow: class that follows a connection.
     """
     payloads = Payloads(paths, unpacked)
     follower: ConnectionFollower | None = None
@@ -129,9 +146,9 @@ def followed(
 
 
 def runs(batch: pa.RecordBatch) -> Iterator[tuple[bytes, pa.RecordBatch]]:
-    """Split a batch of references into runs of rows of the same connection.
+    """Divide a batch of references into runs: consecutive rows of the same connection.
 
-    Yield the key of the connection and the rows of each run.
+    Yields: the key of the connection and the rows of each run.
     """
     keys = batch.column("connection").to_pylist()
     begin = 0
@@ -142,7 +159,14 @@ def runs(batch: pa.RecordBatch) -> Iterator[tuple[bytes, pa.RecordBatch]]:
 
 
 def follow_segments(follower: ConnectionFollower, rows: pa.RecordBatch, payloads: Payloads, collected: Rows) -> None:
-    """Process the segments of a connection, and add the rows of completed calls to ``collected``."""
+    """Process the segments of a connection, and add the rows of completed calls to ``collected``.
+
+    Args:
+        follower: state of the connection.
+        rows: references to the segments.
+        payloads: payloads of the segments, by file and position.
+        collected: rows by kind.
+    """
     files = rows.column("file").to_pylist()
     if not follower.key:
         columns = (rows.column(name).to_pylist() for name in ("position", "time_us", "problem", "number", "skipped"))
@@ -159,7 +183,7 @@ def follow_segments(follower: ConnectionFollower, rows: pa.RecordBatch, payloads
     for file, segment, payload, reach in zip(files, segments, rows.column("payload").to_pylist(), until, strict=True):
         path = payloads.paths[int(file)]
         if len(follower.key) != SEALED:
-            follower.frame(segment.upward, payload, segment.time_us, path, segment.position)
+            follower.frame(FrameOfLog(segment.upward, payload, segment.time_us, path, segment.position))
         elif payload is not None:
             follower.segment(segment, payload, segment.start, path, collected)
         else:
@@ -172,7 +196,7 @@ def follow_segments(follower: ConnectionFollower, rows: pa.RecordBatch, payloads
 
 @dataclass(slots=True)
 class CaptureSummary:
-    """The part of the first stage's results that the Spark driver needs; it is small, mostly names."""
+    """The results of the first stage that the Spark driver needs. They are small, mostly names."""
 
     names: dict[str, str] = field(default_factory=dict)  # topic names by id
     commits: set[tuple[str, str, int]] = field(default_factory=set)  # group, topic and partition
@@ -232,34 +256,35 @@ class CaptureSummary:
 
     @property
     def problems(self) -> list[Problem]:
-        """Damaged positions in files, in order."""
+        """The damaged positions in files, in order."""
         return sorted(self.damage, key=lambda problem: (problem.file, problem.position, problem.reason))
 
     @property
     def skipped(self) -> list[Skipped]:
-        """Skipped packets, in order."""
+        """The skipped packets, by file and reason, in order."""
         return [Skipped(file, packets, reason) for (file, reason), packets in sorted(self.packets.items())]
 
     @property
     def damaged(self) -> list[Problem | Skipped]:
-        """Damaged positions in files, and files with truncated packets."""
+        """The damaged positions in files, and the files with truncated packets."""
         return damage(self.problems, self.skipped)
 
     @property
     def notes(self) -> list[str]:
-        """Skipped packets and connections, one line each."""
+        """The lines of text about skipped packets and about connections that were not decoded."""
         return notes(self.skipped, self.remarks)
 
     def name(self, topic: str) -> str:
-        """Return the name of a topic, given its name or its topic id.
+        """Return the name of a topic.
 
-        An id without a known name is returned as it is.
+        ``topic``: the name; or the text ``id:`` followed by the topic id, which is returned unchanged if the name is
+        unknown.
         """
         return self.names.get(topic, topic)
 
     @property
     def groups(self) -> dict[tuple[str, int], list[str]]:
-        """Group ids by topic and partition: the groups that commit offsets of the partition."""
+        """The ids of the groups that commit offsets of a partition, by topic and partition."""
         groups: dict[tuple[str, int], set[str]] = defaultdict(set)
         for group, topic, partition in self.commits:
             groups[self.name(topic), partition].add(group)
@@ -267,7 +292,7 @@ class CaptureSummary:
 
     @property
     def by_producer(self) -> dict[str, list[str]]:
-        """Group ids by transactional id: the groups to which its producer commits offsets."""
+        """The ids of the groups to which a producer commits offsets, by transactional id."""
         groups_by_key: dict[str, set[str]] = defaultdict(set)
         for group, transactional_id in self.producers:
             groups_by_key[transactional_id].add(group)
@@ -275,7 +300,7 @@ class CaptureSummary:
 
     @property
     def replayed(self) -> dict[str, list[str]]:
-        """Group ids by topic: the groups that subscribe to the topic. Empty unless groups are replayed."""
+        """The ids of the groups that subscribe to a topic, by topic; empty unless groups are replayed."""
         groups_by_key: dict[str, set[str]] = defaultdict(set)
         for group, topic in self.wanted:
             groups_by_key[self.name(topic)].add(group)
@@ -285,7 +310,7 @@ class CaptureSummary:
 def summary_of(extracted: DataFrame) -> CaptureSummary:
     """Return the summary of the first stage's bundles.
 
-    This runs the first stage, so the caller should persist ``extracted`` before.
+    This runs the first stage, so the caller should persist ``extracted`` first.
     """
     rows = extracted.where(sql.col("kind").isin(*SUMMARY_KINDS)).collect()
     return CaptureSummary.of(Bundle(row.kind, row.about, bytes(row.rows)) for row in rows)
@@ -300,7 +325,7 @@ def write_tables(
     buckets: Collection[int] | None = None,
     assignor: str | None = None,
 ) -> list[str]:
-    """Write the tables from bundles to ``staging``; return the paths of the files below it.
+    """Convert bundles to tables in ``staging``; return the paths of the files in this folder.
 
     Args:
         extracted: bundles of the first stage.
@@ -310,7 +335,7 @@ def write_tables(
         most: maximum number of tasks.
         buckets: buckets to write besides frames and connections, each to its own files; None for all buckets, in common
             files.
-        assignor: assignor to replay groups with.
+        assignor: assignor with which groups are replayed; None for no replay.
     """
     groups, by_producer = known.groups, known.by_producer
     if buckets is not None:
@@ -334,7 +359,14 @@ def write_tables(
 
 
 def write_problems(known: CaptureSummary, capture_id: str, staging: str, mark: str = "") -> list[str]:
-    """Write damage and skipped packets to the table ``problems``; return the paths of the files below ``staging``."""
+    """Write damage and skipped packets to the table ``problems``; return the paths of the files in ``staging``.
+
+    Args:
+        known: summary of the first stage, which contains the problems.
+        capture_id: name of the capture.
+        staging: folder for the written files.
+        mark: text in the names of the files, by which they are replaced later.
+    """
     parts = Parts(staging)
     remarks: list[Problem | Skipped] = [*known.problems, *known.skipped]
     rows = (problem_row(one, capture_id) for one in remarks)
@@ -355,8 +387,17 @@ def _send_to_groups(
 ) -> Iterator[pa.RecordBatch]:
     """Send facts about topics and transactions to the groups that need them, so that one task has all data of a group.
 
-    End offsets of a partition go to the groups that commit its offsets, partitions of a topic to the groups that
-    subscribe to it, and ends of a producer's transactions to the groups to which it commits.
+    End offsets of a partition are sent to the groups that commit its offsets, the partitions of a topic to the groups
+    that subscribe to it, and the ends of a producer's transactions to the groups to which it commits.
+
+    Args:
+        names: topic names; a key is the text ``id:`` followed by the topic id.
+        groups: group ids by topic and partition.
+        replayed: group ids by topic; empty unless groups are replayed.
+        by_producer: group ids by transactional id.
+        batches: bundles of the first stage.
+
+    Yields: bundles whose key is the group, instead of the topic or producer.
     """
     for batch in batches:
         marks_by_group: Rows = defaultdict(list)
@@ -412,14 +453,14 @@ def _fold(
 
 @dataclass(frozen=True, slots=True)
 class TableBuilder:
-    """A converter of the rows of one key to rows of tables.
+    """The conversion of the bundles with one key to rows of tables.
 
     Attributes:
         capture_id: name of the capture.
-        names: topic names by ``id:...``.
+        names: topic names; a key is the text ``id:`` followed by the topic id.
         clusters: clusters of the brokers.
         unread: periods in which calls may be missing.
-        assignor: assignor to replay groups with, or None.
+        assignor: assignor with which groups are replayed; None for no replay.
     """
 
     capture_id: str
@@ -429,13 +470,13 @@ class TableBuilder:
     assignor: str | None = None
 
     def each(self, kind: str, rows: list[Row]) -> list[Row]:
-        """Return the rows of a kind in EACH, with the column ``cluster`` filled in."""
+        """Return the rows of a kind that needs no aggregation, one of EACH. Connections get the column ``cluster``."""
         return [located(row, self.clusters) for row in rows] if kind == "connections" else rows
 
     def rows(self, met: Rows) -> Mapping[str, Iterable[Row]]:
-        """Return the table rows of one key.
+        """Return the rows of tables for one key: a group id, a count table, or a minute of latencies.
 
-        A key is one group id, one count table, or one minute of latencies.
+        ``met``: rows of the bundles with this key, by kind.
         """
         if encoded := met.get("events"):
             by_group: dict[str, list[GroupEvent]] = defaultdict(list)

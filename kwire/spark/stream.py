@@ -1,10 +1,10 @@
-"""The streaming job: adds the files of a rotating capture to the same tables, one after the other.
+"""The streaming job: it adds the files of a rotating capture to the same tables, one after the other.
 
-Spark stores the state of each connection between two files. After each batch, the tables are as if the capture ended at
-this file: for each open connection a copy of its state is finished, and the resulting rows are replaced after the next
-batch. Rows of frames and of finished connections are final. The tables of groups and counts are divided into buckets,
-each with its own files. A batch recomputes the buckets that it changes; if it changes the name of a topic or the
-cluster of a broker, it recomputes all buckets.
+Spark stores the state of each connection between two files. After each batch, the tables are as if the capture ended
+with this file: for each open connection a copy of its state is finished, and the resulting rows are replaced after the
+next batch. Rows of frames and of finished connections are final. The tables of groups and counts are divided into
+buckets, each with its own files. A batch recomputes the buckets that it changes; if it changes the name of a topic or
+the cluster of a broker, it recomputes all buckets.
 """
 
 from __future__ import annotations
@@ -115,9 +115,12 @@ class Follower(StatefulProcessor):
 
 
 def connection_rows(collected: Rows, key: bytes, *, provisional: bool) -> Iterator[Row]:
-    """Yield the bundles of a connection as rows with the schema SAID.
+    """Yield the rows of a connection as bundles, in rows with the schema SAID.
 
-    ``provisional``: the connection is open, so the rows are replaced after the next batch.
+    Args:
+        collected: rows by kind.
+        key: bytes that identify the connection.
+        provisional: True if the connection is open, so that its rows are replaced after the next batch.
     """
     complete = [bundle("frames", "", rows)] if (rows := collected.pop("frames", [])) else []
     if ends := {(mark.topic, mark.partition) for mark in collected.get("marks", ())}:
@@ -282,7 +285,7 @@ class Stream:
         return buckets
 
     def _open_rows(self, spark: SparkSession, number: int) -> DataFrame:
-        """Return the rows of the connections that were open after a batch."""
+        """Return the rows of the connections that were open after the batch with this number."""
         files, inside = file_system(self._open_rows_folder(number))
         if files.get_file_info(inside).type.name != "Directory":
             return spark.createDataFrame([], KEPT)
@@ -292,12 +295,17 @@ class Stream:
         return f"{self.work}/standing/batch={number}"
 
     def _load_summary(self, number: int) -> stages.CaptureSummary:
-        """Return the summary after a batch. Raises: plain.PlainError if it is missing."""
+        """Return the summary of all files up to a batch.
+
+        ``number``: number of the batch; -1 for an empty summary.
+
+        Raises: plain.PlainError if the stored summary is missing or cannot be decoded.
+        """
         files, inside = file_system(f"{self._summary_folder(number)}/{TOLD_FILE}")
         if number < 0:
             return stages.CaptureSummary()
         if files.get_file_info(inside).type.name != "File":
-            raise plain.PlainError(f"{inside} is missing: delete {self.work} to restart the stream from scratch")
+            raise plain.PlainError(f"file {inside} is missing: delete {self.work} to restart the stream from scratch")
         with files.open_input_file(inside) as raw:
             loaded: stages.CaptureSummary = plain.loads(raw.read())
             return loaded
@@ -313,7 +321,7 @@ class Stream:
 
     @staticmethod
     def _delete(folder: str) -> None:
-        """Delete a folder of earlier batches, which Spark cannot repeat any more."""
+        """Delete a folder of earlier batches that Spark can no longer repeat."""
         files, inside = file_system(folder)
         if files.get_file_info(inside).type.name == "Directory":
             files.delete_dir(inside)

@@ -1,1 +1,3 @@
-"""The Python API: clusters, their clock, their records, and the conditions that a test can wait for."""
+"""The Python API of mockbroker: clusters, their clock and records, fault rules, and conditions that a test can wait
+for.
+"""

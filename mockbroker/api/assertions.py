@@ -1,6 +1,6 @@
-"""Assertions about the commits, the ownership of partitions and the requests of a cluster.
+"""The checks of ``assert_no_commit_lost``, ``assert_owned_once`` and ``assert_requested``.
 
-Each function returns what does not hold, with the timeline of events and requests; "" if the assertion holds.
+Each function returns the message of the failed assertion, which shows events and requests; "" if the assertion holds.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mockbroker.api.wait import event_report
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.journal import Event
 from mockbroker.broker.request_log import Request
-from mockbroker.topics.model import Cluster
+from mockbroker.topics.model import ClusterState
 
 TopicPartition = tuple[str, int]
 GONE = (EventKind.LEAVE, EventKind.EXPIRE)  # the member owns nothing afterwards
@@ -28,7 +28,7 @@ NOTHING: Mapping[str, list[int]] = {}
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """An offset in an OffsetCommit request.
+    """An offset that a client sent in an OffsetCommit request, with the result.
 
     Attributes:
         request: The request.
@@ -55,12 +55,12 @@ def lost_commits(
     events: Sequence[Event],
     requests: Iterable[Request],
     committed: Mapping[TopicPartition, int],
-    topics: Cluster,
+    topics: ClusterState,
 ) -> str:
-    """Return which commits of a group are lost.
+    """Return the message about the lost commits of a group; "" if no commit is lost.
 
     Args:
-        group_id: The group.
+        group_id: Id of the group.
         events: All events.
         requests: The OffsetCommit requests.
         committed: The committed offsets of the group now.
@@ -79,7 +79,7 @@ def lost_commits(
 
 
 def _decreases(commits: Iterable[Event]) -> Iterator[str]:
-    """Yield each commit of a lower offset than the one before, except those of an administrator."""
+    """Yield a description of each commit that decreased a committed offset, except the commits of an administrator."""
     last: dict[TopicPartition, int] = {}
     for event in commits:
         for partition, offset in _offsets(event):
@@ -94,9 +94,16 @@ def _decreases(commits: Iterable[Event]) -> Iterator[str]:
 
 
 def _not_stored(
-    commits: Iterable[Event], sent: Iterable[Request], committed: Mapping[TopicPartition, int], topics: Cluster
+    commits: Iterable[Event], sent: Iterable[Request], committed: Mapping[TopicPartition, int], topics: ClusterState
 ) -> Iterator[str]:
-    """Yield each partition whose committed offset is lower than an offset that was committed or sent."""
+    """Yield a description of each partition whose committed offset is lower than an offset that was committed or sent.
+
+    Args:
+        commits: The commit events of the group.
+        sent: The OffsetCommit requests of the group.
+        committed: The committed offsets of the group now.
+        topics: The topics, for requests with topic ids.
+    """
     highest: dict[TopicPartition, tuple[int, str]] = {}
     set_at: dict[TopicPartition, int] = {}  # when an administrator has set the offset: earlier commits do not count
     for event in commits:
@@ -120,7 +127,7 @@ def _not_stored(
             yield f"the committed offset of {_named(partition)} is {'none' if now is None else now}, but {what}"
 
 
-def _attempts(request: Request, topics: Cluster) -> Iterator[tuple[TopicPartition, Attempt]]:
+def _attempts(request: Request, topics: ClusterState) -> Iterator[tuple[TopicPartition, Attempt]]:
     answers: dict[tuple[Any, int], int] = {}
     for topic in () if request.response is None else request.response.topics:
         for each in topic.partitions:
@@ -146,13 +153,13 @@ def _offsets(event: Event) -> Iterator[tuple[TopicPartition, int]]:
 def shared_ownership(
     group: GroupSnapshot, events: Sequence[Event], partitions: Mapping[str, int], topic: str | None = None
 ) -> str:
-    """Return which partitions had two owners at a time, or have no owner now.
+    """Return the message about partitions that had two owners at a time, or have no owner now; "" for no partition.
 
     Args:
         group: The group now.
         events: All events.
         partitions: Number of partitions by topic.
-        topic: Only the partitions of this topic; None for those of all topics that were assigned.
+        topic: Name of the topic to check; None to check all topics of which partitions were assigned.
     """
     own = [event for event in events if event.group == group.group_id]
     assigned = {
@@ -190,7 +197,13 @@ def _doubly_owned(events: Iterable[Event], topics: set[str]) -> Iterator[str]:
 
 
 def _unowned(group: GroupSnapshot, topics: Iterable[str], partitions: Mapping[str, int]) -> Iterator[str]:
-    """Yield each partition without an owner in a stable group."""
+    """Yield a description of each partition that has no owner although the group is stable.
+
+    Args:
+        group: The group now.
+        topics: Names of the topics to check.
+        partitions: Number of partitions by topic.
+    """
     if group.state != "Stable":
         return
     owned = Counter(
@@ -209,7 +222,14 @@ def _unowned(group: GroupSnapshot, topics: Iterable[str], partitions: Mapping[st
 
 
 def checked_where(api: str, where: str) -> None:
-    """Raise ValueError if an API is unknown, or an expression over its requests is not valid."""
+    """Check the arguments of ``assert_requested``.
+
+    Args:
+        api: Name of an API.
+        where: Expression over the fields of its requests, or "".
+
+    Raises: ValueError if the API is unknown, or the expression is not valid.
+    """
     from mockbroker.broker.handlers import HANDLERS
     from mockbroker.faults.parsing_match import parse_match
     from mockbroker.faults.sections import Problem, Section
@@ -221,7 +241,12 @@ def checked_where(api: str, where: str) -> None:
 
 
 def matching_requests(requests: Sequence[Request], where: str) -> list[int]:
-    """Return the indexes of the requests whose body matches an expression; "" matches all."""
+    """Return the indexes of the requests whose body matches an expression.
+
+    Args:
+        requests: The requests.
+        where: Expression in the language of ``kwire capture --where``; "" matches all requests.
+    """
     from mockbroker.faults.where import compile_where
 
     if not where:
@@ -233,14 +258,14 @@ def matching_requests(requests: Sequence[Request], where: str) -> list[int]:
 def wrong_number(
     api: str, requests: Sequence[Request], matching: Sequence[int], expected: str, where: str, events: Sequence[Event]
 ) -> str:
-    """Return the message about a number of requests that is not as expected.
+    """Return the message of ``assert_requested`` about an unexpected number of requests.
 
     Args:
         api: Name of the API.
         requests: All requests of the API.
-        matching: Indexes of those that match.
-        expected: What was expected, such as ``at least 1``.
-        where: The expression; "" for none.
+        matching: Indexes in ``requests`` of the requests that match.
+        expected: The expected number as text, such as ``at least 1``.
+        where: The filter expression that requests must match; "" for none.
         events: All events.
     """
     condition = f" where {where}" if where else ""

@@ -1,4 +1,4 @@
-"""The TLS contexts and certificate files of a cluster."""
+"""The TLS contexts and certificate files that a cluster creates for its listeners."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Certificates:
 
     @property
     def files(self) -> TlsFiles:
-        """The files that TLS clients need; all None before the first TLS listener is opened."""
+        """The files that TLS clients need; every path is None until the first TLS listener is opened."""
         return self._tls.files if self._tls else TlsFiles()
 
     def get(self, settings: Settings, addresses: Addresses) -> Tls:

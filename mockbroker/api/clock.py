@@ -13,7 +13,7 @@ MAX_STEP = 10 * 365 * 86_400.0  # seconds; no timeout is longer, and datetime ca
 
 
 class ClockOperations(Handle):
-    """The operations of the clock that return at once. A method added here is available on every handle."""
+    """The operations of the clock that return immediately; base class of the clocks of both kinds of handles."""
 
     _server: Server
 
@@ -60,7 +60,7 @@ class Clock(ClockOperations):
         self._server = server
 
     async def advance(self, seconds: float) -> list[Event]:
-        """Move the clock forward at once, and return the group events that this causes.
+        """Move the clock forward in one step, and return the group events that this causes.
 
         Requests that clients have sent before the call are handled first. Then every timeout within the step expires,
         in order and each at its own time. Requests that clients send in reaction are handled after the step, when the

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 import trio
 
 from kwire import WireError
+from mockbroker.api import records as topic_records
 from mockbroker.api.certificates import Certificates
 from mockbroker.api.clock import Clock
+from mockbroker.api.home import ClusterClosedError, Home
 from mockbroker.api.open_listeners import PortInUseError, close_all, nodes_at, open_listeners
 from mockbroker.api.operations import ClusterOperations
 from mockbroker.api.plan import Plan, counted_brokers
@@ -23,12 +25,13 @@ from mockbroker.base.errors import ConflictError
 from mockbroker.base.release import KAFKA_4_2
 from mockbroker.base.settings import SettingsError
 from mockbroker.broker import failover
-from mockbroker.broker.journal import Event, Journal
+from mockbroker.broker.journal import Journal
 from mockbroker.broker.router import Router
 from mockbroker.net.addresses import Addresses
 from mockbroker.net.clock import BrokerTime
 from mockbroker.net.in_process import InProcessConnection
 from mockbroker.net.listeners import LAST_PORT
+from mockbroker.net.log_levels import set_levels
 from mockbroker.net.server import Server
 from mockbroker.net.tls import TlsFiles
 from mockbroker.storage.disk import DataDirError
@@ -43,12 +46,8 @@ WAIT_TIMEOUT = 10.0  # seconds; the default of wait_group: a group of three real
 log = logging.getLogger("mockbroker")
 
 
-class ClusterClosedError(RuntimeError):
-    """A handle was used after its cluster was closed or its test has finished, or in a forked process."""
-
-
 class ResetError(SettingsError, ConflictError):
-    """A cluster with a data directory cannot be reset or replaced, because its content would be lost."""
+    """The error for the reset of a cluster with a data directory, whose content would be lost."""
 
 
 class Cluster(ClusterOperations):
@@ -57,6 +56,8 @@ class Cluster(ClusterOperations):
     Attributes:
         clock: The broker's clock, which a test can stop and advance.
         start_count: Number of times that ``start_over`` has replaced the cluster.
+
+    Raises: ClusterClosedError in a forked process, and RuntimeError in another thread, from every operation.
     """
 
     def __init__(
@@ -65,28 +66,42 @@ class Cluster(ClusterOperations):
         self.start_count = 0
         self._data_dir = data_dir
         self.clock = Clock(server)
+        self._home = self.clock._home = Home()
         self._tls = tls
         self._plan = plan
         self._server = server
         self._router = server.router
         self._host = host
         self._waiting = trio.lowlevel.ParkingLot()
-        self.journal.listeners.append(self._wake_waiters)
+        self.journal.wakers.append(self._wake_waiters)
 
-    def _wake_waiters(self, _: Event) -> None:
-        self._waiting.unpark_all()
+    def _wake_waiters(self) -> None:
+        if self._waiting:
+            self._waiting.unpark_all()
 
     @cached_property
     def faults(self) -> Faults:
         """The fault rules, which make the cluster misbehave on command."""
         from mockbroker.api.faults import Faults
 
-        return Faults(self._server, self)
+        faults = Faults(self._server, self, self._server.faults)
+        faults._home = self._home
+        return faults
+
+    @property
+    def router(self) -> Router:
+        """The router, for tools of this package that add stages or read the request log."""
+        return self._router
 
     @property
     def has_faults(self) -> bool:
-        """Whether ``faults`` was ever used."""
+        """Whether a test has used the attribute ``faults``."""
         return self._server.has_faults
+
+    @property
+    def release_name(self) -> str:
+        """The emulated Kafka release."""
+        return self._router.broker.release.name
 
     @property
     def nodes(self) -> tuple[Node, ...]:
@@ -123,7 +138,7 @@ class Cluster(ClusterOperations):
     def connect(self, node: int | None = None, client_id: str = "inside") -> InProcessConnection:
         """Return an in-process connection to a broker: requests are sent as message objects, without a socket.
 
-        Because no bytes are in transit, it works in virtual time (``trio.testing.MockClock``).
+        It works in virtual time (``trio.testing.MockClock``), because no bytes are in transit.
 
         Args:
             node: Id of the broker; None for the broker with the lowest id.
@@ -133,7 +148,7 @@ class Cluster(ClusterOperations):
         """
         ids = [each.node_id for each in self.nodes]
         if node is not None and node not in ids:
-            raise ValueError(f"broker {node} does not exist (broker ids: {', '.join(map(str, ids))})")
+            raise ValueError(f"broker {node} does not exist; the broker ids are {', '.join(map(str, ids))}")
         return self._server.connect(ids[0] if node is None else node, client_id)
 
     async def wait_group(
@@ -154,6 +169,7 @@ class Cluster(ClusterOperations):
             ClusterClosedError: The cluster was replaced during the wait.
             ValueError: ``state`` is not the name of a state.
         """
+        self._check_run()
         goal = Goal(group_id, state, members)
         start_count = self.start_count
         with trio.move_on_after(timeout):
@@ -163,6 +179,23 @@ class Cluster(ClusterOperations):
                     raise ClusterClosedError(f"the cluster was replaced by start_over() while waiting for {goal}")
             return group
         raise goal.timeout_error(self._router.broker, self.journal.events, timeout)
+
+    async def compact(self, topic: str | None = None) -> None:
+        """Compact a topic, or all topics with ``cleanup.policy=compact``, without waiting for the log cleaner.
+
+        The active segment of each partition ends, so that its records are compacted too. Records younger than
+        ``min.compaction.lag.ms``, and those from the start of an open transaction on, are not compacted; tombstones
+        remain for ``delete.retention.ms``. Other requests are served in between.
+
+        Args:
+            topic: Only this topic; None for all compacted topics.
+
+        Raises: UnknownTopicError; InternalTopicError; NotCompactedError.
+        """
+        self._check_run()
+        for _ in topic_records.compaction(self._router.broker, topic, self._server.clock.read()):
+            await trio.lowlevel.checkpoint()
+        self._server.perform([])
 
     def _restart_listeners(self, node: int) -> None:
         try:
@@ -229,7 +262,7 @@ async def open_cluster(
     host: str = "127.0.0.1",
     port: int = 0,
     as_version: str = KAFKA_4_2.name,
-    first_node: int = 0,
+    first_node: int | None = None,
     listeners: Iterable[str] = (),
     users: Mapping[str, str] | None = None,
     data_dir: str | Path | None = None,
@@ -245,7 +278,7 @@ async def open_cluster(
         host: Address that every listener binds to.
         port: Port of the first broker; the n-th broker after it listens on port + n. 0 picks free ports.
         as_version: The Kafka release to emulate, such as ``"3.9"``.
-        first_node: Id of the first broker.
+        first_node: Id of the first broker; None for the setting ``node.id`` or ``broker.id``, or 0.
         listeners: Listeners as in Kafka's setting, such as ``SASL_SSL`` or ``SASL_SSL://:9094``. The first one is at
             ``port``.
         users: SASL users: name to password.
@@ -277,7 +310,8 @@ async def open_cluster(
         opened_data_dir = DataDir(disk, str(data_dir))
     tls = Certificates(host)
     try:
-        bound = open_listeners(plan, host, port, first_node, tls, addresses)
+        first = plan.first_node if first_node is None else first_node
+        bound = open_listeners(plan, host, port, first, tls, addresses)
         try:
             time = BrokerTime()
             router = Router(plan.broker(nodes_at(addresses, bound), time, opened_data_dir), Journal(time.read()))
@@ -304,6 +338,7 @@ async def open_cluster(
         if failure is not None:
             raise failure
     finally:
+        set_levels({})
         tls.close()
         if disk is not None:
             disk.close()
@@ -312,17 +347,24 @@ async def open_cluster(
 async def _serve(
     server: Server, scope: trio.CancelScope, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
 ) -> None:
-    """Run the server, and cancel ``scope`` when the server ends because of a failure."""
+    """Run the server until it is cancelled; if it ends because of a failure, cancel ``scope``."""
     await server.run(task_status)
     scope.cancel()
 
 
 def _recover(router: Router, data_dir: DataDir, now: float) -> None:
-    """Load groups and transactions from the data directory. Raises: DataDirError."""
+    """Load groups and transactions from the data directory.
+
+    ``now``: the broker's time in seconds.
+
+    Raises: DataDirError if the data directory cannot be read or written.
+    """
     try:
         router.finish(failover.recover(router.broker, now), now)
     except WireError as error:
-        raise DataDirError(f"data directory {data_dir.name}: a coordinator record cannot be read: {error}") from error
+        raise DataDirError(
+            f"data directory {data_dir.name}: a coordinator record cannot be decoded: {error}"
+        ) from error
     data_dir.flush()
 
 

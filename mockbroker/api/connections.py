@@ -1,8 +1,10 @@
-"""The open connections of clients: snapshots of them, and the choice of those to close."""
+"""Snapshots of the open connections of clients, and the choice of the connections that ``disconnect`` closes."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from mockbroker.base.errors import NotFoundError
 from mockbroker.net.in_process import BrokerEnd
@@ -11,7 +13,7 @@ from mockbroker.net.sockets import SocketConnection
 
 
 class UnknownConnectionError(NotFoundError):
-    """No connection with this number is open."""
+    """The error for the number of a connection that is not open."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +26,7 @@ class ConnectionSnapshot:
         address: ``host:port`` of the client; ``in-process client N`` for a connection of ``Cluster.connect``.
         listener: Name of the listener.
         broker: Id of the broker.
-        principal: ``User:NAME`` after SASL authentication, else ``User:ANONYMOUS``.
+        principal: ``User:NAME`` after SASL authentication or of a client certificate, else ``User:ANONYMOUS``.
         requests: Number of requests that have arrived.
         since_ms: When the connection was accepted, in milliseconds since 1970, of the system's clock.
     """
@@ -39,37 +41,84 @@ class ConnectionSnapshot:
     since_ms: int
 
 
-def snapshots(pump: Pump) -> dict[int, ConnectionSnapshot]:
-    """Return a snapshot of every open connection, by number."""
-    return {
-        number: ConnectionSnapshot(
-            connection_id=number,
-            client_id=connection.requests.client.client_id,
-            address=connection.peer,
-            listener=connection.requests.client.listener,
-            broker=connection.requests.node,
-            principal=connection.requests.principal,
-            requests=connection.requests.taken,
-            since_ms=round(connection.since * 1000),
+@dataclass(frozen=True, slots=True)
+class OpenConnection:
+    """An open connection, for a reader that describes only those that have changed.
+
+    Attributes:
+        number: Number of the connection.
+        state: Values that change with its requests.
+        snapshot: Function that describes it.
+    """
+
+    number: int
+    state: tuple[object, ...]
+    snapshot: Callable[[], ConnectionSnapshot]
+
+
+def open_connections(pump: Pump) -> list[OpenConnection]:
+    """Return every open connection, oldest first. ``pump``: the owner of the connections."""
+    return [
+        OpenConnection(
+            number,
+            (each.requests.client.client_id, each.requests.principal, each.requests.taken),
+            partial(snapshot, each),
         )
+        for number, each in pump.connections.items()
+        if isinstance(each, SocketConnection | BrokerEnd)
+    ]
+
+
+def snapshots(pump: Pump) -> dict[int, ConnectionSnapshot]:
+    """Return a snapshot of every open connection, by number. ``pump``: the owner of the connections."""
+    return {
+        number: snapshot(connection)
         for number, connection in pump.connections.items()
         if isinstance(connection, SocketConnection | BrokerEnd)
     }
 
 
+def snapshot(connection: SocketConnection | BrokerEnd) -> ConnectionSnapshot:
+    """Return a snapshot of an open connection."""
+    return ConnectionSnapshot(
+        connection_id=connection.number,
+        client_id=connection.requests.client.client_id,
+        address=connection.peer,
+        listener=connection.requests.client.listener,
+        broker=connection.requests.node,
+        principal=connection.requests.principal,
+        requests=connection.requests.taken,
+        since_ms=round(connection.since * 1000),
+    )
+
+
 def select(pump: Pump, connection_id: int | None, client_id: str | None) -> list[int]:
-    """Return the numbers of the connections to close: the one with the number, or all whose client id matches.
+    """Return the numbers of the connections that ``disconnect`` closes.
 
     Args:
-        pump: The pump, which has the connections.
-        connection_id: Number of a connection, or None.
-        client_id: Glob of client ids, or None.
+        pump: The owner of the connections.
+        connection_id: Number of a connection; None to select by client id.
+        client_id: Glob of client ids; None to select by number.
 
     Raises:
         UnknownConnectionError: No connection with this number is open.
         ValueError: Neither or both are given, or the glob is invalid.
     """
-    existing = snapshots(pump)
+    return selected(snapshots(pump), connection_id, client_id)
+
+
+def selected(existing: Mapping[int, ConnectionSnapshot], connection_id: int | None, client_id: str | None) -> list[int]:
+    """Return the numbers of the connections that ``disconnect`` closes.
+
+    Args:
+        existing: The open connections, by number.
+        connection_id: Number of a connection; None to select by client id.
+        client_id: Glob of client ids; None to select by number.
+
+    Raises:
+        UnknownConnectionError: No connection with this number is open.
+        ValueError: Neither or both are given, or the glob is invalid.
+    """
     match connection_id, client_id:
         case int(), None:
             if connection_id not in existing:

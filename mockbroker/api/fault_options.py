@@ -9,14 +9,17 @@ from mockbroker.api.fault_names import ApiName, ErrorName, MalformName
 
 
 class Occurrence(TypedDict, total=False):
-    """How often a rule applies. The steps are tried in this order for each request that matches.
+    """How often a rule applies.
+
+    The conditions ``skip``, ``every``, ``probability`` and ``times`` are tested in this order for each request that
+    matches.
 
     Attributes:
-        skip: The first matching requests are passed on.
-        every: Of the others, the first and then every n-th one goes to the next step.
-        probability: Probability that such a request goes to the next step.
+        skip: Number of matching requests at the beginning to which the rule does not apply.
+        every: After these, the rule can apply to the first request and then to every n-th one.
+        probability: Probability, from 0 to 1, that the rule applies to such a request.
         seed: Seed of the random numbers, for ``probability`` and ``jitter_ms``.
-        times: Number of requests that the rule applies to (1), or ``"always"``.
+        times: Number of requests that the rule applies to (1 if absent), or ``"always"``.
     """
 
     skip: int
@@ -64,25 +67,29 @@ class RequestConditions(Occurrence, total=False):
 
 
 class RuleOptions(RequestConditions, total=False):
-    """The keyword arguments of ``add``: conditions, occurrence and one action, beside which ``delay_ms`` may stand.
+    """The keyword arguments of ``add``: conditions, occurrence and one action.
+
+    ``delay_ms`` can be given in addition to another action.
 
     Attributes:
         api: Kafka's name of an API, or several names; without it, every API that the rule fits.
         on: ``"connect"`` for a rule about new connections instead of requests.
         address: Address of the client, for a rule about new connections.
         error: Name of the error that the matching elements of the request get.
-        delay_ms: Milliseconds of the broker's clock.
-        jitter_ms: Upper bound of random milliseconds that are added to ``delay_ms``.
+        delay_ms: Delay in milliseconds of the broker's clock.
+        jitter_ms: Upper bound, in milliseconds, of a random time that is added to ``delay_ms``.
         when: ``"before"`` or ``"after"`` the request is processed, for a delay, a hold or ``no_response``.
-        disconnect: Close the connection before the request is processed, after, or in the middle of the response.
-        bytes: Bytes of the response that are sent first, with ``disconnect="mid-response"``.
+        disconnect: ``"before"`` or ``"after"`` to close the connection before or after the request is processed,
+            ``"mid-response"`` to close it in the middle of the response.
+        bytes: Number of bytes of the response that are sent first, with ``disconnect="mid-response"``.
         reset: Whether the connection is closed by a TCP reset.
         hold: Hold the request until ``release``.
         no_response: Send nothing further on the connection.
-        throttle_ms: Throttle time in the response, for which the connection is muted.
+        throttle_ms: Throttle time in the response, in milliseconds; the connection is muted for this time.
         respond: Body of the response in JSON form; absent fields have their default.
         bytes_per_second: Rate at which the response is sent, or the request is read.
-        of: What ``bytes_per_second`` limits.
+        of: ``"response"`` or ``"request"``: whether ``bytes_per_second`` limits the sending of the response or the
+            reading of the request.
         malform: Form of malformed response.
         parameters: Parameters of that form.
         evict: Evict the member that has sent the request.
@@ -115,12 +122,14 @@ RuleGiven: TypeAlias = RuleOptions | Mapping[str, Any]  # keyword arguments of `
 
 
 class PresetParameters(TypedDict, total=False):
-    """The parameters of presets; docs/presets.md lists those of each preset. Times are those of the broker's clock.
+    """The parameters of presets; docs/presets.md lists the parameters of each preset.
+
+    Times are those of the broker's clock.
 
     Attributes:
         name: Name of the rule, or the start of the names of the rules.
         times: Number of requests that each rule applies to, or ``"always"``.
-        duration_ms: Milliseconds after which the rules apply no more, and what they hold is released.
+        duration_ms: Milliseconds after which the rules no longer apply, and the requests that they hold are released.
         group: Group id, with the wildcards ``*`` and ``?``.
         client_id: Client id, with wildcards.
         topic: Name of the topic, with wildcards except in ``unclean-leader-election``.
@@ -167,7 +176,7 @@ MATCH = frozenset(RequestConditions.__annotations__) - OCCURRENCE - {"name", "op
 
 
 def rule_form(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the JSON form of a rule. ``options``: RuleOptions without ``optional``."""
+    """Return the JSON form of a fault rule. ``options``: keyword arguments of ``faults.add``, without ``optional``."""
     form: dict[str, Any] = {"match": {}, "occurrence": {}, "action": {}}
     for key, value in options.items():
         if key == "name":
@@ -181,7 +190,7 @@ def rule_form(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def split_given(given: RuleGiven) -> tuple[object, bool]:
-    """Return the JSON form of a rule, and whether the rule need not be applied.
+    """Return the JSON form of a fault rule, and whether the rule is optional: no test fails if it is never applied.
 
     Args:
         given: Keyword arguments of ``add``, such as ``{"api": "Heartbeat", "error": "UNKNOWN_MEMBER_ID"}``; or a JSON

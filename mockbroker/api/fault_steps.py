@@ -1,4 +1,4 @@
-"""The changes of presets to a cluster, as steps of a script."""
+"""The changes that presets make to a cluster, such as stopping a broker, as steps of a script."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from mockbroker.broker.broker import Broker
 from mockbroker.faults.globs import compile_glob
 from mockbroker.faults.preset import FreezeMetadata, LoseRecords, Phase, StopBroker
 from mockbroker.faults.script import Step
-from mockbroker.topics.model import INTERNAL
+from mockbroker.topics.model import INTERNAL, Partition
 
 
 def step_of(cluster: ClusterOperations, broker: Broker, phase: Phase) -> Step:
-    """Return the step that carries out a phase of a preset.
+    """Return the Step for one phase of a preset: functions that make the change and undo it, with their times.
 
     Args:
         cluster: The handle of the cluster, in its trio run.
         broker: The state of the cluster.
-        phase: The phase.
+        phase: The change to make, such as stopping a broker.
     """
     match phase.change:
         case StopBroker(node):
@@ -28,7 +28,7 @@ def step_of(cluster: ClusterOperations, broker: Broker, phase: Phase) -> Step:
             end: Callable[[], object] | None = partial(cluster.start_broker, node)
             what = f"broker {node} is stopped", f"broker {node} is started"
         case FreezeMetadata(given, topic):
-            node = min(broker.cluster.broker_ids) if given is None else given
+            node = _first_leader(broker, topic) if given is None else given
             begin = partial(_make_metadata_stale, cluster, broker, node, topic)
             end = partial(cluster.thaw_metadata, node)
             what = f"the metadata of broker {node} is frozen", f"the metadata of broker {node} is current again"
@@ -40,13 +40,35 @@ def step_of(cluster: ClusterOperations, broker: Broker, phase: Phase) -> Step:
 
 
 def _make_metadata_stale(cluster: ClusterOperations, broker: Broker, node: int, topic: str) -> None:
-    """Freeze the metadata of a broker, and then change the leaders of partitions that have another live replica."""
+    """Make the metadata that a broker returns outdated: others now lead its partitions that have another live replica.
+
+    Args:
+        cluster: The handle of the cluster, in its trio run.
+        broker: The state of the cluster.
+        node: Id of the broker.
+        topic: Name of the topics whose leaders change, with wildcards.
+    """
     failover.check_running(broker, node)
     cluster.freeze_metadata(node)
-    matches = compile_glob(topic)
-    for partition in broker.cluster.partitions():
-        if matches(partition.topic) and partition.topic not in INTERNAL:
+    for partition in _partitions(broker, topic):
+        if partition.leader == node:
             cluster.move_leader(partition.topic, partition.index, failover.other_replica(broker, partition))
+
+
+def _first_leader(broker: Broker, topic: str) -> int:
+    """Return the id of the broker that leads the first partition of matching topics that has another live replica; the
+    lowest id if no partition has one.
+    """
+    leaders = (
+        each.leader for each in _partitions(broker, topic) if failover.other_replica(broker, each) != each.leader
+    )
+    return next(leaders, min(broker.cluster.broker_ids))
+
+
+def _partitions(broker: Broker, topic: str) -> list[Partition]:
+    """Return the partitions of the topics whose names match the glob ``topic``, without internal topics."""
+    matches = compile_glob(topic)
+    return [each for each in broker.cluster.partitions() if matches(each.topic) and each.topic not in INTERNAL]
 
 
 def _without_result(call: Callable[[], object]) -> Callable[[], None]:

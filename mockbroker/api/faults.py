@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, Literal, Self, TypeVar, Unpack
+from typing import Any, Generic, Literal, Protocol, Self, TypeVar, Unpack
 
 import trio
 
@@ -14,30 +14,33 @@ from mockbroker.api.fault_options import PresetParameters, RequestConditions, Ru
 from mockbroker.api.fault_steps import step_of
 from mockbroker.api.operations import ClusterOperations, Handle, operation
 from mockbroker.api.wait import WaitTimeoutError, event_report
+from mockbroker.base.effects import Effects
 from mockbroker.base.errors import NotFoundError
 from mockbroker.broker.handlers import HANDLERS
+from mockbroker.broker.router import Router
 from mockbroker.faults.parsing import parse_rule, rule_to_json, warnings
 from mockbroker.faults.preset import DURATION, Preset
 from mockbroker.faults.presets import PRESETS
+from mockbroker.faults.rule import Rule
 from mockbroker.faults.rules import ActiveRule
 from mockbroker.faults.script import Step
 from mockbroker.faults.stage import FaultStage
-from mockbroker.net.server import Server
+from mockbroker.net.clock import BrokerTime
 
 WAIT_TIMEOUT = 10.0  # seconds; the default of wait_applied and wait_holding
 
 
 class UnknownFaultError(NotFoundError):
-    """Raised for the name of a fault rule that does not exist."""
+    """The error for the name of a fault rule that does not exist."""
 
 
 class UnknownPresetError(NotFoundError):
-    """Raised for the name of a preset that does not exist."""
+    """The error for the name of a preset that does not exist."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultState:
-    """A fault rule and how often it was applied.
+    """A fault rule in JSON form, and how often it was applied so far.
 
     Attributes:
         name: Name of the rule.
@@ -59,7 +62,7 @@ class FaultState:
 
     @property
     def progress(self) -> str:
-        """The counters as a clause for a message."""
+        """The counters as text for a message, such as "it has matched 2, was applied to 1 and holds 0 requests"."""
         return f"it has matched {self.matched}, was applied to {self.applied} and holds {self.holding} requests"
 
     def reaches(self, *, applied: int, holding: int) -> bool:
@@ -67,7 +70,9 @@ class FaultState:
         return self.applied >= applied and self.holding >= holding
 
     def to_json(self) -> dict[str, Any]:
-        """Return the rule in JSON form, with its counters beside ``match`` and ``action``."""
+        """Return the rule in JSON form, with the other attributes of this state as additional keys, such as
+        ``matched``.
+        """
         return {
             **self.rule,
             "matched": self.matched,
@@ -76,6 +81,24 @@ class FaultState:
             "exhausted": self.exhausted,
             "warnings": list(self.warnings),
         }
+
+
+class FaultServer(Protocol):
+    """The server that receives the requests to which the rules are applied.
+
+    Attributes:
+        clock: The clock of delays.
+        router: The router of the requests.
+    """
+
+    @property
+    def clock(self) -> BrokerTime: ...
+    @property
+    def router(self) -> Router: ...
+
+    def perform(self, effects: Effects) -> None:
+        """Carry out the effects of a change that was not caused by a request, such as the release of held requests."""
+        ...
 
 
 class FaultHandle:
@@ -100,22 +123,22 @@ class FaultHandle:
 
     @property
     def state(self) -> FaultState:
-        """The rule and its counters. Raises: UnknownFaultError if the rule was removed."""
+        """The rule and its counters at this moment. Raises: UnknownFaultError if the rule was removed."""
         return self._faults.state(self.name)
 
     @property
     def matched(self) -> int:
-        """Number of requests that have reached the rule and matched."""
+        """The number of requests that have reached the rule and matched."""
         return self.state.matched
 
     @property
     def applied(self) -> int:
-        """Number of requests that the rule was applied to."""
+        """The number of requests that the rule was applied to."""
         return self.state.applied
 
     @property
     def holding(self) -> int:
-        """Number of requests that the rule holds now."""
+        """The number of requests that the rule holds now."""
         return self.state.holding
 
     @property
@@ -124,15 +147,15 @@ class FaultHandle:
         return self.state.exhausted
 
     def release(self, count: int | None = None) -> int:
-        """Release requests that the rule holds, the longest held first; return their number.
+        """Release requests that the rule holds, the longest held first; return the number of released requests.
 
         Args:
-            count: Maximum number; None for all that are held now.
+            count: Maximum number of requests to release; None for all that are held now.
         """
         return self._faults.release(self.name, count)
 
     def remove(self) -> None:
-        """Remove the rule, and release what it holds. A rule that was removed before is ignored."""
+        """Remove the rule, and release the requests that it holds. Do nothing if the rule was removed before."""
         self._faults.remove(self.name)
 
 
@@ -142,11 +165,19 @@ class Fault(FaultHandle):
     _faults: Faults
 
     async def wait_applied(self, timeout: float = WAIT_TIMEOUT, count: int = 1) -> FaultState:
-        """Wait until the rule was applied ``count`` times. See ``Faults.wait``."""
+        """Wait until the rule was applied ``count`` times; return its state.
+
+        ``timeout``: maximum wait in seconds of real time. Raises: WaitTimeoutError after ``timeout``; UnknownFaultError
+        if the rule was removed.
+        """
         return await self._faults.wait(self.name, applied=count, timeout=timeout)
 
     async def wait_holding(self, timeout: float = WAIT_TIMEOUT, count: int = 1) -> FaultState:
-        """Wait until the rule holds ``count`` requests. See ``Faults.wait``."""
+        """Wait until the rule holds ``count`` requests at the same time; return its state.
+
+        ``timeout``: maximum wait in seconds of real time. Raises: WaitTimeoutError after ``timeout``; UnknownFaultError
+        if the rule was removed.
+        """
         return await self._faults.wait(self.name, holding=count, timeout=timeout)
 
 
@@ -154,10 +185,10 @@ F = TypeVar("F", bound=FaultHandle)
 
 
 class FaultOperations(Handle, Generic[F]):
-    """The operations on fault rules. A method added here is available on every handle."""
+    """The operations on fault rules that return immediately; base class of the fault rules of both kinds of handles."""
 
     def _handle(self, name: str) -> F:
-        """Return a handle of a rule."""
+        """Return a handle of the rule with this name."""
         raise NotImplementedError
 
     def add(self, **options: Unpack[RuleOptions]) -> F:
@@ -168,7 +199,7 @@ class FaultOperations(Handle, Generic[F]):
                 ``error="REBALANCE_IN_PROGRESS"``, ``times=2``.
 
         Raises:
-            InvalidRule: The rule is not valid. The message names each problem and what is possible instead.
+            InvalidRule: The rule is not valid. The message names each problem and the possible values.
             RuleExists: A rule of this name exists.
             TooManyRules: ``mockbroker.faults.max.rules`` is reached.
         """
@@ -177,7 +208,16 @@ class FaultOperations(Handle, Generic[F]):
         return self._handle(self.add_rule(rule_form(given), optional=optional).name)
 
     def error(self, api: ApiName | list[ApiName], error: ErrorName, **conditions: Unpack[RequestConditions]) -> F:
-        """Add a rule that answers the matching elements of requests with an error. See ``add``."""
+        """Add a rule that answers the matching elements of requests with an error; return a handle of the rule.
+
+        Args:
+            api: Kafka's name of the API, or several names.
+            error: Kafka's name of the error.
+            conditions: Conditions and occurrence, as ``RequestConditions`` describes.
+
+        Raises: InvalidRule if the rule is not valid; RuleExists if a rule of this name exists; TooManyRules if
+        ``mockbroker.faults.max.rules`` is reached.
+        """
         return self.add(api=api, error=error, **conditions)
 
     def delay(
@@ -189,7 +229,18 @@ class FaultOperations(Handle, Generic[F]):
         when: Literal["before", "after"] = "before",
         **conditions: Unpack[RequestConditions],
     ) -> F:
-        """Add a rule that delays requests before they are processed, or their responses. See ``add``."""
+        """Add a rule that delays requests before they are processed, or their responses; return a handle of the rule.
+
+        Args:
+            api: Kafka's name of the API, or several names.
+            delay_ms: Delay in milliseconds of the broker's clock.
+            jitter_ms: Upper bound of random milliseconds that are added.
+            when: Whether the delay is before or after the request is processed.
+            conditions: Conditions and occurrence, as ``RequestConditions`` describes.
+
+        Raises: InvalidRule if the rule is not valid; RuleExists if a rule of this name exists; TooManyRules if
+        ``mockbroker.faults.max.rules`` is reached.
+        """
         return self.add(api=api, delay_ms=delay_ms, jitter_ms=jitter_ms, when=when, **conditions)
 
     def hold(
@@ -199,7 +250,16 @@ class FaultOperations(Handle, Generic[F]):
         when: Literal["before", "after"] = "before",
         **conditions: Unpack[RequestConditions],
     ) -> F:
-        """Add a rule that holds requests, or their responses, until ``release``. See ``add``."""
+        """Add a rule that holds requests, or their responses, until ``release``; return a handle of the rule.
+
+        Args:
+            api: Kafka's name of the API, or several names.
+            when: Whether the request is held before or after it is processed.
+            conditions: Conditions and occurrence, as ``RequestConditions`` describes.
+
+        Raises: InvalidRule if the rule is not valid; RuleExists if a rule of this name exists; TooManyRules if
+        ``mockbroker.faults.max.rules`` is reached.
+        """
         return self.add(api=api, hold=True, when=when, **conditions)
 
     def disconnect(
@@ -210,7 +270,18 @@ class FaultOperations(Handle, Generic[F]):
         reset: bool = False,
         **conditions: Unpack[RequestConditions],
     ) -> F:
-        """Add a rule that closes the connection of requests. See ``add``."""
+        """Add a rule that closes the connection of requests; return a handle of the rule.
+
+        Args:
+            api: Kafka's name of the API, or several names.
+            disconnect: Whether the connection is closed before the request is processed, after, or in the middle of the
+                response.
+            reset: Whether the connection is closed by a TCP reset.
+            conditions: Conditions and occurrence, as ``RequestConditions`` describes.
+
+        Raises: InvalidRule if the rule is not valid; RuleExists if a rule of this name exists; TooManyRules if
+        ``mockbroker.faults.max.rules`` is reached.
+        """
         return self.add(api=api, disconnect=disconnect, reset=reset, **conditions)
 
     def malform(
@@ -220,7 +291,17 @@ class FaultOperations(Handle, Generic[F]):
         parameters: Mapping[str, int | str] | None = None,
         **conditions: Unpack[RequestConditions],
     ) -> F:
-        """Add a rule that sends malformed responses. See ``add``."""
+        """Add a rule that sends malformed responses; return a handle of the rule.
+
+        Args:
+            api: Kafka's name of the API, or several names.
+            malform: Form of malformed response, as docs/faults.md lists them.
+            parameters: Parameters of that form, or None.
+            conditions: Conditions and occurrence, as ``RequestConditions`` describes.
+
+        Raises: InvalidRule if the rule is not valid; RuleExists if a rule of this name exists; TooManyRules if
+        ``mockbroker.faults.max.rules`` is reached.
+        """
         return self.add(api=api, malform=malform, parameters=parameters or {}, **conditions)
 
     def preset(
@@ -228,8 +309,9 @@ class FaultOperations(Handle, Generic[F]):
     ) -> list[str]:
         """Apply a preset: rules and changes to the cluster for a common failure; return the names of its rules.
 
-        It lasts until its parameters end it, or until ``remove`` with its name, which also undoes what lasts: a stopped
-        broker is started, and outdated metadata is replaced by current metadata.
+        The preset lasts as long as its parameters say, or until ``remove`` is called with its name. ``remove`` also
+        undoes its changes to the cluster: a stopped broker is started, and outdated metadata is replaced with current
+        metadata.
 
         Args:
             preset: Name of the preset, such as ``"rebalance-storm"``.
@@ -238,7 +320,7 @@ class FaultOperations(Handle, Generic[F]):
 
         Raises:
             UnknownPresetError: There is no preset of this name.
-            InvalidRule: A parameter is not valid. The message names each problem and what is possible instead.
+            InvalidRule: A parameter is not valid. The message names each problem and the possible values.
             RuleExists: A rule or a preset of this name exists: use the parameter ``name``.
             TooManyRules: ``mockbroker.faults.max.rules`` is reached.
             FailoverError, UnknownTopicError, InternalTopicError: A change to the cluster is not possible.
@@ -247,12 +329,12 @@ class FaultOperations(Handle, Generic[F]):
 
     @operation
     def presets(self) -> list[Preset]:
-        """Return all presets, with their descriptions and parameters."""
+        """Return all presets that can be applied, with their descriptions and parameters."""
         return list(PRESETS.values())
 
     @operation
     def active_presets(self) -> list[str]:
-        """Return the names of the presets that were applied and last until they are removed."""
+        """Return the names of the applied presets that last until they are removed."""
         return self._stage.scripts.names()
 
     @operation
@@ -267,7 +349,7 @@ class FaultOperations(Handle, Generic[F]):
         if (found := PRESETS.get(preset)) is None:
             raise UnknownPresetError(f"preset {preset} does not exist; existing presets: {', '.join(PRESETS)}")
         values = found.values(form)
-        rules = [parse_rule(each, HANDLERS) for each in found.build(values)]
+        rules = [self._parsed(each) for each in found.build(values)]
         name, names = str(values["name"]), [rule.name for rule in rules]
         scripts = self._stage.scripts
         scripts.check(name)
@@ -285,30 +367,39 @@ class FaultOperations(Handle, Generic[F]):
 
     @operation
     def add_rule(self, form: object, *, optional: bool = False) -> FaultState:
-        """Add a rule in JSON form, and return its state. Raises: InvalidRule, RuleExists, TooManyRules; see ``add``.
+        """Add a rule in JSON form; return its state.
 
         Args:
             form: The rule as JSON: ``name``, ``match``, ``occurrence`` and ``action``.
             optional: Whether the rule need not be applied.
+
+        Raises: InvalidRule if the rule is not valid; RuleExists if a rule of this name exists; TooManyRules if
+        ``mockbroker.faults.max.rules`` is reached.
         """
-        active = self._stage.add(parse_rule(form, HANDLERS))
+        active = self._stage.add(self._parsed(form))
         if optional:
             self._stage.optional.add(active.rule.name)
         return self._state_of(active)
 
     @operation
     def put_rule(self, name: str, form: object) -> FaultState:
-        """Replace the rule of a name at its position and reset its counters, or add it; return its state.
+        """Replace the rule with this name, or add it if it does not exist; return its state.
 
-        Raises: InvalidRule, TooManyRules.
+        A replaced rule keeps its position among the rules; its counters begin at 0.
+
+        Args:
+            name: Name of the rule.
+            form: The rule as JSON: ``match``, ``occurrence`` and ``action``.
+
+        Raises: InvalidRule if the rule is not valid; TooManyRules if ``mockbroker.faults.max.rules`` is reached.
         """
-        active, effects = self._stage.replace(parse_rule(form, HANDLERS, name), self._now)
+        active, effects = self._stage.replace(self._parsed(form, name), self._now)
         self._server.perform(effects)
         return self._state_of(active)
 
     @operation
     def state(self, name: str) -> FaultState:
-        """Return a rule and its counters. Raises: UnknownFaultError."""
+        """Return the rule with this name, with its counters. Raises: UnknownFaultError if no rule has this name."""
         return self._state_of(self._active(name))
 
     @operation
@@ -318,7 +409,7 @@ class FaultOperations(Handle, Generic[F]):
 
     @operation
     def remove(self, name: str = "*") -> list[str]:
-        """Remove rules and release what they hold; return their names.
+        """Remove rules, and release the requests that they hold; return the names of the removed rules.
 
         The name of a preset removes all of its rules, and undoes its changes to the cluster.
 
@@ -341,7 +432,7 @@ class FaultOperations(Handle, Generic[F]):
             name: Name of the rule.
             count: Maximum number; None for all that are held now.
 
-        Raises: UnknownFaultError.
+        Raises: UnknownFaultError if no rule has this name.
         """
         self._active(name)
         number, effects = self._stage.release(name, count, self._now)
@@ -350,14 +441,21 @@ class FaultOperations(Handle, Generic[F]):
 
     @operation
     def unused(self) -> list[FaultState]:
-        """Return the rules that were never applied, without those that were added with ``optional=True``."""
+        """Return the rules that were never applied. Rules that were added with ``optional=True`` are left out."""
         return [self._state_of(active) for active in self._stage.unused()]
 
     # On the object that owns the rules:
 
     _stage: FaultStage
-    _server: Server
+    _server: FaultServer
     _owner: ClusterOperations
+
+    def _parsed(self, form: object, name: str = "") -> Rule:
+        """Return the rule of a JSON form. ``name``: name of the rule; "" for the name in ``form``.
+
+        Raises: InvalidRule if the rule is not valid.
+        """
+        return parse_rule(form, HANDLERS, name)
 
     def _end_rules(self, names: list[str]) -> None:
         self._server.perform(self._stage.end(names, self._now))
@@ -387,16 +485,16 @@ class FaultOperations(Handle, Generic[F]):
 
 
 def _nothing() -> None:
-    """Do nothing, where a step has only an end."""
+    """Do nothing: the start of a phase that only has an end."""
 
 
 class Faults(FaultOperations[Fault]):
     """The fault rules of a ``Cluster``, for use in its trio run."""
 
-    def __init__(self, server: Server, cluster: ClusterOperations) -> None:
+    def __init__(self, server: FaultServer, cluster: ClusterOperations, stage: FaultStage) -> None:
         self._server = server
         self._owner = cluster
-        self._stage = server.faults
+        self._stage = stage
         self._waiting = trio.lowlevel.ParkingLot()
         self._stage.changed.append(self._waiting.unpark_all)
 
@@ -416,6 +514,7 @@ class Faults(FaultOperations[Fault]):
             WaitTimeoutError: The message shows the rule and the last events.
             UnknownFaultError: The rule does not exist, or was removed during the wait.
         """
+        self._check_run()
         with trio.move_on_after(timeout):
             while not (state := self.state(name)).reaches(applied=applied, holding=holding):
                 await self._waiting.park()

@@ -1,4 +1,6 @@
-"""Operations of an administrator on groups: eviction, rebalances and committed offsets, without a client."""
+"""The operations of an administrator on groups: to evict members, start rebalances and commit offsets, without a
+client.
+"""
 
 from __future__ import annotations
 
@@ -22,27 +24,27 @@ LAST_OFFSET = 2**63 - 1
 
 
 class UnknownGroupError(NotFoundError):
-    """A group does not exist."""
+    """The error for a group that does not exist."""
 
 
 class UnknownMemberError(NotFoundError):
-    """A group has no member with this member id."""
+    """The error for a member id that is not in the group."""
 
 
 class EmptyGroupError(ConflictError):
-    """A group has no members, so that it cannot rebalance."""
+    """The error for the rebalance of a group that has no members."""
 
 
 class CoordinatorUnavailableError(ConflictError):
-    """The coordinator of a group is not running, or is loading its groups."""
+    """The error for a group whose coordinator is not running, or is loading its groups."""
 
 
 def evict(broker: Broker, group_id: str, member_id: str, reason: str, now: float) -> Effects:
-    """Remove a member of a group; return the effects.
+    """Remove a member of a group; return the effects, such as responses to its pending requests.
 
     Args:
         broker: The state of the cluster.
-        group_id: The group.
+        group_id: Id of the group.
         member_id: The member, or a member id that no JoinGroup has used yet.
         reason: Reason for the journal; "" for none.
         now: The broker's time in seconds.
@@ -58,11 +60,11 @@ def evict(broker: Broker, group_id: str, member_id: str, reason: str, now: float
 
 
 def rebalance(broker: Broker, group_id: str, reason: str, now: float) -> Effects:
-    """Start a rebalance of a group; return the effects.
+    """Start a rebalance of a group; return the effects, such as events for the journal.
 
     Args:
         broker: The state of the cluster.
-        group_id: The group.
+        group_id: Id of the group.
         reason: Reason for the journal; "" for none.
         now: The broker's time in seconds.
 
@@ -78,7 +80,7 @@ def set_committed(broker: Broker, group_id: str, offsets: Mapping[tuple[str, int
 
     Args:
         broker: The state of the cluster.
-        group_id: The group.
+        group_id: Id of the group.
         offsets: Offsets by topic and partition.
         now: The broker's time in seconds.
 
@@ -101,7 +103,9 @@ def set_committed(broker: Broker, group_id: str, offsets: Mapping[tuple[str, int
 
 
 def _get_group(broker: Broker, group_id: str) -> CoordinatedGroup:
-    """Return a group. Raises: UnknownGroupError; CoordinatorUnavailableError."""
+    """Return the group with this id, if its coordinator is available. Raises: UnknownGroupError;
+    CoordinatorUnavailableError.
+    """
     _check_coordinator(broker, group_id)
     group = broker.groups.get(group_id)
     if group is None:

@@ -1,4 +1,4 @@
-"""The bound listeners of a cluster, and the addresses that its brokers advertise."""
+"""The opening of a cluster's listeners, and the addresses that its brokers advertise."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from mockbroker.topics.model import Node
 
 
 class PortInUseError(OSError):
-    """A listener cannot be bound. The message contains the address and the options that change the address."""
+    """The error for a listener that cannot be bound.
+
+    The message contains the address and the options that change the address.
+    """
 
 
 def open_listeners(

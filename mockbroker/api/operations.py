@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from mockbroker.api import connections, groups, snapshots
 from mockbroker.api import records as topic_records
-from mockbroker.api.connections import ConnectionSnapshot
+from mockbroker.api.connections import ConnectionSnapshot, OpenConnection
+from mockbroker.api.home import Home
 from mockbroker.api.records import Record, Value
 from mockbroker.api.snapshots import GroupSnapshot, TransactionSnapshot
 from mockbroker.broker import failover
@@ -25,15 +26,29 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Handle:
-    """The base class of all handles, which runs operations in the current thread unless ``_perform`` is overridden."""
+    """The base class of all handles of a cluster. Operations run in the current thread unless ``_perform`` is
+    overridden.
+    """
+
+    _home: Home | None = None  # where the handle may be used; None if this is not checked
 
     def _perform(self, call: Callable[[Any], T]) -> T:
         """Call ``call`` with the object that owns the cluster; return its result, or raise its exception."""
+        if self._home is not None:
+            self._home.check()
         return call(self)
+
+    def _check_run(self) -> None:
+        """Raise an error if the caller is no task of the trio run of the cluster."""
+        if self._home is not None:
+            self._home.check_run()
 
 
 def operation(method: F) -> F:
-    """Decorate a method so that it runs in the cluster's thread; ``self`` is the owning object, such as ``Cluster``."""
+    """Decorate a method of a handle so that it runs in the cluster's thread.
+
+    In the method, ``self`` is the object that owns the cluster, such as ``Cluster``, and not the handle.
+    """
 
     @wraps(method)
     def performed(self: Handle, *args: Any, **kwargs: Any) -> Any:
@@ -44,7 +59,7 @@ def operation(method: F) -> F:
 
 
 class ClusterOperations(Handle):
-    """The operations of a cluster that return at once. A method added here is available on every handle."""
+    """The operations of a cluster that return immediately; base class of both kinds of handles."""
 
     _router: Router
     _server: Server
@@ -87,6 +102,10 @@ class ClusterOperations(Handle):
         """Return a snapshot of every open connection, by its number, oldest first."""
         return connections.snapshots(self._server.pump)
 
+    def open_connections(self) -> list[OpenConnection]:
+        """Return every open connection, oldest first, for the live page."""
+        return connections.open_connections(self._server.pump)
+
     @operation
     def disconnect(self, connection_id: int | None = None, *, client_id: str | None = None, reset: bool = False) -> int:
         """Close connections of clients, whose pending requests are dropped; return the number of closed connections.
@@ -116,7 +135,7 @@ class ClusterOperations(Handle):
         ``expire`` event whose reason begins with "evicted by an administrator".
 
         Args:
-            group_id: The group.
+            group_id: Id of the group.
             member_id: The member, or a member id that no JoinGroup has used yet.
             reason: Reason for the journal; "" for none.
 
@@ -133,7 +152,7 @@ class ClusterOperations(Handle):
         has no effect during a join phase. In a group of the consumer protocol, a new epoch starts.
 
         Args:
-            group_id: The group.
+            group_id: Id of the group.
             reason: Reason for the journal; "" for none.
 
         Raises: UnknownGroupError; EmptyGroupError; CoordinatorUnavailableError.
@@ -150,7 +169,7 @@ class ClusterOperations(Handle):
         at the offset.
 
         Args:
-            group_id: The group.
+            group_id: Id of the group.
             offsets: Offset of the next record to read, by topic and partition.
 
         Raises: UnknownTopicError; ValueError for a negative offset; CoordinatorUnavailableError. No offset is stored
@@ -198,6 +217,26 @@ class ClusterOperations(Handle):
         self._server.perform(effects)
         return start
 
+    @operation
+    def run_retention(self, topic: str | None = None) -> dict[tuple[str, int], int]:
+        """Delete the segments that retention does not retain, without waiting for the next check.
+
+        The topic configurations ``retention.ms``, ``retention.bytes`` and ``cleanup.policy`` decide, as in Kafka. A
+        consumer at a deleted offset gets OFFSET_OUT_OF_RANGE.
+
+        Args:
+            topic: Only this topic; None for all topics.
+
+        Returns:
+            The new log start offset of each partition with deleted segments, by topic and partition.
+
+        Raises: UnknownTopicError; InternalTopicError.
+        """
+        now = self._server.clock.read()
+        starts, effects = topic_records.run_retention(self._router.broker, topic, now)
+        self._server.perform(effects)
+        return starts
+
     def produce(
         self,
         topic: str,
@@ -229,8 +268,8 @@ class ClusterOperations(Handle):
 
     @operation
     def _append(self, topic: str, records: Sequence[Record]) -> list[int]:
-        now = self._router.broker.wall(self._server.clock.read())
-        offsets, effects = topic_records.produce(self._router.broker, topic, records, round(now * 1000))
+        now = self._server.clock.read()
+        offsets, effects = topic_records.produce(self._router.broker, topic, records, now)
         self._server.perform(effects)
         return offsets
 
@@ -257,7 +296,7 @@ class ClusterOperations(Handle):
         that was answered with an error or not at all. After ``set_committed``, only later commits count.
 
         Args:
-            group_id: The group.
+            group_id: Id of the group.
 
         Raises: AssertionError, which shows the events and the OffsetCommit requests of the group; also if the group has
             committed nothing.
@@ -272,7 +311,7 @@ class ClusterOperations(Handle):
         coordinator: a client that processes records after it was evicted is not seen here.
 
         Args:
-            group_id: The group.
+            group_id: Id of the group.
             topic: Only the partitions of this topic; None for those of all topics that were assigned.
 
         Raises: AssertionError, which shows the events of the group; also if no partition was assigned.
@@ -324,7 +363,7 @@ class ClusterOperations(Handle):
     def stop_broker(self, node: int) -> None:
         """Shut a broker down cleanly: other brokers take over its partitions, then its connections are closed.
 
-        Raises: FailoverError if the broker is not running.
+        ``node``: id of the broker. Raises: FailoverError if the broker is not running.
         """
         self._server.perform(failover.stop_broker(self._router.broker, node, self._server.clock.read()))
         self._server.stop_broker(node, abruptly=False)
@@ -348,7 +387,7 @@ class ClusterOperations(Handle):
     def start_broker(self, node: int) -> None:
         """Start a broker that was stopped or killed, at the same addresses.
 
-        It becomes the leader only of partitions that have none.
+        It becomes the leader only of partitions that have none. ``node``: id of the broker.
 
         Raises: FailoverError if the broker is running; PortInUseError if another process uses its port.
         """
@@ -385,6 +424,38 @@ class ClusterOperations(Handle):
         broker = self._router.broker
         moved = topic_records.partition(broker, topic, partition)
         self._server.perform(failover.move_leader(broker, moved, node, self._server.clock.read()))
+
+    @operation
+    def pause_replica(self, topic: str, partition: int, node: int) -> None:
+        """Stop a follower from fetching, so that it lags behind and leaves the in-sync replicas.
+
+        If the other replicas are stopped, the partition has no leader. An unclean election (ElectLeaders, or the topic
+        configuration ``unclean.leader.election.enable``) makes the follower the leader, and the records that it lacks
+        are lost: a consumer learns of the truncation as after ``lose_records``.
+
+        Args:
+            topic: The topic, which must exist.
+            partition: Index of the partition.
+            node: Id of the follower's broker.
+
+        Raises: FailoverError if the broker is not an in-sync follower; UnknownTopicError; InternalTopicError.
+        """
+        topic_records.pause_replica(self._router.broker, topic, partition, node)
+        self._server.perform([])
+
+    @operation
+    def resume_replica(self, topic: str, partition: int, node: int) -> None:
+        """Let a paused replica fetch again: it has all records immediately, and is in sync.
+
+        Args:
+            topic: The topic, which must exist.
+            partition: Index of the partition.
+            node: Id of the replica's broker.
+
+        Raises: FailoverError if the replica is not paused; UnknownTopicError.
+        """
+        topic_records.resume_replica(self._router.broker, topic, partition, node)
+        self._server.perform([])
 
     @operation
     def lose_records(self, topic: str, partition: int, count: int) -> int:
@@ -464,7 +535,7 @@ def _shared_ownership(cluster: ClusterOperations, group_id: str, topic: str | No
 
 
 def _raise_problem(problem: str) -> None:
-    """Raise AssertionError if an assertion does not hold."""
+    """Raise AssertionError with the message ``problem``, unless it is ""."""
     __tracebackhide__ = True
     if problem:
         raise AssertionError(problem)

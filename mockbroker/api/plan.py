@@ -11,11 +11,12 @@ from uuid import uuid4
 
 from mockbroker.api import records
 from mockbroker.base.release import RELEASES
-from mockbroker.base.settings import Settings, SettingsError
+from mockbroker.base.settings import BROKER_ID, NODE_ID, Settings, SettingsError
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.sasl.users import SCRAM_HASHES, ScramCredentials, Users
 from mockbroker.net.clock import BrokerTime
 from mockbroker.net.listeners import Listener, of_settings, users_of
+from mockbroker.net.log_levels import set_levels
+from mockbroker.security.users import SCRAM_HASHES, ScramCredentials, Users
 from mockbroker.topics.model import Node
 
 if TYPE_CHECKING:
@@ -25,8 +26,14 @@ if TYPE_CHECKING:
     from mockbroker.storage.data_dir import DataDir
 
 SALT_BYTES = 16  # of SCRAM credentials
-REPLICATION = ("offsets.topic.replication.factor", "transaction.state.log.replication.factor")  # limited to the brokers
+REPLICATION = (  # limited to the brokers
+    "offsets.topic.replication.factor",
+    "transaction.state.log.replication.factor",
+    "share.coordinator.state.topic.replication.factor",
+)
 CLOCKS = ("real", MANUAL := "manual")
+
+MAX_NODE_ID = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +74,7 @@ class Plan:
         clock: str,
         faults: Sequence[RuleGiven] = (),
     ) -> Plan:
-        """Validate arguments of ``open_cluster`` and return the plan for them.
+        """Validate the arguments of ``open_cluster`` of the same names; return the plan for them.
 
         Raises: SettingsError, InvalidRule, RuleExists, TooManyRules.
         """
@@ -108,6 +115,8 @@ class Plan:
         brokers = list(nodes)
         cluster = None if data_dir is None else data_dir.open(brokers, uuid4)
         broker = Broker(brokers, self.settings, uuid4, RELEASES[self.as_version], wall_at_zero, users, cluster)
+        set_levels({})
+        broker.loggers.set_levels = set_levels
         for name, partitions in self.topics.items():
             existing = broker.cluster.topics.get(name)
             if existing is None:
@@ -121,14 +130,23 @@ class Plan:
         return broker
 
     def add_faults(self, stage: FaultStage) -> None:
-        """Add the initial fault rules, with new counters."""
+        """Add the initial fault rules to the stage that applies fault rules; their counters begin at 0."""
         for rule, optional in self.faults:
             stage.add(rule)
             if optional:
                 stage.optional.add(rule.name)
 
+    @property
+    def first_node(self) -> int:
+        """The id of the first broker: ``node.id``, else ``broker.id``; 0 without them, and if it is negative."""
+        others = self.settings.others
+        given = int(others.get(NODE_ID) or others.get(BROKER_ID) or 0)
+        return min(max(given, 0), MAX_NODE_ID - self.brokers)
+
     def without_effect(self) -> list[str]:
-        """Return descriptions of given settings without effect, and of replication factors that exceed the brokers."""
+        """Return the names of given settings that have no effect, and replication factors that exceed the number of
+        brokers.
+        """
         values = self.settings.by_name()
         too_high = [name for name in REPLICATION if name in self.settings.given and int(values[name]) > self.brokers]
         count = counted_brokers(self.brokers)
@@ -138,7 +156,8 @@ class Plan:
 def _checked_rules(faults: Sequence[RuleGiven], settings: Settings) -> list[tuple[Rule, bool]]:
     """Return fault rules with their names, and whether each is optional.
 
-    Raises: InvalidRule, RuleExists, TooManyRules.
+    Raises: InvalidRule if the rule is not valid; RuleExists if a rule of this name exists; TooManyRules if
+    ``mockbroker.faults.max.rules`` is reached.
     """
     from mockbroker.api.fault_options import split_given
     from mockbroker.broker.handlers import HANDLERS
@@ -168,5 +187,5 @@ def _derive_scram(settings: Settings, passwords: Mapping[str, str]) -> ScramCred
 
 
 def counted_brokers(brokers: int) -> str:
-    """Return "1 broker" or "N brokers"."""
+    """Return the number of brokers as text: "1 broker" or "N brokers"."""
     return f"{brokers} broker" if brokers == 1 else f"{brokers} brokers"

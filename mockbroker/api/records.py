@@ -1,36 +1,41 @@
-"""Topics and records of a cluster, created, appended and read without a client."""
+"""The operations on topics and records without a client: to create topics, and to append, read and delete records."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kwire.java import partition_of_key
 from kwire.records.batch import Record as WireRecord
-from kwire.records.batch import batches, build_batch, read_batch
+from kwire.records.batch import build_batch, read_batch
 from mockbroker.base.effects import Effects
 from mockbroker.base.errors import ConflictError, NotFoundError
 from mockbroker.base.settings import MAX_PARTITIONS, SettingsError
-from mockbroker.broker import failover
+from mockbroker.broker import failover, paused_replicas
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.fetch.delayed_fetch import complete_delayed_fetches
 from mockbroker.topics import configs as topic_configs
 from mockbroker.topics.model import OFFSETS_TOPIC, Partition, Topic, legal_topic_name
 
 RECORDS_OF_A_BATCH = 500  # maximum number; consumers fetch whole batches, which should not exceed fetch.max.bytes
-EVERYTHING = 2**63 - 1  # bytes
 
 
 class UnknownTopicError(NotFoundError):
-    """A topic, or a partition of a topic, does not exist."""
+    """The error for a topic, or a partition of a topic, that does not exist."""
 
 
 class TopicExistsError(SettingsError, ConflictError):
-    """A topic to create exists already."""
+    """The error for the creation of a topic that exists already."""
 
 
 class InternalTopicError(ConflictError):
-    """An operation is not allowed on an internal topic, in which the coordinators store their records."""
+    """The error for an operation that is not allowed on an internal topic, in which the coordinators store their
+    records.
+    """
+
+
+class NotCompactedError(ConflictError):
+    """The error for the compaction of a topic without ``cleanup.policy=compact``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,14 +97,14 @@ def create_topic(broker: Broker, name: str, partitions: int, config: Mapping[str
         partitions: Number of partitions.
         config: Topic configurations by Kafka's names.
 
-    Raises: SettingsError.
+    Raises: SettingsError if a value is not valid.
     """
     check_topic(name, partitions, broker.cluster.topics)
     configs = {
         key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in (config or {}).items()
     }
     if problem := topic_configs.configs_error(configs, broker.release):
-        raise SettingsError(f"topic {name}: {problem}")
+        raise SettingsError(f"topic {name} has an invalid configuration: {problem}")
     replicas = broker.cluster.place(partitions, broker.settings.default_replication_factor)
     broker.cluster.create_topic(name, replicas, configs)
 
@@ -134,7 +139,7 @@ def delete_records(broker: Broker, topic: str, index: int, before: int) -> tuple
         raise ValueError(
             f"cannot delete the records of {topic}-{index} before offset {before}: expected -1 to {log.end}"
         )
-    log.delete_before(log.end if before == -1 else before)
+    target.delete_before(log.end if before == -1 else before)
     return log.start, complete_delayed_fetches(broker, [target])
 
 
@@ -160,7 +165,7 @@ def lose_records(broker: Broker, topic: str, index: int, count: int, now: float)
     return target.log.end, effects
 
 
-def produce(broker: Broker, topic: str, records: Sequence[Record], now_ms: int) -> tuple[list[int], Effects]:
+def produce(broker: Broker, topic: str, records: Sequence[Record], now: float) -> tuple[list[int], Effects]:
     """Append records; return their offsets, and the responses to pending Fetch requests as effects.
 
     A record without a partition is placed by its key as in Kafka's producer; without a key, round-robin.
@@ -169,7 +174,7 @@ def produce(broker: Broker, topic: str, records: Sequence[Record], now_ms: int) 
         broker: The state of the cluster.
         topic: Name of the topic.
         records: The records.
-        now_ms: Timestamp of records whose ``timestamp`` is None, in milliseconds since 1970.
+        now: The broker's time in seconds, the timestamp of records whose ``timestamp`` is None.
 
     Raises: UnknownTopicError; no record is appended then.
     """
@@ -177,11 +182,11 @@ def produce(broker: Broker, topic: str, records: Sequence[Record], now_ms: int) 
     placed: dict[int, list[tuple[int, WireRecord]]] = {}
     for number, record in enumerate(records):
         index = _choose(target, number, record)
-        placed.setdefault(index, []).append((number, _wire(record, now_ms)))
+        placed.setdefault(index, []).append((number, _wire(record, broker.wall_ms(now))))
     partitions = {index: _partition(target, index) for index in placed}
     offsets: dict[int, int] = {}
     for index, numbered in placed.items():
-        offsets |= _append(partitions[index], numbered)
+        offsets |= _append(broker, target, partitions[index], numbered, now)
     effects = complete_delayed_fetches(broker, partitions.values())
     return [offsets[number] for number in range(len(records))], effects
 
@@ -203,7 +208,10 @@ def read(broker: Broker, topic: str, partition: int | None = None, *, committed:
 
 
 def as_records(values: Iterable[Value], template: Record) -> list[Record]:
-    """Return a Record for each value: Records unchanged, other values in a copy of ``template``, text as UTF-8."""
+    """Return a Record for each value.
+
+    Records are returned unchanged. Another value becomes the value of a copy of ``template``, text as UTF-8.
+    """
     return [
         each if isinstance(each, Record) else replace(template, value=each.encode() if isinstance(each, str) else each)
         for each in values
@@ -224,8 +232,65 @@ def _not_internal(topic: Topic, done: str) -> Topic:
     return topic
 
 
+def pause_replica(broker: Broker, topic: str, index: int, node: int) -> None:
+    """Stop a follower of a partition from fetching. The arguments and errors are those of ``Cluster.pause_replica``."""
+    paused_replicas.pause_replica(broker, _partition(_not_internal(_topic(broker, topic), "paused"), index), node)
+
+
+def resume_replica(broker: Broker, topic: str, index: int, node: int) -> None:
+    """Let a paused replica fetch again. The arguments and errors are those of ``Cluster.resume_replica``."""
+    paused_replicas.resume_replica(broker, _partition(_topic(broker, topic), index), node)
+
+
+def run_retention(broker: Broker, topic: str | None, now: float) -> tuple[dict[tuple[str, int], int], Effects]:
+    """Delete old segments of a topic, or of all topics, as Kafka's check does.
+
+    Args:
+        broker: The state of the cluster.
+        topic: Name of the topic; None for all topics.
+        now: The broker's time in seconds.
+
+    Returns:
+        The new log start offset of each partition with deleted segments, by topic and partition; and the responses to
+        pending Fetch requests.
+
+    Raises: UnknownTopicError; InternalTopicError.
+    """
+    moved = broker.logs.run_retention(_topics(broker, topic, "cleaned"), now)
+    starts = {(each.topic, each.index): each.log.start for each in moved}
+    return starts, complete_delayed_fetches(broker, moved)
+
+
+def compaction(broker: Broker, topic: str | None, now: float) -> Generator[None, None, None]:
+    """Compact a topic, or all topics with ``cleanup.policy=compact``, in steps.
+
+    Args:
+        broker: The state of the cluster.
+        topic: Name of the topic; None for all topics.
+        now: The broker's time in seconds.
+
+    Raises: UnknownTopicError; InternalTopicError; NotCompactedError.
+    """
+    topics = _topics(broker, topic, "compacted")
+    if topic is not None and not broker.logs.config(topics[0], topics[0].partitions[0]).compact:
+        raise NotCompactedError(f"topic {topic} is not compacted: set its configuration cleanup.policy=compact")
+    return broker.logs.compact(topics, now)
+
+
+def _topics(broker: Broker, topic: str | None, done: str) -> list[Topic]:
+    """Return the topic with this name, or all topics that are not internal. ``done``: the operation, for errors.
+
+    Raises: UnknownTopicError; InternalTopicError.
+    """
+    if topic is not None:
+        return [_not_internal(_topic(broker, topic), done)]
+    return [each for each in broker.cluster.topics.values() if not each.internal]
+
+
 def partition(broker: Broker, topic: str, index: int) -> Partition:
-    """Return a partition of a topic. Raises: UnknownTopicError."""
+    """Return the partition ``index`` of a topic. Raises: UnknownTopicError if the topic or the partition does not
+    exist.
+    """
     return _partition(_topic(broker, topic), index)
 
 
@@ -250,18 +315,30 @@ def _wire(record: Record, now_ms: int) -> WireRecord:
     return WireRecord(key=record.key, value=record.value, headers=record.headers, timestamp=timestamp)
 
 
-def _append(partition: Partition, numbered: Sequence[tuple[int, WireRecord]]) -> Iterator[tuple[int, int]]:
-    """Append numbered records in batches, and yield the number and the offset of each record."""
+def _append(
+    broker: Broker, topic: Topic, partition: Partition, numbered: Sequence[tuple[int, WireRecord]], now: float
+) -> Iterator[tuple[int, int]]:
+    """Append records to a partition in batches; yield the number and the offset of each record.
+
+    Args:
+        broker: The state of the cluster.
+        topic: The topic.
+        partition: Its partition.
+        numbered: Pairs of a number, which identifies the record for the caller, and the record.
+        now: The broker's time in seconds.
+    """
+    partition.log.limits = broker.logs.config(topic, partition).limits
     for at in range(0, len(numbered), RECORDS_OF_A_BATCH):
         part = numbered[at : at + RECORDS_OF_A_BATCH]
         batch = read_batch(build_batch([record for _, record in part]))
-        base = partition.append(batch)
+        base = partition.append(batch, broker.wall_ms(now))
+        broker.logs.appended(topic, partition, base, now)
         yield from ((number, base + delta) for delta, (number, _) in enumerate(part))
 
 
 def _read_partition(partition: Partition, *, committed: bool) -> Iterator[Record]:
     log = partition.log
-    for batch in batches(log.read(log.start, EVERYTHING, at_least_one=True)):
+    for batch in log.batches():
         if batch.control:
             continue  # transaction markers
         if committed and not partition.is_committed(batch):

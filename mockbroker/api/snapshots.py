@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 
 from mockbroker.broker.broker import Broker
 from mockbroker.groups.coordinated import DEAD, CoordinatedGroup
@@ -99,8 +100,8 @@ def committed(broker: Broker, group_id: str) -> dict[tuple[str, int], int]:
     return {topic_partition: entry.offset for topic_partition, entry in group.offsets.committed.items()}
 
 
-def transactions(broker: Broker) -> dict[str, TransactionSnapshot]:
-    """Return a snapshot of every transactional id, by transactional id."""
+def transactions(broker: Broker, most: int | None = None) -> dict[str, TransactionSnapshot]:
+    """Return a snapshot of every transactional id, by transactional id. ``most``: maximum number; None for all."""
     return {
         name: TransactionSnapshot(
             transactional_id=name,
@@ -112,7 +113,7 @@ def transactions(broker: Broker) -> dict[str, TransactionSnapshot]:
             partitions=tuple(sorted(txn.partitions)),
             coordinator=broker.transaction_coordinator(name),
         )
-        for name, txn in broker.transactions.items()
+        for name, txn in islice(broker.transactions.items(), most)
     }
 
 

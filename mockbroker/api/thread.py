@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 import trio
 
 from mockbroker.api.clock import Clock, ClockOperations
-from mockbroker.api.cluster import Cluster, ClusterClosedError, open_cluster
+from mockbroker.api.cluster import Cluster, open_cluster
+from mockbroker.api.home import ClusterClosedError, check_process
 from mockbroker.api.operations import ClusterOperations
 from mockbroker.api.thread_handle import ThreadHandle, awaited, blocking, result_of
 from mockbroker.base.release import KAFKA_4_2
@@ -69,7 +70,10 @@ class BrokerThread:
         ).result()  # a checkpoint fails if the cluster is being cancelled
 
     def close(self) -> None:
-        """End the cluster and wait until its sockets are closed. Raise the exception that ended the thread, if any."""
+        """End the cluster, and wait until its sockets are closed.
+
+        If an exception has ended the thread before, raise this exception.
+        """
         assert self._nursery is not None
         if os.getpid() != self._process:  # forked: the cluster runs in the parent process
             return
@@ -123,19 +127,20 @@ class BrokerThread:
         return result_of(future)
 
     def start(self, wait: Callable[[Cluster], Any]) -> Future[Any]:
-        """Run an async function with the cluster in the broker's thread; return a future of its result.
+        """Run an async function in the broker's thread, without waiting; return a future of its result.
 
-        Cancelling the future cancels the function.
+        Cancelling the future cancels the function. ``wait``: the function, which is called with the cluster.
         """
         future: Future[Any] = Future()
         self._submit(future, lambda: self._start_soon(wait, future))
         return future
 
     def _submit(self, future: Future[Any], function: Callable[[], None]) -> None:
-        if os.getpid() != self._process:  # a forked process has no broker thread: the call would never return
-            raise ClusterClosedError(
-                f"the cluster runs in process {self._process}, and this is process {os.getpid()}, forked from it: "
-                "call the handle in the parent process; clients can connect to bootstrap_servers from any process"
+        check_process(self._process)  # a forked process has no broker thread: the call would never return
+        if threading.get_ident() == self._thread.ident:
+            raise RuntimeError(
+                "a call in the broker's thread would wait for itself: a listener of the journal must not call the "
+                "handle; put the event into a queue, and call the handle in the thread of the test"
             )
         self._open.add(future)
         future.add_done_callback(self._open.discard)
@@ -212,8 +217,8 @@ class ThreadClock(ThreadHandle, ClockOperations):
 class ThreadCluster(ThreadHandle, ClusterOperations):
     """A handle of a cluster that runs in its own thread, usable from any thread and any event loop.
 
-    Calls return as soon as the broker's thread has handled them. Only ``wait_group`` blocks; on an event loop, await
-    ``wait_group_async`` instead.
+    Calls return as soon as the broker's thread has handled them. Only ``wait_group`` and ``compact`` block; on an event
+    loop, await ``wait_group_async`` and ``compact_async`` instead.
 
     Attributes:
         nodes: The brokers with their ids and addresses.
@@ -245,6 +250,11 @@ class ThreadCluster(ThreadHandle, ClusterOperations):
 
         return ThreadFaults(self)
 
+    compact = blocking(
+        Cluster.compact,
+        "Blocks the calling thread. On the event loop that runs the clients, use ``compact_async``.",
+    )
+    compact_async = awaited(Cluster.compact, "Awaitable in asyncio and trio; the event loop keeps running.")
     wait_group = blocking(
         Cluster.wait_group,
         "Blocks the calling thread. On the event loop that runs the clients, use ``wait_group_async``.",

@@ -1,14 +1,13 @@
-"""Handles whose calls run in the broker's thread, and return their results through futures."""
+"""The base of handles whose operations run in the broker's thread and return their results through futures."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import wraps
 from inspect import getdoc
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 import trio
 
@@ -26,7 +25,7 @@ class ThreadHandle(Handle):
     """The base class of handles whose operations run in the broker's thread."""
 
     def _start(self, wait: Callable[[Any], Awaitable[T]]) -> Future[T]:
-        """Run an async function in the broker's thread; return a future of its result."""
+        """Run an async function in the broker's thread, without waiting; return a future of its result."""
         raise NotImplementedError
 
 
@@ -92,13 +91,22 @@ def result_of(future: Future[T]) -> T:
         raise error.with_traceback(None) from None
 
 
+class _Event(Protocol):
+    """The methods of the events of trio and asyncio."""
+
+    def set(self) -> None: ...
+    async def wait(self) -> Any: ...
+
+
 async def done(future: Future[Any]) -> None:
     """Wait in trio or asyncio until a future of another thread is done."""
-    event: trio.Event | asyncio.Event
+    event: _Event
     call_soon: Callable[[Callable[[], None]], object]
     if trio.lowlevel.in_trio_task():
         event, call_soon = trio.Event(), trio.lowlevel.current_trio_token().run_sync_soon
     else:
+        import asyncio  # a test without a coroutine does not need it
+
         event, call_soon = asyncio.Event(), asyncio.get_running_loop().call_soon_threadsafe
 
     def set_event(_: object) -> None:

@@ -32,7 +32,11 @@ def _lines(cluster: Cluster, state: FaultState) -> list[str]:
 
 
 def _seen(cluster: Cluster, api: str | list[str] | None) -> list[str]:
-    """Return lines about the requests of the APIs that a rule names."""
+    """Return the lines of the report that show the requests that the cluster received.
+
+    With APIs: the latest requests of each of them. Without: one line with the number of requests of the most frequent
+    APIs.
+    """
     if api is None:
         numbers: dict[str, int] = {}
         for request in cluster.requests():

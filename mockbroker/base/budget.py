@@ -45,7 +45,7 @@ class Budget:
 
     @property
     def exceeded(self) -> bool:
-        """Whether the total exceeds the limit."""
+        """Whether the number of buffered bytes of all connections exceeds the limit."""
         return self.total > self._limit != NO_LIMIT
 
     def largest(self) -> int:
@@ -53,7 +53,10 @@ class Budget:
         return max(self._held, key=self._held.__getitem__)
 
     def closing_reason(self, connection: int) -> str:
-        """Return the reason to log when a connection is closed because of the limit."""
+        """Return the reason to log when a connection is closed because the limit was exceeded.
+
+        ``connection``: number of the connection.
+        """
         return (
             f"it holds the most {self._what}: {self._held[connection]} of {self.total} on all connections, "
             f"above {self._setting} ({self._limit})"

@@ -40,7 +40,7 @@ class Deadlines(Generic[K]):
         self._drop_stale()
 
     def at(self, key: K) -> float | None:
-        """Return the deadline of a key in seconds; None if it has none."""
+        """Return the deadline of a key, in seconds of the clock; None if the key has no deadline."""
         return self._at.get(key)
 
     def __iter__(self) -> Iterator[K]:
@@ -53,11 +53,17 @@ class Deadlines(Generic[K]):
         return len(self._at)
 
     def next(self) -> float:
-        """Return a lower bound of all deadlines, which may be below the first deadline; inf if there are none."""
+        """Return the earliest time, in seconds, at which a deadline can be due; inf without deadlines.
+
+        The first deadline may be later than the returned time.
+        """
         return self._heap[0][0] if self._heap else inf
 
     def pop_due(self, now: float) -> K | None:
-        """Remove and return the key with the earliest deadline that is due at ``now``; None if no deadline is due."""
+        """Remove the key with the earliest deadline, if that deadline is not after ``now``, and return the key.
+
+        Return None if no deadline is due. ``now``: time in seconds.
+        """
         while self._heap and self._heap[0][0] <= now:
             at, _, key = heappop(self._heap)
             if self._queued.get(key) != at:

@@ -15,7 +15,8 @@ R = TypeVar("R")
 
 @dataclass(slots=True, unsafe_hash=True)
 class Ticket:
-    """The identity of a request, needed to encode its response; and its entry in the request log.
+    """The identity of a request, which is needed to encode its response. It is also the request's entry in the request
+    log.
 
     The request log sets the fields from ``received_at`` on. It stores the bytes and not the decoded messages.
 
@@ -65,7 +66,7 @@ class Client:
 
 @dataclass(slots=True)
 class Call(Generic[R]):
-    """A received request.
+    """A received request, the input of a handler.
 
     Attributes:
         ticket: Identity of the request.
@@ -85,8 +86,21 @@ class Call(Generic[R]):
 
 
 @dataclass(slots=True)
+class AuthorizedCall(Call[R]):
+    """A received request of a client whose requests are authorized.
+
+    Attributes:
+        may_describe: Function that returns whether the client may describe a topic.
+        may_create: Function that returns whether the client may create a topic.
+    """
+
+    may_describe: Callable[[str], bool] = field(default=lambda _: True, compare=False, repr=False)
+    may_create: Callable[[str], bool] = field(default=lambda _: True, compare=False, repr=False)
+
+
+@dataclass(slots=True)
 class Pace:
-    """The pace at which a response is sent, if it is limited.
+    """The pace at which a slow response is sent: the number of bytes that may be sent is increased from time to time.
 
     Attributes:
         allowed: Number of bytes that may be sent now.
@@ -99,17 +113,20 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """How the bytes of a response are sent, if not at once, unchanged, and followed by the next response.
+    """The way in which the bytes of a response are sent, if a fault rule changes it.
 
     Attributes:
-        alter: Function that changes the encoded response, a frame with its length; None to leave it unchanged.
+        alter: Function that changes the encoded response, a frame with its length, in slices: it returns a generator
+            that yields after each slice, and returns the bytes to send. None to leave the response unchanged.
+        frame: The bytes that are sent instead of the encoded response, the result of ``alter``; None for the response.
         close: Reason to close the connection afterwards; "" to leave it open.
         reset: Whether the connection is closed by a TCP reset.
-        mute: Whether the requests that follow wait for an ``Unmute``.
-        pace: The pace of sending; None to send at once.
+        mute: Whether later requests of the connection wait until the effect ``Unmute``.
+        pace: The pace of sending; None to send immediately.
     """
 
-    alter: Callable[[bytes], bytes] | None = None
+    alter: Callable[[bytes], Generator[None, None, bytes]] | None = None
+    frame: bytes | None = None
     close: str = ""
     reset: bool = False
     mute: bool = False
@@ -121,7 +138,7 @@ class Reply:
     """The effect of sending a response.
 
     Attributes:
-        ticket: The request.
+        ticket: Identity of the request.
         response: The response message.
         encoded: Cache of the encoded response by API version, filled by the encoder; None for a response that is sent
             only once.
@@ -136,9 +153,15 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class NoReply:
-    """The effect of a request without response, such as Produce with acks=0; the connection stays open."""
+    """The effect of a request without response, such as Produce with acks=0; the connection stays open.
+
+    Attributes:
+        ticket: Identity of the request.
+        mute: Whether the requests that follow wait for an ``Unmute``.
+    """
 
     ticket: Ticket
+    mute: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +169,7 @@ class Close:
     """The effect of closing the connection of a request without sending a response.
 
     Attributes:
-        ticket: The request.
+        ticket: Identity of the request.
         reason: Reason for the log.
         reset: Whether the connection is closed by a TCP reset.
     """
@@ -161,7 +184,7 @@ class Dismiss:
     """The effect of sending a response and then closing the connection.
 
     Attributes:
-        ticket: The request.
+        ticket: Identity of the request.
         response: The response message; None to close the connection without a response.
         reason: Reason for the log.
     """
@@ -173,7 +196,9 @@ class Dismiss:
 
 @dataclass(slots=True, kw_only=True)
 class Note:
-    """An event of a group or of a transaction for the journal. A field that does not apply has its default.
+    """The effect of adding an event of a group or of a transaction to the journal.
+
+    A field that does not apply to the event has its default.
 
     Attributes:
         event: Kind of the event.
@@ -192,6 +217,9 @@ class Note:
         producer_id: Producer id, in an event of a transaction.
         producer_epoch: Producer epoch, in an event of a transaction.
         fault: Name of a fault rule.
+        telemetry: Metrics that a client has pushed.
+        records: Numbers of records of a share group by topic and partition, and by their new state, such as
+            ``acquired``.
     """
 
     event: EventKind
@@ -210,14 +238,18 @@ class Note:
     producer_id: int = -1
     producer_epoch: int = -1
     fault: str = ""
+    telemetry: Mapping[str, Any] | None = None
+    records: Mapping[tuple[str, int], Mapping[str, int]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class Proceed:
-    """The effect of continuing a request that a stage has held, with the stages after it and the handler.
+    """The effect of continuing a request that a stage of request processing has held.
+
+    The stages after it and the handler process the request next.
 
     Attributes:
-        ticket: The request.
+        ticket: Identity of the request.
         call: The call to pass on, whose answer the stage processes with ``after``; None to pass on the request as it
             is, whose answer the stage does not process.
     """
@@ -228,24 +260,26 @@ class Proceed:
 
 @dataclass(slots=True)
 class Unmute:
-    """The effect of serving the requests of a muted connection again; ``ticket`` is that of any of its requests."""
+    """The effect of handling the requests of a muted connection again. ``ticket``: any request of the connection."""
 
     ticket: Ticket
 
 
 @dataclass(slots=True)
 class SendMore:
-    """The effect of sending what the ``Pace`` of a connection allows; ``ticket`` is that of any of its requests."""
+    """The effect of sending as many bytes as the ``Pace`` of a connection allows. ``ticket``: any request of the
+    connection.
+    """
 
     ticket: Ticket
 
 
 @dataclass(slots=True, eq=False)
 class Work:
-    """The remaining work on a request, done in slices so that other requests are handled in between.
+    """The effect of continuing the work on a request later, so that other requests are handled in between.
 
     Attributes:
-        ticket: The request.
+        ticket: Identity of the request.
         steps: Generator that does one slice each time it is sent the current time in seconds. It yields the effects of
             the slice, and returns the last effects, which include the response.
     """
@@ -261,7 +295,12 @@ Steps: TypeAlias = Generator[Effects, float, Effects]
 
 
 def begin(ticket: Ticket, steps: Steps) -> Effects:
-    """Do the first slice of the work on a request; return the effects of the slice, and a Work if slices remain."""
+    """Do the first slice of the work on a request; return the effects of the slice, and a Work if slices remain.
+
+    Args:
+        ticket: Identity of the request.
+        steps: Generator that does one slice at a time, see ``Work``.
+    """
     try:
         effects = next(steps)
     except StopIteration as end:

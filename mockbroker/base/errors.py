@@ -12,4 +12,4 @@ class ConflictError(ValueError):
 
 
 class FaultRuleError(ValueError):
-    """Raised if a fault rule is not valid."""
+    """The error for a fault rule that is not valid."""

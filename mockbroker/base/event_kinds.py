@@ -1,4 +1,4 @@
-"""The kinds of events in the journal of groups and transactions."""
+"""The kinds of events in the journal of groups, transactions and clients."""
 
 from __future__ import annotations
 
@@ -74,7 +74,32 @@ class EventKind(StrEnum):
         "A fault rule is applied to a request or a connection, or a preset changes the cluster; `fault` is the name of "
         "the rule or the preset, `reason` the API and the action, or the change.",
     )
+    TELEMETRY = (
+        "telemetry",
+        "A client pushes its metrics (KIP-714); `telemetry` contains them, or their size if they cannot be decoded.",
+    )
+    SHARE_RECORDS = (
+        "share_records",
+        "A member of a share group acquires or acknowledges records, or their acquisition locks end; `records` has the "
+        "numbers by topic and partition: `acquired`, `accepted`, `released`, `rejected`, `renewed`, `gap`, `archived`.",
+    )
     RELEASE = "release", "Requests that a fault rule has held are released; `fault` names the rule."
+
+
+FREQUENT = frozenset(
+    {
+        EventKind.COMMIT,
+        EventKind.OFFSET_EXPIRE,
+        EventKind.TXN_BEGIN,
+        EventKind.TXN_PREPARE,
+        EventKind.TXN_COMMIT,
+        EventKind.TXN_ABORT,
+        EventKind.FAULT,
+        EventKind.TELEMETRY,
+        EventKind.SHARE_RECORDS,
+        EventKind.RELEASE,
+    }
+)  # the kinds that an application causes all the time; the others are changes of groups, and fenced producers
 
 
 def event_table() -> str:

@@ -111,6 +111,17 @@ def kafka_settings() -> Mapping[str, Mapping[str, KafkaSetting]]:
     return settings
 
 
+def base_name(name: str) -> str:
+    """Return the name of a setting without the prefix ``listener.name.NAME.`` and the SASL mechanism after it.
+
+    Without a known setting after the prefix it is the name after the prefix.
+    """
+    known = kafka_settings()
+    parts = name.split(".")
+    names = [".".join(parts[begin:]) for begin in range(3, len(parts))]
+    return next((each for each in names if each in known), names[0] if names else name)
+
+
 def definitions(name: str) -> tuple[KafkaSetting, ...]:
     """Return the definitions of a setting, newest release first; empty if Kafka has no such setting.
 
@@ -118,9 +129,7 @@ def definitions(name: str) -> tuple[KafkaSetting, ...]:
     """
     known = kafka_settings()
     if name.startswith(BY_LISTENER):
-        parts = name.split(".")
-        names = (".".join(parts[begin:]) for begin in range(3, len(parts)))
-        name = next((each for each in names if each in known), name)
+        name = base_name(name)
     by_release = known.get(name, {})
     return tuple(by_release[release] for release in (NEW, OLD) if release in by_release)
 

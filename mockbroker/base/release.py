@@ -15,6 +15,7 @@ from kwire.schema import Versions
 
 NOTHING = "none"
 METADATA_VERSION = "metadata.version"
+ELIGIBLE_REPLICAS = "eligible.leader.replicas.version"
 
 # By API key: the versions served since each release. 2.8 to 3.2 run with ZooKeeper.
 SERVED: Mapping[int, str] = {
@@ -100,6 +101,9 @@ SERVED: Mapping[int, str] = {
     ApiKey.ALTER_SHARE_GROUP_OFFSETS: "4.1: 0",
     ApiKey.DELETE_SHARE_GROUP_OFFSETS: "4.1: 0",
 }
+
+# The same for APIs that a broker serves only with a plugin that receives the metrics of clients (KIP-714).
+TELEMETRY: Mapping[int, str] = {ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: "3.7: 0", ApiKey.PUSH_TELEMETRY: "3.7: 0"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,6 +195,11 @@ class Release:
         first, last = max(versions.first, release_versions.first), min(versions.last, release_versions.last)
         return Versions(first, last) if first <= last else None
 
+    @property
+    def has_client_metrics(self) -> bool:
+        """Whether the release has configurations of client metrics (KIP-714, since 3.7)."""
+        return self.everything or served(ApiKey.PUSH_TELEMETRY, self.name) is not None
+
     def refuses(self, api_key: int, version: int) -> bool:
         """Return whether the release advertises a version of an API but closes the connection of a request with it."""
         return self.batches_only and api_key == ApiKey.PRODUCE and version < PRODUCE_BATCHES_SINCE
@@ -199,7 +208,7 @@ class Release:
 def served(api_key: int, release: str) -> Versions | None:
     """Return the versions of an API that a release serves; None if the release does not have the API."""
     current = NOTHING
-    for change in SERVED.get(api_key, "").split(", "):
+    for change in (SERVED.get(api_key) or TELEMETRY.get(api_key, "")).split(", "):
         since, _, versions = change.partition(": ")
         if _number(since) <= _number(release):
             current = versions
@@ -235,7 +244,7 @@ def _scala(name: str, metadata_version: int = 0, *, supported: Mapping[str, tupl
 KAFKA_4_2 = Release(
     name="4.2",
     features={
-        "eligible.leader.replicas.version": 1,
+        ELIGIBLE_REPLICAS: 1,
         "group.version": 1,
         METADATA_VERSION: 29,
         "share.version": 1,
@@ -243,7 +252,7 @@ KAFKA_4_2 = Release(
         "transaction.version": 2,
     },
     supported={
-        "eligible.leader.replicas.version": (0, 1),
+        ELIGIBLE_REPLICAS: (0, 1),
         "group.version": (0, 1),
         "kraft.version": (0, 1),
         METADATA_VERSION: (7, 29),
@@ -255,13 +264,13 @@ KAFKA_4_2 = Release(
 KAFKA_4_1 = Release(
     name="4.1",
     features={
-        "eligible.leader.replicas.version": 1,
+        ELIGIBLE_REPLICAS: 1,
         "group.version": 1,
         METADATA_VERSION: 27,
         "transaction.version": 2,
     },
     supported={
-        "eligible.leader.replicas.version": (0, 1),
+        ELIGIBLE_REPLICAS: (0, 1),
         "group.version": (0, 1),
         "kraft.version": (0, 1),
         METADATA_VERSION: (7, 27),
@@ -275,7 +284,7 @@ KAFKA_4_0 = Release(
     uniform="4.0",
     features={"group.version": 1, METADATA_VERSION: 25, "transaction.version": 2},
     supported={
-        "eligible.leader.replicas.version": (0, 1),
+        ELIGIBLE_REPLICAS: (0, 1),
         "group.version": (0, 1),
         "kraft.version": (0, 1),
         METADATA_VERSION: (7, 25),

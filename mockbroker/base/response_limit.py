@@ -12,7 +12,9 @@ A = TypeVar("A")
 
 
 class ResponseTooLargeError(Exception):
-    """Raised when a response would exceed ``mockbroker.response.max.bytes``; the connection is closed instead."""
+    """The error for a response that would exceed ``mockbroker.response.max.bytes``. The connection is closed
+    instead.
+    """
 
 
 class Room:
@@ -30,7 +32,10 @@ class Room:
         self.taken = 0
 
     def reserve(self, size: int) -> None:
-        """Add an approximate number of bytes to the size of the response. Raises: ResponseTooLargeError."""
+        """Add ``size``, an approximate number of bytes, to the size of the response.
+
+        Raises: ResponseTooLargeError if the size exceeds the limit.
+        """
         self.taken += size
         if self.taken > self._limit != NO_LIMIT:
             raise ResponseTooLargeError(
@@ -39,8 +44,9 @@ class Room:
             )
 
     def describe_each(self, keys: Iterable[K], describe: Callable[[K], A], size: Callable[[A], int]) -> list[A]:
-        """Return the description of each key. ``describe`` is called once per key; the size of a repeated key is added
-        each time.
+        """Return the description of each key, and add its size to the size of the response.
+
+        ``describe`` is called only once for a repeated key, but its size is added each time.
 
         Args:
             keys: The keys, in the order of the response.

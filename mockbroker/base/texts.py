@@ -1,4 +1,4 @@
-"""Texts of Kafka error messages that several request handlers use."""
+"""The texts of Kafka error messages that several request handlers use."""
 
 from __future__ import annotations
 
@@ -8,8 +8,17 @@ LONGEST_QUOTED = 1_000  # maximum characters of a client's text in a message, as
 
 OF_ERRORS = {  # Kafka's default message of each error
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
+    ErrorCode.FENCED_LEADER_EPOCH: "The leader epoch in the request is older than the epoch on the broker.",
+    ErrorCode.FENCED_STATE_EPOCH: "The share coordinator rejected the request because the share-group state epoch did"
+    " not match.",
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: "The coordinator is loading and hence can't process requests.",
+    ErrorCode.INVALID_GROUP_ID: "The group id is invalid.",
+    ErrorCode.LEADER_NOT_AVAILABLE: "There is no leader for this topic-partition as we are in the middle of a"
+    " leadership election.",
+    ErrorCode.NOT_COORDINATOR: "This is not the correct coordinator.",
     ErrorCode.INVALID_REQUEST: "This most likely occurs because of a request being malformed by the client library or"
     " the message was sent to an incompatible broker. See the broker logs for more details.",
+    ErrorCode.NOT_COORDINATOR: "This is not the correct coordinator.",
     ErrorCode.UNKNOWN_TOPIC_ID: "This server does not host this topic ID.",
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "This server does not host this topic-partition.",
 }

@@ -1,33 +1,42 @@
-"""The keys of the broker's deadlines. The key of a group's next deadline is the group id, a plain string for speed."""
+"""The keys of the broker's deadlines. The type of a key selects the action when the deadline is due.
+
+The key of a group's next deadline is the group id, a plain string, because this is faster.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
+from uuid import UUID
 
 from mockbroker.base.effects import Dismiss, Ticket
 
 
 @dataclass(frozen=True, slots=True)
 class FetchDue:
-    """The end of the maximum wait of a pending Fetch (``max_wait_ms``)."""
+    """The key of the deadline of a pending Fetch, the end of its maximum wait (``max_wait_ms``)."""
 
     ticket: Ticket
 
 
 @dataclass(frozen=True, slots=True)
 class SweepDue:
-    """The next check for expired offsets (``offsets.retention.check.interval.ms``)."""
+    """The key of the next check for expired offsets (``offsets.retention.check.interval.ms``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenSweepDue:
+    """The key of the next check for expired delegation tokens (``delegation.token.expiry.check.interval.ms``)."""
 
 
 @dataclass(frozen=True, slots=True)
 class DismissDue:
-    """The delayed response to a failed authentication (``connection.failed.authentication.delay.ms``).
+    """The key of the delayed response to a failed authentication (``connection.failed.authentication.delay.ms``).
 
     Attributes:
-        ticket: The request.
-        what: The response and the reason for closing the connection; None in a key that is only compared.
+        ticket: Identity of the request.
+        what: The response and the reason for closing the connection; None in a key that is only used for comparison.
     """
 
     ticket: Ticket
@@ -36,17 +45,17 @@ class DismissDue:
 
 @dataclass(frozen=True, slots=True)
 class TransactionDue:
-    """The timeout of a transaction, or the time to write its markers."""
+    """The key of the deadline of a transaction: its timeout, or the time to write its markers."""
 
     transactional_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class LoadDue:
-    """The end of loading a partition of the offsets topic.
+    """The key of the end of loading a partition of ``__consumer_offsets``.
 
     Attributes:
-        index: Index of the partition of ``__consumer_offsets``.
+        index: Index of the partition.
     """
 
     index: int
@@ -54,7 +63,7 @@ class LoadDue:
 
 @dataclass(frozen=True, slots=True)
 class LossDue:
-    """The time when the loss of a broker is noticed, and other brokers take over.
+    """The key of the time at which the loss of a broker is noticed, and other brokers take over its partitions.
 
     Attributes:
         node: Id of the lost broker.
@@ -65,10 +74,10 @@ class LossDue:
 
 @dataclass(frozen=True, slots=True)
 class StageDue:
-    """A deadline of a stage of request processing, such as the end of a delay.
+    """The key of a deadline of a stage of request processing, such as the end of a delay.
 
     Attributes:
-        ticket: The request.
+        ticket: Identity of the request.
     """
 
     ticket: Ticket
@@ -76,7 +85,7 @@ class StageDue:
 
 @dataclass(frozen=True, slots=True)
 class ScriptDue:
-    """The next step of a script, such as the next restart of a rolling restart.
+    """The key of the next step of a script, such as the next restart of a rolling restart.
 
     Attributes:
         name: Name of the script.
@@ -87,5 +96,142 @@ class ScriptDue:
     run: Callable[[float], None] | None = field(default=None, compare=False)
 
 
-Due: TypeAlias = str | FetchDue | SweepDue | TransactionDue | DismissDue | LoadDue | LossDue | StageDue | ScriptDue
+@dataclass(frozen=True, slots=True)
+class _ReplicaDue:
+    """The key of a time that concerns a replica of a partition.
+
+    Attributes:
+        topic_id: Topic id.
+        partition: Partition number.
+        node: Broker id of the replica.
+    """
+
+    topic_id: UUID
+    partition: int
+    node: int
+
+
+class CatchUpDue(_ReplicaDue):
+    """The key of the time at which a new replica of a partition is in sync (``mockbroker.replica.catch.up.ms``)."""
+
+    __slots__ = ()
+
+
+class MoveDue(_ReplicaDue):
+    """The key of the time at which a replica is in its new log directory (``mockbroker.replica.catch.up.ms``)."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionDue:
+    """The key of the end of the wait of a new connection, which is then accepted or closed.
+
+    Attributes:
+        number: Number of the wait.
+        run: Function that is called then: takes the broker's time; None in a key that is only compared.
+    """
+
+    number: int
+    run: Callable[[float], None] | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ShareLockDue:
+    """The key of the end of the next acquisition lock of a share partition.
+
+    Attributes:
+        key: Group id, topic id and partition number (``StateKey`` of share/state.py).
+    """
+
+    key: tuple[str, UUID, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ShareFetchDue:
+    """The key of the end of the maximum wait of a pending ShareFetch (``max_wait_ms``)."""
+
+    ticket: Ticket
+
+
+@dataclass(frozen=True, slots=True)
+class ShareDisconnectDue:
+    """The key of the end of the share session of a closed connection.
+
+    Attributes:
+        connection: Number of the connection.
+    """
+
+    connection: int
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionDue:
+    """The key of the next check of a partition for segments that retention deletes.
+
+    Attributes:
+        topic_id: Topic id.
+        partition: Partition number.
+    """
+
+    topic_id: UUID
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionDue:
+    """The key of the next check of a partition by the log cleaner, or of the next step of a compaction.
+
+    Attributes:
+        topic_id: Topic id.
+        partition: Partition number.
+    """
+
+    topic_id: UUID
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProducersDue:
+    """The key of the next check of a partition for expired producers (``producer.id.expiration.check.interval.ms``).
+
+    Attributes:
+        topic_id: Topic id.
+        partition: Partition number.
+    """
+
+    topic_id: UUID
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionalIdsDue:
+    """The key of the next check for expired transactional ids."""
+
+
+Due: TypeAlias = (
+    str
+    | FetchDue
+    | SweepDue
+    | TokenSweepDue
+    | TransactionDue
+    | DismissDue
+    | LoadDue
+    | LossDue
+    | StageDue
+    | ScriptDue
+    | ConnectionDue
+    | CatchUpDue
+    | MoveDue
+    | ShareLockDue
+    | ShareFetchDue
+    | ShareDisconnectDue
+    | RetentionDue
+    | CompactionDue
+    | ProducersDue
+    | TransactionalIdsDue
+)
 SWEEP = SweepDue()
+TOKEN_SWEEP = TokenSweepDue()
+OF_LOGS = RetentionDue, CompactionDue, ProducersDue  # the types of keys that belong to a partition's log
+TRANSACTIONAL_IDS = TransactionalIdsDue()

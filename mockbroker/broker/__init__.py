@@ -1,1 +1,1 @@
-"""The state of all brokers of a cluster, and what a request does to it."""
+"""The state of all brokers of a cluster, and the handling of requests."""

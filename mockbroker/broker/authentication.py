@@ -26,8 +26,8 @@ from mockbroker.broker.broker import Broker
 from mockbroker.broker.handlers import api_versions
 from mockbroker.broker.sasl.mechanism import Authenticated, Failed, Mechanism, Verdict
 from mockbroker.broker.sasl.plain import Plain
-from mockbroker.broker.sasl.users import Users
 from mockbroker.broker.stages import Stage
+from mockbroker.security.users import Users
 
 MIN_REAUTHENTICATION_INTERVAL = 1.0  # seconds; an earlier SaslHandshake gets ILLEGAL_SASL_STATE
 Outcome = Reply | Close | Dismiss
@@ -60,12 +60,14 @@ class Authentication:
     Attributes:
         raw_tokens: Whether the next frame is a raw SASL token.
         user: The authenticated principal; "" before the authentication.
+        by_token: Whether the client has authenticated with a delegation token.
         state: The state of the authentication.
     """
 
     def __init__(self, users: Users, settings: Settings, new_nonce: Callable[[], str]) -> None:
         self.raw_tokens = False
         self.user = ""
+        self.by_token = False
         self.state = SaslState.HANDSHAKE_OR_VERSIONS
         self._users = users
         self._settings = settings
@@ -77,12 +79,14 @@ class Authentication:
         self._previous_user = ""  # the authenticated principal during a re-authentication, else ""
 
     def check(self, call: Call[Any], now: float, wall_ms: int) -> Outcome | None:
-        """Check a request; return None to pass it to the handler, else the response or the end of the connection.
+        """Check a request of a connection to a SASL listener.
 
         Args:
-            call: The request.
+            call: Request with its sender and its ticket.
             now: The client time in seconds.
             wall_ms: The client time in milliseconds since 1970, for tokens that expire.
+
+        Returns: None to pass the request to its handler, else the response, or an outcome that closes the connection.
         """
         match self.state:
             case SaslState.COMPLETE:
@@ -93,7 +97,10 @@ class Authentication:
                 return self._before_handshake(call)
 
     def _in_session(self, call: Call[Any], now: float) -> Outcome | None:
-        """Check a request in an authenticated session: a SaslHandshake begins a re-authentication."""
+        """Check a request after the authentication; return None to pass it to the handler.
+
+        A SaslHandshake begins a re-authentication. ``now``: client time in seconds.
+        """
         if (
             isinstance(call.request, SaslHandshakeRequest)
             and now - self._reauthentication_at >= MIN_REAUTHENTICATION_INTERVAL
@@ -152,7 +159,7 @@ class Authentication:
         return Reply(ticket, response)
 
     def _check_principal(self, verdict: Verdict) -> Verdict:
-        """Return the verdict of a token; Failed if a re-authentication changes the principal."""
+        """Return the verdict on a SASL token; return Failed if a re-authentication would change the principal."""
         if isinstance(verdict, Authenticated) and self._previous_user not in ("", verdict.user):
             old, new = self._previous_user, verdict.user
             return Failed(f"Cannot change principals during re-authentication from User.{old}: User.{new}")
@@ -165,7 +172,7 @@ class Authentication:
         if max_reauth_ms := self._settings.connections_max_reauth_ms:
             limits.append(max_reauth_ms)
         self._expires_at = now + min(limits) / 1000 if limits else inf
-        self.user, self._previous_user = authenticated.user, ""
+        self.user, self.by_token, self._previous_user = authenticated.user, authenticated.by_token, ""
         self.state, self.raw_tokens, self._mechanism = SaslState.COMPLETE, False, None
         return min(limits, default=0)
 
@@ -205,7 +212,7 @@ class AuthenticationStage(Stage):
 
 
 def mechanism(name: str, users: Users, new_nonce: Callable[[], str]) -> Mechanism:
-    """Return a new exchange with a SASL mechanism.
+    """Return a new SASL exchange of one connection.
 
     Args:
         name: Name of the mechanism, as in ``sasl.enabled.mechanisms``.
@@ -226,7 +233,10 @@ def mechanism(name: str, users: Users, new_nonce: Callable[[], str]) -> Mechanis
 
 
 def _illegal_state_response(ticket: Ticket) -> object:
-    """Return the response with ILLEGAL_SASL_STATE, or without an error if the API has no top-level error code."""
+    """Return the response to a request that is not allowed in the current state of the authentication.
+
+    Its error is ILLEGAL_SASL_STATE, unless the API has no top-level error code.
+    """
     response = APIS[ticket.api_key].response()
     field = schema_of(type(response)).fields.get("error_code")
     if field is not None and (ticket.version in field.versions or field.ignorable):

@@ -5,30 +5,57 @@ One ``Broker`` serves all broker ids; ``Call.client`` contains the id of the bro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from uuid import UUID
 
 from kwire import ErrorCode
+from kwire.json.objects import uuid_text
 from kwire.limits import MAX_TEXT
 from kwire.schema import Versions
+from mockbroker.base.broker_loggers import BrokerLoggers
 from mockbroker.base.deadlines import Deadlines
-from mockbroker.base.release import KAFKA_4_2, Release
+from mockbroker.base.effects import Client
+from mockbroker.base.live_settings import BrokerSettings
+from mockbroker.base.release import ELIGIBLE_REPLICAS, KAFKA_4_2, Release
 from mockbroker.base.response_limit import Room
-from mockbroker.base.settings import Settings
-from mockbroker.base.timers import Due
-from mockbroker.broker.fetch.purgatory import FetchPurgatory
-from mockbroker.broker.fetch.session_cache import FetchSessionCache
+from mockbroker.base.settings import RACK_AWARE, SHARE_GROUPS_ENABLED, Settings
+from mockbroker.base.timers import TOKEN_SWEEP, Due
+from mockbroker.broker.features import GROUP_VERSION, finalized
+from mockbroker.broker.fetch.session_cache import DelayedFetch, FetchSessionCache
+from mockbroker.broker.log_manager import LogManager
+from mockbroker.broker.purgatory import Purgatory
 from mockbroker.broker.response_cache import CachedResponse, ResponseCache
-from mockbroker.broker.sasl.users import Users
+from mockbroker.broker.share_fetch.pending import PendingShareFetch
+from mockbroker.broker.topic_creation import InternalTopicCreator
 from mockbroker.groups.coordinated import CoordinatedGroup
 from mockbroker.groups.group_type import Context, GroupTypes
 from mockbroker.groups.group_types import GROUP_TYPES
+from mockbroker.groups.offsets import TopicPartition
 from mockbroker.groups.records.rebuild import groups_from_records
 from mockbroker.groups.records.replay import replay_log
 from mockbroker.groups.records.wall_time import WallClock
 from mockbroker.groups.records.writer import GroupRecordWriter
 from mockbroker.groups.registry import Groups
-from mockbroker.topics.model import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Cluster, Node, Partition, Topic
+from mockbroker.quotas.client_quotas import ClientQuotas
+from mockbroker.security.identity import UNKNOWN, Identity
+from mockbroker.security.standard_authorizer import StandardAuthorizer
+from mockbroker.security.users import Users
+from mockbroker.share.group_settings import ShareGroupSettings, group_settings
+from mockbroker.share.sessions import PartitionKey, ShareSessions
+from mockbroker.share.share_partitions import SharePartitions
+from mockbroker.share.state import StateKey
+from mockbroker.share.states import ShareStates
+from mockbroker.telemetry.client_metrics import ClientMetrics
+from mockbroker.topics.log_dirs import LogDirs
+from mockbroker.topics.model import (
+    OFFSETS_TOPIC,
+    SHARE_STATE_TOPIC,
+    TRANSACTIONS_TOPIC,
+    ClusterState,
+    Node,
+    Partition,
+    Topic,
+)
 from mockbroker.transactions.records import TransactionKeeper
 from mockbroker.transactions.records import rebuilt as rebuilt_transactions
 from mockbroker.transactions.registry import Transactions
@@ -53,19 +80,35 @@ class Broker:
         users: Users and their credentials, for SASL.
         cluster: Cluster with topics and logs, from which ``failover.recover`` loads groups and transactions; None for a
             new cluster.
-        types: The group types.
+        types: All group types of the coordinator.
 
     Attributes:
         deadlines: Deadlines in the broker's time.
         client_deadlines: Deadlines in client time, such as the end of the wait of a Fetch.
         to_client_time: Function that converts a time of the broker's clock to client time, both in seconds.
+        logs: The log manager, for retention and compaction of topics.
         fetch_purgatory: Pending Fetch requests.
         metadata_responses: Cache of Metadata responses.
         advertised_versions: API versions that ApiVersions advertises, by API key; set by the router.
         api_versions: Cached ApiVersions responses, by whether they contain the optional features.
-        appended_partitions: Partitions of the transaction log appended to since the last ``write_changes``.
+        appended_partitions: Partitions of the transaction log and of ``__share_group_state`` appended to since the last
+            ``write_changes``.
+        quotas: The client quotas.
+        log_dirs: The log directories of the brokers.
+        share_states: The share coordinator.
+        share_partitions: The share partitions that the leaders of partitions have loaded.
+        share_fetch_purgatory: Pending ShareFetch requests.
+        changed_partitions: Partitions that changed since the last ``router.finish``, while ShareFetch requests wait.
+        deleted_topics: Ids of deleted topics whose share states the next ``write_changes`` deletes.
         loading: Indexes of the partitions of the offsets topic that their coordinators are loading.
         frozen_metadata: By broker id, the outdated cluster metadata of brokers whose metadata is frozen.
+        authorizer: The authorizer; None without one.
+        identity: Function that returns the identity of the client of a connection, by the number of the connection.
+        client_metrics: The clients that push metrics.
+        loggers: The levels of the brokers' loggers.
+        features: The finalized level of each feature, without those of level 0.
+        broker_settings: The settings of each broker, which AlterConfigs changes.
+        settings: The settings of the cluster. The object remains the same when they change.
         slice_size: Maximum number of elements of a request, such as partitions, that are handled before other requests.
     """
 
@@ -79,20 +122,55 @@ class Broker:
         release: Release = KAFKA_4_2,
         wall_at_zero: float = 0.0,
         users: Users | None = None,
-        cluster: Cluster | None = None,
+        cluster: ClusterState | None = None,
         types: GroupTypes = GROUP_TYPES,
     ) -> None:
-        self.settings = settings
         self.users = users or Users()
         self.release = release
-        self.cluster = cluster or Cluster(nodes, new_uuid)
+        self.cluster = cluster or ClusterState(nodes, new_uuid)
+        self.loggers = BrokerLoggers()
+        self.features = finalized(release, self.cluster.changed_features)
+        self.broker_settings = BrokerSettings(
+            settings,
+            self.cluster.broker_configs,
+            keeps_min_in_sync=self.features.get(ELIGIBLE_REPLICAS, 0) > 0,
+        )
+        self.settings: Settings = self.broker_settings.cluster
+        settings = self.settings
+        self.users.alter(self.cluster.scram)
+        self.users.tokens = self.cluster.tokens
+        self.identity: Callable[[int], Identity] = lambda _: UNKNOWN
+        self.authorizer = StandardAuthorizer.configured(settings, self.cluster.acls)
         self.deadlines: Deadlines[Due] = Deadlines()
         self.client_deadlines: Deadlines[Due] = Deadlines()
         self.to_client_time: Callable[[float], float] = _identity
-        context = Context(self.cluster, settings, new_uuid, release.quirks, release.uniform)
+        self.appended_partitions: list[Partition] = []
+        self.share_states = ShareStates(
+            self.cluster,
+            settings,
+            self.share_state_topic,
+            self.wall_ms,
+            lambda partition: self.appended_partitions.append(partition),
+        )
+        creator = InternalTopicCreator(self.cluster, settings, release)
+        context = Context(
+            self.cluster, settings, new_uuid, release.quirks, release.uniform, self.share_states, creator.create
+        )
         self.groups = Groups(types, context, self.deadlines)
+        self.quotas = ClientQuotas(
+            self.cluster.client_quotas,
+            settings.quota_window_num,
+            settings.quota_window_size_seconds,
+            settings.controller_quota_window_num * settings.controller_quota_window_size_seconds,
+        )
+        self.quotas.changed.append(self.cluster.changed)
+        self.client_metrics = ClientMetrics(
+            lambda: (self.cluster.client_metrics, self.cluster.client_metrics_version), new_uuid
+        )
+        self.log_dirs = LogDirs.of_setting(settings.others.get("log.dirs") or settings.others.get("log.dir") or "")
         self.set_clock_stopped(False)
-        self.fetch_purgatory = FetchPurgatory()
+        self.logs = LogManager(self.cluster, self.settings_of, release, self.deadlines, self.wall_ms)
+        self.fetch_purgatory: Purgatory[TopicPartition, DelayedFetch] = Purgatory()
         self._fetch_sessions: dict[int, FetchSessionCache] = {}  # by broker id
         self.metadata_responses = ResponseCache()
         self.advertised_versions: Mapping[int, Versions] = {}
@@ -106,15 +184,26 @@ class Broker:
             self.new_producer_id,
             self.wall_ms,
             self._write_transaction,
+            self._erase_transaction,
             kip890=release.kip890,
         )
         self._new_uuid = new_uuid
         self._wall = WallClock(wall_at_zero)
         self.record_writer = GroupRecordWriter(self.cluster, types, self._wall, release.offset_value_version)
         self.transaction_keeper = TransactionKeeper(self.cluster, self._wall, int(release.kip890))
-        self.appended_partitions: list[Partition] = []
+        self.share_partitions = SharePartitions(
+            settings,
+            self.share_states,
+            self.deadlines,
+            lambda group_id: self.share_group_settings(group_id),
+            self.wall_ms,
+        )
+        self.share_fetch_purgatory: Purgatory[PartitionKey, PendingShareFetch] = Purgatory()
+        self._share_sessions: dict[int, ShareSessions] = {}  # by broker id
+        self.changed_partitions: list[Partition] = []
+        self.deleted_topics: set[UUID] = set()
         self.loading: set[int] = set()
-        self.frozen_metadata: dict[int, Cluster] = {}
+        self.frozen_metadata: dict[int, ClusterState] = {}
         if OFFSETS_TOPIC not in self.cluster.topics:
             self._create_internal_topic(
                 OFFSETS_TOPIC, settings.offsets_topic_num_partitions, settings.offsets_topic_replication_factor
@@ -125,7 +214,53 @@ class Broker:
         """Whether the consumer rebalance protocol (KIP-848) is enabled. Before 4.0 only the setting enables it."""
         name = "group.coordinator.rebalance.protocols"
         allowed = not self.release.quirks.consumer_protocol_only_if_set or name in self.settings.given
+        if GROUP_VERSION in self.release.supported and not self.features.get(GROUP_VERSION):
+            return False
         return allowed and "consumer" in self.settings.group_coordinator_rebalance_protocols.split(",")
+
+    @property
+    def serves_share_groups(self) -> bool:
+        """Whether share groups (KIP-932) are enabled: by the feature share.version, or by a setting as in Kafka."""
+        settings = self.settings
+        return (
+            self.features.get("share.version", 0) > 0
+            or "share" in settings.group_coordinator_rebalance_protocols.split(",")
+            or settings.others.get(SHARE_GROUPS_ENABLED) == "true"
+        )
+
+    @property
+    def serves_streams_protocol(self) -> bool:
+        """Whether the streams rebalance protocol (KIP-1071) is enabled, by feature streams.version and by setting."""
+        protocols = self.settings.group_coordinator_rebalance_protocols.split(",")
+        return self.features.get("streams.version", 0) > 0 and "streams" in protocols
+
+    def client_attributes(self, client: Client, connection: int) -> Mapping[str, str]:
+        """Return the attributes of a client with which the patterns of client metrics subscriptions are compared.
+
+        Args:
+            client: The client.
+            connection: Number of the connection.
+        """
+        name, version = self.client_metrics.software(connection)
+        return {
+            "client_id": client.client_id,
+            "client_software_name": name,
+            "client_software_version": version,
+            "client_source_address": client.host.removeprefix("/"),
+        }
+
+    def update_features(self, levels: Mapping[str, int]) -> None:
+        """Change the finalized levels of features. ``levels``: the new level by name of the feature."""
+        self.cluster.changed_features |= levels
+        self.cluster.features_epoch += 1
+        self.features = finalized(self.release, self.cluster.changed_features)
+        self.api_versions = {}
+        self.broker_settings.keep_min_in_sync(self.features.get(ELIGIBLE_REPLICAS, 0) > 0)
+        self.cluster.changed()
+
+    def settings_of(self, node: int) -> Settings:
+        """Return the settings of the broker with id ``node``."""
+        return self.broker_settings.of(node)
 
     def set_clock_stopped(self, stopped: bool) -> None:
         """Record that the broker's clock has been stopped or resumed.
@@ -144,36 +279,95 @@ class Broker:
         prefix = client_id.encode("utf-8", "surrogateescape")[: MAX_TEXT - len(uuid) - 1]
         return f"{prefix.decode('utf-8', 'ignore')}-{uuid}"
 
+    def new_token_id(self) -> str:
+        """Return a new id of a delegation token.
+
+        As in Kafka, it never begins with a hyphen, like an option of a command.
+        """
+        while (token_id := uuid_text(self._new_uuid())).startswith("-"):
+            pass
+        return token_id
+
+    def schedule_token_sweep(self, now: float) -> None:
+        """Set the deadline of the next check for expired delegation tokens; do nothing without tokens.
+
+        ``now``: the broker's time in seconds.
+        """
+        if len(self.cluster.tokens) and TOKEN_SWEEP not in self.deadlines:
+            interval = self.settings.delegation_token_expiry_check_interval_ms / 1000
+            self.deadlines.set(TOKEN_SWEEP, (now // interval + 1) * interval)
+
+    def delete_expired_tokens(self, now: float) -> None:
+        """Delete the expired delegation tokens. ``now``: the broker's time in seconds."""
+        if self.cluster.tokens.remove_expired(self.wall_ms(now)):
+            self.cluster.changed()
+        self.schedule_token_sweep(now)
+
     def new_producer_id(self) -> int:
         """Return a producer id that was never used in this cluster."""
         return self.cluster.new_producer_id()
 
     def fetch_sessions(self, node: int) -> FetchSessionCache:
-        """Return the fetch session cache of a broker."""
+        """Return the cache of fetch sessions of the broker with id ``node``."""
         cache = self._fetch_sessions.get(node)
         if cache is None:
             slots = self.settings.max_incremental_fetch_session_cache_slots
             cache = self._fetch_sessions[node] = FetchSessionCache(slots, self._new_uuid)
         return cache
 
+    def share_sessions(self, node: int) -> ShareSessions:
+        """Return the share sessions of a broker. ``node``: id of the broker."""
+        sessions = self._share_sessions.get(node)
+        if sessions is None:
+            sessions = self._share_sessions[node] = ShareSessions(self.settings.group_share_max_share_sessions)
+        return sessions
+
+    def all_share_sessions(self) -> Iterable[tuple[int, ShareSessions]]:
+        """Yield broker id and share sessions of each broker that has had a share session."""
+        return self._share_sessions.items()
+
+    def unload_shares(self, node: int) -> None:
+        """Remove the share sessions and share partitions of a broker whose process has ended.
+
+        ``node``: id of the broker.
+        """
+        self._share_sessions.pop(node, None)
+        self.share_partitions.unload_matching(lambda key: self._leads(node, key))
+
+    def unload_shares_of_group(self, node: int, group_id: str) -> None:
+        """Unload the share partitions of a group whose leader is a broker. ``node``: id of the broker."""
+        self.share_partitions.unload_matching(lambda key: key.group_id == group_id and self._leads(node, key))
+
+    def _leads(self, node: int, key: StateKey) -> bool:
+        topic = self.cluster.by_id.get(key.topic_id)
+        partition = None if topic is None else topic.partition(key.partition)
+        return partition is not None and partition.leader == node
+
     def wall_ms(self, now: float) -> int:
-        """Convert a time of the broker's clock to milliseconds since 1970."""
+        """Convert ``now``, a time of the broker's clock in seconds, to milliseconds since 1970."""
         return round(self.wall(now) * 1000)
 
     def wall(self, now: float) -> float:
-        """Convert a time of the broker's clock to seconds since 1970."""
+        """Convert ``now``, a time of the broker's clock in seconds, to seconds since 1970."""
         return self._wall_at_zero + now
 
     def offsets_partition(self, group_id: str) -> tuple[str, int]:
-        """Return the partition of the offsets topic that stores a group: topic name and index."""
+        """Return the partition of ``__consumer_offsets`` that stores a group: topic name and partition index."""
         return OFFSETS_TOPIC, self.cluster.topics[OFFSETS_TOPIC].partition_of(group_id).index
 
     def coordinator(self, group_id: str) -> int:
-        """Return the id of a group's coordinator, the leader of its partition of the offsets topic; -1 for none."""
+        """Return the broker id of a group's coordinator, the leader of the partition that stores the group; -1 if it
+        has no leader.
+        """
         return self.cluster.topics[OFFSETS_TOPIC].partition_of(group_id).leader
 
     def leads_offsets(self, index: int, node: int) -> bool:
-        """Return whether a broker leads this partition of the offsets topic."""
+        """Return whether a broker leads a partition of ``__consumer_offsets``.
+
+        Args:
+            index: Index of the partition.
+            node: Id of the broker.
+        """
         return self.cluster.topics[OFFSETS_TOPIC].partitions[index].leader == node
 
     def coordinator_error(self, group_id: str, node: int) -> ErrorCode:
@@ -202,6 +396,27 @@ class Broker:
             )
         return topic.partition_of(transactional_id).leader
 
+    def share_state_topic(self) -> Topic:
+        """Return the topic ``__share_group_state``; the first call creates it."""
+        topic = self.cluster.topics.get(SHARE_STATE_TOPIC)
+        if topic is None:
+            topic = self._create_internal_topic(
+                SHARE_STATE_TOPIC,
+                self.settings.share_coordinator_state_topic_num_partitions,
+                self.settings.share_coordinator_state_topic_replication_factor,
+            )
+        return topic
+
+    def share_group_settings(self, group_id: str) -> ShareGroupSettings:
+        """Return the settings of a share group that apply when a partition leader acquires its records."""
+        return group_settings(self.cluster.group_configs.get(group_id), self.settings)
+
+    def share_coordinator(self, key: StateKey) -> int:
+        """Return the broker id of the share coordinator of a partition in a share group; -1 if the coordinator is
+        unavailable.
+        """
+        return self.share_state_topic().partition_of(key.coordinator_key).leader
+
     def transaction_error(self, transactional_id: str, node: int) -> ErrorCode:
         """Return the error of a transactional request to a broker: INVALID_REQUEST, NOT_COORDINATOR or NONE.
 
@@ -218,9 +433,44 @@ class Broker:
         """Return INVALID_GROUP_ID for an empty group id, else the result of ``coordinator_error``."""
         return ErrorCode.INVALID_GROUP_ID if not group_id else self.coordinator_error(group_id, node)
 
-    def metadata_view(self, node: int) -> Cluster:
-        """Return the cluster metadata that a broker reports: outdated while frozen. ``node``: id of the broker."""
+    def metadata_view(self, node: int) -> ClusterState:
+        """Return the cluster metadata that a broker reports; it is outdated while the broker's metadata is frozen.
+
+        ``node``: id of the broker.
+        """
         return self.frozen_metadata.get(node, self.cluster) if self.frozen_metadata else self.cluster
+
+    def rack(self, node: int) -> str | None:
+        """Return the rack of a broker: the element of ``broker.rack`` at the broker's index; None without racks.
+
+        ``node``: broker id.
+        """
+        racks = [rack.strip() for rack in self.settings.broker_rack.split(",")]
+        if len(racks) == 1:
+            return racks[0] or None
+        ids = sorted(self.cluster.nodes.keys() | self.cluster.down.keys())
+        return racks[ids.index(node) % len(racks)] or None
+
+    def replica_error(self, partition: Partition | None, node: int, leader_epoch: int) -> ErrorCode:
+        """Return the error of a consumer that reads from any replica; NONE if the broker has one.
+
+        Args:
+            partition: The partition; None if it does not exist.
+            node: Id of the broker that received the request.
+            leader_epoch: Leader epoch in the request; -1 to skip its check.
+        """
+        if partition is None or node not in partition.replicas:
+            return self.leader_error(partition, node)
+        return self.leader_error(partition, partition.leader, leader_epoch)
+
+    def preferred_replica(self, partition: Partition, rack: str) -> int:
+        """Return the id of the in-sync replica from which a consumer in a rack should read; -1 for the leader.
+
+        Source: Kafka's RackAwareReplicaSelector.
+        """
+        if self.settings.replica_selector_class != RACK_AWARE or not rack or self.rack(partition.leader) == rack:
+            return -1
+        return max((node for node in self.cluster.in_sync(partition) if self.rack(node) == rack), default=-1)
 
     def leader_error(self, partition: Partition | None, node: int, leader_epoch: int = -1) -> ErrorCode:
         """Return the error of a request that reads or writes a partition; NONE if the broker leads the partition.
@@ -240,9 +490,15 @@ class Broker:
         return ErrorCode.UNKNOWN_LEADER_EPOCH if newer else ErrorCode.FENCED_LEADER_EPOCH
 
     def _create_internal_topic(self, name: str, partitions: int, replicas: int) -> Topic:
-        """Create an internal topic, with at most one replica per broker.
+        """Create an internal topic.
 
-        With fewer brokers than replicas, Kafka never creates the topic and serves no group.
+        If there are fewer brokers than replicas, each broker has a replica. (Kafka would not create the topic then, so
+        that its groups would never get a coordinator.)
+
+        Args:
+            name: Name of the topic.
+            partitions: Number of partitions.
+            replicas: Replication factor.
         """
         brokers = len(self.cluster.nodes) + len(self.cluster.down)
         return self.cluster.create_topic(name, self.cluster.place(partitions, min(replicas, brokers)))
@@ -252,8 +508,10 @@ class Broker:
     def write_changes(self, now: float) -> list[Partition]:
         """Append the changes of all changed groups to the offsets topic.
 
+        ``now``: the broker's time in seconds.
+
         Returns:
-            The partitions of the offsets topic and the transaction log that were appended to since the last call.
+            The partitions of internal topics that were appended to since the last call.
         """
         appended, self.appended_partitions = self.appended_partitions, []
         dirty = self.groups.dirty
@@ -263,12 +521,19 @@ class Broker:
             partition = self.record_writer.write(group_id, self.groups.get(group_id), now)
             if partition is not None:
                 appended.append(partition)
+        if self.deleted_topics:
+            self.share_states.delete_topics(self.deleted_topics, now)
+            self.deleted_topics.clear()
+        self.logs.appended_internally(appended, now)
         return appended
 
     def _write_transaction(self, txn: Transaction, now: float) -> None:
         partition = self.transaction_keeper.write(txn, now)
         if partition is not None:
             self.appended_partitions.append(partition)
+
+    def _erase_transaction(self, transactional_id: str, now: float) -> None:
+        self.appended_partitions.append(self.transaction_keeper.erase(transactional_id, now))
 
     def groups_of(self, index: int) -> list[CoordinatedGroup]:
         """Return the groups that are stored in a partition of the offsets topic. ``index``: index of the partition."""
@@ -283,7 +548,9 @@ class Broker:
     def load_groups(self, index: int, now: float) -> list[CoordinatedGroup]:
         """Rebuild the groups of a partition of the offsets topic from its records alone; return these groups.
 
-        Raises: DecodeError.
+        ``now``: the broker's time in seconds.
+
+        Raises: DecodeError if a record is not valid.
         """
         groups = groups_from_records(
             replay_log(self.cluster.topics[OFFSETS_TOPIC].partitions[index].log.batches()),
@@ -307,7 +574,9 @@ class Broker:
         transaction may be committed in the transaction log while some of its markers are missing: these are written,
         because the producer may have received the response to its EndTxn.
 
-        Raises: DecodeError.
+        ``now``: the broker's time in seconds.
+
+        Raises: DecodeError if a record is not valid.
         """
         topic = self.cluster.topics.get(TRANSACTIONS_TOPIC)
         for partition in topic.partitions if topic else ():
@@ -320,25 +589,44 @@ class Broker:
                 owner = owners.get(producer.producer_id)
                 if owner is None or owner.state not in {State.ONGOING, *PREPARED}:
                     commit = owner is not None and _ended_as_committed(owner, producer.epoch)
-                    partition.end_open_transaction(producer, self.wall_ms(now), committed=commit, fence=owner is None)
+                    fence = owner is None or _is_begin_lost(owner, producer.epoch)
+                    partition.end_open_transaction(producer, self.wall_ms(now), committed=commit, fence=fence)
+
+    def load_share_states(self) -> None:
+        """Load all share states from ``__share_group_state``. Raises: DecodeError if a record is not valid."""
+        topic = self.cluster.topics.get(SHARE_STATE_TOPIC)
+        for partition in topic.partitions if topic is not None else ():
+            self.share_states.load(partition)
 
     def delete_topics(self, topics: Collection[Topic]) -> None:
         """Delete topics, their records and their committed offsets."""
         for topic in topics:
             self.cluster.delete_topic(topic)
-        names = {topic.name for topic in topics}
-        for group in self.groups.values() if names else ():
-            if group.offsets.delete_topics(names):
-                self.groups.mark_dirty(group.group_id)
+            self.logs.forget(topic)
+            self.log_dirs.delete_topic(topic.topic_id)
+            self.deleted_topics.add(topic.topic_id)
+        self.share_partitions.unload_matching(lambda key: key.topic_id in self.deleted_topics)
+        self.groups.delete_topics(topics)
 
 
 def _ended_as_committed(txn: Transaction, epoch: int) -> bool:
-    """Return whether the last transaction was committed, and the open batches in a producer epoch belong to it.
+    """Return whether the last transaction of a producer was committed, and some of its markers may be missing.
 
-    If the end of a transaction increments the epoch (KIP-890), batches in the current epoch belong to a later
-    transaction, whose begin is missing in the transaction log.
+    If this is the case, the open batches in the producer epoch ``epoch`` belong to this transaction. If the end of a
+    transaction increments the epoch (KIP-890), batches in the current epoch belong to a later transaction, whose begin
+    is missing in the transaction log.
     """
     return txn.state is State.COMPLETE_COMMIT and (not txn.bumped or epoch < txn.epoch)
+
+
+def _is_begin_lost(txn: Transaction, epoch: int) -> bool:
+    """Return whether open batches in the producer epoch ``epoch`` belong to a transaction whose begin is missing in the
+    transaction log.
+
+    They are aborted. The producer is fenced, because else a retry would be answered as a duplicate of an aborted batch.
+    Without KIP-890, they cannot be distinguished from batches of the last transaction, unless there was none.
+    """
+    return epoch == txn.epoch and (txn.state is State.EMPTY or txn.bumped)
 
 
 def _identity(now: float) -> float:

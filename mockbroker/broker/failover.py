@@ -1,47 +1,70 @@
-"""Leader changes, the stop, loss and start of brokers, and the failover of group coordinators.
+"""The stop, loss and start of brokers, leader changes, and the failover of group coordinators.
 
 A coordinator that loses the leadership of its partition of the offsets topic unloads the groups of that partition, and
 fails their pending requests. The new coordinator rebuilds the groups from the records of the partition alone.
+
 Source: Kafka's CoordinatorRuntime, ReplicationControlManager.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from kwire import ErrorCode
 from mockbroker.base.effects import Effects, Note
 from mockbroker.base.errors import ConflictError, NotFoundError
 from mockbroker.base.event_kinds import EventKind
-from mockbroker.base.timers import LoadDue, LossDue
+from mockbroker.base.timers import CatchUpDue, LoadDue, LossDue
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.fetch.delayed_fetch import complete_delayed_fetches
-from mockbroker.topics.model import NO_LEADER, OFFSETS_TOPIC, Partition
+from mockbroker.topics.configs import effective
+from mockbroker.topics.model import NO_LEADER, OFFSETS_TOPIC, Partition, Topic
 
 
 class FailoverError(ConflictError):
-    """Raised for an operation that is not possible in the present state of a broker, such as to start a running one."""
+    """The error for an operation that the present state of a broker does not allow, such as to start a running
+    broker.
+    """
 
 
 class UnknownBrokerError(FailoverError, NotFoundError):
-    """The cluster has no broker with this id."""
+    """The error for a broker id that does not exist in the cluster."""
 
 
 def move_leader(broker: Broker, partition: Partition, node: int, now: float) -> Effects:
-    """Make an in-sync replica the leader of a partition. ``node``: its broker id. Raises: FailoverError."""
-    if node not in broker.cluster.nodes or node not in partition.replicas:
-        in_sync = [replica for replica in partition.replicas if replica in broker.cluster.nodes]
+    """Make an in-sync replica the leader of a partition; return the effects.
+
+    Args:
+        broker: The state of the cluster.
+        partition: The partition.
+        node: Broker id of the new leader.
+        now: The broker's time in seconds.
+
+    Raises: FailoverError if the broker is not an in-sync replica.
+    """
+    if node not in (in_sync := broker.cluster.electable(partition)):
         raise FailoverError(
             f"broker {node} is not an in-sync replica of {partition.topic}-{partition.index} (in-sync: {in_sync})"
         )
-    return [] if node == partition.leader else _lead(broker, partition, node, now)
+    return [] if node == partition.leader else lead(broker, partition, node, now)
 
 
 def stop_broker(broker: Broker, node: int, now: float) -> Effects:
-    """Shut a broker down: other replicas become the leaders of the partitions that it leads. Raises: FailoverError."""
+    """Shut a broker down: other replicas become the leaders of the partitions that it leads. Return the effects.
+
+    Args:
+        broker: The state of the cluster.
+        node: Id of the broker.
+        now: The broker's time in seconds.
+
+    Raises: FailoverError if the broker is not running.
+    """
     return handle_broker_loss(broker, node, now)
 
 
 def kill_broker(broker: Broker, node: int, now: float, noticed_after: float) -> Effects:
-    """Kill a broker. It remains the leader of its partitions in the metadata until its loss is noticed.
+    """Kill a broker; return the effects. It remains the leader of its partitions in the metadata until its loss is
+    noticed.
 
     Args:
         broker: The state of the cluster.
@@ -49,9 +72,10 @@ def kill_broker(broker: Broker, node: int, now: float, noticed_after: float) -> 
         now: The broker's time in seconds.
         noticed_after: Seconds until the loss is noticed.
 
-    Raises: FailoverError.
+    Raises: FailoverError if the broker is not running.
     """
     check_running(broker, node)
+    broker.unload_shares(node)
     if noticed_after > 0:
         broker.deadlines.set(LossDue(node), now + noticed_after)
         led = [partition for partition in broker.cluster.topics[OFFSETS_TOPIC].partitions if partition.leader == node]
@@ -60,39 +84,114 @@ def kill_broker(broker: Broker, node: int, now: float, noticed_after: float) -> 
 
 
 def handle_broker_loss(broker: Broker, node: int, now: float) -> Effects:
-    """Make the first live replica the leader of each partition that a lost broker led. Raises: FailoverError."""
+    """Make the first live replica the leader of each partition that a lost broker led; return the effects.
+
+    Args:
+        broker: The state of the cluster.
+        node: Id of the lost broker.
+        now: The broker's time in seconds.
+
+    Raises: FailoverError if the broker is not running.
+    """
     cluster = broker.cluster
     if node not in cluster.nodes:
         raise _not_running(broker, node)
     broker.deadlines.forget(LossDue(node))
+    broker.unload_shares(node)
     cluster.down[node] = cluster.nodes.pop(node)
     cluster.epoch += 1
     effects: Effects = []
     for partition in cluster.partitions():
         if partition.leader == node:
-            new_leader = next((replica for replica in partition.replicas if replica in cluster.nodes), NO_LEADER)
-            effects += _lead(broker, partition, new_leader, now)
+            new_leader = next(iter(cluster.electable(partition)), NO_LEADER)
+            effects += lead(broker, partition, new_leader, now)
+            effects += _elect_if_leaderless(broker, partition, now)
     return effects
 
 
+def elect_leaderless(broker: Broker, topics: Iterable[Topic], now: float) -> Effects:
+    """Elect a leader, uncleanly, for each partition without one, of topics that allow it; return the effects.
+
+    Args:
+        broker: The state of the cluster.
+        topics: Topics whose configurations have changed.
+        now: The broker's time in seconds.
+    """
+    return [
+        effect
+        for topic in topics
+        for partition in topic.partitions
+        for effect in _elect_if_leaderless(broker, partition, now)
+    ]
+
+
+def _elect_if_leaderless(broker: Broker, partition: Partition, now: float) -> Effects:
+    """Elect any live replica of a partition without a leader, if ``unclean.leader.election.enable`` is true."""
+    topic = broker.cluster.topics.get(partition.topic)
+    if partition.leader != NO_LEADER or topic is None:
+        return []
+    if not effective(topic.configs, "unclean.leader.election.enable", broker.settings, broker.release):
+        return []
+    return elect(broker, partition, now, unclean=True)[1]
+
+
 def start_broker(broker: Broker, node: int, now: float) -> Effects:
-    """Start a stopped broker, in sync at once, as leader of its partitions without leader. Raises: FailoverError."""
+    """Start a stopped broker; return the effects.
+
+    Its replicas are in sync immediately. It becomes the leader of those of its partitions that have no leader.
+
+    Args:
+        broker: The state of the cluster.
+        node: Id of the broker.
+        now: The broker's time in seconds.
+
+    Raises: FailoverError if the broker is running.
+    """
     cluster = broker.cluster
     check_stopped(broker, node)
     if node in cluster.nodes:
         broker.deadlines.forget(LossDue(node))  # the loss of the broker was not noticed, but its groups are lost
         led = [partition for partition in cluster.partitions() if partition.leader == node]
-        return [effect for partition in led for effect in _lead(broker, partition, node, now)]
+        return [effect for partition in led for effect in lead(broker, partition, node, now)]
     cluster.nodes[node] = cluster.down.pop(node)
+    cluster.unregistered.discard(node)
     cluster.nodes = dict(sorted(cluster.nodes.items()))
     cluster.epoch += 1
     partitions = broker.cluster.partitions()
-    leaderless = [each for each in partitions if each.leader == NO_LEADER and node in each.replicas]
-    return [effect for partition in leaderless for effect in _lead(broker, partition, node, now)]
+    for partition in partitions:
+        if partition.catching_up and node in partition.replicas:
+            for each in partition.catching_up - partition.paused.keys():
+                schedule_catch_up(broker, partition, each, now)
+    leaderless = [each for each in partitions if each.leader == NO_LEADER and node in cluster.electable(each)]
+    effects = [effect for partition in leaderless for effect in lead(broker, partition, node, now)]
+    for partition in partitions:
+        if partition.leader == NO_LEADER and node in partition.replicas:
+            effects += _elect_if_leaderless(broker, partition, now)
+    return effects
+
+
+def schedule_catch_up(broker: Broker, partition: Partition, node: int, now: float) -> None:
+    """Set the time at which a new replica is in sync.
+
+    Args:
+        broker: The state of the cluster.
+        partition: The partition.
+        node: Broker id.
+        now: The broker's time in seconds.
+    """
+    topic_id = broker.cluster.topics[partition.topic].topic_id
+    at = now + broker.settings.mockbroker_replica_catch_up_ms / 1000
+    broker.deadlines.set(CatchUpDue(topic_id, partition.index, node), at)
 
 
 def complete_load(broker: Broker, index: int, now: float) -> Effects:
-    """Rebuild the groups of partition ``index`` of the offsets topic from its records, at the end of its loading."""
+    """Load the groups of a partition of ``__consumer_offsets`` from its records, when its loading time is over.
+
+    Args:
+        broker: The state of the cluster.
+        index: Index of the partition.
+        now: The broker's time in seconds.
+    """
     groups = broker.load_groups(index, now)
     effects: Effects = [
         Note(
@@ -112,8 +211,17 @@ def complete_load(broker: Broker, index: int, now: float) -> Effects:
 
 
 def recover(broker: Broker, now: float) -> Effects:
-    """Rebuild all transactions and groups from the logs of a cluster that was stopped."""
+    """Load all transactions, share states and groups from the logs of a cluster that was stopped; return the effects.
+
+    ``now``: the broker's time in seconds.
+    """
     broker.load_transactions(now)
+    broker.load_share_states()
+    broker.schedule_token_sweep(now)
+    broker.logs.schedule(broker.cluster.topics.values(), now)
+    for partition in broker.cluster.partitions():
+        for node in partition.catching_up:
+            schedule_catch_up(broker, partition, node, now)
     effects: Effects = []
     for partition in broker.cluster.topics[OFFSETS_TOPIC].partitions:
         if partition.log.end > partition.log.start:
@@ -124,49 +232,61 @@ def recover(broker: Broker, now: float) -> Effects:
 def elect(broker: Broker, partition: Partition, now: float, *, unclean: bool) -> tuple[ErrorCode, Effects]:
     """Elect the preferred leader of a partition; return the error and the effects.
 
-    An unclean election never changes the leader: all live replicas are in sync, so a partition without a leader has no
-    live replica. The error is then ELIGIBLE_LEADERS_NOT_AVAILABLE, else ELECTION_NOT_NEEDED.
+    An unclean election elects a live replica that is catching up, if there is no leader. The records that a paused
+    replica lacks are lost: the log is truncated. ``now``: the broker's time in
+    seconds.
     """
     preferred = partition.replicas[0]
     if partition.leader == preferred or (unclean and partition.leader != NO_LEADER):
         return ErrorCode.ELECTION_NOT_NEEDED, []
     if unclean:
-        return ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, []
-    if preferred not in broker.cluster.nodes:
+        live = next((node for node in partition.replicas if node in broker.cluster.nodes), None)
+        if live is None:
+            return ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, []
+        partition.catching_up -= {live}
+        if live in partition.paused:
+            partition.truncate(max(partition.paused.pop(live), partition.log.start))
+        return ErrorCode.NONE, lead(broker, partition, live, now)
+    if preferred not in broker.cluster.electable(partition):
         return ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, []
-    return ErrorCode.NONE, _lead(broker, partition, preferred, now)
+    return ErrorCode.NONE, lead(broker, partition, preferred, now)
 
 
 def elect_unclean(broker: Broker, partition: Partition, lost: int, now: float) -> Effects:
-    """Make a replica the leader that lacks the last records, or the same broker if there is no other live replica.
+    """Elect a leader that lacks the last records of a partition.
 
-    Offsets of the lost records are assigned again. Committed offsets are not changed, so they may be after the end of
-    the log. Source: Kafka's unclean.leader.election.enable.
+    The leader is another live replica; the same broker if there is no other. Offsets of the lost records are assigned
+    again. Committed offsets are not changed, so they may be after the end of the log. Source: Kafka's
+    unclean.leader.election.enable.
 
     Args:
         broker: The state of the cluster.
-        partition: The partition, not of an internal topic.
-        lost: Number of records that are lost; more if a batch contains the first of them, at most all.
+        partition: The partition.
+        lost: Number of lost records.
         now: The broker's time in seconds.
+
+    Returns: the effects.
     """
     partition.truncate(max(partition.log.end - lost, partition.log.start))
-    return _lead(broker, partition, other_replica(broker, partition), now)
+    return lead(broker, partition, other_replica(broker, partition), now)
 
 
 def other_replica(broker: Broker, partition: Partition) -> int:
-    """Return the first live replica that is not the leader; the leader if there is no other."""
-    others = (node for node in partition.replicas if node in broker.cluster.nodes and node != partition.leader)
+    """Return the broker id of the first live replica that is not the leader; the id of the leader without such a
+    replica.
+    """
+    others = (node for node in broker.cluster.electable(partition) if node != partition.leader)
     return next(others, partition.leader)
 
 
 def check_running(broker: Broker, node: int) -> None:
-    """Check that a broker is running. Raises: FailoverError."""
+    """Check that a broker is running. Raises: FailoverError if it is not. ``node``: id of the broker."""
     if node not in broker.cluster.nodes or LossDue(node) in broker.deadlines:
         raise _not_running(broker, node)
 
 
 def check_stopped(broker: Broker, node: int) -> None:
-    """Check that a broker was stopped or killed. Raises: FailoverError."""
+    """Check that a broker was stopped or killed. Raises: FailoverError if it is running. ``node``: id of the broker."""
     if node in broker.cluster.nodes and LossDue(node) not in broker.deadlines:
         raise FailoverError(f"broker {node} is already running")
     if node not in broker.cluster.nodes and node not in broker.cluster.down:
@@ -180,10 +300,19 @@ def _not_running(broker: Broker, node: int) -> FailoverError:
     return FailoverError(f"broker {node} is not running: start it first")
 
 
-def _lead(broker: Broker, partition: Partition, node: int, now: float) -> Effects:
+def lead(broker: Broker, partition: Partition, node: int, now: float) -> Effects:
+    """Make a broker the leader of a partition, with a new leader epoch; return the effects.
+
+    Args:
+        broker: The state of the cluster.
+        partition: The partition.
+        node: Broker id of the leader, which may have been the leader before; or NO_LEADER.
+        now: The broker's time in seconds.
+    """
     effects: Effects = []
     if partition.topic == OFFSETS_TOPIC:
         effects += _unload(broker, partition)
+    broker.share_partitions.unload_partition(broker.cluster.topics[partition.topic].topic_id, partition.index)
     broker.cluster.set_leader(partition, node)
     effects += complete_delayed_fetches(broker, [partition])
     if partition.topic == OFFSETS_TOPIC and node != NO_LEADER:
@@ -197,7 +326,10 @@ def _lead(broker: Broker, partition: Partition, node: int, now: float) -> Effect
 
 
 def _unload(broker: Broker, partition: Partition) -> Effects:
-    """Unload the groups of a partition of the offsets topic. Source: Kafka's GroupMetadataManager.onUnloaded."""
+    """Unload the groups of a partition of ``__consumer_offsets``; return the responses to their pending requests.
+
+    Source: Kafka's GroupMetadataManager.onUnloaded.
+    """
     broker.deadlines.forget(LoadDue(partition.index))
     broker.loading.discard(partition.index)
     effects: Effects = []

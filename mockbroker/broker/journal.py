@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import islice
+from typing import Any, TypeAlias, TypeVar, overload
 
 from mockbroker.base.effects import Note
-from mockbroker.base.event_kinds import EventKind
+from mockbroker.base.event_kinds import FREQUENT, EventKind
 from mockbroker.groups.classic.subscription import decode_assignment
 
-MAX_MEMBERS = 1_000  # maximum members in an event; in a group of thousands each join would list all members
+V = TypeVar("V")
+# fields that are in the JSON object of an event only if they apply
+OPTIONAL = ("reason", "leader", "protocol", "members", "assignment", "offsets", "fault", "telemetry", "records")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +37,8 @@ class Event:
         producer_id: Producer id, in an event of a transaction; after a fence, that of the fenced producer.
         producer_epoch: Producer epoch, in an event of a transaction.
         fault: Name of the fault rule of a ``fault`` or ``release`` event.
+        telemetry: Metrics that a client has pushed, in a ``telemetry`` event.
+        records: Numbers of records by topic, partition index and new state, in a ``share_records`` event.
     """
 
     time_ms: int
@@ -52,6 +57,8 @@ class Event:
     producer_id: int = -1
     producer_epoch: int = -1
     fault: str = ""
+    telemetry: Mapping[str, Any] | None = None
+    records: Mapping[str, Mapping[int, Mapping[str, int]]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return the event as a JSON object. Time, event, group, client, member and generation are always present."""
@@ -63,7 +70,7 @@ class Event:
             "member_id": self.member_id,
             "generation": self.generation,
         }
-        for name in ("reason", "leader", "protocol", "members", "assignment", "offsets", "fault"):
+        for name in OPTIONAL:
             value = getattr(self, name)
             if value or (name == "assignment" and value is not None):
                 out[name] = value
@@ -74,62 +81,139 @@ class Event:
         return out
 
 
+Unread: TypeAlias = tuple[Note, int]  # a note, and the ``time_ms`` of the event that is made of it when it is read
+
+
+class Events(Sequence[Event]):
+    """The events that a journal keeps, oldest first. An event is built from its note when it is first read.
+
+    This makes events cheap that are never read: a rebalance has several for each member.
+    """
+
+    __slots__ = ("_entries",)
+
+    def __init__(self, entries: list[Event | Unread]) -> None:
+        self._entries = entries
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @overload
+    def __getitem__(self, index: int) -> Event: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Event]: ...
+    def __getitem__(self, index: int | slice) -> Event | list[Event]:
+        if isinstance(index, slice):
+            return [self[each] for each in range(len(self._entries))[index]]
+        entry = self._entries[index]
+        if isinstance(entry, Event):
+            return entry
+        event = self._entries[index] = _event(*entry)
+        return event
+
+    def __eq__(self, other: object) -> bool:
+        return list(self) == list(other) if isinstance(other, Sequence) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]  # the events change
+
+    def __repr__(self) -> str:
+        return repr(list(self))
+
+
 class Journal:
     """The store of all events so far.
 
+    The kinds in ``FREQUENT`` and the others are limited separately: commits do not remove the events of a rebalance.
+
     Attributes:
         events: The events, oldest first.
-        max_events: Number of events to keep; None to keep all. The oldest are removed when there are twice as many.
+        ids: The ids of ``events``. Ids are consecutive, begin at 1 and are never used again; those of removed events
+            are missing.
+        max_events: Number of events to keep of the kinds in ``FREQUENT``, and of the other kinds; None to keep all. The
+            oldest are removed when there are twice as many.
         listeners: Functions that are called with each new event.
+        wakers: Functions that are called without arguments after each new event.
         begin: The broker's time, in seconds, at which ``time_ms`` is 0.
-        first_id: Id of the oldest event in ``events``. Ids are consecutive, begin at 1 and are never used again.
+        last_id: Id of the newest event, also if it was removed; 0 before the first event.
+        last_removed: Id of the newest removed event whose kind is not in ``FREQUENT``; 0 if there is none.
     """
 
     def __init__(self, begin: float) -> None:
-        self.events: list[Event] = []
-        self.first_id = 1
+        self._entries: list[Event | Unread] = []
+        self.events = Events(self._entries)
+        self.ids: list[int] = []
+        self.last_id = 0
+        self.last_removed = 0
         self.max_events: int | None = None
         self.listeners: list[Callable[[Event], None]] = []
+        self.wakers: list[Callable[[], None]] = []
         self.begin = begin
+        self._frequent = 0  # number of events whose kind is in FREQUENT
 
     def restart(self, begin: float) -> None:
-        """Remove all events, and set the time at which ``time_ms`` is 0 to ``begin``. The listeners remain."""
-        self.first_id += len(self.events)
-        self.events = []
+        """Remove all events. The functions in ``listeners`` and ``wakers`` remain.
+
+        ``begin``: the broker's time in seconds that becomes 0 in the ``time_ms`` of new events.
+        """
+        self.last_removed = self.last_id
+        self._entries.clear()
+        self.ids.clear()
+        self._frequent = 0
         self.begin = begin
 
-    @property
-    def last_id(self) -> int:
-        """Id of the newest event; 0 before the first."""
-        return self.first_id + len(self.events) - 1
-
     def record(self, note: Note, now: float) -> None:
-        """Append an event that happened at ``now`` (seconds), and notify the listeners."""
-        event = Event(
-            time_ms=round((now - self.begin) * 1000),
-            event=note.event,
-            group=note.group,
-            client=note.client_id,
-            member_id=note.member_id,
-            generation=note.generation,
-            reason=note.reason,
-            leader=note.leader,
-            protocol=note.protocol,
-            members=note.members if len(note.members) <= MAX_MEMBERS else (),
-            assignment=_assignment(note),
-            offsets=_nested(note.offsets),
-            transactional_id=note.transactional_id,
-            producer_id=note.producer_id,
-            producer_epoch=note.producer_epoch,
-            fault=note.fault,
-        )
-        self.events.append(event)
-        if self.max_events is not None and len(self.events) > 2 * self.max_events:
-            removed = len(self.events) - self.max_events
-            del self.events[:removed]
-            self.first_id += removed
-        for listener in self.listeners:
-            listener(event)
+        """Append an event that happened at ``now`` (seconds), and call ``listeners`` and ``wakers``."""
+        entries = self._entries
+        entries.append((note, round((now - self.begin) * 1000)))
+        self.last_id += 1
+        self.ids.append(self.last_id)
+        frequent = note.event in FREQUENT
+        self._frequent += frequent
+        if self.listeners:
+            event = self.events[-1]
+            for listener in self.listeners:
+                listener(event)
+        if self.max_events is not None:
+            number = self._frequent if frequent else len(entries) - self._frequent
+            if number > 2 * self.max_events:
+                self._remove(number - self.max_events, frequent=frequent)
+        for wake in self.wakers:
+            wake()
+
+    def _remove(self, number: int, *, frequent: bool) -> None:
+        """Remove the oldest events of the kinds in ``FREQUENT``, or of the others. ``number``: number of events."""
+        kinds = ((each.event if isinstance(each, Event) else each[0].event) in FREQUENT for each in self._entries)
+        removed = set(islice((at for at, each in enumerate(kinds) if each == frequent), number))
+        if frequent:
+            self._frequent -= number
+        else:
+            self.last_removed = self.ids[max(removed)]
+        self._entries[:] = [each for at, each in enumerate(self._entries) if at not in removed]
+        self.ids[:] = [each for at, each in enumerate(self.ids) if at not in removed]
+
+
+def _event(note: Note, time_ms: int) -> Event:
+    """Return the event of a note. ``time_ms``: milliseconds since the cluster was started or reset."""
+    return Event(
+        time_ms=time_ms,
+        event=note.event,
+        group=note.group,
+        client=note.client_id,
+        member_id=note.member_id,
+        generation=note.generation,
+        reason=note.reason,
+        leader=note.leader,
+        protocol=note.protocol,
+        members=note.members,
+        assignment=_assignment(note),
+        offsets=_nested(note.offsets),
+        transactional_id=note.transactional_id,
+        producer_id=note.producer_id,
+        producer_epoch=note.producer_epoch,
+        fault=note.fault,
+        telemetry=note.telemetry,
+        records=_nested(note.records),
+    )
 
 
 def _assignment(note: Note) -> Mapping[str, list[int]] | None:
@@ -137,8 +221,8 @@ def _assignment(note: Note) -> Mapping[str, list[int]] | None:
     return decode_assignment(note.protocol_type, given) if isinstance(given, bytes) else given
 
 
-def _nested(offsets: Mapping[tuple[str, int], int]) -> Mapping[str, Mapping[int, int]]:
-    by_topic: dict[str, dict[int, int]] = {}
-    for (topic, partition), offset in offsets.items():
-        by_topic.setdefault(topic, {})[partition] = offset
+def _nested(by_partition: Mapping[tuple[str, int], V]) -> Mapping[str, Mapping[int, V]]:
+    by_topic: dict[str, dict[int, V]] = {}
+    for (topic, partition), value in by_partition.items():
+        by_topic.setdefault(topic, {})[partition] = value
     return by_topic

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from kwire import ErrorCode
-from mockbroker.topics.model import NO_LEADER, Cluster, Partition
+from mockbroker.topics.model import NO_LEADER, ClusterState, Partition
 
 P = TypeVar("P")
 
 
-def partition_metadata(struct: Callable[..., P], cluster: Cluster, partition: Partition) -> P:
+def partition_metadata(struct: Callable[..., P], cluster: ClusterState, partition: Partition) -> P:
     """Return the leader and the replicas of a partition as a struct of a response. ``struct``: class of the struct."""
     return struct(
         error_code=ErrorCode.LEADER_NOT_AVAILABLE if partition.leader == NO_LEADER else ErrorCode.NONE,

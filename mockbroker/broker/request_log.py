@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import islice
 from typing import Any
 
 from kwire import APIS
@@ -66,12 +67,14 @@ class RequestLog:
     Attributes:
         now: The broker's time in seconds of the last step, which is the time of the responses made in it.
         removed: Number of requests that were removed since the start; the first one kept has this index.
+        answered: Number of responses since the start.
     """
 
     def __init__(self, begin: float) -> None:
         self._begin = begin
         self.now = begin
         self.removed = 0
+        self.answered = 0
         self._entries: deque[Ticket] = deque()
         self._bytes = 0
         self._response_bytes = 0  # including those of removed requests, until ``_drop_responses``
@@ -80,14 +83,16 @@ class RequestLog:
         return len(self._entries)
 
     def restart(self, begin: float) -> None:
-        """Remove all requests, and set the time at which ``time_ms`` is 0 to ``begin``."""
+        """Remove all requests. ``begin``: the broker's time in seconds that becomes 0 in the ``time_ms`` of new
+        requests.
+        """
         self._begin = self.now = begin
         self.removed += len(self._entries)
         self._entries.clear()
         self._bytes = self._response_bytes = 0
 
     def record(self, call: Call[Any], now: float) -> None:
-        """Append a request received at ``now`` (seconds)."""
+        """Append a request to the log. ``now``: the broker's time in seconds at which it was received."""
         ticket, frame = call.ticket, call.frame
         ticket.logged = True
         ticket.received_at = self.now = now
@@ -103,6 +108,7 @@ class RequestLog:
     def record_response(self, entry: Ticket, frame: bytes) -> None:
         """Add the response to an entry. ``frame``: the response with its length."""
         entry.answered_at = self.now
+        self.answered += 1
         size = len(frame)
         if size <= LARGEST_RESPONSE:
             entry.response = frame
@@ -111,7 +117,7 @@ class RequestLog:
                 self._drop_responses()
 
     def _drop_responses(self) -> None:
-        """Drop all responses but the latest, which take up at most half of BYTES_KEPT."""
+        """Drop the oldest responses, so that the remaining ones take up at most half of BYTES_KEPT."""
         size = 0
         for entry in reversed(self._entries):
             if entry.response is None:
@@ -135,11 +141,17 @@ class RequestLog:
         return [self.decode(entry) for entry in self._entries if wanted in (None, entry.api_key)]
 
     def entries(self, first: int) -> list[Ticket]:
-        """Return the entries from index ``first`` on, which counts all requests since the start."""
-        return list(self._entries)[max(first - self.removed, 0) :]
+        """Return the entries of the log from index ``first`` on. The index counts all requests since the start."""
+        missing = len(self._entries) - max(first - self.removed, 0)
+        return list(islice(reversed(self._entries), max(missing, 0)))[::-1]
+
+    def times(self, entry: Ticket) -> tuple[float, float | None]:
+        """Return when a request was received and answered, in seconds since the cluster was started or reset."""
+        answered = entry.answered_at
+        return entry.received_at - self._begin, None if answered is None else answered - self._begin
 
     def decode(self, entry: Ticket) -> Request:
-        """Return an entry with its messages decoded, and secrets redacted."""
+        """Return the request of an entry, with decoded messages and without secrets."""
         request = decode_request(entry.frame)
         redact(request.body)
         response: Any = None

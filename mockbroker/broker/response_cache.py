@@ -23,7 +23,7 @@ class ResponseCache:
         return self._responses.get(key) if epoch == self._epoch else None
 
     def weight(self, key: Hashable) -> int:
-        """Return the approximate size in bytes of a cached response."""
+        """Return the approximate size, in bytes, of the response that is cached for a request key."""
         return self._weights[key]
 
     def keep(self, epoch: int, key: Hashable, response: object, weight: int) -> CachedResponse:

@@ -1,17 +1,19 @@
-"""The router: dispatches requests and due deadlines, and returns their outcomes. Deterministic, without I/O."""
+"""The router: passes requests to their handlers, and due deadlines to their owners. It is deterministic and does no
+I/O.
+"""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
 from kwire import APIS
-from kwire.codec import encode_in_slices
 from kwire.headers import request_header_version
-from kwire.schema import Api, Versions
+from kwire.schema import NO_VERSIONS, Api, Versions
 from mockbroker.base.effects import (
     Answer,
     Call,
@@ -27,18 +29,49 @@ from mockbroker.base.effects import (
     Unmute,
     Work,
 )
-from mockbroker.base.release import Release
+from mockbroker.base.release import TELEMETRY, Release
 from mockbroker.base.response_limit import ResponseTooLargeError
-from mockbroker.base.timers import DismissDue, FetchDue, LoadDue, LossDue, ScriptDue, StageDue, SweepDue, TransactionDue
-from mockbroker.broker import failover
+from mockbroker.base.timers import (
+    CatchUpDue,
+    CompactionDue,
+    ConnectionDue,
+    DismissDue,
+    FetchDue,
+    LoadDue,
+    LossDue,
+    MoveDue,
+    ProducersDue,
+    RetentionDue,
+    ScriptDue,
+    ShareDisconnectDue,
+    ShareFetchDue,
+    ShareLockDue,
+    StageDue,
+    SweepDue,
+    TokenSweepDue,
+    TransactionalIdsDue,
+    TransactionDue,
+)
+from mockbroker.broker import failover, reassignments
 from mockbroker.broker.authentication import Token
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.fetch.delayed_fetch import complete_delayed_fetches, complete_expired_fetch, complete_transaction
-from mockbroker.broker.handlers import HANDLERS, api_versions
+from mockbroker.broker.handlers import HANDLERS
+from mockbroker.broker.handlers.api_versions import unsupported
 from mockbroker.broker.handlers.handler import Handler
 from mockbroker.broker.journal import Journal
 from mockbroker.broker.request_log import RequestLog
+from mockbroker.broker.share_fetch.delayed_share_fetch import (
+    complete_delayed_share_fetches,
+    complete_expired_share_fetch,
+    disconnect,
+    expire_locks,
+)
+from mockbroker.broker.sliced_responses import encoded
 from mockbroker.broker.stages import Passage, Stage, answers
+from mockbroker.security.identity import UNKNOWN, Identity
+from mockbroker.share.state import StateKey
+from mockbroker.topics.log_dirs import Replica
 
 REQUEST_KEY = struct.Struct(">hh")  # the first fields of a request header: API key and version
 FLEXIBLE_HEADER = 2  # first version of the request header with tagged fields
@@ -46,7 +79,7 @@ FLEXIBLE_HEADER = 2  # first version of the request header with tagged fields
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A served version of an API.
+    """A version of an API that the cluster serves.
 
     Attributes:
         api: The API.
@@ -59,9 +92,35 @@ class Served:
     flexible_header: bool
 
 
+class ServedVersions(dict[bytes, Served | None]):
+    """The served API versions by the first four bytes of a request (API key and version); None for a version not
+    served.
+
+    A version is added when it is first looked up, because that imports the messages of its API.
+    """
+
+    def __init__(self, advertised: Mapping[int, Versions], release: Release) -> None:
+        super().__init__()
+        self._advertised = advertised
+        self._release = release
+
+    def __missing__(self, first_bytes: bytes) -> Served | None:
+        if len(first_bytes) != REQUEST_KEY.size:
+            return None
+        key, version = REQUEST_KEY.unpack(first_bytes)
+        if version not in self._advertised.get(key, NO_VERSIONS) or self._release.refuses(key, version):
+            return None
+        flexible_header = request_header_version(APIS[key], version) >= FLEXIBLE_HEADER
+        served = self[first_bytes] = Served(APIS[key], version, flexible_header)
+        return served
+
+
 @dataclass(frozen=True, slots=True)
 class UnsupportedVersion:
-    """The placeholder for an ApiVersions request in an unsupported version; the version in its ticket is 0."""
+    """The request message in place of an ApiVersions request in an unsupported version, which cannot be decoded.
+
+    The version in its ticket is 0, because the response is sent in version 0.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +128,7 @@ class Unfinished:
     """The remaining work on a request that is handled in slices.
 
     Attributes:
-        ticket: The request.
+        ticket: Identity of the request.
         resume: Function that does the next slice of the work: takes the broker time in seconds, returns the outcomes.
     """
 
@@ -94,6 +153,8 @@ class Router:
         outer_stages: The stages of all connections that run before those of the connection, by API key.
         noticing_stages: The stages that set deadlines (``StageDue``) or notice closed connections.
         stages: The stages of all connections that run after those of the connection.
+        authorizing_stages: The stages that run between those of the connection and ``stages``, by API key.
+        identity: Function that returns the identity of the client of a connection, by the number of the connection.
     """
 
     def __init__(self, broker: Broker, journal: Journal, handlers: Mapping[int, Handler] = HANDLERS) -> None:
@@ -103,13 +164,17 @@ class Router:
         self.outer_stages: Mapping[int, tuple[Stage, ...]] = {}
         self.noticing_stages: tuple[Stage, ...] = ()
         self.stages: tuple[Stage, ...] = ()
+        self.authorizing_stages: Mapping[int, tuple[Stage, ...]] = {}
+        self.identity: Callable[[int], Identity] = lambda _: UNKNOWN
         self._release: Release | None = None
-        self._adapters = {key: handler.adapt_response for key, handler in handlers.items()}
         self._passages: dict[Ticket, Passage] = {}  # of pending requests that a stage watches or holds
         self.broker = self._attach(broker)
 
     def restart(self, broker: Broker, now: float) -> None:
-        """Replace the broker state, and clear the journal and the request log. No request may be pending."""
+        """Replace the state of the cluster, and clear the journal and the request log. No request may be pending.
+
+        ``now``: the broker's time in seconds.
+        """
         self._passages.clear()
         self.broker = self._attach(broker)
         self.journal.restart(now)
@@ -118,52 +183,70 @@ class Router:
     def _attach(self, broker: Broker) -> Broker:
         if broker.release is not self._release:  # a reset cluster emulates the same release
             self._release = broker.release
-            self._advertised, self.served = self._served_versions(broker.release)
+            off: Collection[int] = () if broker.settings.mockbroker_client_telemetry_enable else TELEMETRY
+            self._advertised = self._advertised_versions(broker.release, off)
+            self.served = ServedVersions(self._advertised, broker.release)
         broker.advertised_versions = self._advertised
         broker.api_versions = {}
+        broker.identity = lambda number: self.identity(number)
         return broker
 
-    def _served_versions(self, release: Release) -> tuple[Mapping[int, Versions], dict[bytes, Served]]:
-        """Return the versions that ApiVersions advertises, and the served versions by the first bytes of a request."""
-        limited = {key: release.limit(key, handler.versions) for key, handler in self.handlers.items()}
-        advertised = {key: versions for key, versions in limited.items() if versions is not None}
-        served: dict[bytes, Served] = {}
-        for key, versions in advertised.items():
-            assert versions.last is not None
-            for version in range(versions.first, versions.last + 1):
-                if not release.refuses(key, version):
-                    flexible_header = request_header_version(APIS[key], version) >= FLEXIBLE_HEADER
-                    served[REQUEST_KEY.pack(key, version)] = Served(APIS[key], version, flexible_header)
-        return advertised, served
+    def principal(self, number: int) -> str:
+        """Return the principal of a connection. ``number``: number of the connection."""
+        return self.identity(number).principal
+
+    def _advertised_versions(self, release: Release, off: Collection[int]) -> dict[int, Versions]:
+        """Return the versions that ApiVersions advertises, by API key.
+
+        Args:
+            release: The emulated Kafka release.
+            off: Keys of APIs that are not served.
+        """
+        limited = {key: release.limit(key, each.versions) for key, each in self.handlers.items() if key not in off}
+        return {key: versions for key, versions in limited.items() if versions is not None}
 
     def serves(self, api_key: int, version: int) -> bool:
         """Return whether this version of an API is served."""
-        return REQUEST_KEY.pack(api_key, version) in self.served
+        return self.served[REQUEST_KEY.pack(api_key, version)] is not None
 
     def step(self, call: Call[Any], now: float, own: Sequence[Stage] = ()) -> list[Outcome]:
         """Handle a request, or its first slice; return the outcomes, also of other requests that were pending.
 
         Args:
-            call: The request.
+            call: Request with its sender and its ticket.
             now: The broker's time in seconds.
             own: The stages of the request's connection, which run between ``outer_stages`` and ``stages``.
         """
         kind = call.request.__class__
         if kind not in NOT_LOGGED:
             self.requests.record(call, now)
+        stages: tuple[Stage, ...] = ()
+        if own or self.stages or self.outer_stages or self.authorizing_stages:
+            stages = self._stages_of(call, own)
+        if stages or kind is UnsupportedVersion:
+            return self.finish(self._pass_on(Passage(call, stages), now), now)
         effects: Effects
-        outer = self.outer_stages.get(call.ticket.api_key, ())
-        if own or self.stages or outer or kind is UnsupportedVersion:
-            effects = self._pass_on(Passage(call, (*outer, *own, *self.stages)), now)
-        else:
-            try:
-                effects = self.handlers[call.ticket.api_key].handle(self.broker, call, now)
-            except ResponseTooLargeError as error:  # only in handlers that change nothing
-                effects = [Close(call.ticket, str(error))]
+        try:
+            effects = self.handlers[call.ticket.api_key].handle(self.broker, call, now)
+        except ResponseTooLargeError as error:  # only in handlers that change nothing
+            effects = [Close(call.ticket, str(error))]
         return self.finish(effects, now)
 
+    def _stages_of(self, call: Call[Any], own: Sequence[Stage]) -> tuple[Stage, ...]:
+        """Return the stages that a request passes, in order. ``own``: the stages of the request's connection."""
+        key = call.ticket.api_key
+        authorizing = self.authorizing_stages.get(key, ())
+        if authorizing and not own and authorizing[0].passes(call):
+            authorizing = authorizing[1:]
+        return (*self.outer_stages.get(key, ()), *own, *authorizing, *self.stages)
+
     def _pass_on(self, passage: Passage, now: float) -> Effects:
-        """Call the next stages of a request, and its handler if all stages pass the request on."""
+        """Call the next stages of a request, and its handler if all stages pass the request on; return the effects.
+
+        Args:
+            passage: State of the request.
+            now: The broker's time in seconds.
+        """
         effects = passage.go_on(now)
         held = effects is not None and not answers(effects, passage.call.ticket)
         if passage.watching or held:
@@ -172,24 +255,32 @@ class Router:
 
     def _handle(self, call: Call[Any], now: float) -> Effects:
         if call.request.__class__ is UnsupportedVersion:
-            return [Reply(call.ticket, api_versions.unsupported(self.broker))]
+            return [Reply(call.ticket, unsupported(self.broker))]
         try:
             return self.handlers[call.ticket.api_key].handle(self.broker, call, now)
         except ResponseTooLargeError as error:  # only in handlers that change nothing
             return [Close(call.ticket, str(error))]
 
     def run(self, outcomes: Iterable[Outcome], now: float) -> list[Outcome]:
-        """Do all remaining slices of unfinished work at the time ``now``, and return all outcomes."""
+        """Do all remaining slices of unfinished work at the time ``now``, and return all outcomes.
+
+        ``now``: the broker's time in seconds.
+        """
         finished: list[Outcome] = []
-        for outcome in outcomes:
+        remaining = deque(outcomes)
+        while remaining:
+            outcome = remaining.popleft()
             if isinstance(outcome, Unfinished):
-                finished += self.run(outcome.resume(now), now)
+                remaining.extendleft(reversed(outcome.resume(now)))
             else:
                 finished.append(outcome)
         return finished
 
     def _resume(self, work: Work, now: float) -> list[Outcome]:
-        """Do the next slice of the work on a request; return the outcomes. The response is encoded in slices too."""
+        """Do the next slice of the work on a request; return the outcomes. The response is encoded in slices too.
+
+        ``now``: the broker's time in seconds.
+        """
         self.requests.now = now
         try:
             return self.finish([*work.steps.send(now), work], now)
@@ -200,22 +291,31 @@ class Router:
         outcomes = self.finish(effects, now)
         for number, outcome in enumerate(outcomes):
             if isinstance(outcome, Reply) and outcome.ticket is work.ticket:
-                encoding = encode_in_slices(outcome.response, work.ticket.version, self.broker.slice_size)
-                outcomes[number] = Unfinished(work.ticket, partial(self._encode, outcome, encoding))
+                outcomes[number] = self._encoding(outcome)
         return outcomes
 
-    def _encode(self, reply: Reply, encoding: Generator[None, None, bytes], now: float) -> list[Outcome]:  # noqa: ARG002
-        """Encode the next slice of a response."""
+    def _encoding(self, reply: Reply) -> Unfinished:
+        """Return the work of encoding a response."""
+        return Unfinished(reply.ticket, partial(self._encode, reply.ticket, encoded(reply, self.broker.slice_size)))
+
+    def _encode(self, ticket: Ticket, encoding: Generator[None, None, Reply], now: float) -> list[Outcome]:  # noqa: ARG002
+        """Encode the next slice of a response.
+
+        Args:
+            ticket: Identity of the request.
+            encoding: Generator that encodes a slice at a time.
+            now: The broker's time in seconds.
+        """
         try:
             next(encoding)
         except StopIteration as end:
-            encoded = {} if reply.encoded is None else reply.encoded
-            encoded[reply.ticket.version] = end.value
-            return [Reply(reply.ticket, reply.response, encoded, reply.delivery)]
-        return [Unfinished(reply.ticket, partial(self._encode, reply, encoding))]
+            return [end.value]
+        return [Unfinished(ticket, partial(self._encode, ticket, encoding))]
 
     def deadline(self) -> float:
-        """Return a lower bound of the next deadline in seconds; inf if there is none."""
+        """Return the earliest time, in seconds of the broker's clock, at which a deadline can be due; inf without
+        deadlines.
+        """
         return min(self.broker.deadlines.next(), self.broker.client_deadlines.next())
 
     def tick(self, now: float, client_time: float | None = None) -> list[Outcome]:
@@ -225,7 +325,8 @@ class Router:
 
         Args:
             now: The broker's time in seconds.
-            client_time: The client time in seconds; None if it equals ``now``.
+            client_time: Real time in seconds, for the deadlines of waits that clients measure too, such as that of a
+                Fetch; None if it equals ``now``.
         """
         self.requests.now = now
         due = self.broker.deadlines.pop_due(now)
@@ -246,14 +347,40 @@ class Router:
                 return self.finish(failover.complete_load(self.broker, index, now), now)
             case LossDue(node):
                 return self.finish(failover.handle_broker_loss(self.broker, node, now), now)
+            case CatchUpDue() as due:
+                return self.finish(reassignments.caught_up(self.broker, due, now), now)
+            case MoveDue(topic_id, index, node):
+                self.broker.log_dirs.complete_move(Replica(node, topic_id, index))
+                return self.finish([], now)
             case StageDue(ticket):
                 return self.finish(self._stage_due(ticket, now), now)
-            case ScriptDue(_, run):
+            case ScriptDue(_, run) | ConnectionDue(_, run):
                 if run is not None:
                     run(now)  # it delivers its own effects
                 return self.finish([], now)
+            case ShareLockDue(key):
+                return self.finish(expire_locks(self.broker, StateKey(*key), now), now)
+            case ShareFetchDue() as due:
+                return self.finish(complete_expired_share_fetch(self.broker, due, now), now)
+            case ShareDisconnectDue(number):
+                return self.finish(disconnect(self.broker, number, now), now)
+            case RetentionDue() as due:
+                moved = self.broker.logs.retention_due(due, now)
+                return self.finish(complete_delayed_fetches(self.broker, moved), now)
+            case CompactionDue() as due:
+                self.broker.logs.compaction_due(due, now)
+                return self.finish([], now)
+            case ProducersDue() as due:
+                self.broker.logs.producers_due(due, now)
+                return self.finish([], now)
+            case TransactionalIdsDue():
+                self.broker.transactions.remove_expired(now)
+                return self.finish([], now)
             case SweepDue():
                 return self.finish(self.broker.groups.delete_expired_offsets(now), now)
+            case TokenSweepDue():
+                self.broker.delete_expired_tokens(now)
+                return self.finish([], now)
             case None:
                 return []
 
@@ -267,31 +394,51 @@ class Router:
         self.broker.fetch_purgatory.remove(ticket)
         self.broker.client_deadlines.forget(FetchDue(ticket))
         self.broker.client_deadlines.forget(DismissDue(ticket))
+        if self.broker.share_fetch_purgatory.remove(ticket) is not None:
+            self.broker.client_deadlines.forget(ShareFetchDue(ticket))
 
     def forget_connection(self, number: int) -> None:
-        """Notify the stages that a connection was closed. ``number``: number of the connection."""
+        """Notify the stages that the connection with this number was closed, and end its share session."""
+        if any(sessions.is_of(number) for _, sessions in self.broker.all_share_sessions()):
+            self.broker.client_deadlines.set(ShareDisconnectDue(number), 0.0)
         for stage in self.noticing_stages:
             stage.forget_connection(number)
 
     def finish(self, effects: Effects, now: float) -> list[Outcome]:
-        """Return the outcomes of effects; record changed groups and notes, and adapt responses to their versions."""
-        if (self.broker.groups.dirty or self.broker.appended_partitions) and (
-            appended := self.broker.write_changes(now)
+        """Return the outcomes of effects.
+
+        This also writes changed groups to their logs and notes to the journal, and adapts responses to their API
+        versions.
+
+        Args:
+            effects: The effects of a request or deadline.
+            now: The broker's time in seconds.
+        """
+        broker = self.broker
+        if broker.cluster.reconfigured:
+            effects = [*effects, *failover.elect_leaderless(broker, broker.cluster.reconfigured, now)]
+            broker.logs.follow_changes(now)
+        if (broker.groups.dirty or broker.appended_partitions or broker.deleted_topics) and (
+            appended := broker.write_changes(now)
         ):
-            effects = [*effects, *complete_delayed_fetches(self.broker, appended)]
+            effects = [*effects, *complete_delayed_fetches(broker, appended)]
+        if changed := broker.changed_partitions:
+            broker.changed_partitions = []
+            effects = [*effects, *complete_delayed_share_fetches(broker, changed, now)]
         if self._passages:
             effects = self._process_answers(effects, now)
-        if notes := self.broker.transactions.begun:
+        if notes := broker.transactions.begun:
             effects = [*notes, *effects]
             notes.clear()
         outcomes: list[Outcome] = []
         for effect in effects:
             if isinstance(effect, Reply):
                 ticket = effect.ticket
-                adapt = self._adapters.get(ticket.api_key)
+                adapt = self.handlers[ticket.api_key].adapt_response
                 if adapt is not None:
                     effect = Reply(ticket, adapt(effect.response, ticket.version), None, effect.delivery)
-                outcomes.append(effect)
+                altered = effect.delivery is not None and effect.delivery.alter is not None
+                outcomes.append(self._encoding(effect) if altered else effect)
             elif isinstance(effect, Note):
                 self.journal.record(effect, now)
             elif isinstance(effect, Work):
@@ -303,7 +450,9 @@ class Router:
         return outcomes
 
     def _proceed(self, proceed: Proceed, now: float) -> list[Outcome]:
-        """Continue a request that a stage has held."""
+        """Continue the request of the effect, which a stage has held; return the outcomes. ``now``: broker's time in
+        seconds.
+        """
         passage = self._passages.pop(proceed.ticket, None)
         if passage is None:  # its connection was closed
             return []
@@ -312,7 +461,10 @@ class Router:
         return self.finish(self._pass_on(passage, now), now)
 
     def _process_answers(self, effects: Effects, now: float) -> Effects:
-        """Pass each effect that answers a request to the stages that watch the request; return the final effects."""
+        """Pass each effect that answers a request to the stages that process its answer; return the final effects.
+
+        ``now``: the broker's time in seconds.
+        """
         processed: Effects = []
         for effect in effects:
             if not isinstance(effect, Answer) or (passage := self._passages.pop(effect.ticket, None)) is None:

@@ -1,8 +1,9 @@
-"""Handling of large requests in slices, so that other connections are served in between.
+"""Handling of large requests in slices; other connections are served between two slices.
 
-The handler gets each slice as a request with some of the elements, and the responses are merged. So each slice is
-checked again: if a member is fenced between two slices, the elements of the later slices get the error. Handlers whose
-response grows with the size of the cluster, such as Metadata and Fetch, are generators themselves (``effects.Steps``).
+The handler gets each slice as a request that contains some of the elements, and the responses are merged. So the checks
+are repeated for each slice: if a member is fenced between two slices, the elements of the later slices get the error.
+Handlers whose response grows with the size of the cluster, such as Metadata and Fetch, are generators themselves
+(``effects.Steps``).
 """
 
 from __future__ import annotations
@@ -45,7 +46,10 @@ def in_slices(handle: Handle, split: Split, merge: Merge) -> Handle:
 def _handle_slices(
     handle: Handle, merge: Merge, broker: Broker, call: Call[Any], requests: Sequence[Any], now: float
 ) -> Steps:
-    """Handle each slice, and respond after the last one."""
+    """Handle the slices of a request one by one, and merge their responses; respond after the last slice.
+
+    ``now``: the broker's time in seconds.
+    """
     response: Any = None
     effects: Effects = []
     for number, request in enumerate(requests):

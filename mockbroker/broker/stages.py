@@ -6,18 +6,29 @@ those of the connection, ``Router.stages`` after them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
-from mockbroker.base.effects import Answer, Call, Effects, Ticket
+from mockbroker.base.effects import Answer, Call, Effects, Proceed, Steps, Ticket, begin
+
+Outcome: TypeAlias = Effects | Call[Any] | None  # of ``Stage.before``
+R = TypeVar("R")
 
 
 class Stage:
-    """A stage of request processing. The methods of this class pass requests and effects on unchanged."""
+    """A stage of request processing, the base class of stages. Its methods pass requests and effects on unchanged."""
+
+    def passes(self, call: Call[Any]) -> bool:  # noqa: ARG002
+        """Return True if ``before`` would surely pass the request on unchanged: a fast check for frequent requests."""
+        return False
 
     def before(self, call: Call[Any], now: float) -> Effects | Call[Any] | None:  # noqa: ARG002
         """Process a request before later stages and its handler.
+
+        Args:
+            call: Request with its sender and its ticket.
+            now: The broker's time in seconds.
 
         Returns:
             None to pass the request on. A call to pass that call on, and to process the effects that answer it with
@@ -31,29 +42,39 @@ class Stage:
         """Return the final effects of a request for which ``before`` returned a call.
 
         For a pending request, such as a JoinGroup, this is called in the later step that answers it. Without an effect
-        that answers the request, the stage holds the answer, and gives it in a later step.
+        that answers the request, the stage holds the answer, and gives it in a later step. ``now``: the broker's time
+        in seconds.
         """
         return effects
 
     def due(self, ticket: Ticket, now: float) -> Effects:  # noqa: ARG002
-        """Return the effects of the deadline ``StageDue`` of a request."""
+        """Handle the deadline ``StageDue`` that this stage has set for a request; return the effects.
+
+        Args:
+            ticket: Identity of the request.
+            now: The broker's time in seconds.
+        """
         return []
 
     def forget(self, ticket: Ticket) -> bool:  # noqa: ARG002
-        """Note that the connection of a request was closed.
+        """Notify the stage that the connection of a request was closed.
 
         Returns:
-            True if the stage will continue the request, which is not processed yet. No client gets the response.
+            True if the stage holds the request, and will still pass it on; its response is discarded. False if the
+            stage has dropped the request, or does not hold it.
         """
         return False
 
     def forget_connection(self, number: int) -> None:
-        """Note that a connection was closed, after ``forget`` of its pending request. ``number``: its number."""
+        """Notify the stage that a connection was closed, after ``forget`` was called for its pending request.
+
+        ``number``: number of the connection.
+        """
 
 
 @dataclass(slots=True)
 class Passage:
-    """The way of a pending request through the stages.
+    """The state of a request that is passed through the stages.
 
     Attributes:
         call: The request, as the last stage has passed it on.
@@ -68,7 +89,8 @@ class Passage:
     watching: tuple[Stage, ...] = ()
 
     def go_on(self, now: float) -> Effects | None:
-        """Call ``before`` of the next stages until one does not pass the request on.
+        """Call ``before`` of the next stages, until one of them does not pass the request on. ``now``: broker's time in
+        seconds.
 
         Returns:
             The effects of that stage; None if all stages have passed the request on.
@@ -85,17 +107,22 @@ class Passage:
         return None
 
     def watch(self, call: Call[Any]) -> None:
-        """Pass on the call of a ``Proceed``; ``after`` of the stage that has held the request processes the answer."""
+        """Continue the request with the call of a ``Proceed``.
+
+        The method ``after`` of the stage that has held the request will process the answer.
+        """
         self.call = call
         self.watching = (*self.watching, self.stages[self.passed - 1])
 
     def forget(self) -> bool:
-        """Note that the connection was closed; return whether a stage will continue the request nevertheless."""
+        """Notify the stages that the connection was closed; return whether a stage will still continue the request."""
         kept = [stage.forget(self.call.ticket) for stage in self.stages[: self.passed]]
         return any(kept)
 
     def process_answer(self, effects: Effects, now: float) -> Effects:
         """Call ``after`` of the watching stages, the last one first, until one holds the answer.
+
+        ``now``: the broker's time in seconds.
 
         Returns:
             The effects. If they do not answer the request, ``watching`` has the stages that did not see the answer.
@@ -107,6 +134,46 @@ class Passage:
             if not answers(effects, self.call.ticket):
                 break
         return effects
+
+
+def outcome_of(ticket: Ticket, steps: Generator[None, None, Outcome]) -> Outcome:
+    """Do the first slice of a stage's work on a request; return the outcome of ``before``.
+
+    If slices remain, the stage holds the request until they are done.
+
+    Args:
+        ticket: Identity of the request.
+        steps: Generator that does one slice at a time, and returns the outcome.
+    """
+    try:
+        next(steps)
+    except StopIteration as end:
+        outcome: Outcome = end.value
+        return outcome
+    return begin(ticket, _continued(ticket, steps))
+
+
+def _continued(ticket: Ticket, steps: Generator[None, None, Outcome]) -> Steps:
+    yield []
+    outcome = yield from remaining(steps)
+    match outcome:
+        case None:
+            return [Proceed(ticket)]
+        case Call():
+            return [Proceed(ticket, outcome)]
+        case _:
+            return outcome
+
+
+def remaining(steps: Generator[None, None, R]) -> Generator[Effects, float, R]:
+    """Do the remaining slices of some work as slices without effects; return its result."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: R = end.value
+            return result
+        yield []
 
 
 def answers(effects: Effects, ticket: Ticket) -> bool:

@@ -1,4 +1,4 @@
-"""The ``mockbroker`` command: one module per subcommand, imported when it runs."""
+"""The command ``mockbroker``. Each subcommand is a module, which is imported when the subcommand runs."""
 
 from __future__ import annotations
 
@@ -14,8 +14,12 @@ VERBS = {
     "ctl": "Observe and change a running broker over its control API.",
     "demo": "Show three kinds of real client in one group.",
     "import": "Read groups and offsets from the files of a stopped Kafka broker.",
+    "proxy": "Pass the connections of clients on to a real cluster.",
+    "replay": "Answer clients as the brokers of a recording did.",
     "serve": "Run a cluster until it receives a signal.",
+    "settings": "List the settings of brokers and their effects.",
     "simulate": "Test the broker with seeded faults in virtual time.",
+    "torture": "Run a client against hostile brokers.",
     "top": "Show groups, members, lag and rates of a running broker.",
 }
 

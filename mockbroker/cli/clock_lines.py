@@ -18,7 +18,8 @@ log = logging.getLogger("mockbroker")
 
 
 async def run_commands(clock: Clock, stdin: int = STDIN) -> None:
-    """Run the commands in a file until the file ends or a response cannot be written. The broker continues to run.
+    """Run the clock commands in a file until the file ends or a response cannot be written. The broker continues to
+    run.
 
     Args:
         clock: The clock to control.
@@ -28,12 +29,12 @@ async def run_commands(clock: Clock, stdin: int = STDIN) -> None:
         try:
             click.echo(json.dumps(await run_command(clock, line)))
         except OSError as error:
-            log.error("clock commands end: cannot write the response to stdout: %s", error)
+            log.error("cannot write the response of a clock command to stdout: %s; no further commands are read", error)
             return
 
 
 async def run_command(clock: Clock, line: str) -> dict[str, Any]:
-    """Run one clock command, and return the response as a JSON object.
+    """Run one clock command, such as "advance 5"; return the response as a JSON object.
 
     The response contains ``now`` (seconds), ``time``, ``running`` and ``events``; after an invalid command ``error``.
     """

@@ -1,4 +1,4 @@
-"""A client of the control API, for the commands ``mockbroker ctl`` and ``mockbroker top``."""
+"""The HTTP client of the control API, for the commands ``mockbroker ctl`` and ``mockbroker top``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BYE = "event: bye"  # the server stops
 
 
 class ControlError(click.ClickException):
-    """A request that failed. The exit code is 1.
+    """The error for a request to the control API that failed. The exit code is 1.
 
     Attributes:
         problem: The problem details of the server; empty if it has not answered with any.
@@ -46,12 +46,16 @@ class ControlError(click.ClickException):
 
 
 def segment(name: object) -> str:
-    """Return a name as one segment of a path."""
+    """Return a name, percent-encoded, as one segment of a URL path."""
     return quote(str(name), safe="", errors="surrogateescape")
 
 
+class UnreachableError(ControlError):
+    """The error for a server that does not respond."""
+
+
 class ControlClient:
-    """A client of the control API.
+    """The HTTP client of a control API.
 
     Args:
         url: Base URL, such as ``http://127.0.0.1:8080``.
@@ -87,11 +91,11 @@ class ControlClient:
         Args:
             method: HTTP method.
             path: Path with encoded segments.
-            query: Query parameters; those with None are left out.
+            query: Query parameters; parameters with the value None are left out.
             body: JSON value of the body; None for no body.
             wait_ms: Milliseconds that the server may wait for a condition.
 
-        Raises: ControlError.
+        Raises: ControlError if the server cannot be reached, or answers with an error.
         """
         with closing(self._connection(PATIENCE + wait_ms / 1000)) as connection:
             try:
@@ -101,16 +105,22 @@ class ControlClient:
                 raise self._unreachable(error) from error
 
     def pages(self, path: str, **query: object) -> dict[str, Any]:
-        """Return all items of a list, and the other keys of its last page.
+        """Return all items of a list, which is read page by page, and the other keys of its last page.
 
         Args:
             path: Path of the list.
-            query: Query parameters; those with None are left out.
+            query: Query parameters; parameters with the value None are left out.
         """
         return self.latest(path, None, **query)
 
     def latest(self, path: str, count: int | None, **query: object) -> dict[str, Any]:
-        """Return the last items of a list, at most ``count`` or all, and the other keys of its last page."""
+        """Return the last items of a list, and the other keys of its last page.
+
+        Args:
+            path: Path of the list.
+            count: Maximum number of items; None for all.
+            query: Query parameters; parameters with the value None are left out.
+        """
         items: deque[Any] = deque(maxlen=count)
         while True:
             page: dict[str, Any] = self.ask("GET", path, query={**query, "limit": PAGE})
@@ -120,7 +130,12 @@ class ControlClient:
             query["after"] = page["next"]
 
     def events(self, **query: object) -> Iterator[dict[str, Any]]:
-        """Yield the events of the journal as they happen, until the server stops. ``query``: query parameters."""
+        """Yield the events of the journal as they happen, until the server stops or the stream ends.
+
+        ``query``: query parameters; parameters with the value None are left out.
+
+        Raises: ControlError if the server cannot be reached, or answers with an error.
+        """
         with closing(self._connection(IDLE)) as connection:
             try:
                 response = self._send(connection, "GET", "/v1/events/stream", query, None)
@@ -134,7 +149,6 @@ class ControlClient:
                         yield json.loads(text.removeprefix("data: "))
             except (OSError, HTTPException) as error:
                 raise self._unreachable(error) from error
-        raise ControlError(f"{self.url}: the event stream ended")
 
     def _connection(self, timeout: float) -> HTTPConnection:
         kind = HTTPSConnection if self._scheme == "https" else HTTPConnection
@@ -170,7 +184,7 @@ class ControlClient:
 
     def _unreachable(self, error: Exception) -> ControlError:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        return ControlError(f"no response from {self.url}: {reason}; is mockbroker serve --http running there?")
+        return UnreachableError(f"no response from {self.url}: {reason}; is mockbroker serve --http running there?")
 
 
 _NOT_JSON = object()
@@ -181,7 +195,7 @@ def _parameter(value: object) -> str:
 
 
 def _description(problem: Mapping[str, Any]) -> str:
-    """Return problem details as lines for a terminal."""
+    """Return problem details as lines of text for a terminal."""
     errors: Sequence[Any] = problem.get("errors") or ()
     if not errors:
         events = [f"  {event_line(each)}" for each in problem.get("events") or ()]

@@ -1,4 +1,4 @@
-"""Events of the journal, as the control API returns them, as lines for a terminal."""
+"""The lines of text for events of the journal, as ``mockbroker ctl events`` prints them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FIRST = ("id", "time", "time_ms", "kind", "group", "client", "member_id", "gener
 
 
 def event_line(event: Mapping[str, Any]) -> str:
-    """Return an event as one line of text."""
+    """Return an event of the journal, as the control API returns it, as one line of text."""
     parts = [event["time"], event["kind"]]
     if group := event.get("group"):
         parts.append(f"group {group}")

@@ -33,7 +33,7 @@ def compare(scheme: str, seed: int | None, seeds: int | None, *, as_json: bool, 
     is_default = seed is None and seeds is None
     stories = [DEFAULT] if is_default else [drawn(number) for number in range(first, first + (seeds or 1))]
     if html is not None and len(stories) > 1:
-        raise click.UsageError("--html draws only one story: remove --seeds")
+        raise click.UsageError("--html can draw only one story: remove --seeds")
     results: list[Measured] = []
     for story in stories:
         results = [_measured(name, story) for name in names]
@@ -67,8 +67,9 @@ def _print_results(story: Story, results: Sequence[Measured]) -> None:
         for change in results[0].changes:
             settled = "never settles" if change.settled is None else f"settles in {change.settled:.2f} s"
             click.echo(
-                f"{change.at:6g} s  {change.what}: {change.messages} messages, {change.notifications} notifications,"
-                f" {change.rebalances} rebalances, {change.moved} moved, {settled}"
+                f"{change.at:6g} s  {change.what}: {change.messages} messages, "
+                f"{change.notifications} ZooKeeper notifications, {change.rebalances} rebalances, "
+                f"{change.moved} partitions moved, {settled}"
             )
     else:
         click.echo(MEANING)

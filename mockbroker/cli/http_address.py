@@ -18,7 +18,7 @@ LAST_PORT = 65_535
 
 @dataclass(frozen=True, slots=True)
 class HttpAddress:
-    """The address of the control API, and who may use it.
+    """The address of the control API, with the names and the token that requests need.
 
     Attributes:
         host: Address to bind to.
@@ -41,7 +41,7 @@ def http_address(http: str | None, names: Iterable[str], token_file: Path | None
     names = tuple(names)
     if http is None:
         if names or token_file is not None:
-            raise click.UsageError("--http-host and --http-token-file need --http")
+            raise click.UsageError("--http-host and --http-token-file have no effect without --http: add --http")
         return None
     host, colon, port = http.rpartition(":")
     host = host.removeprefix("[").removesuffix("]") if colon else DEFAULT_HOST
@@ -59,11 +59,13 @@ def http_address(http: str | None, names: Iterable[str], token_file: Path | None
 
 
 def read_token(path: Path | None, option: str) -> str | None:
-    """Return the token from a file, else from the environment, or None without a token. Raises: click.UsageError.
+    """Return the token in a file, else in the environment variable; None without a token.
 
     Args:
         path: The file; None to read the environment.
         option: The option that named the file, for errors.
+
+    Raises: click.UsageError.
     """
     if path is None:
         text, source = os.environ.get(TOKEN_VARIABLE), TOKEN_VARIABLE
@@ -74,7 +76,7 @@ def read_token(path: Path | None, option: str) -> str | None:
         try:
             text = path.read_text("utf-8")
         except UnicodeDecodeError as error:
-            raise click.UsageError(f"{source}: not UTF-8: {error.reason} at byte {error.start}") from error
+            raise click.UsageError(f"{source}: the file is not UTF-8: {error.reason} at byte {error.start}") from error
         except OSError as error:
             raise click.UsageError(f"{source}: cannot read the file: {error.strerror}") from error
     token = text.strip()

@@ -18,41 +18,46 @@ PLACE = re.compile(r"faults\[(\d+)\]\.?(.*)", re.DOTALL)  # paths of problems wi
 
 
 class RuleFileError(ValueError):
-    """A file of fault rules that cannot be used."""
+    """The error for a file of fault rules that cannot be read, or has the wrong form."""
 
 
 def read_rules(path: Path) -> list[Any]:
-    """Return the rules of a file in their JSON form, unchecked; its suffix names the format. Raises: RuleFileError."""
+    """Return the fault rules in a file, in their JSON form, unchecked.
+
+    Raises: RuleFileError if the content is not valid.
+
+    ``path``: the file; its suffix names the format (.toml, .yaml, .yml or .json).
+    """
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
         raise RuleFileError(f"the format is unknown: use a name that ends in {', '.join(SUFFIXES)}")
     try:
         text = path.read_text("utf-8")
     except UnicodeDecodeError as error:
-        raise RuleFileError(f"not UTF-8: {error.reason} at byte {error.start}") from error
+        raise RuleFileError(f"the file is not UTF-8: {error.reason} at byte {error.start}") from error
     except OSError as error:
         raise RuleFileError(f"cannot read the file: {error.strerror}") from error
     return rules_of(_parsed(suffix, text))
 
 
 def rules_of(content: Any) -> list[Any]:
-    """Return the rules of a decoded file: a list, an object with the list as ``fault``, or one rule.
+    """Return the rules in the decoded content of a file. Raises: RuleFileError if the content is not valid.
 
-    Raises: RuleFileError.
+    ``content``: a list of rules, an object with the list as ``fault``, or one rule.
     """
     if isinstance(content, list):
         return content
     if isinstance(content, dict) and isinstance(content.get(KEY), list):
         if others := [str(name) for name in content if name != KEY]:
-            raise RuleFileError(f"unknown key {others[0]!r} beside {KEY}: a file of rules has only {KEY}")
+            raise RuleFileError(f"unknown key {others[0]!r}: the only key at the top of a file of rules is {KEY}")
         return list(content[KEY])
     if isinstance(content, dict) and {"match", "action"}.intersection(content):
         return [content]
-    raise RuleFileError(f"no rules: expected a list of rules as {KEY}, in TOML [[{KEY}]]")
+    raise RuleFileError(f"the file has no rules: expected a list with the key {KEY} (in TOML [[{KEY}]])")
 
 
 def by_number(problems: Iterable[Problem]) -> list[str]:
-    """Return problems with initial rules as texts that begin with the number of the rule, from 1 on."""
+    """Return problems of fault rules as texts that begin with the number of the rule, from 1 on."""
     texts = []
     for each in problems:
         found = PLACE.fullmatch(each.path)
@@ -71,7 +76,7 @@ def _parsed(suffix: str, text: str) -> Any:
     except (ValueError, RecursionError) as error:
         if isinstance(error, RuleFileError):
             raise
-        raise RuleFileError(f"not {'TOML' if suffix == '.toml' else 'JSON'}: {error}") from error
+        raise RuleFileError(f"the file is not valid {'TOML' if suffix == '.toml' else 'JSON'}: {error}") from error
 
 
 def _yaml(text: str) -> Any:
@@ -82,4 +87,4 @@ def _yaml(text: str) -> Any:
     try:
         return yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise RuleFileError(f"not YAML: {' '.join(str(error).split())}") from error
+        raise RuleFileError(f"the file is not valid YAML: {' '.join(str(error).split())}") from error

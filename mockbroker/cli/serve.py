@@ -7,17 +7,15 @@ import json
 import logging
 import os
 import signal
-import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import ExitStack, asynccontextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NoReturn, TextIO
+from typing import TextIO
 
 import click
 import trio
 
-from kwire.extras import missing
 from mockbroker.api.clock import Clock
 from mockbroker.api.cluster import Cluster, open_cluster
 from mockbroker.api.open_listeners import PortInUseError
@@ -27,11 +25,22 @@ from mockbroker.base.release import KAFKA_4_2, RELEASES
 from mockbroker.base.settings import Settings, SettingsError, read_properties
 from mockbroker.broker.journal import Event
 from mockbroker.cli.clock_lines import run_commands
-from mockbroker.cli.http_address import HttpAddress, http_address
-from mockbroker.cli.rule_files import RuleFileError, by_number, read_rules
+from mockbroker.cli.end_signals import end_signals
+from mockbroker.cli.http_address import http_address
+from mockbroker.cli.ready_file import check_ready_file, write_ready_file
+from mockbroker.cli.server_options import (
+    EVENTS_IN_MEMORY,
+    check_extra,
+    control_api,
+    fail,
+    faults_option,
+    http_options,
+    read_faults,
+    ready_file_option,
+    refused_faults,
+)
 from mockbroker.cli.stdin import wait_end
 from mockbroker.net.addresses import is_loopback
-from mockbroker.net.bound_listeners import listen
 from mockbroker.net.listeners import of_settings, users_of
 from mockbroker.storage.disk import DataDirError
 
@@ -40,7 +49,6 @@ from mockbroker.storage.disk import DataDirError
 COLLECT_AFTER = (10_000, 5, 1_000)
 USERS_VARIABLE = "MOCKBROKER_USERS"
 MECHANISMS = "sasl.enabled.mechanisms"
-EVENTS_IN_MEMORY = 1_000  # maximum number; --journal writes all events to a file, and a broker may run for weeks
 log = logging.getLogger("mockbroker")
 
 
@@ -116,35 +124,16 @@ log = logging.getLogger("mockbroker")
     type=click.Path(dir_okay=False, path_type=Path),
     help="Append group events to this file, one JSON object per line.",
 )
+@http_options
+@faults_option
 @click.option(
-    "--http",
-    metavar="[HOST:]PORT",
-    help="Serve the control API on this address, 127.0.0.1 without HOST. 0 picks a free port.",
+    "--demo",
+    "with_demo",
+    is_flag=True,
+    help="Produce records and consume them with three members that come and go, for the live page. Adds the topic "
+    "orders; implies --http 0.",
 )
-@click.option(
-    "--http-host",
-    "http_hosts",
-    multiple=True,
-    metavar="NAME",
-    help="Accept this name in the Host header of the control API too. Without effect with a token. Repeatable.",
-)
-@click.option(
-    "--http-token-file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="File with the token that requests to the control API need. In the environment: MOCKBROKER_HTTP_TOKEN",
-)
-@click.option(
-    "--faults",
-    "faults_file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Fault rules that hold from the first connection on: a TOML, YAML or JSON file (docs/faults.md).",
-)
-@click.option(
-    "--ready-file",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the addresses and the process id to this file once connections are accepted.",
-)
+@ready_file_option
 @click.option(
     "--stop-on-stdin-eof",
     is_flag=True,
@@ -170,10 +159,11 @@ def command(
     http_hosts: tuple[str, ...],
     http_token_file: Path | None,
     faults_file: Path | None,
+    with_demo: bool,
     ready_file: Path | None,
     stop_on_stdin_eof: bool,
 ) -> None:
-    """Run a cluster until SIGTERM, SIGINT or SIGHUP; a second signal ends it at once.
+    """Run a cluster until SIGTERM, SIGINT or SIGHUP; a second signal ends it immediately.
 
     Prints "ready bootstrap.servers=HOST:PORT,..." when it accepts connections. Settings have Kafka's names and
     defaults. For fast tests use --set group.initial.rebalance.delay.ms=0
@@ -183,17 +173,17 @@ def command(
     broker_settings = _read_config(config) | _parse_settings(settings)
     passwords = _environment_users() | _read_users(users_file) | _parse_users(users)
     broker_settings |= _security(broker_settings, listeners, tls is not None, sasl, bool(passwords))
-    if ready_file is not None and not ready_file.absolute().parent.is_dir():
-        raise click.UsageError(f"--ready-file {ready_file}: the directory {ready_file.parent} does not exist")
+    check_ready_file(ready_file)
     partitions = _parse_topics(topics, Settings.parse(broker_settings).num_partitions)
     _warn_unauthenticated(host, broker_settings)
+    demo = None
+    if with_demo:
+        from mockbroker.cli.serve_demo import prepare  # on demand: it needs the consumer
+
+        demo, http = prepare(clock, broker_settings, partitions), http or "0"
     address = http_address(http, http_hosts, http_token_file)
-    if address is not None:
-        try:
-            import mockbroker.control.server  # noqa: F401 - late: needs the extra http
-        except ModuleNotFoundError as error:
-            raise click.ClickException(f"--http: {missing(error, 'http')}") from error
-    faults = _read_faults(faults_file)
+    check_extra(address)
+    faults = read_faults(faults_file)
     with ExitStack() as stack:
         file = stack.enter_context(_open_journal(journal)) if journal else None
 
@@ -214,21 +204,24 @@ def command(
                 if file is not None:
                     _write_journal(cluster, file)
                 _limit_garbage_collection()
-                async with _control_api(cluster, broker_settings, address) as url:
-                    with trio.open_signal_receiver(*_end_signals()) as signals:
+                async with control_api(cluster, Settings.parse(broker_settings), address) as url:
+                    with trio.open_signal_receiver(*end_signals()) as signals:
                         try:
                             _announce(cluster, ready_file, url)
                         except OSError as error:
                             target = ready_file if error.filename else "stdout"
-                            _fail(f"cannot report that the cluster is ready: cannot write {target}: {error.strerror}")
+                            fail(f"cannot report that the cluster is ready: cannot write {target}: {error.strerror}")
                         async with trio.open_nursery() as nursery:
+                            if demo is not None:
+                                data = str(data_dir or "in memory (--data-dir keeps it)")
+                                nursery.start_soon(demo.run, cluster, as_version, data, str(url))
                             if stop_on_stdin_eof:
                                 nursery.start_soon(_cancel_at_end_of_stdin, nursery.cancel_scope, cluster.clock, clock)
                             elif clock == MANUAL:
                                 nursery.start_soon(run_commands, cluster.clock)
                             await anext(signals)
                             nursery.cancel_scope.cancel()
-                    for number in _end_signals():
+                    for number in end_signals():
                         signal.signal(number, signal.SIG_DFL)  # a second signal ends the process at once
 
         try:
@@ -236,14 +229,19 @@ def command(
         except SettingsError as error:
             raise click.UsageError(str(error)) from error
         except (FaultRuleError, ConflictError) as error:  # of --faults
-            texts = by_number(getattr(error, "problems", ())) or [str(error)]
-            raise click.UsageError("\n".join(f"--faults {faults_file}: {text}" for text in texts)) from error
+            raise refused_faults(faults_file, error) from error
         except (PortInUseError, DataDirError) as error:
-            _fail(str(error))
+            fail(str(error))
 
 
 async def _cancel_at_end_of_stdin(scope: trio.CancelScope, clock: Clock, mode: str) -> None:
-    """Cancel a scope when stdin ends; until then a manual clock takes its commands from there."""
+    """Cancel ``scope`` when stdin ends. With a manual clock, the clock commands are read from stdin until then.
+
+    Args:
+        scope: Scope of the cluster.
+        clock: The broker's clock.
+        mode: Value of --clock.
+    """
     await (run_commands(clock) if mode == MANUAL else wait_end())
     scope.cancel()
 
@@ -262,24 +260,11 @@ def _warn_unauthenticated(host: str, broker_settings: Mapping[str, str]) -> None
     )
 
 
-def _end_signals() -> list[signal.Signals]:
-    """Return the signals that end the command. SIGHUP is left out if the process ignores it, as under nohup."""
-    signals = [signal.SIGTERM, signal.SIGINT]
-    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        signals.append(signal.SIGHUP)
-    return signals
-
-
 def _limit_garbage_collection() -> None:
     """Make garbage collections rare, because a broker's long-lived objects form no cycles and take long to scan."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*COLLECT_AFTER)
-
-
-def _fail(problem: str) -> NoReturn:
-    click.echo(f"mockbroker: error: {problem}", err=True)
-    sys.exit(1)
 
 
 def _read_config(path: Path | None) -> dict[str, str]:
@@ -290,15 +275,8 @@ def _read_config(path: Path | None) -> dict[str, str]:
             properties = read_properties(file)
         Settings.parse(properties)
     except (OSError, UnicodeDecodeError, SettingsError) as error:
-        _fail(f"--config {path}: {_file_problem(error)}")
+        fail(f"--config {path}: {_file_problem(error)}")
     return properties
-
-
-def _read_faults(path: Path | None) -> list[Any]:
-    try:
-        return [] if path is None else read_rules(path)
-    except RuleFileError as error:
-        raise click.UsageError(f"--faults {path}: {error}") from error
 
 
 def _file_problem(error: Exception) -> str:
@@ -318,7 +296,7 @@ def _parse_settings(arguments: Iterable[str]) -> dict[str, str]:
     try:
         Settings.parse(values)
     except SettingsError as error:
-        raise click.UsageError(f"--set: {error}") from error
+        raise click.UsageError(f"--set has an invalid value: {error}") from error
     return values
 
 
@@ -327,13 +305,13 @@ def _parse_users(arguments: Iterable[str]) -> dict[str, str]:
     for text in arguments:
         name, colon, password = text.partition(":")
         if not (name and colon and password):
-            raise click.UsageError("--user: expected NAME:PASSWORD")
+            raise click.UsageError("--user has an invalid value: expected NAME:PASSWORD")
         passwords[name] = password
     return passwords
 
 
 def _read_users(path: Path | None) -> dict[str, str]:
-    """Return passwords by user from a file with one NAME:PASSWORD per line; ``#`` begins a comment line."""
+    """Return the passwords by user name in a file with one NAME:PASSWORD per line. A line with ``#`` is a comment."""
     passwords: dict[str, str] = {}
     try:
         lines = path.read_text("utf-8").splitlines() if path else []
@@ -356,7 +334,9 @@ def _environment_users() -> dict[str, str]:
     try:
         return users_of(os.environ.get(USERS_VARIABLE, ""))
     except SettingsError as error:
-        raise click.UsageError(f"{USERS_VARIABLE}: {str(error).removeprefix('mockbroker.users: ')}") from error
+        raise click.UsageError(
+            f"{USERS_VARIABLE} has an invalid value: {str(error).removeprefix('mockbroker.users: ')}"
+        ) from error
 
 
 def _security(
@@ -398,7 +378,7 @@ def _mechanisms(text: str) -> str:
     try:
         return Settings.parse({MECHANISMS: text}).sasl_enabled_mechanisms
     except SettingsError as error:
-        raise click.UsageError(f"--sasl: {str(error).removeprefix(f'{MECHANISMS}: ')}") from error
+        raise click.UsageError(f"--sasl has an invalid value: {str(error).removeprefix(f'{MECHANISMS}: ')}") from error
 
 
 def _parse_topics(arguments: Iterable[str], default: int) -> dict[str, int]:
@@ -432,36 +412,13 @@ def _write_journal(cluster: Cluster, file: TextIO) -> None:
         try:
             file.write(json.dumps({"time": stamp} | event.to_json()) + "\n")
         except OSError as error:
-            log.error("journal: cannot write an event, no more are written: %s", error)
+            log.error("journal: cannot write an event: %s; no further events are written", error)
             journal.listeners.remove(write)
             with suppress(OSError):  # closing flushes the buffer, which fails again
                 file.close()
 
     listener: Callable[[Event], None] = write
     journal.listeners.append(listener)
-
-
-@asynccontextmanager
-async def _control_api(
-    cluster: Cluster, broker_settings: Mapping[str, str], address: HttpAddress | None
-) -> AsyncIterator[str | None]:
-    """Serve the control API during an ``async with`` block, if there is an address; yield its base URL."""
-    if address is None:
-        yield None
-        return
-    from mockbroker.control.server import serving
-
-    settings = Settings.parse(broker_settings)
-    try:
-        sock = listen(address.host, address.port)
-    except OSError as error:
-        _fail(
-            f"--http: cannot listen on {address.host}:{address.port}: {error.strerror or error}; "
-            "choose another port (0 picks a free one) or another address"
-        )
-    async with serving(cluster, settings, address.host, sock, address.token, address.names) as server:
-        click.echo(f"control API {server.url}", err=True)
-        yield server.url
 
 
 def _announce(cluster: Cluster, ready_file: Path | None, url: str | None) -> None:
@@ -474,8 +431,4 @@ def _announce(cluster: Cluster, ready_file: Path | None, url: str | None) -> Non
         details["tls"] = {"ca": str(ca), "client": str(client)}
         click.echo(f"CA certificate {ca}, key and certificate for clients {client}", err=True)
     click.echo(f"ready bootstrap.servers={cluster.bootstrap_servers}")
-    if ready_file is not None:
-        content = {"bootstrap_servers": cluster.bootstrap_servers, "http": url, "pid": os.getpid()} | details
-        temporary = ready_file.with_name(f".{ready_file.name}.{os.getpid()}")
-        temporary.write_text(json.dumps(content) + "\n", encoding="utf-8")
-        temporary.replace(ready_file)
+    write_ready_file(ready_file, {"bootstrap_servers": cluster.bootstrap_servers, "http": url, **details})

@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 
 REPEAT_INTERVAL = 25  # every 25th seed is run twice, and both runs must be identical
 SEEDS, EVENTS = 100, 1_000
+CANDIDATES = 4  # seeds of which --steer runs one
 COLLECT_AFTER = (50_000, 20, 20)  # for gc.set_threshold; Python's default takes a quarter of the run time
-SCHEME_NAMES = ("swarm", "lite", "calm", "rules")  # of lab.simulation.schemes, not imported so that --help is fast
+# Names of lab.simulation.schemes, not imported so that --help is fast.
+SCHEME_NAMES = ("swarm", "lite", "calm", "rules", "migration", "streams", "shares", "data", "admin", "mix")
 HISTORY_NAMES = (
     "zookeeper",
     "server",
@@ -48,17 +50,31 @@ HISTORY_NAMES = (
     show_default=True,
     help="Events per seed during which faults occur.",
 )
+@click.option("--coverage", "show_coverage", is_flag=True, help="Print which states met which events and faults.")
+@click.option("--steer", is_flag=True, help=f"Run one of {CANDIDATES} seeds: the one with the rarest faults.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per seed.")
 @click.option(
     "--html", type=click.Path(path_type=Path), help="Write charts of the rebalance protocols to this HTML file."
 )
-def command(seed: int | None, seeds: int | None, scheme: str, events: int, as_json: bool, html: Path | None) -> None:
+def command(
+    seed: int | None,
+    seeds: int | None,
+    scheme: str,
+    events: int,
+    show_coverage: bool,
+    steer: bool,
+    as_json: bool,
+    html: Path | None,
+) -> None:
     """Run the broker with scripted clients on a simulated network in virtual time, and check its invariants.
 
     The same seed gives the same run on every machine. Each run has three phases: faults occur; faults end and every
     group must become stable; all clients leave and the broker must be empty. If an invariant is violated, the command
     prints the seed, the last events and a smaller script that violates the same invariant, and the exit code is 1.
     docs/simulation.md lists the invariants.
+
+    With --coverage, the command also counts which requests met which states of groups and transactions after which
+    faults. With --steer, it runs those seeds whose faults have met the fewest states so far.
 
     With the scheme zookeeper, server, draft, classic, cooperative, consumer or all, the command instead runs one story
     under these rebalance protocols of Kafka's history and prints the costs: consumers join, leave and crash, topics
@@ -73,9 +89,11 @@ def command(seed: int | None, seeds: int | None, scheme: str, events: int, as_js
         raise click.UsageError(
             f"--html needs a rebalance protocol: use --scheme with one of {', '.join(('all', *HISTORY_NAMES))}"
         )
+    from mockbroker.lab.simulation.coverage import Coverage
     from mockbroker.lab.simulation.run import repeated, run
     from mockbroker.lab.simulation.schemes import SCHEMES
 
+    coverage = Coverage() if show_coverage or steer else None
     first = seed or 0
     count = seeds if seeds is not None else (SEEDS if seed is None else 1)
     default_threshold = gc.get_threshold()
@@ -87,10 +105,14 @@ def command(seed: int | None, seeds: int | None, scheme: str, events: int, as_js
         with quiet(logging.ERROR):  # crashes leave torn files, and each one would log a warning
             for number in range(first, first + count):
                 twice = number % REPEAT_INTERVAL == 0 or count == 1
-                outcome = (repeated if twice else run)(SCHEMES[scheme](number, events))
+                script = SCHEMES[scheme](number, events)
+                if coverage is not None and steer:
+                    numbers = range(first + CANDIDATES * (number - first), first + CANDIDATES * (number - first + 1))
+                    script = coverage.steer(SCHEMES[scheme](candidate, events) for candidate in numbers)
+                outcome = (repeated if twice else run)(script, coverage)
                 total += outcome.events * (1 + twice)
                 if as_json:
-                    click.echo(json.dumps(_line(number, scheme, outcome)))
+                    click.echo(json.dumps(_line(script.seed, scheme, outcome)))
                 if outcome.broken:
                     _report_failure(outcome, as_json=as_json)
                     sys.exit(1)
@@ -98,8 +120,10 @@ def command(seed: int | None, seeds: int | None, scheme: str, events: int, as_js
         gc.set_threshold(*default_threshold)
         gc.unfreeze()
     seconds = time.process_time() - start
-    rate = f"{total / seconds:,.0f} a second" if seconds else "at once"
-    click.echo(f"{count} seeds of {scheme}, {total:,} events, {rate}: nothing is broken", err=as_json)
+    rate = f"{total / seconds:,.0f} a CPU second" if seconds else "at once"
+    if coverage is not None and show_coverage:
+        click.echo(json.dumps({"coverage": coverage.rows()}) if as_json else "\n".join(coverage.lines()))
+    click.echo(f"{count} seeds of {scheme}, {total:,} events, {rate}: no invariant was broken", err=as_json)
 
 
 def _line(seed: int, scheme: str, outcome: Outcome) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""The standard input of ``mockbroker serve``: lines of commands, and its end as the end of the parent process."""
+"""The reader of stdin for ``mockbroker serve``: lines of commands, and its end when the parent process ends."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ async def read_lines(file: int = STDIN) -> AsyncIterator[str]:
 
 
 async def wait_end(file: int = STDIN) -> None:
-    """Wait until a file ends; its content is ignored.
+    """Wait until a file ends; its content is ignored. ``file``: file descriptor.
 
-    The system closes the pipes of a process that dies, however it dies, so that the end of stdin is its parent's end.
+    When a process dies, the system closes its pipes. So the end of stdin shows that the parent process has ended.
     """
     async for _ in read_lines(file):
         pass

@@ -1,4 +1,4 @@
-"""Text for a terminal: tables, and names that clients choose, which are shown and never interpreted."""
+"""The formatting of tables and names for a terminal. Names that clients choose are escaped."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def escape(value: object, most: int = LONGEST * 10) -> str:
 
 
 def cell(value: object) -> str:
-    """Return a value of a table: ``-`` for None, ``""`` for an empty text."""
+    """Return a value as the text of a table cell: ``-`` for None, ``""`` for an empty text."""
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -55,7 +55,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def json_line(value: Any) -> str:
-    """Return a JSON value in one line of printable ASCII."""
+    """Return a JSON value as one line of printable ASCII."""
     return json.dumps(value).replace("\x7f", "\\u007f")
 
 

@@ -1,4 +1,4 @@
-"""The command ``mockbroker top``: groups, members, lag and rates of a running broker, in a terminal."""
+"""The command ``mockbroker top``, which shows groups, members, lag and rates of a running broker in a terminal."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PIPE_WIDTH = 120  # columns, if stdout is no terminal
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The state of a cluster at one time.
+    """The state of a cluster at one time, from the control API.
 
     Attributes:
         at: Time in seconds.
@@ -60,7 +60,7 @@ def command(url: str | None, token_file: Path | None, once: bool) -> None:
     escaped.
     """
     if find_spec("rich") is None:
-        raise click.ClickException("rich is missing: pip install 'kwire[http]'")
+        raise click.ClickException("mockbroker top needs the package rich: pip install 'kwire[http]'")
     from rich.console import Console
     from rich.live import Live
 
@@ -80,7 +80,7 @@ def command(url: str | None, token_file: Path | None, once: bool) -> None:
 
 
 def read_sample(client: ControlClient, now: float) -> Sample:
-    """Return the state of the cluster. ``now``: time in seconds."""
+    """Read the state of the cluster from the control API. ``now``: time in seconds."""
     written = {
         (topic["name"], part["partition"]): part["end"]
         for topic in client.pages("/v1/topics")["items"]
@@ -91,7 +91,12 @@ def read_sample(client: ControlClient, now: float) -> Sample:
 
 
 def frame(sample: Sample, before: Sample | None) -> Group:
-    """Return what a frame shows. ``before``: the sample of the frame before; None for the first."""
+    """Return the content of the screen for a sample.
+
+    Args:
+        sample: The state of the cluster.
+        before: The sample of the previous frame, for rates; None for the first frame.
+    """
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
@@ -141,7 +146,7 @@ def _add_group(table: Table, group: Mapping[str, Any], sample: Sample, before: S
 
 
 def _add(table: Table, *values: str) -> None:
-    """Add a row. Values are texts without markup."""
+    """Add a row to a table. The values are shown as they are, without markup."""
     from rich.text import Text
 
     table.add_row(*(Text(cell(value) if value else "") for value in values))
@@ -152,7 +157,15 @@ def _offsets(group: Mapping[str, Any]) -> dict[tuple[str, int], int]:
 
 
 def _rate(now: Mapping[tuple[str, int], int], before: Mapping[tuple[str, int], int], seconds: float) -> float:
-    """Return by how much offsets have increased per second; partitions that were not there before count from 0."""
+    """Return by how much the sum of offsets has increased per second.
+
+    A partition that did not exist before counts from 0.
+
+    Args:
+        now: Offsets by topic and partition.
+        before: Earlier offsets by topic and partition.
+        seconds: Time between both, in seconds.
+    """
     more = sum(max(offset - before.get(partition, 0), 0) for partition, offset in now.items())
     return more / max(seconds, 0.001)
 

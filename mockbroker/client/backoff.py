@@ -1,4 +1,4 @@
-"""The engine's clock, and the delay before a retry."""
+"""The clock of the consumer's engine, and the exponential delay before the retry of a request."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ JITTER = 0.2
 
 
 class Clock:
-    """The current time of an engine.
+    """The current time of an engine, which the driver sets before each call of the engine.
 
     Attributes:
-        now: Seconds on the driver's clock. The driver sets this field before each call of the engine.
+        now: Seconds on the driver's clock.
     """
 
     __slots__ = ("now",)
@@ -35,6 +35,9 @@ class Backoff:
         self._initial, self._maximum, self._jitter = initial, maximum, jitter
 
     def after(self, failures: int) -> float:
-        """Return the delay in seconds before the next retry; ``failures``: failures in a row before the latest one."""
+        """Return the delay in seconds before the next retry.
+
+        ``failures``: number of consecutive failures before the latest one; 0 after the first failure.
+        """
         term = min(self._initial * float(1 << min(failures, 32)), self._maximum)
         return term * (1 + JITTER * (2 * self._jitter() - 1))

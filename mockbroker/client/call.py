@@ -13,7 +13,7 @@ VersionRange = tuple[int, int | None]  # lowest and highest version; None for th
 
 
 def newest(key: int) -> int:
-    """Return the newest version of an API that this consumer supports."""
+    """Return the newest version that this consumer supports of the API with key ``key``."""
     last = APIS[key].versions.last
     assert last is not None
     return last
@@ -77,7 +77,7 @@ class OutgoingCall:
 
     @property
     def unsupported(self) -> UnsupportedVersion | None:
-        """The error to raise if client and broker have no common version that can carry the request, else None."""
+        """The error to raise if client and broker have no common version that can carry the request; else None."""
         return UnsupportedVersion(self.reason) if self.failure is Failure.UNSUPPORTED else None
 
     @property

@@ -1,4 +1,4 @@
-"""The inquiry of a group's committed offsets, which the coordinator answers.
+"""The request of a group's committed offsets from the coordinator.
 
 Source: ConsumerCoordinator.OffsetFetchResponseHandler of kafka-clients.
 """
@@ -30,7 +30,9 @@ FetchedOffsets = dict[TopicPartition, tuple[OffsetAndMetadata | None, int]]
 
 
 class CommittedInquiry:
-    """OffsetFetch of some partitions, retried until it succeeds or fails with an error that is not retriable.
+    """A request of the committed offsets of some partitions (OffsetFetch).
+
+    It is retried until it succeeds or fails with an error that is not retriable.
 
     Attributes:
         partitions: Topics and partition numbers, sorted.
@@ -128,7 +130,7 @@ class CommittedInquiry:
             if one == ErrorCode.UNKNOWN_TOPIC_ID:
                 self._metadata.refresh()
             if one not in RETRIABLE and one not in LOOK_UP_COORDINATOR:
-                self.fail(broker_error(one, f"committed offsets of {self._group}"))
+                self.fail(broker_error(one, f"OffsetFetch of group {self._group} failed"))
                 return
         if codes:
             self._retry()
@@ -163,7 +165,7 @@ class CommittedInquiry:
         return self._metadata.topic_names.get(topic_id)
 
     def fail(self, error: ConsumerError) -> None:
-        """End the inquiry with an error."""
+        """End the request with an error, which its caller raises."""
         self.done, self.error = True, error
 
     def _retry(self) -> None:

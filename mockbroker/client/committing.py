@@ -38,7 +38,7 @@ NOT_A_MEMBER = (
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The membership fields of a request.
+    """The membership fields of a request: generation, member id and instance id.
 
     Attributes:
         generation: Generation or member epoch; -1 without a membership.
@@ -52,14 +52,14 @@ class Identity:
 
 
 class CommittingMember(Protocol):
-    """The interface of a group member that the committer uses."""
+    """The interface through which the committer uses a group member."""
 
     @property
     def identity(self) -> Identity: ...
 
     @property
     def min_commit_version(self) -> int:
-        """Lowest version of OffsetCommit that the member can use."""
+        """The lowest version of OffsetCommit that the member can use."""
         ...
 
     @property
@@ -72,7 +72,7 @@ class CommittingMember(Protocol):
 
 
 class NoMember:
-    """The CommittingMember of a consumer without a membership, such as a consumer with assigned partitions."""
+    """The CommittingMember of a consumer that is in no group, such as a consumer with assigned partitions."""
 
     identity = Identity()
     min_commit_version = 0
@@ -83,7 +83,7 @@ class NoMember:
 
 
 class Commit:
-    """One commit of offsets.
+    """One offset commit of a consumer, with its state.
 
     Args:
         offsets: Offsets by topic and partition number.
@@ -113,7 +113,7 @@ class Commit:
 
 
 class Committer:
-    """The commits of one consumer, in order.
+    """The sender of the offset commits of one consumer, in order.
 
     Attributes:
         member: The member that commits; a NoMember without a group.
@@ -154,7 +154,9 @@ class Committer:
         return bool(self._unfinished)
 
     def next_deadline(self) -> float:
-        """Return the time of the next retry or timeout in seconds on the engine's clock; inf if there is none."""
+        """Return the time of the next retry or timeout of a commit, in seconds on the engine's clock; inf without
+        commits.
+        """
         at = min((commit.deadline for commit in self._unfinished), default=float("inf"))
         return min([at, *(commit.retry_at for commit in self._unsent()[:1])])
 
@@ -184,7 +186,7 @@ class Committer:
         return [commit for commit in self._unfinished if commit.call is None]
 
     def abandon(self, commit: Commit) -> None:
-        """Stop retrying a commit whose caller no longer waits."""
+        """Stop retrying a commit, because its caller no longer waits for it."""
         if commit in self._unfinished:
             self._unfinished.remove(commit)
 
@@ -268,7 +270,7 @@ class Committer:
         return error_codes
 
     def _handle_error(self, commit: Commit, code: int, partition: TopicPartition) -> None:
-        where = f"commit of {partition[0]}-{partition[1]}"
+        where = f"OffsetCommit of {partition[0]}-{partition[1]} failed"
         if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             self._metadata.refresh()
         if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and self._metadata.has_no_topic(partition[0]):

@@ -10,20 +10,20 @@ from mockbroker.client.coordinator import Coordinator
 from mockbroker.client.metadata import Metadata
 from mockbroker.client.network import Network
 from mockbroker.client.positions import Positions
-from mockbroker.client.settings import Settings
+from mockbroker.client.settings import ConsumerSettings
 from mockbroker.client.subscription import SubscriptionState
 
 
 @dataclass(frozen=True, slots=True)
 class Components:
-    """The components of one consumer.
+    """The components of one consumer, such as its network, metadata and positions.
 
     Attributes:
         group: Group id; None without a group. Then the coordinator and the committer are not used.
     """
 
     group: str | None
-    settings: Settings
+    settings: ConsumerSettings
     clock: Clock
     backoff: Backoff
     network: Network

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import base64
 import random
 import re
 import time
-import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
@@ -15,17 +13,15 @@ from typing import Any, Literal, Protocol
 import trio
 
 from mockbroker.client.committing import Commit
-from mockbroker.client.driver import Connect, Driver, connect_tcp
+from mockbroker.client.driver import CLOSE_TIMEOUT, Connect, Driver, connect_tcp, driven, new_member_id
 from mockbroker.client.engine import Engine, Inquiry, addresses
 from mockbroker.client.errors import ConcurrentUse, ConsumerError, IllegalUse, TimedOut
 from mockbroker.client.log_offsets import OffsetAndTimestamp
 from mockbroker.client.metadata import TopicPartition
 from mockbroker.client.positions import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, OffsetAndMetadata
 from mockbroker.client.records import ConsumerRecord
-from mockbroker.client.settings import Settings
-from mockbroker.client.subscription import SubscriptionType
-
-CLOSE_TIMEOUT = 5.0  # seconds for the last commit, and again for the last requests
+from mockbroker.client.settings import ConsumerSettings
+from mockbroker.client.subscription import SubscriptionType, check_topics
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata | int]
 
@@ -34,13 +30,15 @@ class RebalanceListener:
     """Base class of rebalance listeners. The methods run inside ``poll``, in the task that polls."""
 
     async def on_revoked(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
-        """Run before partitions are revoked; the last opportunity to commit the offsets of these partitions."""
+        """Called before partitions are revoked. This is the last opportunity to commit the offsets of these
+        partitions.
+        """
 
     async def on_assigned(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
-        """Run after partitions are assigned and before their first records are returned; the opportunity to seek."""
+        """Called after partitions are assigned and before their first records are returned. It may call ``seek``."""
 
     async def on_lost(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
-        """Run when other members may already own the partitions; calls ``on_revoked`` unless overridden."""
+        """Called when other members may already own the partitions. Calls ``on_revoked`` unless overridden."""
         await self.on_revoked(consumer, partitions)
 
 
@@ -48,7 +46,10 @@ class Interceptor(Protocol):
     """An interceptor that processes records before a poll returns them."""
 
     def on_consume(self, records: list[ConsumerRecord]) -> list[ConsumerRecord]:
-        """Return the records for the user; positions advance past all of ``records``, also past omitted records."""
+        """Return the records that the poll returns to the user.
+
+        The positions advance past all of ``records``, also past records that are omitted from the result.
+        """
         ...
 
 
@@ -77,7 +78,7 @@ class Consumer:
 
     def __init__(
         self,
-        driver: Driver,
+        driver: Driver[Engine],
         listener: RebalanceListener | None,
         interceptors: Sequence[Interceptor],
     ) -> None:
@@ -179,8 +180,7 @@ class Consumer:
 
         Raises: IllegalUse without a group, or after ``assign``; TypeError if ``topics`` is a str.
         """
-        if isinstance(topics, str):
-            raise TypeError(f"topics must be a list of names or a pattern, got {topics!r}: use [{topics!r}]")
+        check_topics(topics, "a list of names or a pattern")
         if not isinstance(topics, re.Pattern) and not (topics := list(topics)):
             await self.unsubscribe()
             return
@@ -206,25 +206,28 @@ class Consumer:
             await trio.lowlevel.checkpoint()
 
     async def unsubscribe(self) -> None:
-        """Revoke all partitions, after a commit if auto-commit is on, and leave the group."""
+        """Revoke all partitions and leave the group. If auto-commit is on, the positions are committed before."""
         with self._acquired(in_listener=False):
             self._discard_unreturned()
             await self._revoke_and_leave(commit=True)
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:
-        """The assigned partitions."""
+        """The partitions that are assigned to this consumer."""
         return frozenset(self._engine.positions)
 
     @property
     def subscription(self) -> frozenset[str]:
-        """Names of the subscribed topics, including topics that match the pattern."""
+        """The names of the subscribed topics, including topics that match the pattern."""
         return self._engine.subscription.topics
 
     # Where to read
 
     def position(self, partition: TopicPartition) -> int | None:
-        """Return the offset of the next record to read; None while the offset is unknown. Raises: NotAssigned."""
+        """Return the offset of the next record to read; None while the offset is unknown.
+
+        Raises: NotAssigned if a partition is not assigned to this consumer.
+        """
         ahead = self._unreturned_offsets()
         if partition in ahead:
             return ahead[partition]
@@ -248,7 +251,7 @@ class Consumer:
         Args:
             partitions: Assigned partitions; none for all of them.
 
-        Raises: NotAssigned.
+        Raises: NotAssigned if a partition is not assigned to this consumer.
         """
         self._reset_positions(partitions, EARLIEST_TIMESTAMP)
 
@@ -258,7 +261,7 @@ class Consumer:
         Args:
             partitions: Assigned partitions; none for all of them.
 
-        Raises: NotAssigned.
+        Raises: NotAssigned if a partition is not assigned to this consumer.
         """
         self._reset_positions(partitions, LATEST_TIMESTAMP)
 
@@ -283,28 +286,34 @@ class Consumer:
             self._engine.positions.unresolved = True
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Return no records of these partitions until ``resume``; they stay assigned. Raises: NotAssigned."""
+        """Return no records of these partitions until ``resume``; they stay assigned.
+
+        Raises: NotAssigned if a partition is not assigned to this consumer.
+        """
         with self._acquired():
             for partition in partitions:
                 self._discard_unreturned(partition)
                 self._engine.positions.of(partition).paused = True
 
     def resume(self, *partitions: TopicPartition) -> None:
-        """Return records of these partitions again. Raises: NotAssigned."""
+        """Return records of these partitions again.
+
+        Raises: NotAssigned if a partition is not assigned to this consumer.
+        """
         with self._acquired():
             for partition in partitions:
                 self._engine.positions.of(partition).paused = False
 
     @property
     def paused(self) -> frozenset[TopicPartition]:
-        """The paused partitions."""
+        """The assigned partitions of which ``poll`` returns no records, because of ``pause``."""
         return frozenset(partition for partition, position in self._engine.positions.items() if position.paused)
 
     def lag(self, partition: TopicPartition) -> int | None:
         """Return the number of offsets from the position to the end of the log, or None while either is unknown.
 
         The end is the one in the latest Fetch response: the high watermark, or with ``read_committed`` the last stable
-        offset. Raises: NotAssigned.
+        offset. Raises: NotAssigned if a partition is not assigned to this consumer.
         """
         position = self._engine.positions.of(partition)
         committed = self._engine.settings.isolation_level == "read_committed"
@@ -387,7 +396,7 @@ class Consumer:
             partitions: The partitions.
             timeout: Maximum wait in seconds; None for ``default_api_timeout``.
 
-        Raises: TimedOut, BrokerError.
+        Raises: TimedOut after the timeout; BrokerError if a broker returns an error that a retry cannot solve.
         """
         offsets = await self._log_offsets(dict.fromkeys(partitions, EARLIEST_TIMESTAMP), timeout)
         return {partition: at.offset for partition, at in offsets.items() if at}
@@ -399,7 +408,7 @@ class Consumer:
             partitions: The partitions.
             timeout: Maximum wait in seconds; None for ``default_api_timeout``.
 
-        Raises: TimedOut, BrokerError.
+        Raises: TimedOut after the timeout; BrokerError if a broker returns an error that a retry cannot solve.
         """
         offsets = await self._log_offsets(dict.fromkeys(partitions, LATEST_TIMESTAMP), timeout)
         return {partition: at.offset for partition, at in offsets.items() if at}
@@ -432,7 +441,14 @@ class Consumer:
             return inquiry.result
 
     async def partitions_for(self, topic: str, *, timeout: float | None = None) -> int:
-        """Return the number of partitions of a topic; 0 if the topic does not exist. Raises: TimedOut, BrokerError."""
+        """Return the number of partitions of a topic; 0 if the topic does not exist.
+
+        Args:
+            topic: Topic name.
+            timeout: Maximum wait in seconds; None for ``default_api_timeout``.
+
+        Raises: TimedOut after the timeout; BrokerError if a broker returns an error that a retry cannot solve.
+        """
         with self._acquired():
             self._driver.update_clock()
             inquiry = self._engine.inquire_topic(topic)
@@ -441,7 +457,7 @@ class Consumer:
 
     @property
     def group_metadata(self) -> GroupMetadata:
-        """The current membership. Raises: IllegalUse without a group."""
+        """The current membership in the group, for a transactional producer. Raises: IllegalUse without a group."""
         member = self._engine.member
         if member is None or self._engine.group is None:
             raise IllegalUse("group_metadata needs a group: open the consumer with group=...")
@@ -449,7 +465,10 @@ class Consumer:
         return GroupMetadata(self._engine.group, identity.generation, identity.member_id, identity.instance_id)
 
     def rejoin(self, reason: str = "the application requested a rebalance") -> None:
-        """Request a rebalance with the next poll. ``reason``: sent to the coordinator in the classic protocol."""
+        """Request a rebalance with the next poll.
+
+        ``reason``: text that is sent to the coordinator in the classic protocol.
+        """
         if self._engine.member:
             self._engine.member.rejoin(reason)
 
@@ -542,7 +561,11 @@ class Consumer:
             self._in_listener = False
 
     async def _wait_until(self, done: Callable[[], bool], timeout: float | None = None) -> None:
-        """Wait until ``done`` returns true. Raises: TimedOut after ``timeout`` seconds, Wakeup."""
+        """Wait until ``done`` returns True.
+
+        ``timeout``: maximum wait in seconds; None for ``default_api_timeout``. Raises: TimedOut after the timeout;
+        Wakeup if a wakeup was requested.
+        """
         seconds = self._api_timeout() if timeout is None else timeout
         deadline = trio.current_time() + seconds
         self._driver.advance()
@@ -618,8 +641,7 @@ class Consumer:
         """Drop records that the iteration has not returned, and move the positions back, so that they are fetched
         again.
 
-        Args:
-            partition: The partition; None for all partitions.
+        ``partition``: the partition; None for all partitions.
         """
         if self._returned >= len(self._batch):
             self._batch, self._returned = [], 0
@@ -686,34 +708,23 @@ async def open_consumer(
 
     Raises: ValueError, TypeError for invalid settings; AssignorError for an unknown assignor.
     """
-    if isinstance(topics, str):
-        raise TypeError(f"topics must be a list of names or a pattern, got {topics!r}: use [{topics!r}]")
+    check_topics(topics, "a list of names or a pattern")
     engine = Engine(
         addresses(bootstrap),
         group,
-        Settings(**settings),
+        ConsumerSettings(**settings),
         jitter=random.random,
         wall_clock_ms=lambda: time.time_ns() // 1_000_000,
-        member_id=base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode(),
+        member_id=new_member_id(),
     )
-    failure: BaseException | None = None
-    async with trio.open_nursery() as nursery:
-        driver = Driver(engine, nursery, connect)
-        consumer = Consumer(driver, listener, interceptors)
-        driver.start()
-        try:
-            if partitions := list(partitions):
-                await consumer.assign(partitions)
-            if isinstance(topics, re.Pattern) or (topics := list(topics)):
-                await consumer.subscribe(topics)
-            yield consumer
-        except BaseException as error:
-            failure = error  # raised below, so that the nursery does not wrap it in an ExceptionGroup
-        try:
-            with trio.CancelScope(shield=True, deadline=trio.current_time() + 2 * CLOSE_TIMEOUT):
-                await consumer.close(commit=failure is None)
-        except BaseException as error:
-            failure = failure or error
-        driver.stop()
-    if failure is not None:
-        raise failure
+    async with driven(
+        engine,
+        connect,
+        lambda driver: Consumer(driver, listener, interceptors),
+        lambda consumer, succeeded: consumer.close(commit=succeeded),
+    ) as consumer:
+        if partitions := list(partitions):
+            await consumer.assign(partitions)
+        if isinstance(topics, re.Pattern) or (topics := list(topics)):
+            await consumer.subscribe(topics)
+        yield consumer

@@ -34,7 +34,9 @@ FENCED = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH)
 
 
 class ConsumerState(Enum):
-    """The state of a member from the member's own view. Source: MemberState of kafka-clients."""
+    """The state of a member of the consumer protocol, as the member itself knows it. Source: MemberState of
+    kafka-clients.
+    """
 
     UNSUBSCRIBED = "unsubscribed"
     JOINING = "joining"
@@ -120,7 +122,7 @@ class ConsumerMembership:
                 self._flow = None
 
     def rejoin(self, reason: str) -> None:  # noqa: ARG002 - the protocol has no reason
-        """Send a heartbeat with all fields in the next ``maintain``; ``reason`` is not used."""
+        """Send a heartbeat with all fields in the next ``maintain``. ``reason`` is ignored."""
         self._send_all_fields, self._next_heartbeat = True, 0.0
 
     @property
@@ -132,7 +134,11 @@ class ConsumerMembership:
             self._become_fenced()
 
     def maintain(self, *, polling: bool) -> None:
-        """Continue the reconciliation and send a due heartbeat. Raises: ConsumerError, exceptions of the listener."""
+        """Continue the reconciliation of the assignment, and send a due heartbeat.
+
+        ``polling``: True to also run the steps that need a poll of the user. Raises: ConsumerError, exceptions of the
+        listener.
+        """
         if polling and self.failure:
             failure, self.failure = self.failure, None
             raise failure
@@ -361,11 +367,11 @@ class ConsumerMembership:
         elif code in FENCED:
             self._become_fenced()
         elif code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-            self.failure = broker_error(code, f"ConsumerGroupHeartbeat of {self._group}")
+            self.failure = broker_error(code, f"ConsumerGroupHeartbeat of group {self._group} failed")
             self._retry()
         else:
             detail = f": {message}" if message else ""
-            self._fail(broker_error(code, f"ConsumerGroupHeartbeat of {self._group}{detail}"))
+            self._fail(broker_error(code, f"ConsumerGroupHeartbeat of group {self._group} failed{detail}"))
 
     def _retry(self) -> None:
         self._sent_fields = {}

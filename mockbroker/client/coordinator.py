@@ -1,4 +1,4 @@
-"""The coordinator of a group: looked up with FindCoordinator at any broker, and reached through a separate connection.
+"""The coordinator of a group. It is looked up with FindCoordinator at any broker, and has a separate connection.
 
 Source: AbstractCoordinator.lookupCoordinator of kafka-clients.
 """
@@ -61,14 +61,19 @@ class Coordinator:
     ) -> OutgoingCall | None:
         """Send a request to the coordinator; return None while the coordinator is unknown or in reconnect backoff.
 
-        For the arguments see ``Network.send_request``.
+        Args:
+            key: API key.
+            build: Function that returns the request in a version.
+            on_done: Callback that is called with the request once there is a response or a failure.
+            timeout: Seconds until the request times out; None for ``request_timeout``.
+            versions: Lowest and highest version that can carry the request.
         """
         if self.node is None or not self._network.can_send(self.node):
             return None
         return self._network.send_request(self.node, key, build, on_done, timeout=timeout, versions=versions)
 
     def mark_unknown(self) -> None:
-        """Forget the coordinator, because it moved or failed; ``find_if_due`` looks it up again."""
+        """Drop the known coordinator, because it moved or failed. ``find_if_due`` looks it up again."""
         self.node = None
 
     def disconnect(self) -> None:
@@ -81,14 +86,14 @@ class Coordinator:
             node.link.close("the session timed out")
 
     def handle_disconnect(self, node: Node) -> None:
-        """Forget the coordinator if ``node``, whose connection has ended, is the coordinator's node."""
+        """Drop the known coordinator if it is ``node``, whose connection has ended."""
         if node is self.node:
             self.node = None
             self._retry_at = max(self._retry_at, self._clock.now + self._backoff.after(self._failures))
             self._failures += 1
 
     def next_deadline(self) -> float:
-        """Return the time of the next lookup in seconds on the engine's clock; inf if none is necessary."""
+        """Return the time of the next lookup, in seconds on the engine's clock; inf if no lookup is necessary."""
         return float("inf") if self.node or self._lookup.in_flight else self._retry_at
 
     def find_if_due(self) -> None:
@@ -124,7 +129,7 @@ class Coordinator:
                 return
         if coordinator.error_code:
             if coordinator.error_code not in RETRIABLE:
-                self.failure = broker_error(coordinator.error_code, f"coordinator of group {self._group}")
+                self.failure = broker_error(coordinator.error_code, f"FindCoordinator of group {self._group} failed")
             self._retry()
             return
         self.node = self._network.coordinator(coordinator.node_id, coordinator.host, coordinator.port)

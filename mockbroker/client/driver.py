@@ -1,25 +1,55 @@
 """The engine on trio: connections, the clock, and the tasks that advance it.
 
-Two tasks per connection receive and send; one more task runs the timers. Received bytes advance the engine at once, so
-heartbeats and joins do not wait for the user's poll. Calls of the rebalance listener do wait for a poll.
+Two tasks per connection receive and send; one more task runs the timers. Received bytes advance the engine immediately,
+so heartbeats and joins do not wait for the user's poll. Calls of the rebalance listener do wait for a poll.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import base64
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Generic, Protocol, TypeVar
 
 import trio
 
-from mockbroker.client.engine import Engine
+from mockbroker.client.backoff import Clock
 from mockbroker.client.errors import Wakeup
 from mockbroker.client.link import Link, LinkState
+from mockbroker.client.network import Network
 
+CLOSE_TIMEOUT = 5.0  # seconds for the last commit or acknowledgements, and again for the last requests
 RECEIVE_BYTES = 2**18  # maximum number of bytes that are read from a socket at a time
 
 Connect = Callable[[str, int], Awaitable[trio.abc.Stream]]
 
 
-class Driver:
+class DrivenEngine(Protocol):
+    """What a driver needs of the engine of a consumer.
+
+    Attributes:
+        clock: The engine's clock, which the driver sets.
+        network: The connections, which the driver opens.
+    """
+
+    clock: Clock
+    network: Network
+
+    def advance(self, *, polling: bool) -> None:
+        """Run all due timers, and send all due requests. ``polling``: False outside of a poll of the user."""
+        ...
+
+    def next_deadline(self) -> float:
+        """Return the time of the next call of ``advance`` if no bytes arrive, in seconds on the engine's clock."""
+        ...
+
+
+C = TypeVar("C")
+E = TypeVar("E", bound=DrivenEngine)
+
+
+class Driver(Generic[E]):
     """The driver of an engine: runs its connections and timers as trio tasks from ``start`` to ``stop``.
 
     The tasks are shielded from cancellation: a cancelled user can still commit and leave the group before ``stop``.
@@ -30,7 +60,7 @@ class Driver:
         connect: Async function that returns a stream to a host and port.
     """
 
-    def __init__(self, engine: Engine, nursery: trio.Nursery, connect: Connect) -> None:
+    def __init__(self, engine: E, nursery: trio.Nursery, connect: Connect) -> None:
         self.engine, self._nursery, self._connect = engine, nursery, connect
         self._changed = trio.Event()  # wakes a waiting poll, which checks for records
         self._deadline_moved = trio.Event()  # the next deadline has moved
@@ -45,7 +75,7 @@ class Driver:
         self._nursery.start_soon(self._shielded, self.run_timers)
 
     def stop(self) -> None:
-        """Cancel all tasks."""
+        """Cancel all tasks of the driver."""
         self._stopped = True
         for scope in self._scopes:
             scope.cancel()
@@ -71,7 +101,7 @@ class Driver:
         self.flush()
 
     def flush(self) -> None:
-        """Open and close connections as the engine requests, and wake the tasks that send."""
+        """Open and close connections as the engine requests, and wake the tasks that send bytes."""
         network = self.engine.network
         while network.to_open:
             link = network.to_open.pop()
@@ -86,13 +116,13 @@ class Driver:
         self._deadline_moved.set()
 
     async def wait(self, deadline: float, *, interruptible: bool = True) -> None:
-        """Wait until the engine has been advanced, or until the deadline.
+        """Wait until bytes or a timer have advanced the engine, or until the deadline.
 
         Args:
             deadline: Time in seconds on trio's clock.
             interruptible: Whether to raise Wakeup if a wakeup was requested before the wait.
 
-        Raises: Wakeup.
+        Raises: Wakeup if a wakeup was requested.
         """
         self._changed = trio.Event()
         if interruptible:
@@ -101,19 +131,19 @@ class Driver:
             await self._changed.wait()
 
     def request_wakeup(self) -> None:
-        """Wake the current ``wait``, and make the next check for wakeups raise Wakeup."""
+        """End the current ``wait``, and make the next check for wakeups raise Wakeup."""
         self._wakeup_requested = True
         self._changed.set()
 
     def clear_wakeup(self) -> None:
-        """Cancel a requested wakeup for which Wakeup was not raised."""
+        """Cancel a wakeup that was requested but has not raised Wakeup yet."""
         self._wakeup_requested = False
 
     def raise_wakeup(self) -> None:
         """Raise Wakeup if a wakeup was requested since the last Wakeup."""
         if self._wakeup_requested:
             self._wakeup_requested = False
-            raise Wakeup("wakeup() was called")
+            raise Wakeup("wakeup() interrupted this call: handle the exception, and call again")
 
     async def run_timers(self) -> None:
         """Advance the engine at each of its deadlines."""
@@ -130,13 +160,13 @@ class Driver:
         self._changed.set()
 
     async def _run_connection(self, link: Link) -> None:
-        """Connect a link, and run the connection until it is closed."""
+        """Connect to the broker of a link, and run the connection until it is closed."""
         try:
             stream: trio.abc.Stream | None = None
             try:
                 with trio.move_on_at(link.deadline):
                     stream = await self._connect(link.host, link.port)
-            except OSError as error:
+            except (OSError, UnicodeError) as error:  # UnicodeError: a host name with a label that is too long
                 self.update_clock()
                 link.close(f"{link.host}:{link.port} cannot be reached: {error}")
                 return
@@ -188,6 +218,49 @@ class Driver:
             await ready.wait()
 
 
+@asynccontextmanager
+async def driven(
+    engine: E, connect: Connect, create: Callable[[Driver[E]], C], close: Callable[[C, bool], Awaitable[None]]
+) -> AsyncIterator[C]:
+    """Run an engine and its consumer while the block runs, and close the consumer at the end, within a limited time.
+
+    The consumer is also closed if the block raises an exception, which is raised again, not in an ExceptionGroup.
+
+    Args:
+        engine: The engine.
+        connect: Async function that returns a stream to a host and port.
+        create: Function that creates the consumer.
+        close: Async function that closes the consumer; takes whether the block has ended without an exception.
+    """
+    failure: BaseException | None = None
+    async with trio.open_nursery() as nursery:
+        driver = Driver(engine, nursery, connect)
+        consumer = create(driver)
+        driver.start()
+        try:
+            yield consumer
+        except BaseException as error:
+            failure = error  # raised below, so that the nursery does not wrap it in an ExceptionGroup
+        try:
+            with trio.CancelScope(shield=True, deadline=trio.current_time() + 2 * CLOSE_TIMEOUT):
+                await close(consumer, failure is None)
+        except BaseException as error:
+            failure = failure or error
+        driver.stop()
+    if failure is not None:
+        raise failure
+
+
+def new_member_id() -> str:
+    """Return a random member id, as Kafka's clients choose one: a UUID in URL-safe base64."""
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+
+
 async def connect_tcp(host: str, port: int) -> trio.abc.Stream:
-    """Open a TCP connection. Raises: OSError."""
+    """Open a TCP connection; return its stream. Raises: OSError if no connection can be established.
+
+    Args:
+        host: Host name or IP address.
+        port: TCP port.
+    """
     return await trio.open_tcp_stream(host, port)

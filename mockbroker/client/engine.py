@@ -28,7 +28,7 @@ from mockbroker.client.network import Network
 from mockbroker.client.position_resolver import Resolver
 from mockbroker.client.positions import Positions
 from mockbroker.client.records import ConsumerRecord
-from mockbroker.client.settings import CONSUMER, Settings
+from mockbroker.client.settings import CONSUMER, ConsumerSettings
 from mockbroker.client.subscription import SubscriptionState, SubscriptionType
 
 Inquiry = CommittedInquiry | LogInquiry | TopicInquiry
@@ -50,7 +50,7 @@ class Engine:
         self,
         bootstrap: Iterable[tuple[str, int]],
         group: str | None,
-        settings: Settings,
+        settings: ConsumerSettings,
         *,
         jitter: Callable[[], float],
         wall_clock_ms: Callable[[], int],
@@ -61,7 +61,9 @@ class Engine:
         backoff = Backoff(settings.retry_backoff, settings.retry_backoff_max, jitter)
         reconnect = Backoff(settings.reconnect_backoff, settings.reconnect_backoff_max, jitter)
         self.network = Network(bootstrap, settings, self.clock, reconnect)
-        self.metadata = Metadata(self.network, settings, self.clock, backoff)
+        self.metadata = Metadata(
+            self.network, settings, self.clock, backoff, creates_topics=settings.allow_auto_create_topics
+        )
         self.subscription = SubscriptionState()
         self.positions = Positions()
         self.coordinator = Coordinator(group or "", self.network, self.metadata, self.clock, backoff)
@@ -130,17 +132,21 @@ class Engine:
 
     @property
     def listener_call(self) -> ListenerCall | None:
-        """The pending call of the user's listener, else None; a rebalance waits until the listener has returned."""
+        """The call of the user's listener that has to be made, or None. The rebalance waits until it returns."""
         return self.member.listener_call if self.member and self.subscription.subscribed else None
 
     def listener_returned(self, error: Exception | None) -> None:
-        """Continue the rebalance after the listener; ``error``: the exception that the listener raised, else None."""
+        """Continue the rebalance, because the listener has returned.
+
+        ``error``: the exception that the listener raised; None without an exception.
+        """
         assert self.member
         self.member.listener_returned(error)
 
     def record_poll(self, *, waiting: bool = False) -> None:
-        """Restart the ``max_poll_interval`` timer. ``waiting``: stop the timer instead, because the user waits inside a
-        poll.
+        """Restart the ``max_poll_interval`` timer, because the user has called ``poll``.
+
+        ``waiting``: True to stop the timer instead, because the user waits inside a poll.
         """
         if self.member and self.subscription.subscribed:
             self.member.record_poll(waiting=waiting)
@@ -168,9 +174,9 @@ class Engine:
             self._auto_commit_at = min(self._auto_commit_at, self.clock.now + self.settings.retry_backoff)
 
     def advance(self, *, polling: bool) -> None:
-        """Run all due timers, send all due requests and continue rebalances.
+        """Run all due timers, send all due requests, and continue rebalances.
 
-        With ``polling``, also raise the errors that the user has to handle, and run steps that need a poll.
+        ``polling``: True to also raise the errors that the user has to handle, and to run the steps that need a poll.
         """
         self.network.tick()
         if self.subscription.version != self._required_version and self.subscription.subscribed:
@@ -201,7 +207,7 @@ class Engine:
 
     @property
     def leaving(self) -> bool:
-        """Whether a commit is unfinished or a request to leave the group is in flight."""
+        """Whether a commit is unfinished, or the request to leave the group has no response yet."""
         return self.committer.busy or (self.member is not None and self.member.leaving)
 
     def _match_pattern(self) -> None:
@@ -239,13 +245,16 @@ class Engine:
         return self._auto_commit_at if self.auto_commits and len(self.positions) else float("inf")
 
     def collect_records(self, max_records: int) -> list[ConsumerRecord]:
-        """Return up to ``max_records`` buffered records, and advance the positions. Raises: ConsumerError."""
+        """Return up to ``max_records`` buffered records, and advance the positions.
+
+        Raises: ConsumerError if a fetch got an error that the application must handle, such as NoOffset.
+        """
         return self.fetcher.collect_records(max_records)
 
     # Inquiries: requests for information that the user waits for
 
     def inquire_committed(self, partitions: Iterable[TopicPartition]) -> CommittedInquiry:
-        """Start and return an inquiry of committed offsets. Raises: IllegalUse without a group."""
+        """Start a request of committed offsets, and return it. Raises: IllegalUse without a group."""
         if self.group is None:
             raise IllegalUse("committed() needs a group: open the consumer with group=...")
         inquiry = CommittedInquiry(partitions, self._components)
@@ -253,7 +262,7 @@ class Engine:
         return inquiry
 
     def inquire_log(self, timestamps: Mapping[TopicPartition, int]) -> LogInquiry:
-        """Start and return an inquiry of log offsets by timestamp.
+        """Start a request of log offsets by timestamp, and return it.
 
         Args:
             timestamps: By partition, milliseconds since 1970, or Kafka's negative values (-1 latest, -2 earliest).
@@ -263,13 +272,13 @@ class Engine:
         return inquiry
 
     def inquire_topic(self, topic: str) -> TopicInquiry:
-        """Start and return an inquiry of the number of partitions of a topic."""
+        """Start a request of the number of partitions of a topic, and return it."""
         inquiry = TopicInquiry(topic, self.metadata)
         self._inquiries.append(inquiry)
         return inquiry
 
     def drop_inquiry(self, inquiry: Inquiry) -> None:
-        """Drop an inquiry whose caller no longer waits."""
+        """Drop a request of offsets or partitions, because its caller no longer waits for it."""
         self._inquiries = [one for one in self._inquiries if one is not inquiry]
 
 
@@ -278,7 +287,7 @@ def _assignors(assignors: Sequence[str | Assignor]) -> list[Assignor]:
 
 
 def addresses(bootstrap: str | Sequence[str]) -> list[tuple[str, int]]:
-    """Return the hosts and ports of bootstrap addresses. Raises: ValueError.
+    """Return the hosts and ports of bootstrap addresses. Raises: ValueError if an address is not valid.
 
     Args:
         bootstrap: ``host:port`` addresses, separated by commas or as a list.

@@ -21,7 +21,7 @@ FIRST_CONSUMER_VERSION = 3  # older versions are for brokers only
 
 
 class EpochInquiry(LeaderInquiry):
-    """OffsetForLeaderEpoch of some partitions, retried until all of them have a result.
+    """A request of the end offsets of leader epochs (OffsetForLeaderEpoch), retried until all partitions have a result.
 
     Args:
         epochs: Leader epoch of the last record read, by partition.

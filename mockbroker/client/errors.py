@@ -1,4 +1,4 @@
-"""Exceptions of the consumer."""
+"""The exceptions of the consumer."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from kwire.errorcodes import ErrorCode
 
 
 class ConsumerError(Exception):
-    """Base class of the consumer's exceptions."""
+    """The base class of the consumer's exceptions."""
 
 
 class BrokerError(ConsumerError):
-    """An error code from a broker that the consumer does not retry.
+    """The error for an error code from a broker that the consumer does not retry.
 
     Args:
         code: Kafka's error code.
@@ -23,23 +23,23 @@ class BrokerError(ConsumerError):
 
 
 class AuthorizationFailed(BrokerError):
-    """TOPIC_AUTHORIZATION_FAILED or GROUP_AUTHORIZATION_FAILED."""
+    """The error for TOPIC_AUTHORIZATION_FAILED or GROUP_AUTHORIZATION_FAILED from a broker."""
 
 
 class FencedInstance(BrokerError):
-    """FENCED_INSTANCE_ID: another member with the same ``group_instance_id`` has replaced this member."""
+    """The error for FENCED_INSTANCE_ID: another member with the same ``group_instance_id`` has replaced this member."""
 
 
 class InconsistentGroupProtocol(BrokerError):
-    """The members of the group support no common assignor, or the group uses another protocol type."""
+    """The error for a group whose members support no common assignor, or that uses another protocol type."""
 
 
 class UnsupportedVersion(ConsumerError):
-    """The broker and the consumer have no version of an API in common that can carry the request."""
+    """The error for a request that no common version of broker and consumer can carry."""
 
 
 class NoOffset(ConsumerError):
-    """A partition has no valid position, and ``auto_offset_reset`` is ``"none"``.
+    """The error for a partition without a valid position, if ``auto_offset_reset`` is ``"none"``.
 
     No offset is committed, the offset is out of range, or the topic was deleted and created again.
 
@@ -56,7 +56,7 @@ class NoOffset(ConsumerError):
 
 
 class LogTruncated(ConsumerError):
-    """The new leader's log lacks records that were read, and ``auto_offset_reset`` is ``"none"``.
+    """The error for a new leader whose log lacks records that were read, if ``auto_offset_reset`` is ``"none"``.
 
     Attributes:
         partition: Topic and partition number.
@@ -74,7 +74,9 @@ class LogTruncated(ConsumerError):
 
 
 class CorruptRecord(ConsumerError):
-    """A broker sent bytes that are not valid records. The position does not change; call ``seek`` to skip the bytes.
+    """The error for bytes from a broker that are not valid records.
+
+    The position does not change; call ``seek`` to skip the bytes.
 
     Attributes:
         partition: Topic and partition number.
@@ -87,39 +89,41 @@ class CorruptRecord(ConsumerError):
 
 
 class CommitFailed(ConsumerError):
-    """The commit was rejected: the consumer is no longer a member, and other members may read its records again."""
+    """The error for a commit of a consumer that is no longer a member. Other members may read its records again."""
 
 
 class RebalanceInProgress(ConsumerError):
-    """The commit was rejected because a rebalance is in progress; poll, then commit again."""
+    """The error for a commit during a rebalance. Call ``poll``, then commit again."""
 
 
 class UnjoinedGroup(ConsumerError):
-    """The member left the group before its JoinGroup was answered. The consumer joins again by itself."""
+    """The error for a member that left the group before its JoinGroup was answered. The consumer joins again by
+    itself.
+    """
 
 
 class UnknownAssignor(ConsumerError):
-    """The group chose an assignor that this member does not have."""
+    """The error for a group that chose an assignor which this member does not have."""
 
 
 class TimedOut(ConsumerError):
-    """A call did not complete within its timeout."""
+    """The error for a call that did not complete within its timeout."""
 
 
 class Wakeup(ConsumerError):
-    """``wakeup`` was called during or before this call."""
+    """The error that ends a call because ``wakeup`` was called during or before it."""
 
 
 class ConcurrentUse(ConsumerError):
-    """Two tasks use one consumer at the same time."""
+    """The error for two tasks that use one consumer at the same time."""
 
 
 class NotAssigned(ConsumerError):
-    """The partition is not assigned to this consumer."""
+    """The error for a partition that is not assigned to this consumer."""
 
 
 class IllegalUse(ConsumerError):
-    """The call is not allowed in this state of the consumer, such as ``assign`` after ``subscribe``."""
+    """The error for a call that the state of the consumer does not allow, such as ``assign`` after ``subscribe``."""
 
 
 def name(code: int) -> str:
@@ -131,7 +135,12 @@ def name(code: int) -> str:
 
 
 def broker_error(code: int, where: str) -> BrokerError:
-    """Return the exception for an error code; ``where``: the request that failed, for the message."""
+    """Return the exception for an error code.
+
+    Args:
+        code: Kafka's error code.
+        where: The request that failed, for the message.
+    """
     match code:
         case ErrorCode.TOPIC_AUTHORIZATION_FAILED | ErrorCode.GROUP_AUTHORIZATION_FAILED:
             return AuthorizationFailed(code, where)

@@ -17,7 +17,7 @@ MAX_EPOCH = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class PartitionRequest:
-    """A partition in a Fetch request.
+    """The fields of a partition in a Fetch request.
 
     Attributes:
         offset: Offset to fetch from.
@@ -47,15 +47,18 @@ class FetchSession:
 
     @property
     def full(self) -> bool:
-        """Whether the next request has to list all partitions."""
+        """Whether the next Fetch request has to list all partitions."""
         return self.epoch == FIRST_EPOCH
 
     def next_request(
         self, wanted: Mapping[TopicPartition, PartitionRequest]
     ) -> tuple[dict[TopicPartition, PartitionRequest], Sequence[tuple[TopicPartition, PartitionRequest]]]:
-        """Return the partitions to list and the partitions to forget in the next request.
+        """Return the content of the next Fetch request: the partitions to list, and the partitions to forget.
 
         After the request, the session consists of the partitions in ``wanted``.
+
+        Args:
+            wanted: Partitions that the consumer wants to fetch from this broker.
         """
         self._next = dict(wanted)
         if self.full:
@@ -71,15 +74,19 @@ class FetchSession:
     def accepts(self, answered: set[TopicPartition]) -> bool:
         """Return whether a response contains the right partitions.
 
-        The response to a full request must contain all partitions of the session; any other, only partitions of the
-        session.
+        The response to a full request must contain all partitions of the session; any other response, only partitions
+        of the session.
+
+        ``answered``: the partitions in the response.
         """
         if self.full:
             return answered == set(self._next)
         return answered <= set(self._next)
 
     def handle_response(self, session_id: int) -> None:
-        """Record that the broker accepted the request; ``session_id``: the session id in the response."""
+        """Advance the session epoch, because the broker accepted the request. ``session_id``: the session id in the
+        response.
+        """
         if session_id == NO_SESSION:
             self.reset()
             return
@@ -89,7 +96,7 @@ class FetchSession:
         self.epoch = 1 if self.epoch == MAX_EPOCH else self.epoch + 1
 
     def reset(self) -> None:
-        """Forget the session id, because the broker does not know the session; the next request is a full fetch."""
+        """Drop the session id, because the broker does not know the session. The next request is a full fetch."""
         self.session_id = NO_SESSION
         self.start_new()
 

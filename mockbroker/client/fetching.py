@@ -44,7 +44,7 @@ PartitionData = FetchResponse.Topic.Partition
 
 @dataclass(slots=True, eq=False)
 class CompletedFetch:
-    """One partition of a Fetch response.
+    """One partition of a received Fetch response, whose records are returned to the user bit by bit.
 
     Attributes:
         partition: Topic and partition number.
@@ -62,7 +62,7 @@ class CompletedFetch:
 
 
 class Fetcher:
-    """The fetcher of one consumer.
+    """The fetcher of records for one consumer.
 
     Attributes:
         failure: The error that the next poll raises, or None.
@@ -90,15 +90,15 @@ class Fetcher:
 
     @property
     def buffered(self) -> set[TopicPartition]:
-        """Partitions with a completed fetch whose records were not all returned to the user yet."""
+        """The partitions with a completed fetch whose records were not all returned to the user yet."""
         held = {fetched.partition for fetched in self._completed}
         if self._current:
             held.add(self._current.partition)
         return held
 
     def next_deadline(self) -> float:
-        """Return the earliest end of a backoff of a node or partition, in seconds on the engine's clock; inf if there
-        is none.
+        """Return the earliest end of a backoff of a node or partition, in seconds on the engine's clock; inf without a
+        backoff.
         """
         now = self._clock.now
         at = min((at for at in self._node_retry_at.values() if at > now), default=float("inf"))
@@ -308,8 +308,9 @@ class Fetcher:
     def collect_records(self, max_records: int) -> list[ConsumerRecord]:
         """Return up to ``max_records`` buffered records, and advance the positions past them.
 
-        Raises: ConsumerError. If records precede the error, the records are returned first, and the next call raises
-        the error unless the user seeks.
+        If an error follows some records, these records are returned first, and the next call raises the error unless
+        the user seeks. Raises: ConsumerError if a fetch got an error that the application must handle, such as
+        NoOffset.
         """
         records: list[ConsumerRecord] = []
         paused: list[CompletedFetch] = []
@@ -341,7 +342,8 @@ class Fetcher:
     def _is_current(self, fetched: CompletedFetch) -> bool:
         """Return whether a completed fetch contains records that begin at the current position.
 
-        If its fetch offset is the current position, also apply the other fields of the response.
+        If its fetch offset is the current position, also apply the other fields of the response, such as the high
+        watermark.
         """
         position = fetched.position
         at = fetched.reader.next_offset if fetched.reader else fetched.offset
@@ -418,7 +420,7 @@ class Fetcher:
             elif not self._resolver.reset(position):
                 raise NoOffset({partition: fetched.offset})
         else:
-            raise broker_error(code, f"fetch of {partition[0]}-{partition[1]} at {fetched.offset}")
+            raise broker_error(code, f"Fetch of {partition[0]}-{partition[1]} from offset {fetched.offset} failed")
 
     def drop_partitions(self, partitions: Iterable[TopicPartition]) -> None:
         """Drop the buffered records and backoffs of partitions that are no longer read."""

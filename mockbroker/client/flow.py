@@ -1,6 +1,6 @@
-"""Flows: generators whose steps continue over several polls, such as a rebalance.
+"""Flows: generators whose steps run over several polls of the user, such as the steps of a rebalance.
 
-After each step the generator yields what the next step waits for: WAIT (until the engine is advanced again), POLL
+After each step the generator yields the condition for the next step: WAIT (until the engine is advanced again), POLL
 (until the user polls) or a ListenerCall (until ``listener_returned`` is called).
 """
 
@@ -15,7 +15,7 @@ from mockbroker.client.metadata import TopicPartition
 
 
 class Wait(Enum):
-    """The values that a flow yields to wait; the other yielded objects are ListenerCalls."""
+    """The values that a flow yields to wait for the engine or for a poll. A flow also yields ListenerCalls."""
 
     WAIT = "the next advance"
     POLL = "a poll of the user"
@@ -43,7 +43,10 @@ Steps = Waiting[None]
 
 
 class Flow:
-    """One run of a generator of steps. ``done`` is True once the last step has returned or a step has raised."""
+    """One run of a generator of steps.
+
+    ``done`` is True once the last step has returned or a step has raised an exception.
+    """
 
     def __init__(self, steps: Steps) -> None:
         self._steps = steps
@@ -55,9 +58,9 @@ class Flow:
         return self._waiting_for if isinstance(self._waiting_for, ListenerCall) else None
 
     def advance(self, *, polling: bool) -> None:
-        """Run the next step, unless it waits for the listener. ``polling``: also run a step that waits for a poll.
+        """Run the next step, unless it waits for the listener. If the step raises an exception, the flow ends.
 
-        If a step raises an exception, the flow ends.
+        ``polling``: True to also run a step that waits for a poll.
         """
         if self.done or self.listener_call or (self._waiting_for is POLL and not polling):
             return
@@ -66,12 +69,15 @@ class Flow:
             self._resume(None)
 
     def listener_returned(self, error: Exception | None) -> None:
-        """Run the step after a call of the listener; ``error``: the exception that the listener raised, else None."""
+        """Run the step after a call of the listener.
+
+        ``error``: the exception that the listener raised; None without an exception.
+        """
         assert self.listener_call
         self._resume(error)
 
     def close(self) -> None:
-        """Cancel the flow."""
+        """Cancel the flow: no further step runs."""
         self._steps.close()
         self.done, self._waiting_for = True, WAIT
 

@@ -1,4 +1,6 @@
-"""Inquiries that partition leaders answer: one request per leader, retried until all partitions have a result."""
+"""Requests of information that partition leaders have: one request per leader, retried until all partitions have a
+result.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ Leaders = dict[TopicPartition, Leader]
 
 
 class LeaderInquiry:
-    """Base class of inquiries to partition leaders.
+    """The base class of requests of information about partitions from their leaders.
 
     Subclasses define ``request``, ``response_partitions`` and ``record_partition``.
 
@@ -58,7 +60,7 @@ class LeaderInquiry:
 
     @property
     def topics(self) -> set[str]:
-        """Names of the topics whose metadata is needed."""
+        """The names of the topics whose metadata is needed."""
         return {topic for topic, _ in self.unanswered}
 
     @property
@@ -69,7 +71,12 @@ class LeaderInquiry:
         return float("inf") if self.done or self._in_flight >= self.unanswered else self._retry_at
 
     def request(self, version: int, leaders: Leaders) -> object:
-        """Return the request to one leader, in a version; ``leaders``: leader of each partition in the request."""
+        """Return the request to one leader.
+
+        Args:
+            version: Version of the request.
+            leaders: Leader of each partition in the request.
+        """
         raise NotImplementedError
 
     def response_partitions(self, response: Any) -> Iterable[tuple[TopicPartition, Any]]:
@@ -92,7 +99,7 @@ class LeaderInquiry:
             node = self._network.broker(leader.node_id) if leader else None
             if leader is None or node is None or not self._network.can_send(node):
                 if code := self._metadata.errors.get(partition[0]):
-                    self.error = broker_error(code, f"topic {partition[0]}")
+                    self.error = broker_error(code, f"Metadata of topic {partition[0]} failed")
                     return
                 if self._metadata.version:  # else the first Metadata request is in flight
                     self._metadata.retry_later()
@@ -137,7 +144,7 @@ class LeaderInquiry:
                 self._metadata.refresh()
                 self._back_off()
             else:
-                self.error = broker_error(code, f"{self.api_name} of {partition[0]}-{partition[1]}")
+                self.error = broker_error(code, f"{self.api_name} of {partition[0]}-{partition[1]} failed")
         if missing:
             self._back_off()
 

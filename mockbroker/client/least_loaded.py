@@ -1,4 +1,4 @@
-"""Requests that any broker can answer, sent to the least loaded node."""
+"""The requests that any broker can answer. They are sent to the node with the fewest requests in flight."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mockbroker.client.network import Network
 
 
 class LeastLoadedRequest:
-    """A sender of requests of one API to the least loaded node, one in flight at a time.
+    """A sender of requests of one API to the least loaded node. At most one request is in flight.
 
     Args:
         network: The nodes of the consumer.

@@ -1,4 +1,6 @@
-"""The protocol of one connection to a broker, without its socket: ApiVersions first, then responses in order."""
+"""The protocol of one connection to a broker, without its socket: ApiVersions first, then requests and responses in
+order.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ UNSUPPORTED_VERSION = 35
 
 
 class LinkState(Enum):
-    """State of a connection. Source: ConnectionState of kafka-clients."""
+    """The state of a connection to a broker. Source: ConnectionState of kafka-clients."""
 
     CONNECTING = "connecting"
     CHECKING_API_VERSIONS = "checking api versions"
@@ -58,12 +60,15 @@ class Link:
         return len(self._queue) + len(self._in_flight)
 
     def opened(self) -> None:
-        """Send ApiVersions, because the connection is established."""
+        """Send ApiVersions, because the connection was established."""
         self.state = LinkState.CHECKING_API_VERSIONS
         self._send_api_versions(newest(API_VERSIONS.key))
 
     def send_request(self, call: OutgoingCall, now: float) -> None:
-        """Send a request once the connection is READY. On a closed connection the request fails at once."""
+        """Send a request as soon as the connection is READY. On a closed connection the request fails immediately.
+
+        ``now``: seconds on the engine's clock.
+        """
         if self.state is LinkState.CLOSED:
             call.fail(Failure.DISCONNECTED, self.close_reason)
         elif self.state is LinkState.READY:
@@ -72,9 +77,9 @@ class Link:
             self._queue.append(call)
 
     def received(self, data: bytes, now: float) -> None:
-        """Complete the requests whose responses are received; ``now``: seconds on the engine's clock.
+        """Process received bytes, and complete the requests whose responses have arrived.
 
-        Bytes that are not the expected responses close the connection.
+        Bytes that are not the expected responses close the connection. ``now``: seconds on the engine's clock.
         """
         try:
             self._side.receive(data)
@@ -91,7 +96,7 @@ class Link:
         self.close(f"{self.host}:{self.port} closed the connection")
 
     def close(self, reason: str) -> None:
-        """Close the connection; all requests without a response fail. ``reason``: text for error messages."""
+        """Close the connection. All requests without a response fail. ``reason``: text for error messages."""
         if self.state is LinkState.CLOSED:
             return
         self.state, self.close_reason = LinkState.CLOSED, reason
@@ -102,13 +107,16 @@ class Link:
             call.fail(Failure.DISCONNECTED, reason)
 
     def next_deadline(self) -> float:
-        """Return the time of the next timeout in seconds on the engine's clock; inf if there is none."""
+        """Return the time of the next timeout of a request, in seconds on the engine's clock; inf without requests."""
         at = min((call.deadline for call in self._in_flight), default=float("inf"))
         at = min(at, min((call.deadline for call in self._queue), default=float("inf")))
         return at if self.state is LinkState.READY else min(at, self.deadline)
 
     def expire(self, now: float) -> None:
-        """Close the connection if a response is overdue, because later responses can only follow the overdue one."""
+        """Close the connection if a response is overdue, because later responses can only follow the overdue one.
+
+        ``now``: seconds on the engine's clock.
+        """
         if now < self.next_deadline() or self.state is LinkState.CLOSED:
             return
         for call in [*self._in_flight, *self._queue]:

@@ -34,7 +34,7 @@ class OffsetAndTimestamp:
 
 
 class LogInquiry(LeaderInquiry):
-    """ListOffsets of some partitions, retried until all of them have a result.
+    """A request of log offsets by timestamp (ListOffsets), retried until all partitions have a result.
 
     Attributes:
         timestamps: By partition, milliseconds since 1970, or Kafka's negative values (-1 latest, -2 earliest).

@@ -11,11 +11,14 @@ from mockbroker.client.metadata import TopicPartition
 
 
 class Membership(Protocol):
-    """A member of a group, of either protocol. The committer uses the member as a CommittingMember."""
+    """The interface of a group member, in the classic or the consumer protocol.
+
+    The committer uses the member as a CommittingMember.
+    """
 
     @property
     def failure(self) -> Exception | None:
-        """The error that the next poll raises, else None."""
+        """The error that the next poll raises; None without an error."""
         ...
 
     @property
@@ -26,7 +29,10 @@ class Membership(Protocol):
 
     @property
     def listener_call(self) -> ListenerCall | None:
-        """The pending call of the user's listener, else None; the rebalance waits until the listener has returned."""
+        """The pending call of the user's rebalance listener; None while no call is pending.
+
+        The rebalance continues when the call has returned.
+        """
         ...
 
     @property
@@ -42,28 +48,34 @@ class Membership(Protocol):
     def listener_returned(self, error: Exception | None) -> None: ...
 
     def record_poll(self, *, waiting: bool = False) -> None:
-        """Restart the ``max_poll_interval`` timer. ``waiting``: stop the timer instead, because the user waits inside a
-        poll.
+        """Restart the ``max_poll_interval`` timer, because the user has called ``poll``.
+
+        ``waiting``: True to stop the timer instead, because the user waits inside a poll.
         """
         ...
 
     def maintain(self, *, polling: bool) -> None:
-        """Run due timers, rebalance steps and heartbeats; with ``polling``, raise the errors that concern the user."""
+        """Run due timers, rebalance steps and heartbeats.
+
+        ``polling``: True to also raise the errors that concern the user, and to run the steps that need a poll.
+        """
         ...
 
     def next_deadline(self) -> float: ...
 
     def rejoin(self, reason: str) -> None:
-        """Request a rebalance with the next poll; ``reason``: sent to the coordinator in the classic protocol."""
+        """Request a rebalance with the next poll. ``reason``: text that is sent to the coordinator in the classic
+        protocol.
+        """
         ...
 
     def leave(self, reason: str) -> None:
-        """Leave the group and drop the assignment."""
+        """Leave the group, and drop the assignment. ``reason``: text that is sent to the coordinator."""
         ...
 
     @property
     def leaving(self) -> bool:
-        """Whether the request to leave the group is in flight."""
+        """Whether the request to leave the group has no response yet."""
         ...
 
     def owned(self) -> tuple[TopicPartition, ...]: ...

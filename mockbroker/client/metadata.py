@@ -18,7 +18,7 @@ from mockbroker.client.call import OutgoingCall
 from mockbroker.client.errors import ConsumerError, broker_error
 from mockbroker.client.least_loaded import LeastLoadedRequest
 from mockbroker.client.network import Network
-from mockbroker.client.settings import Settings
+from mockbroker.client.settings import ClientSettings
 
 NO_ID = UUID(int=0)
 TopicPartition = tuple[str, int]
@@ -57,7 +57,14 @@ class Topic:
 
 
 class Metadata:
-    """The metadata of one consumer.
+    """The cluster metadata of one consumer.
+
+    Args:
+        network: The connections.
+        settings: Settings of the consumer.
+        clock: The clock.
+        backoff: Backoff of failed requests.
+        creates_topics: Whether the broker may create topics that do not exist.
 
     Attributes:
         topics: Topics by name.
@@ -72,8 +79,17 @@ class Metadata:
         has_all_topics: Whether the latest response lists all topics.
     """
 
-    def __init__(self, network: Network, settings: Settings, clock: Clock, backoff: Backoff) -> None:
+    def __init__(
+        self,
+        network: Network,
+        settings: ClientSettings,
+        clock: Clock,
+        backoff: Backoff,
+        *,
+        creates_topics: bool = False,
+    ) -> None:
         self._network, self._settings, self._clock, self._backoff = network, settings, clock, backoff
+        self._creates_topics = creates_topics
         self.topics: dict[str, Topic] = {}
         self.topic_names: dict[UUID, str] = {}
         self.racks: dict[int, str | None] = {}
@@ -91,7 +107,7 @@ class Metadata:
         self._failures = 0
 
     def require_topics(self, topics: Iterable[str]) -> None:
-        """Replace the required topics; later requests list only them and ``inquired``."""
+        """Replace the topics whose metadata is requested. Topics that pending inquiries need are requested too."""
         required = set(topics)
         if required - self.required:
             self.refresh()
@@ -108,9 +124,8 @@ class Metadata:
         self.inquired = inquired
 
     def require_matching_topics(self, pattern: re.Pattern[str] | None) -> None:
-        """Request all topics, to find those that match ``pattern``.
-
-        With None, request only the required topics again.
+        """Request the metadata of all topics, to find those that match ``pattern``; None to request only the required
+        topics.
         """
         if pattern is not None:
             self.refresh()
@@ -168,7 +183,9 @@ class Metadata:
         return {n for n, t in self.topics.items() if pattern and pattern.fullmatch(n) and not t.internal}
 
     def covers(self, topics: Iterable[str]) -> bool:
-        """Return whether the latest response answers for all of these topics, whether they exist or not."""
+        """Return whether the latest response contains a result for each of these topics, whether the topic exists or
+        not.
+        """
         return self.has_all_topics or self._response_topics.issuperset(topics)
 
     def has_no_topic(self, topic: str) -> bool:
@@ -187,12 +204,17 @@ class Metadata:
             raise failure
         for topic, code in self.errors.items():
             if topic in self.required:
-                raise broker_error(code, f"topic {topic}")
+                raise broker_error(code, f"Metadata of topic {topic} failed")
 
     def update_leader(self, partition: TopicPartition, node_id: int, epoch: int) -> bool:
-        """Apply the leader that a Fetch response contains (KIP-951).
+        """Apply the leader of a partition that a Fetch response contains (KIP-951).
 
         Return False if the partition or the broker is unknown, or the leader epoch is not newer.
+
+        Args:
+            partition: The partition.
+            node_id: Node id of the leader.
+            epoch: Leader epoch.
         """
         topic = self.topics.get(partition[0])
         if topic is None or partition[1] >= len(topic.partitions) or self._network.broker(node_id) is None:
@@ -204,7 +226,7 @@ class Metadata:
         return True
 
     def next_deadline(self) -> float:
-        """Return the time of the next request."""
+        """Return the time of the next Metadata request, in seconds on the engine's clock."""
         return float("inf") if self._refreshing.in_flight else self._refresh_at
 
     def request_if_due(self) -> None:
@@ -225,7 +247,7 @@ class Metadata:
             if topics is None and version > 0
             else [MetadataRequest.Topic(name=name) for name in topics or ()],
             allow_auto_topic_creation=version < FIRST_VERSION_WITH_AUTO_CREATION_FLAG
-            or (self._settings.allow_auto_create_topics and topics is not None),
+            or (self._creates_topics and topics is not None),
         )
 
     def _handle_response(self, call: OutgoingCall) -> None:
@@ -258,7 +280,7 @@ class Metadata:
         self._failures += 1
 
     def update(self, response: MetadataResponse) -> None:
-        """Apply a response.
+        """Apply a Metadata response.
 
         A leader whose epoch is older than that of the known leader is ignored, because the broker's metadata is
         outdated.
@@ -292,7 +314,7 @@ class Metadata:
 
 
 class TopicInquiry:
-    """An inquiry of the number of partitions of a topic.
+    """A request of the number of partitions of a topic.
 
     Attributes:
         topics: The topic name, as a set.
@@ -322,6 +344,6 @@ class TopicInquiry:
             return
         self.done = True
         if code := metadata.errors.get(self._topic):
-            self.error = broker_error(code, f"topic {self._topic}")
+            self.error = broker_error(code, f"Metadata of topic {self._topic} failed")
         elif known := metadata.topics.get(self._topic):
             self.result = len(known.partitions)

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from mockbroker.client.backoff import Backoff, Clock
 from mockbroker.client.call import Failure, OutgoingCall, VersionRange
 from mockbroker.client.link import Link, LinkState
-from mockbroker.client.settings import Settings
+from mockbroker.client.settings import ClientSettings
 
 COORDINATOR = 2**31 - 1  # COORDINATOR minus the node id is the id of the connection to a coordinator, as in Java
 
 
 class Node:
-    """A broker at an address, connected or not.
+    """A broker at an address, which may be connected.
 
     Attributes:
         id: Node id; negative for a bootstrap address, COORDINATOR minus the broker's id for a coordinator.
@@ -49,7 +49,7 @@ class Network:
     """
 
     def __init__(
-        self, bootstrap: Iterable[tuple[str, int]], settings: Settings, clock: Clock, backoff: Backoff
+        self, bootstrap: Iterable[tuple[str, int]], settings: ClientSettings, clock: Clock, backoff: Backoff
     ) -> None:
         self._settings, self._clock = settings, clock
         self._bootstrap = [Node(-1 - n, host, port) for n, (host, port) in enumerate(bootstrap)]
@@ -103,7 +103,7 @@ class Network:
         return None
 
     def can_send(self, node: Node) -> bool:
-        """Return False while the node is in reconnect backoff."""
+        """Return whether a request can be sent to the node: False while it is in reconnect backoff."""
         return node.link is not None or node.retry_at <= self._clock.now
 
     def send_request(
@@ -116,7 +116,9 @@ class Network:
         timeout: float | None = None,
         versions: VersionRange = (0, None),
     ) -> OutgoingCall:
-        """Send a request to a node, and connect the node if necessary. In reconnect backoff the request fails at once.
+        """Send a request to a node, and connect the node if necessary.
+
+        In reconnect backoff the request fails immediately.
 
         Args:
             node: The node.
@@ -132,7 +134,10 @@ class Network:
         call = OutgoingCall(key, build, now + (timeout or self._settings.request_timeout), on_done, versions)
         if node.link is None:
             if node.retry_at > now:
-                call.fail(Failure.DISCONNECTED, f"{node.host}:{node.port} is in reconnect backoff")
+                call.fail(
+                    Failure.DISCONNECTED,
+                    f"the connection to {node.host}:{node.port} has failed, and the reconnect backoff has not ended",
+                )
                 return call
             deadline = now + self._settings.socket_connection_setup_timeout
             node.link = Link(node.host, node.port, self._settings.client_id, deadline)
@@ -141,7 +146,7 @@ class Network:
         return call
 
     def tick(self) -> None:
-        """Fail overdue requests, and start the backoff of nodes whose connection ended."""
+        """Fail overdue requests, and start the reconnect backoff of nodes whose connection has ended."""
         now = self._clock.now
         for node in list(self._nodes()):
             if node.link is None:
@@ -160,7 +165,9 @@ class Network:
                     self._drop(node, "the bootstrap connection is no longer needed")
 
     def next_deadline(self) -> float:
-        """Return the time of the next timeout or end of a backoff, in seconds on the engine's clock; inf if none."""
+        """Return the time of the next timeout or end of a backoff, in seconds on the engine's clock; inf without
+        either.
+        """
         now, at = self._clock.now, float("inf")
         for node in self._nodes():
             if node.link:

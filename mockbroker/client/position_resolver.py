@@ -78,11 +78,11 @@ class Resolver:
         return True
 
     def request_run(self) -> None:
-        """Run ``resolve_positions`` with the next advance, because a position changed."""
+        """Make the next call of ``advance`` run ``resolve_positions``, because a position has changed."""
         self._positions.unresolved = self._run_requested = True
 
     def handle_truncation(self, partition: TopicPartition, position: Position, epoch: int, end: int) -> None:
-        """Handle a leader's log that may lack records that were read.
+        """Handle the log of a new leader that may lack records which were read.
 
         Args:
             partition: Topic and partition number.
@@ -107,7 +107,7 @@ class Resolver:
     # Topics that were deleted and created again
 
     def _check_topic_ids(self) -> None:
-        """Reset positions whose topic was deleted and created again: its id has changed."""
+        """Reset the positions whose topic id has changed, because the topic was deleted and created again."""
         recreated: dict[TopicPartition, int | None] = {}
         for partition, position in self._positions.items():
             now = self._metadata.topic_id(partition[0])
@@ -202,11 +202,19 @@ class Resolver:
             inquiry.send_if_due()
 
     def _drop_unassigned(self, inquiry: LeaderInquiry, requested: Mapping[TopicPartition, Position]) -> None:
-        """Drop revoked partitions from an inquiry, since the leaders may never answer for these."""
+        """Remove revoked partitions from a request, because the leaders may never answer for them.
+
+        Args:
+            inquiry: The request.
+            requested: Position object of each requested partition when the request was sent.
+        """
         inquiry.unanswered -= {p for p, position in requested.items() if self._positions.get(p) is not position}
 
     def log_inquiry(self, timestamps: Mapping[TopicPartition, int]) -> LogInquiry:
-        """Return an unsent inquiry of offsets by timestamp; the caller has to call ``send_if_due``."""
+        """Return a request of offsets by timestamp that is not sent yet; the caller has to call ``send_if_due``.
+
+        ``timestamps``: milliseconds since 1970 by partition, or Kafka's negative values (-1 latest, -2 earliest).
+        """
         return LogInquiry(timestamps, self._components)
 
     def _timestamp(self, reset: int | timedelta) -> int:

@@ -74,12 +74,19 @@ class Position:
         return self.known and not self.paused and not self.validating and not self.revoking
 
     def set_offset(self, offset: int, epoch: int = -1) -> None:
-        """Set the position to another offset. Responses to requests that were sent before are ignored."""
+        """Set the position to another offset. Responses to requests that were sent before are ignored.
+
+        ``epoch``: leader epoch of the record before the offset; -1 if unknown.
+        """
         self.offset, self.epoch, self.reset_timestamp = offset, epoch, None
         self.validated_epoch, self.validating, self.topic_id, self.replica = -1, False, None, None
 
     def reset_to(self, timestamp: int | timedelta) -> None:
-        """Continue at the offset of a timestamp; the resolver looks the offset up. For values see Position."""
+        """Set the position to the offset of a timestamp, which the resolver looks up.
+
+        ``timestamp``: milliseconds since 1970, -1 (latest), -2 (earliest), or a timedelta (maximum age of the first
+        record).
+        """
         self.offset, self.epoch, self.reset_timestamp = None, -1, timestamp
         self.validating, self.topic_id, self.replica = False, None, None
 
@@ -116,7 +123,10 @@ class Positions:
         """Return the position of a partition. Raises: NotAssigned if the partition is not assigned."""
         position = self._assigned.get(partition)
         if position is None:
-            raise NotAssigned(f"{partition[0]}-{partition[1]} is not assigned to this consumer")
+            raise NotAssigned(
+                f"{partition[0]}-{partition[1]} is not assigned to this consumer: "
+                "assignment() returns the assigned partitions"
+            )
         return position
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:

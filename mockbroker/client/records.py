@@ -81,12 +81,13 @@ class RecordReader:
 
     @property
     def corrupt(self) -> bool:
-        """Whether the next record is corrupt."""
+        """Whether the next record of the response is corrupt."""
         return self._error is not None
 
     def _read(self) -> Iterator[list[ConsumerRecord]]:
-        """Yield lists of up to ``_limit`` records. The records of a list are from one batch. None is decoded in
-        advance.
+        """Yield the records of the response in lists of up to ``_limit`` records.
+
+        The records of a list are from one batch. No record is decoded in advance.
         """
         complete = False
         for batch in read(self._data.records):
@@ -105,7 +106,9 @@ class RecordReader:
             self.next_offset = max(self.next_offset, batch.last_offset + 1)
             self.epoch = batch.leader_epoch if isinstance(batch, Batch) else -1
         if not complete and self._data.records:
-            raise DecodeError("no complete batch in the response", message="RecordBatch")
+            raise DecodeError(
+                "the Fetch response has no complete record batch, although it is not empty", message="RecordBatch"
+            )
 
     def _in_order(self, records: Iterator[ConsumerRecord], epoch: int) -> Iterator[list[ConsumerRecord]]:
         """Yield the records of a batch whose offsets increase.
@@ -143,10 +146,14 @@ class RecordReader:
     def _check(self, batch: RecordSet) -> None:
         """Check the CRC, also of a skipped batch, since the last offset of the batch determines the next offset."""
         if self._check_crcs and not batch.crc_is_right():
-            raise CrcError("the CRC does not match the batch", message="RecordBatch", offset=batch.position)
+            raise CrcError(
+                "the CRC in the batch header does not match the batch", message="RecordBatch", offset=batch.position
+            )
 
     def _start_aborted(self, last_offset: int) -> None:
-        """Record as open the aborted transactions that began at or before ``last_offset``."""
+        """Mark the aborted transactions that began at or before ``last_offset`` as open, so that their records are
+        skipped.
+        """
         while self._aborted and self._aborted[-1][0] <= last_offset:
             self._open_aborted.add(self._aborted.pop()[1])
 

@@ -19,7 +19,37 @@ Reset = Literal["earliest", "latest", "none"] | timedelta
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class ClientSettings:
+    """The settings that consumers and share consumers have in common, with the same defaults.
+
+    Attributes:
+        max_poll_records: Number of records that one poll returns.
+    """
+
+    client_id: str = ""
+    client_rack: str = ""
+    max_poll_records: int = 500
+    fetch_min_bytes: int = 1
+    fetch_max_bytes: int = 50 * 2**20
+    fetch_max_wait: float = 0.5
+    check_crcs: bool = True
+    metadata_max_age: float = 300.0
+    request_timeout: float = 30.0
+    default_api_timeout: float = 60.0
+    retry_backoff: float = 0.1
+    retry_backoff_max: float = 1.0
+    reconnect_backoff: float = 0.05
+    reconnect_backoff_max: float = 1.0
+    socket_connection_setup_timeout: float = 10.0
+
+    def __post_init__(self) -> None:
+        """Check the values of the settings. Raises: ValueError for an invalid value."""
+        if self.max_poll_records < 1:
+            raise ValueError(f"max_poll_records is {self.max_poll_records}: use at least 1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerSettings(ClientSettings):
     """The settings of a consumer, by Kafka's names with ``_`` for the dots and without ``_ms``.
 
     Attributes:
@@ -32,7 +62,6 @@ class Settings:
     """
 
     client_id: str = "mockbroker-consumer"
-    client_rack: str = ""
     group_protocol: Literal["classic", "consumer"] = "classic"
     group_instance_id: str | None = None
     group_remote_assignor: str | None = None
@@ -40,29 +69,17 @@ class Settings:
     session_timeout: float = 45.0
     heartbeat_interval: float = 3.0
     max_poll_interval: float = 300.0
-    max_poll_records: int = 500
     auto_offset_reset: Reset = "latest"
     enable_auto_commit: bool = True
     auto_commit_interval: float = 5.0
-    fetch_min_bytes: int = 1
-    fetch_max_bytes: int = 50 * 2**20
-    fetch_max_wait: float = 0.5
     max_partition_fetch_bytes: int = 2**20
     fetch_sessions: bool = True
     isolation_level: Literal["read_uncommitted", "read_committed"] = "read_uncommitted"
-    check_crcs: bool = True
     allow_auto_create_topics: bool = True
-    metadata_max_age: float = 300.0
-    request_timeout: float = 30.0
-    default_api_timeout: float = 60.0
-    retry_backoff: float = 0.1
-    retry_backoff_max: float = 1.0
-    reconnect_backoff: float = 0.05
-    reconnect_backoff_max: float = 1.0
-    socket_connection_setup_timeout: float = 10.0
 
     def __post_init__(self) -> None:
-        """Check the values. Raises: ValueError for an invalid value."""
+        """Check the values of the settings. Raises: ValueError for an invalid value."""
+        super(ConsumerSettings, self).__post_init__()
         if not isinstance(self.auto_offset_reset, timedelta) and self.auto_offset_reset not in (EARLIEST, LATEST, NONE):
             raise ValueError(
                 f"auto_offset_reset is {self.auto_offset_reset!r}: use earliest, latest, none or a timedelta"
@@ -71,8 +88,6 @@ class Settings:
             raise ValueError(f"group_protocol is {self.group_protocol!r}: use classic or consumer")
         if self.isolation_level not in ("read_uncommitted", "read_committed"):
             raise ValueError(f"isolation_level is {self.isolation_level!r}: use read_uncommitted or read_committed")
-        if self.max_poll_records < 1:
-            raise ValueError(f"max_poll_records is {self.max_poll_records}: use at least 1")
         if self.group_protocol == CLASSIC and self.heartbeat_interval >= self.session_timeout:
             raise ValueError(
                 f"heartbeat_interval is {self.heartbeat_interval} s: use less than session_timeout, "

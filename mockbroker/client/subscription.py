@@ -13,12 +13,25 @@ from mockbroker.client.errors import IllegalUse
 
 
 class SubscriptionType(Enum):
-    """The source of the consumer's partitions."""
+    """How the consumer gets its partitions: by subscribed topics, by a pattern, or by assignment of the user."""
 
     NONE = "none"
     AUTO_TOPICS = "topics"
     AUTO_PATTERN = "pattern"
     USER_ASSIGNED = "partitions"  # by the user, without rebalances
+
+
+def check_topics(topics: object, expected: str) -> None:
+    """Check that ``topics`` is not a single name, which would be taken as a list of characters.
+
+    Args:
+        topics: The argument of the user.
+        expected: Description of the expected value, such as ``a list of names``.
+
+    Raises: TypeError if ``topics`` is a string.
+    """
+    if isinstance(topics, str):
+        raise TypeError(f"topics must be {expected}, got {topics!r}: use [{topics!r}]")
 
 
 class SubscriptionState:
@@ -52,18 +65,21 @@ class SubscriptionState:
             self.set_topics(topics)
 
     def assign(self) -> None:
-        """Set the type to USER_ASSIGNED. Raises: IllegalUse after ``subscribe``."""
+        """Record that the user assigns partitions, so that ``subscribe`` is not allowed.
+
+        Raises: IllegalUse after ``subscribe``.
+        """
         if self.subscribed:
             raise IllegalUse("assign() after subscribe(): call unsubscribe() first")
         self.type = SubscriptionType.USER_ASSIGNED
 
     def clear(self) -> None:
-        """Unsubscribe from everything."""
+        """Remove all subscribed topics, the pattern and the assigned partitions."""
         self.type, self.pattern = SubscriptionType.NONE, None
         self.set_topics(())
 
     def set_topics(self, topics: Iterable[str]) -> None:
-        """Replace the subscribed topics."""
+        """Replace the subscribed topics, for example when other topics match the pattern."""
         topics = frozenset(topics)
         if topics != self.topics:
             self.topics = topics

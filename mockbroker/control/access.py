@@ -1,7 +1,7 @@
-"""Access to the control API: the rules on Host, Origin and token of a request, without IO.
+"""The rules that decide which HTTP requests may use the control API, based on Host, Origin and token. Sans-IO.
 
-A page of a foreign site that a browser shows cannot use the API: its requests have a foreign ``Origin`` or, after DNS
-rebinding, a foreign ``Host``.
+A foreign web page in a browser cannot use the API: its requests have a foreign ``Origin`` or, after DNS rebinding, a
+foreign ``Host``.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ DEFAULT_PORTS = {"http": "80", "https": "443"}
 
 
 class Access:
-    """The rules on which requests are served.
+    """The rules that decide which requests are served.
 
     Args:
-        host: The address that the API is bound to.
-        port: The port that the API is bound to.
-        token: The token that requests need; None if they need none.
-        names: Further allowed names in the Host header; without effect with a token.
+        host: The address to which the API is bound.
+        port: The port to which the API is bound.
+        token: The token that requests must have; None to serve requests without a token.
+        names: Further allowed names in the Host header; without effect if a token is required.
         new_session: Function that returns a new, unpredictable session id.
     """
 
@@ -44,32 +44,39 @@ class Access:
 
     @property
     def needs_token(self) -> bool:
-        """Whether requests need a token."""
+        """Whether requests must have a token."""
         return self._token is not None
 
     def check(self, method: str, headers: Headers, *, is_open: bool) -> None:
-        """Check a request.
+        """Check that a request may use the API.
 
         Args:
             method: HTTP method.
             headers: Headers of the request.
-            is_open: Whether the request needs no token.
+            is_open: Whether the request is allowed without a token.
 
-        Raises: Refused with status 421, 403 or 401.
+        Raises: Refused with status 421 (wrong Host), 403 (foreign Origin) or 401 (no valid token).
         """
         hosts = headers.getlist("host")
         if self._token is None and (len(hosts) != 1 or name_of(hosts[0]) not in self._hosts):
             raise Refused(421, "the Host header is not a name of this server: use the address that it printed")
         self._check_origin(method, headers, hosts)
-        if not is_open and not self._is_authenticated(headers):
+        if not is_open and not self.is_authenticated(headers):
             raise Refused(401, "a token is needed: send Authorization: Bearer TOKEN, or log in", headers=CHALLENGE)
 
     def log_in(self, token: str) -> str:
-        """Return the Set-Cookie header of a new session. Raises: Refused if the token is wrong, or none is needed."""
+        """Begin a session; return its Set-Cookie header.
+
+        Raises: Refused if the token is wrong, or the API requires no token.
+        """
         if self._token is None:
             raise Refused(409, "this server needs no token and has no sessions: send requests without logging in")
         if not self._is_token(token):
-            raise Refused(401, "the token is wrong", headers=CHALLENGE)
+            raise Refused(
+                401,
+                "the token is not that of this server: use the token that serve --http was started with",
+                headers=CHALLENGE,
+            )
         session = self._new_session()
         self._sessions[session] = None
         while len(self._sessions) > SESSIONS_KEPT:
@@ -84,12 +91,17 @@ class Access:
     def _check_origin(self, method: str, headers: Headers, hosts: list[str]) -> None:
         origins = headers.getlist("origin")
         if any(not _is_same(origin, hosts) for origin in origins):
-            raise Refused(403, "the request comes from a page of another origin")
+            raise Refused(
+                403, "the request comes from a page of another origin: only pages of this server may send requests"
+            )
         site, mode = headers.get("sec-fetch-site", "none"), headers.get("sec-fetch-mode")
         if site in ("cross-site", "same-site") and not (method == "GET" and mode == "navigate"):
-            raise Refused(403, "the request comes from a page of another origin")
+            raise Refused(
+                403, "the request comes from a page of another origin: only pages of this server may send requests"
+            )
 
-    def _is_authenticated(self, headers: Headers) -> bool:
+    def is_authenticated(self, headers: Headers) -> bool:
+        """Return whether a request has the token or a valid session, or the API requires no token."""
         if self._token is None or self._session_of(headers) in self._sessions:
             return True
         given = headers.getlist("authorization")
@@ -120,7 +132,12 @@ def name_of(host: str) -> str:
 
 
 def _is_same(origin: str, hosts: list[str]) -> bool:
-    """Return whether an Origin header is the origin of this server, as the client addresses it."""
+    """Return whether an Origin header is the origin of this server.
+
+    Args:
+        origin: Value of the Origin header.
+        hosts: Values of the Host headers of the request.
+    """
     scheme, separator, place = origin.lower().partition("://")
     if not separator or scheme not in DEFAULT_PORTS or len(hosts) != 1:
         return False
@@ -129,5 +146,5 @@ def _is_same(origin: str, hosts: list[str]) -> bool:
 
 
 def _digest(text: str) -> bytes:
-    """Return a digest, whose length does not depend on the text: comparing digests takes the same time for all."""
+    """Return a digest of a text. All digests have the same length, so comparing them always takes the same time."""
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()

@@ -1,4 +1,4 @@
-"""The application: applies the rules of access, checks requests against the routes, and turns errors into responses."""
+"""The web application: it checks requests against access rules and routes, and turns errors into responses."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ from mockbroker.api.open_listeners import PortInUseError
 from mockbroker.base.errors import ConflictError, NotFoundError
 from mockbroker.control.control import Control
 from mockbroker.control.problems import NotPossible, Refused
-from mockbroker.control.routes import HEADERS, JSON, Answer, Call, Route
+from mockbroker.control.routes import HEADERS, JSON, Answer, CheckedRequest, Route
 from mockbroker.control.shapes import Object, closest, shown
+from mockbroker.control.slices import encode
 from mockbroker.control.streams import until_disconnected
 from mockbroker.faults.sections import InvalidRule, Problem
 
@@ -35,7 +36,7 @@ log = logging.getLogger("mockbroker")
 
 
 def application(control: Control, routes: Sequence[Route]) -> ASGIApp:
-    """Return the application that serves ``routes``."""
+    """Return the ASGI application that serves ``routes``."""
     by_path: dict[str, dict[str, Route]] = {}
     for route in routes:
         by_path.setdefault(route.path, {})[route.method] = route
@@ -53,7 +54,10 @@ def application(control: Control, routes: Sequence[Route]) -> ASGIApp:
 
 
 class _Path:
-    """All methods of a path; without methods, a path that does not exist."""
+    """The ASGI endpoint of one path, which selects the route of the method.
+
+    Without routes, the path does not exist (404).
+    """
 
     def __init__(self, control: Control, methods: Mapping[str, Route]) -> None:
         self._control = control
@@ -65,18 +69,18 @@ class _Path:
         try:
             response = await self._respond(request)
         except Refused as error:
-            response = problem(error)
+            response = await problem(error)
         except InvalidRule as error:
-            response = problem(NotPossible(error.problems))
+            response = await problem(NotPossible(error.problems))
         except NotFoundError as error:
-            response = problem(Refused(404, str(error)))
+            response = await problem(Refused(404, str(error)))
         except (ConflictError, PortInUseError) as error:
-            response = problem(Refused(409, str(error)))
+            response = await problem(Refused(409, str(error)))
         except ClientDisconnect:
             return
         except Exception:
             log.exception("control API: %s %s raised an exception", request.method, ascii(scope["path"]))
-            response = problem(Refused(500, "the control API has a bug: see the log of mockbroker"))
+            response = await problem(Refused(500, "the control API has a bug: see the log of mockbroker"))
         if response is not None:
             await response(scope, receive, send)
 
@@ -90,17 +94,20 @@ class _Path:
             raise Refused(404, "this path does not exist: GET /openapi.json lists all paths")
         if route is None or (head and route.waits):
             allowed = ", ".join(self._methods)
-            raise Refused(405, f"this path has only the methods {allowed}", headers={"Allow": allowed})
+            raise Refused(405, f"this path does not support {method}: use {allowed}", headers={"Allow": allowed})
         if route.capability and route.capability not in control.capabilities:
-            raise Refused(409, f"this server cannot do this: its capabilities do not include {route.capability}")
+            raise Refused(409, f"this server does not have the capability {route.capability}, which this path needs")
         body = {} if route.method == "GET" else await self._body(request)
-        call = Call(_segments(request.path_params), _query(route, request), _checked(route, body), request)
+        call = CheckedRequest(_segments(request.path_params), _query(route, request), _checked(route, body), request)
         if not route.waits:
-            return _response(route, await route.handle(control, call))
+            return await _response(route, await route.handle(control, call))
         return await _handle_waiting(request, control, route, call)
 
     async def _body(self, request: Request) -> Any:
-        """Return the JSON body, or an empty object for a request without body."""
+        """Return the JSON body of a request; an empty object for a request without a body.
+
+        Raises: Refused if the body is too large, arrives too slowly, or is not JSON.
+        """
         length = request.headers.get("content-length", "")
         if length.isdecimal() and int(length) > MAX_BODY:
             raise _too_large()
@@ -117,7 +124,7 @@ class _Path:
             )
         content_type = request.headers.get("content-type", "")
         if (data or content_type) and content_type.partition(";")[0].strip().lower() != JSON:
-            raise Refused(415, f"the body must be {JSON}")
+            raise Refused(415, f"the body must be JSON: send it with Content-Type: {JSON}")
         return parsed(bytes(data)) if data else {}
 
 
@@ -126,17 +133,17 @@ def _too_large() -> Refused:
 
 
 def parsed(data: bytes) -> Any:
-    """Return a JSON value. Raises: Refused with status 400 if the data is no JSON, or nested too deeply."""
+    """Return the JSON value in ``data``. Raises: Refused with status 400 if it is not valid, or nested too deeply."""
     try:
         return json.loads(data.decode("utf-8"), parse_constant=_no_constant)
     except RecursionError:
-        raise Refused(400, "the body is nested too deeply") from None
+        raise Refused(400, "the body is nested deeper than the limit of the JSON parser") from None
     except ValueError as error:  # also UnicodeDecodeError, and a number with thousands of digits
-        raise Refused(400, f"the body is not JSON: {error}") from None
+        raise Refused(400, f"the body is not valid JSON: {error}") from None
 
 
 def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
+    raise ValueError(f"the number {name} is not allowed in JSON")
 
 
 def _segments(raw: Mapping[str, str]) -> dict[str, str]:
@@ -144,9 +151,11 @@ def _segments(raw: Mapping[str, str]) -> dict[str, str]:
 
 
 def _query(route: Route, request: Request) -> dict[str, Any]:
-    """Return the values of the parameters of a route. Raises: NotPossible."""
+    """Return the values of all query parameters of a route, by name. Raises: NotPossible for an invalid parameter."""
     known = {parameter.name: parameter for parameter in route.parameters}
     values = {parameter.name: parameter.default for parameter in route.parameters}
+    if route.any_query:
+        return values
     problems, given = list[Problem](), set[str]()
     text = request.scope["query_string"].decode("latin-1")
     try:
@@ -169,37 +178,46 @@ def _query(route: Route, request: Request) -> dict[str, Any]:
 
 
 def _checked(route: Route, body: Any) -> dict[str, Any]:
-    """Return a body that has the shape that the route declares. Raises: NotPossible."""
+    """Return the body of a request, checked against the shape that its route declares.
+
+    Raises: NotPossible with all problems.
+    """
     if problems := list(islice((route.body or NO_BODY).problems(body, ""), PROBLEMS_LISTED)):
         raise NotPossible(problems)
     return dict(body)
 
 
-async def _handle_waiting(request: Request, control: Control, route: Route, call: Call) -> Response | None:
-    """Handle a request that may wait; return None if the client disconnects first."""
+async def _handle_waiting(request: Request, control: Control, route: Route, call: CheckedRequest) -> Response | None:
+    """Handle a request that may wait; return None if the client disconnects before there is a response."""
     answers = list[Answer | Response]()
 
     async def handle() -> None:
         answers.append(await route.handle(control, call))
 
     await until_disconnected(request.receive, handle)
-    return _response(route, answers[0]) if answers else None
+    return await _response(route, answers[0]) if answers else None
 
 
-def _response(route: Route, answer: Answer | Response) -> Response:
+async def _response(route: Route, answer: Answer | Response) -> Response:
     if isinstance(answer, Response):
         return answer
     if answer.content is None:
         return Response(status_code=route.status, headers={**HEADERS, **answer.headers})
-    return _json(route.status, answer.content, JSON, answer.headers)
+    return await _json(route.status, answer.content, JSON, answer.headers)
 
 
-def problem(error: Refused) -> Response:
-    """Return the response to a refused request: problem details."""
-    return _json(error.status, error.details(), PROBLEM_JSON, error.headers)
+async def problem(error: Refused) -> Response:
+    """Return the HTTP response for a refused request, with problem details as its JSON body."""
+    return await _json(error.status, error.details(), PROBLEM_JSON, error.headers)
 
 
-def _json(status: int, content: Any, media: str, headers: Mapping[str, str]) -> Response:
-    """Return a JSON response in ASCII: control characters and markup in names are escaped or inert."""
-    data = json.dumps(content, separators=(",", ":")).encode("ascii") + b"\n"
-    return Response(data, status, {**HEADERS, **headers}, media)
+async def _json(status: int, content: Any, media: str, headers: Mapping[str, str]) -> Response:
+    """Return a JSON response in ASCII. Control characters in names are escaped, and markup in names has no effect.
+
+    Args:
+        status: HTTP status code.
+        content: JSON value.
+        media: Content type.
+        headers: Further headers.
+    """
+    return Response(await encode(content) + b"\n", status, {**HEADERS, **headers}, media)

@@ -1,4 +1,4 @@
-"""What the handlers of the control API share: the cluster, its events, and limits on waits and streams."""
+"""The state that the handlers of the control API share: the cluster, its events, and limits on waits and streams."""
 
 from __future__ import annotations
 
@@ -14,32 +14,39 @@ from mockbroker.broker.broker import Broker
 from mockbroker.broker.request_log import RequestLog
 from mockbroker.control.access import Access
 from mockbroker.control.feed import Feed
+from mockbroker.control.lag_history import LagHistory
 from mockbroker.control.problems import Refused
+from mockbroker.control.request_feed import RequestFeed
+from mockbroker.control.shared_state import SharedState
+from mockbroker.net.pump import Pump
 
 T = TypeVar("T")
 KIND = "mock"
-CAPABILITIES = (
+CAPABILITIES: tuple[str, ...] = (
     "brokers",
     "clock",
     "connections",
     "events",
     "faults",
+    "group_changes",
     "groups",
     "moves",
+    "records",
     "requests",
     "reset",
+    "topic_changes",
     "topics",
     "transactions",
 )
 
 
 class Slots:
-    """A limit on the number of requests that do something at the same time.
+    """A limit on the number of requests that wait or stream events at the same time.
 
     Args:
-        limit: The limit.
-        setting: The setting that the limit is from.
-        noun: What is limited, in the plural.
+        limit: Maximum number of requests.
+        setting: Name of the setting that contains the limit.
+        noun: Plural noun for the limited requests, for the error message.
     """
 
     def __init__(self, limit: int, setting: str, noun: str) -> None:
@@ -50,7 +57,10 @@ class Slots:
 
     @contextmanager
     def one(self) -> Iterator[None]:
-        """Count a request during a ``with`` block. Raises: Refused with status 429 if there are too many."""
+        """Count a request for the duration of a ``with`` block.
+
+        Raises: Refused with status 429 if the limit is reached.
+        """
         if self.taken >= self._limit:
             raise Refused(
                 429,
@@ -69,15 +79,20 @@ class Control:
 
     Attributes:
         cluster: The cluster.
-        access: The rules on which requests are served.
+        access: The rules that decide which requests are served.
         kind: Kind of the server.
-        capabilities: What the server can do.
-        feed: The events.
-        waiters: The limit on waits.
+        capabilities: Names of the optional features that the server has.
+        feed: The journal events.
+        lags: The lag of groups over time.
+        request_feed: The wake-ups of streams of requests.
+        waiters: The limit on requests that wait.
         streams: The limit on event streams.
         stream_count: Number of event streams so far.
-        stopping: Set when the server stops.
+        stopping: Event that is set when the server stops.
+        state: The document that the streams of the live page share.
     """
+
+    state: SharedState
 
     def __init__(self, cluster: Cluster, access: Access, settings: Settings) -> None:
         self.cluster = cluster
@@ -85,6 +100,8 @@ class Control:
         self.kind = KIND
         self.capabilities = CAPABILITIES
         self.feed = Feed(cluster)
+        self.lags = LagHistory()
+        self.request_feed = RequestFeed(lambda: self.request_log)
         self.waiters = Slots(settings.mockbroker_http_max_waiters, "mockbroker.http.max.waiters", "waits")
         self.streams = Slots(settings.mockbroker_http_max_streams, "mockbroker.http.max.streams", "event streams")
         self.stream_count = 0
@@ -92,7 +109,7 @@ class Control:
 
     @property
     def broker(self) -> Broker:
-        """The state of the cluster; another one after each reset."""
+        """The state of the cluster. A reset replaces this object."""
         return self.cluster._router.broker
 
     @property
@@ -101,34 +118,42 @@ class Control:
         return self.cluster._router.requests
 
     @property
+    def pump(self) -> Pump:
+        """The pump, which processes the connections of Kafka clients."""
+        return self.cluster._server.pump
+
+    @property
     def connection_count(self) -> int:
-        """Number of connections of Kafka clients."""
+        """The number of connections of Kafka clients."""
         return len(self.cluster._server.connections)
 
     def watch_faults(self) -> None:
-        """Wake the waiting tasks also when a fault rule is applied or holds a request."""
+        """Wake waiting tasks also when a fault rule was applied or has held a request."""
         changed = self.cluster._server.faults.changed
         if self.feed.wake not in changed:
             changed.append(self.feed.wake)
 
     def stop(self) -> None:
-        """Answer waits with 503, and end streams."""
+        """Stop the control API: waiting requests get status 503, and streams end."""
         self.stopping.set()
-        self.feed.changed.unpark_all()
+        for followers in (self.feed.followers, self.state.followers, self.request_feed.followers):
+            followers.changed.unpark_all()
 
     def check_running(self) -> None:
-        """Raises: Refused with status 503 if the server stops."""
+        """Check that the server is not stopping. Raises: Refused with status 503."""
         if self.stopping.is_set():
-            raise Refused(503, "the server is stopping", headers={"Connection": "close"})
+            raise Refused(
+                503, "the server is stopping and accepts no further requests", headers={"Connection": "close"}
+            )
 
     async def wait(self, condition: Callable[[], T | None], timeout_ms: int) -> T | None:
-        """Wait until a condition returns something; return it, or None after the timeout.
+        """Wait until a condition returns a value other than None; return that value, or None after the timeout.
 
         Args:
             condition: Function that is called after each change.
             timeout_ms: Maximum wait in milliseconds of real time.
 
-        Raises: Refused if the server stops, or if there are too many waits.
+        Raises: Refused if the server stops, or if too many requests wait.
         """
         with self.waiters.one(), trio.move_on_after(timeout_ms / 1000):
             while (found := condition()) is None:

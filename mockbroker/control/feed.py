@@ -1,7 +1,8 @@
-"""The journal as the control API returns it: numbered events, and a signal for all that wait for new ones."""
+"""The journal as the control API returns it: events with ids, and a signal for the tasks that wait for new events."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -9,106 +10,125 @@ from typing import Any
 import trio
 
 from mockbroker.api.cluster import Cluster
+from mockbroker.base.event_kinds import FREQUENT
 from mockbroker.broker.journal import Event
+from mockbroker.control.followers import Followers
 
 PAUSE = 0.02  # seconds between two wake-ups: a thousand streams must not wake up at each of many events
-AT_ONCE = 20  # waiting tasks that are woken before others run
 GAP = "gap"  # kind of the event for events that are no longer kept
+FREQUENT_KINDS = sorted(FREQUENT)
 
 
 class Feed:
-    """The events of a cluster, and those that wait for its changes.
+    """The journal events of a cluster, and the tasks that wait for its changes.
 
     Attributes:
-        changed: Tasks that wait until an event is recorded or the server stops.
+        followers: The open event streams.
+        changed: Streams and other tasks that wait until an event is recorded or the server stops.
     """
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self.changed = trio.lowlevel.ParkingLot()
+        self.followers = Followers()
+        self.changed = self.followers.changed
         self._is_due = trio.Event()
-        cluster.journal.listeners.append(self._note)
+        cluster.journal.wakers.append(self.wake)
 
     async def run(self) -> None:
-        """Wake the waiting tasks after changes."""
+        """Wake the waiting tasks after each change; run until cancelled."""
         while True:
             await self._is_due.wait()
             self._is_due = trio.Event()
-            waiting = len(self.changed)
-            while waiting > 0:  # in portions, so that a thousand streams do not delay Kafka clients
-                self.changed.unpark(count=AT_ONCE)
-                waiting -= AT_ONCE
-                await trio.lowlevel.checkpoint()
+            await self.followers.wake()
             await trio.sleep(PAUSE)
 
     def wake(self) -> None:
-        """Wake the waiting tasks, because something has changed that is not an event."""
+        """Wake the waiting tasks, because an event was recorded or another change was made."""
         self._is_due.set()
 
     def close(self) -> None:
-        """Receive no further events."""
-        if self._note in self._cluster.journal.listeners:
-            self._cluster.journal.listeners.remove(self._note)
-
-    def _note(self, _: Event) -> None:
-        self._is_due.set()
+        """Stop receiving events from the journal."""
+        if self.wake in self._cluster.journal.wakers:
+            self._cluster.journal.wakers.remove(self.wake)
 
     @property
     def last(self) -> int:
-        """The id of the newest event; 0 before the first."""
+        """The id of the newest event; 0 before the first event."""
         return self._cluster.journal.last_id
 
     @property
     def oldest(self) -> int:
-        """The id before that of the oldest event that is kept."""
-        return self._cluster.journal.first_id - 1
+        """The id before the oldest event that is kept; that of the newest event if none is kept."""
+        journal = self._cluster.journal
+        return journal.ids[0] - 1 if journal.ids else journal.last_id
 
     def since(self, after: int) -> Iterator[dict[str, Any]]:
-        """Yield the events after an id as JSON objects, oldest first; the first is a gap if some are no longer kept."""
+        """Yield the events after the id ``after`` as JSON objects, oldest first.
+
+        Where events are no longer kept, there is a gap in place of them.
+        """
         journal = self._cluster.journal
-        kept = journal.first_id
-        if not kept - 1 <= after <= journal.last_id:
-            yield self._gap(after, kept)
-            after = kept - 1
-        for number in range(after + 1, journal.last_id + 1):
-            yield self.json(journal.events[number - kept], number)
+        if after > journal.last_id:  # an id of another process
+            yield self._gap(after, self.oldest)
+            after = self.oldest
+        for index in range(bisect_right(journal.ids, after), len(journal.ids)):
+            number = journal.ids[index]
+            if number > after + 1:
+                yield self._gap(after, number - 1)
+            yield self.json(journal.events[index], number)
+            after = number
+        if after < journal.last_id:
+            yield self._gap(after, journal.last_id)
 
     def latest(self, count: int, group: str | None = None) -> list[dict[str, Any]]:
-        """Return the latest events, of one group or of all, at most ``count`` of them, oldest first."""
+        """Return the latest events as JSON objects, oldest first.
+
+        Args:
+            count: Maximum number of events.
+            group: Group id; None for the events of all groups.
+        """
         journal = self._cluster.journal
         found: list[dict[str, Any]] = []
         for index in range(len(journal.events) - 1, -1, -1):
             if len(found) == count:
                 break
             if group in (None, journal.events[index].group):
-                found.append(self.json(journal.events[index], journal.first_id + index))
+                found.append(self.json(journal.events[index], journal.ids[index]))
         return found[::-1]
 
     def json(self, event: Event, number: int) -> dict[str, Any]:
-        """Return an event as a JSON object. ``number``: its id."""
+        """Return an event as a JSON object. ``number``: id of the event."""
         fields = event.to_json()
         time_ms, kind = fields.pop("time_ms"), fields.pop("event")
         return {"id": number, "time": self.time(time_ms), "time_ms": time_ms, "kind": kind, **fields}
 
     def time(self, time_ms: float) -> str:
-        """Return the wall-clock time, ISO 8601 in UTC, of a number of milliseconds since the cluster started."""
+        """Return a time as ISO 8601 text in UTC. ``time_ms``: milliseconds since the cluster was started or reset."""
         clock = self._cluster.clock
         return iso(clock.wall() - clock.now() + time_ms / 1000)
 
-    def _gap(self, after: int, kept: int) -> dict[str, Any]:
+    def _gap(self, after: int, last: int) -> dict[str, Any]:
+        """Return the JSON object in place of events that are no longer kept.
+
+        Args:
+            after: Id before the first of them.
+            last: Id of the last of them.
+        """
         time_ms = round(self._cluster.clock.now() * 1000)
-        missed = max(kept - 1 - after, 0)
-        return {
-            "id": kept - 1,
+        gap = {
+            "id": last,
             "time": self.time(time_ms),
             "time_ms": time_ms,
             "kind": GAP,
             "group": "",
             "after": after,
-            "missed": missed,
+            "missed": max(last - after, 0),
         }
+        if last > after >= self._cluster.journal.last_removed:
+            gap["kinds"] = FREQUENT_KINDS
+        return gap
 
 
 def iso(seconds: float) -> str:
-    """Return a time as ISO 8601 in UTC, with milliseconds. ``seconds``: since 1970."""
+    """Return a time as ISO 8601 text in UTC, with milliseconds. ``seconds``: seconds since 1970."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -22,7 +22,12 @@ SEGMENT = re.compile(r"\{(\w+)\}")
 
 
 def document(routes: Sequence[Route], version: str) -> dict[str, Any]:
-    """Return the OpenAPI document of ``routes``. ``version``: of mockbroker."""
+    """Return the OpenAPI document of the control API.
+
+    Args:
+        routes: The routes.
+        version: Version of mockbroker.
+    """
     paths: dict[str, Any] = {}
     for route in routes:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
@@ -39,7 +44,7 @@ def document(routes: Sequence[Route], version: str) -> dict[str, Any]:
 
 
 def status_codes(route: Route) -> list[int]:
-    """Return the status codes of the errors that a route may have, in ascending order."""
+    """Return the status codes of the errors that a route may return, in ascending order."""
     codes = {*ALWAYS, *route.errors}
     if not route.is_open:
         codes.add(401)

@@ -1,4 +1,4 @@
-"""Errors of the control API: problem details (RFC 9457) by status code."""
+"""The errors of the control API: problem details (RFC 9457) by status code."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ TITLES: Mapping[int, str] = {
 
 
 class Refused(Exception):
-    """A request that gets an error response.
+    """The error for a request that gets problem details as its response.
 
     Attributes:
-        status: The status code.
-        detail: What is wrong, and what to do.
+        status: HTTP status code.
+        detail: The problem, and the remedy.
         headers: Further headers of the response.
         more: Further members of the problem details.
     """
@@ -40,13 +40,16 @@ class Refused(Exception):
         self.more = dict(more or {})
 
     def details(self) -> dict[str, Any]:
-        """Return the problem details."""
+        """Return the problem details as a JSON object."""
         title = TITLES.get(self.status) or HTTPStatus(self.status).phrase
         return {"type": "about:blank", "title": title, "status": self.status, "detail": self.detail, **self.more}
 
 
 class NotPossible(Refused):
-    """Valid JSON that cannot be: status 422, with everything that is wrong in ``errors``."""
+    """The error for a request that is valid JSON but has values that are not valid (status 422).
+
+    Its problem details list every wrong value in ``errors``.
+    """
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         errors = [{"path": each.path, "detail": each.detail, "possible": list(each.possible)} for each in problems]

@@ -1,4 +1,4 @@
-"""Declarations of routes: what a request has, what its response is, and the function that handles it."""
+"""Declarations of routes: the parameters and the body of a request, its response, and the function that handles it."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ HEADERS = {  # of every response
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A query parameter.
+    """A query parameter of a route.
 
     Attributes:
-        name: The name.
-        shape: What its value must be.
-        about: What it does, as a phrase.
+        name: Name of the parameter.
+        shape: Shape of its value.
+        about: Effect of the parameter, as a phrase for the documentation.
         default: The value if the parameter is absent.
     """
 
@@ -45,14 +45,14 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """A checked request.
+class CheckedRequest:
+    """A request whose path, query and body are valid.
 
     Attributes:
         path: Decoded segments of the path, by name in the route's path.
         query: Values of all parameters of the route.
-        body: The JSON body; empty if there is none.
-        request: The request itself, for its headers.
+        body: The JSON body; empty without a body.
+        request: The HTTP request, for its headers.
     """
 
     path: Mapping[str, str]
@@ -63,10 +63,10 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A JSON response.
+    """A JSON response of a handler.
 
     Attributes:
-        content: The JSON value; None for a response without body.
+        content: The JSON value; None for a response without a body.
         headers: Further headers.
     """
 
@@ -74,7 +74,7 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-Handler: TypeAlias = Callable[["Control", Call], Awaitable["Answer | Response"]]
+Handler: TypeAlias = Callable[["Control", CheckedRequest], Awaitable["Answer | Response"]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,16 +85,17 @@ class Route:
         method: HTTP method.
         path: Path, with names of segments in braces, such as ``/v1/groups/{group}``.
         handle: The function that handles the request.
-        summary: What it does, as an imperative sentence without full stop, in Markdown.
-        answer: Shape of the response; None if it has no body.
+        summary: What the route does, as an imperative sentence without a full stop, in Markdown.
+        answer: Shape of the response; None for a response without a body.
         status: Status code of the response.
         parameters: The query parameters.
-        body: Shape of the request body; None if it has none.
+        body: Shape of the request body; None for a request without a body.
         errors: Status codes of errors, besides those that every route may have.
-        capability: What the server must be able to do; "" if every server can.
+        capability: Name of the optional feature that the server must have; "" for none.
         is_open: Whether a request needs no token.
-        waits: Whether the response may take long, so that a client that disconnects ends the request.
+        waits: Whether the response may take long, so that the handling is cancelled if the client disconnects.
         media: Content type of the response.
+        any_query: Whether unknown query parameters are ignored instead of refused.
     """
 
     method: str
@@ -110,10 +111,14 @@ class Route:
     is_open: bool = False
     waits: bool = False
     media: str = JSON
+    any_query: bool = False
 
 
 def paging(cursor: Shape | None = None) -> tuple[Parameter, ...]:
-    """Return the parameters of a list. ``cursor``: shape of ``after``; None for a string."""
+    """Return the query parameters of a route that returns a list page by page.
+
+    ``cursor``: shape of the parameter ``after``; None for a string.
+    """
     return (
         Parameter("after", cursor or Text(), "begin after this cursor, the `next` of the previous page"),
         Parameter("limit", Whole(1, MOST_LISTED), f"maximum number of items, {LISTED} if absent", LISTED),

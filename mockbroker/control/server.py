@@ -1,7 +1,8 @@
-"""The HTTP server of the control API: hypercorn's protocol on a listener of our own, beside the Kafka listeners.
+"""The HTTP server of the control API: hypercorn's protocol on a listener of mockbroker, beside the Kafka listeners.
 
-hypercorn serves a connection, but the listener and the connections are ours: their number is limited, a client that
-reads nothing is disconnected, and an exception in one connection ends no other one, nor the Kafka listeners.
+hypercorn serves each connection. The listener and the connections are mockbroker's own: their number is limited, a
+client that reads nothing is disconnected, and an exception in one connection ends neither another one nor the Kafka
+listeners.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ from mockbroker.base.settings import Settings
 from mockbroker.control.access import Access
 from mockbroker.control.app import application
 from mockbroker.control.control import Control
+from mockbroker.control.page.document import StateDocument
+from mockbroker.control.shared_state import SHARE, SharedState
+from mockbroker.control.slices import complete
 from mockbroker.control.table import ROUTES
 from mockbroker.net.addresses import LOOPBACK
 
@@ -35,6 +39,7 @@ GRACE = 0.8  # seconds for responses after the server stops; the whole command e
 RESTARTS = 3  # attempts after a failure of the listener
 RESTART_PAUSE = 1.0  # seconds
 SESSION_BYTES = 32
+LAG_PAUSE = 1.0  # seconds between two points of the lag of groups
 log = logging.getLogger("mockbroker")
 
 
@@ -44,15 +49,15 @@ class HttpServer:
     Args:
         cluster: The cluster.
         settings: The settings of the brokers.
-        host: The address that the socket is bound to.
+        host: The address to which the socket is bound.
         sock: The listening socket.
-        token: The token that requests need; None if they need none.
+        token: The token that requests must have; None to serve requests without a token.
         names: Further allowed names in the Host header.
 
     Attributes:
         url: The base URL.
         control: The state that the handlers share.
-        stopped: Set when all connections have ended after ``stop``.
+        stopped: Event that is set when all connections have ended after ``stop``.
     """
 
     def __init__(
@@ -68,6 +73,7 @@ class HttpServer:
         local = LOOPBACK.get(host, host)
         self.url = f"http://{f'[{local}]' if ':' in local else local}:{port}"
         self.control = Control(cluster, Access(host, port, token, names, _new_session), settings)
+        self.control.state = SharedState(StateDocument(self.control))
         self._sock = sock
         self._app = ASGIWrapper(application(self.control, ROUTES))  # type: ignore[arg-type]
         self._context = WorkerContext(None)
@@ -83,13 +89,19 @@ class HttpServer:
 
     @property
     def connection_count(self) -> int:
-        """Number of open HTTP connections."""
+        """The number of open HTTP connections."""
         return len(self._streams)
 
     async def run(self) -> None:
-        """Serve until ``stop``, and then end all connections within GRACE seconds; a failure is logged and retried."""
+        """Serve until ``stop`` is called, then end all connections within GRACE seconds.
+
+        A failure is logged, and serving retried.
+        """
         async with trio.open_nursery() as beside:
             beside.start_soon(self.control.feed.run)
+            beside.start_soon(self.control.state.run)
+            beside.start_soon(self.control.request_feed.run)
+            beside.start_soon(self._record_lags)
             for attempt in range(RESTARTS + 1):
                 try:
                     await self._serve()
@@ -104,6 +116,18 @@ class HttpServer:
                 await self.control.stopping.wait()
             beside.cancel_scope.cancel()
         self.stopped.set()
+
+    async def _record_lags(self) -> None:
+        """Record the lag of all groups about once per second, even if no client follows the state."""
+        control = self.control
+        while True:
+            began = trio.current_time()
+            time_ms = round(control.cluster.clock.now() * 1000)
+            try:
+                await complete(control.lags.sample(control.broker.groups, control.broker.cluster.topics, time_ms))
+            except Exception:
+                log.exception("control API: the lag of groups cannot be recorded")
+            await trio.sleep(max(LAG_PAUSE, SHARE * (trio.current_time() - began)))
 
     def stop(self) -> None:
         """End waits and event streams, and accept no further connections."""
@@ -148,7 +172,10 @@ class HttpServer:
 
 
 class _Connection(TCPServer):
-    """A connection that ends with its client, while hypercorn's own would first wait for KEEP_ALIVE."""
+    """An HTTP connection that ends when its client disconnects.
+
+    hypercorn's own class would wait for KEEP_ALIVE seconds.
+    """
 
     _is_over = False
 
@@ -163,7 +190,10 @@ class _Connection(TCPServer):
 
 
 class _BoundedStream:
-    """A stream for hypercorn whose ``send_all`` fails if the client reads nothing for SEND_TIMEOUT."""
+    """A stream for hypercorn.
+
+    Its ``send_all`` raises an exception if the client reads nothing for SEND_TIMEOUT seconds.
+    """
 
     def __init__(self, stream: trio.SocketStream) -> None:
         self._stream = stream
@@ -189,14 +219,14 @@ async def serving(
     token: str | None = None,
     names: Iterable[str] = (),
 ) -> AsyncIterator[HttpServer]:
-    """Serve the control API of a cluster during an ``async with`` block.
+    """Serve the control API of a cluster for the duration of an ``async with`` block.
 
     Args:
         cluster: The cluster.
         settings: The settings of the brokers.
-        host: The address that the socket is bound to.
+        host: The address to which the socket is bound.
         sock: The listening socket, which is closed at the end.
-        token: The token that requests need; None if they need none.
+        token: The token that requests must have; None to serve requests without a token.
         names: Further allowed names in the Host header.
     """
     server = HttpServer(cluster, settings, host, sock, token, names)

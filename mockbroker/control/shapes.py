@@ -1,7 +1,7 @@
-"""Shapes of JSON values: each checks a value and describes itself as JSON Schema.
+"""Shapes of JSON values: a shape checks a value, and describes itself as JSON Schema.
 
-Bodies, query parameters and responses of the control API are declared with them, so that the checks and the OpenAPI
-document have one source.
+The bodies, query parameters and responses of the control API are declared with shapes, so that the checks and the
+OpenAPI document have one source.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LAST = 2**63 - 1  # the largest number in Kafka's protocol
 
 
 def shown(value: object) -> str:
-    """Return a value for a message: printable ASCII, and at most SHOWN characters."""
+    """Return a value as text for a message: printable ASCII, at most SHOWN characters."""
     text = ascii(value) if isinstance(value, (str, int, float)) or value is None else _KINDS.get(type(value), "a value")
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
 
@@ -30,28 +30,36 @@ _KINDS: dict[type, str] = {dict: "an object", list: "a list"}
 
 
 class Shape(ABC):
-    """The shape of a JSON value."""
+    """The base class of shapes: a shape checks a JSON value, and describes it as JSON Schema."""
 
     @abstractmethod
     def problems(self, value: Any, path: str) -> Iterator[Problem]:
-        """Yield what is wrong with a value; ``path`` is its place, such as ``records[0].key``."""
+        """Yield the problems of a value; nothing if the value has this shape.
+
+        Args:
+            value: The JSON value.
+            path: Path of the value in the request, such as ``records[0].key``.
+        """
 
     @abstractmethod
     def schema(self) -> Schema:
-        """Return the JSON Schema of the shape; named objects are references."""
+        """Return the JSON Schema of the shape. An object with a name is a reference to its definition."""
 
     def parse(self, text: str) -> Any:
-        """Return the value of a query parameter. A text that is no such value is returned as it is."""
+        """Parse the text of a query parameter.
+
+        A text that is not valid is returned unchanged; ``problems`` reports it.
+        """
         return text
 
     def named(self) -> Iterator[Object]:
-        """Yield the named objects in the shape."""
+        """Yield the objects inside this shape that have a name in the OpenAPI document."""
         yield from ()
 
 
 @dataclass(frozen=True, slots=True)
 class Text(Shape):
-    """A string.
+    """The shape of a string.
 
     Attributes:
         choices: The allowed values; empty for any string.
@@ -77,7 +85,7 @@ class Text(Shape):
 
 @dataclass(frozen=True, slots=True)
 class Whole(Shape):
-    """A whole number.
+    """The shape of a whole number.
 
     Attributes:
         least: The minimum.
@@ -103,7 +111,7 @@ class Whole(Shape):
 
 @dataclass(frozen=True, slots=True)
 class Number(Shape):
-    """A number from 0 to ``most``."""
+    """The shape of a number from 0 to ``most``."""
 
     most: float = float(LAST)
 
@@ -119,7 +127,7 @@ class Number(Shape):
 
 @dataclass(frozen=True, slots=True)
 class Flag(Shape):
-    """True or false."""
+    """The shape of a boolean."""
 
     def problems(self, value: Any, path: str) -> Iterator[Problem]:
         if not isinstance(value, bool):
@@ -134,7 +142,7 @@ class Flag(Shape):
 
 @dataclass(frozen=True, slots=True)
 class Anything(Shape):
-    """Any JSON value."""
+    """The shape of any JSON value."""
 
     def problems(self, value: Any, path: str) -> Iterator[Problem]:  # noqa: ARG002
         yield from ()
@@ -145,7 +153,7 @@ class Anything(Shape):
 
 @dataclass(frozen=True, slots=True)
 class Items(Shape):
-    """A list."""
+    """The shape of a list whose elements have the shape ``of``."""
 
     of: Shape
 
@@ -165,7 +173,7 @@ class Items(Shape):
 
 @dataclass(frozen=True, slots=True)
 class MapOf(Shape):
-    """An object with any keys, whose values have the same shape."""
+    """The shape of an object with any keys, whose values have the shape ``of``."""
 
     of: Shape
 
@@ -185,7 +193,7 @@ class MapOf(Shape):
 
 @dataclass(frozen=True, slots=True)
 class Null(Shape):
-    """A value that may be null."""
+    """The shape of a value that has the shape ``of`` or is null."""
 
     of: Shape
 
@@ -203,11 +211,11 @@ class Null(Shape):
 
 @dataclass(frozen=True, slots=True)
 class Either(Shape):
-    """A value of one of several shapes.
+    """The shape of a value that has at least one of several shapes.
 
     Attributes:
         shapes: The shapes.
-        expected: What they are, for a message.
+        expected: Description of the shapes, for the error message.
     """
 
     shapes: tuple[Shape, ...]
@@ -227,7 +235,7 @@ class Either(Shape):
 
 @dataclass(frozen=True, slots=True)
 class Object(Shape):
-    """An object with known keys.
+    """The shape of an object with known keys.
 
     Attributes:
         required: Shapes of the keys that must be present.
@@ -260,10 +268,7 @@ class Object(Shape):
         return {"$ref": f"#/components/schemas/{self.name}"} if self.name else self.definition()
 
     def definition(self) -> Schema:
-        """Return the JSON Schema of the object, never a reference.
-
-        ``schema`` returns a reference if the object has a name.
-        """
+        """Return the JSON Schema of the object. (``schema`` returns a reference if the object has a name.)"""
         keys = {**self.required, **self.optional}
         return {
             "type": "object",
@@ -285,7 +290,7 @@ def listed(of: Shape, **further: Shape) -> Object:
 
 
 def closest(value: str, possible: Sequence[str]) -> tuple[str, ...]:
-    """Return the possible values, those similar to ``value`` first."""
+    """Return all possible values in the order for an error message: first the values that are similar to ``value``."""
     near = get_close_matches(value[:SHOWN], possible, n=CLOSE)
     return (*near, *(each for each in possible if each not in near))
 

@@ -8,24 +8,29 @@ from typing import Any
 from kwire import __version__
 from mockbroker.control.control import Control
 from mockbroker.control.openapi import document
+from mockbroker.control.page import handlers as page
+from mockbroker.control.page.shapes import STATE
 from mockbroker.control.resources import (
+    apis,
     brokers,
     clock,
     connections,
     events,
     faults,
     groups,
+    request_frames,
+    request_stream,
     requests,
     server,
     topics,
     transactions,
 )
-from mockbroker.control.routes import EVENT_STREAM, Answer, Call, Route, paging
+from mockbroker.control.routes import EVENT_STREAM, Answer, CheckedRequest, Route, paging
 from mockbroker.control.shapes import Anything, MapOf, Object, Text
 
 
-async def _openapi(control: Control, call: Call) -> Answer:  # noqa: ARG001
-    """Answer GET /openapi.json."""
+async def _openapi(control: Control, call: CheckedRequest) -> Answer:  # noqa: ARG001
+    """Answer GET /openapi.json: return the OpenAPI document."""
     return Answer(openapi())
 
 
@@ -36,6 +41,43 @@ def openapi() -> dict[str, Any]:
 
 
 ROUTES: tuple[Route, ...] = (
+    Route(
+        method="GET",
+        path="/",
+        handle=page.page,
+        summary="Return the live page, or a login form without a session or a token",
+        answer=Text(),
+        is_open=True,
+        media=page.HTML,
+        any_query=True,
+    ),
+    Route(
+        method="GET",
+        path="/page/{file}",
+        handle=page.file,
+        summary="Return a file of the live page",
+        answer=Text(),
+        errors=(404,),
+        is_open=True,
+        media="*/*",
+        any_query=True,
+    ),
+    Route(
+        method="GET",
+        path="/v1/state",
+        handle=page.state,
+        summary="Return everything that the live page shows, as one document",
+        answer=STATE,
+    ),
+    Route(
+        method="GET",
+        path="/v1/state/stream",
+        handle=page.state_stream,
+        summary="Follow that document: an event `state` with the document, then events `patch` with merge patches",
+        answer=Text(),
+        errors=(429,),
+        media=EVENT_STREAM,
+    ),
     Route(
         method="GET",
         path="/openapi.json",
@@ -123,7 +165,7 @@ ROUTES: tuple[Route, ...] = (
         status=201,
         body=topics.NEW_TOPIC,
         errors=(409,),
-        capability="topics",
+        capability="topic_changes",
     ),
     Route(
         method="DELETE",
@@ -132,7 +174,7 @@ ROUTES: tuple[Route, ...] = (
         summary="Delete a topic with its records",
         status=204,
         errors=(404, 409),
-        capability="topics",
+        capability="topic_changes",
     ),
     Route(
         method="GET",
@@ -142,7 +184,7 @@ ROUTES: tuple[Route, ...] = (
         answer=topics.RECORDS,
         parameters=topics.RECORDS_PARAMETERS,
         errors=(404,),
-        capability="topics",
+        capability="records",
     ),
     Route(
         method="POST",
@@ -152,7 +194,7 @@ ROUTES: tuple[Route, ...] = (
         answer=topics.OFFSETS,
         body=topics.NEW_RECORDS,
         errors=(404,),
-        capability="topics",
+        capability="topic_changes",
     ),
     Route(
         method="DELETE",
@@ -162,7 +204,25 @@ ROUTES: tuple[Route, ...] = (
         status=204,
         parameters=topics.DELETE_PARAMETERS,
         errors=(404, 409),
-        capability="topics",
+        capability="topic_changes",
+    ),
+    Route(
+        method="POST",
+        path="/v1/topics/{topic}/retention",
+        handle=topics.run_retention,
+        summary="Delete the segments of a topic that retention does not retain, as at the next check",
+        answer=topics.TOPIC,
+        errors=(404, 409),
+        capability="topic_changes",
+    ),
+    Route(
+        method="POST",
+        path="/v1/topics/{topic}/compaction",
+        handle=topics.compact,
+        summary="Compact a topic, its active segments included",
+        answer=topics.TOPIC,
+        errors=(404, 409),
+        capability="topic_changes",
     ),
     Route(
         method="POST",
@@ -171,6 +231,16 @@ ROUTES: tuple[Route, ...] = (
         summary="Make another broker the leader of a partition",
         answer=brokers.LEADER,
         body=brokers.TARGET,
+        errors=(404, 409),
+        capability="moves",
+    ),
+    Route(
+        method="POST",
+        path="/v1/topics/{topic}/partitions/{partition}/replicas/{broker}",
+        handle=brokers.act_on_replica,
+        summary="Pause or resume a replica: a paused one fetches no records, and is not in sync",
+        answer=brokers.IN_SYNC,
+        body=brokers.REPLICA_ACTION,
         errors=(404, 409),
         capability="moves",
     ),
@@ -189,6 +259,15 @@ ROUTES: tuple[Route, ...] = (
         handle=groups.read,
         summary="Return a group with its members and committed offsets",
         answer=groups.GROUP,
+        errors=(404,),
+        capability="groups",
+    ),
+    Route(
+        method="GET",
+        path="/v1/groups/{group}/lag",
+        handle=groups.read_lag,
+        summary="Return the lag of a group and of its partitions over time, at most 600 points of each",
+        answer=groups.LAG,
         errors=(404,),
         capability="groups",
     ),
@@ -221,7 +300,7 @@ ROUTES: tuple[Route, ...] = (
         answer=groups.GROUP,
         body=groups.REASON,
         errors=(404, 409),
-        capability="groups",
+        capability="group_changes",
     ),
     Route(
         method="DELETE",
@@ -231,7 +310,7 @@ ROUTES: tuple[Route, ...] = (
         status=204,
         parameters=groups.EVICT_PARAMETERS,
         errors=(404, 409),
-        capability="groups",
+        capability="group_changes",
     ),
     Route(
         method="PUT",
@@ -241,7 +320,7 @@ ROUTES: tuple[Route, ...] = (
         answer=groups.GROUP,
         body=groups.NEW_OFFSETS,
         errors=(404, 409),
-        capability="groups",
+        capability="group_changes",
     ),
     Route(
         method="GET",
@@ -283,6 +362,43 @@ ROUTES: tuple[Route, ...] = (
     ),
     Route(
         method="GET",
+        path="/v1/requests/stream",
+        handle=request_stream.stream,
+        summary="Follow the requests: each is an event when it arrives, and again when it is answered, without bodies",
+        answer=Text(),
+        parameters=request_stream.STREAM_PARAMETERS,
+        errors=(429,),
+        capability="requests",
+        media=EVENT_STREAM,
+    ),
+    Route(
+        method="GET",
+        path="/v1/requests/frames",
+        handle=request_frames.frames,
+        summary="Download requests and responses as a frame log, which `kwire capture` and `kwire decode` read",
+        answer=Text(),
+        parameters=request_frames.FRAMES_PARAMETERS,
+        capability="requests",
+        media=request_frames.FRAME_LOG,
+    ),
+    Route(
+        method="GET",
+        path="/v1/requests/{request}",
+        handle=request_frames.details,
+        summary="Return a request and its response with their bytes, explained field by field",
+        answer=request_frames.DETAILS,
+        errors=(404,),
+        capability="requests",
+    ),
+    Route(
+        method="GET",
+        path="/v1/apis",
+        handle=apis.read,
+        summary="List the APIs, with the conditions, errors and actions that a fault rule about each can have",
+        answer=apis.API_LIST,
+    ),
+    Route(
+        method="GET",
         path="/v1/faults",
         handle=faults.read_all,
         summary="List the fault rules in the order in which they are tried",
@@ -305,7 +421,7 @@ ROUTES: tuple[Route, ...] = (
         method="DELETE",
         path="/v1/faults",
         handle=faults.remove_all,
-        summary="Remove fault rules, and release what they hold",
+        summary="Remove fault rules, and release the requests that they hold",
         status=204,
         parameters=faults.REMOVE_PARAMETERS,
         capability="faults",

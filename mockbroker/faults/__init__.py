@@ -1,4 +1,5 @@
-"""Fault rules: which requests and connections get a fault, how often, and which fault.
+"""Fault rules: the requests and connections that get a fault, how often they get it, and the kind of fault.
 
-Pure functions and counters. Nothing here waits, sends or closes: the broker carries out what a rule asks for.
+The package consists of pure functions and counters. It does not wait, send or close connections: the broker carries out
+the actions of a rule.
 """

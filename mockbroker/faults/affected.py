@@ -1,4 +1,4 @@
-"""The requests and connections that fault rules were applied to and that are not finished."""
+"""The requests and connections to which fault rules were applied, until they are finished."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mockbroker.faults.rules import Fault
 
 
 class Phase(Enum):
-    """What a request that a rule was applied to waits for."""
+    """The phase of a request to which a rule was applied."""
 
     DELAYED_BEFORE = auto()
     HELD_BEFORE = auto()
@@ -32,17 +32,17 @@ UNPROCESSED = frozenset({Phase.DELAYED_BEFORE, Phase.HELD_BEFORE})
 
 @dataclass(slots=True, eq=False)
 class Affected:
-    """A request, or a new connection, that a rule was applied to.
+    """A request, or a new connection, to which a fault rule was applied.
 
     Attributes:
         ticket: Ticket of the request, or of the connection (``connection_ticket``).
         node: Id of the broker.
-        fault: The rule.
+        fault: The application of the rule.
         call: The request; None for a connection.
-        phase: What it waits for.
+        phase: Phase of the request.
         effects: Effects of the request that are delayed or held.
-        injection: The error for some elements of the request.
-        pace: The pace at which the response is sent.
+        injection: The error for some elements of the request; None if the rule has no such error.
+        pace: The pace at which the response is sent; None for full speed.
     """
 
     ticket: Ticket
@@ -61,7 +61,7 @@ class Affected:
 
     @property
     def size(self) -> int:
-        """Size of the request in bytes."""
+        """The size of the request in bytes; 0 for a connection."""
         return 0 if self.call is None else len(self.call.frame)
 
 
@@ -95,13 +95,13 @@ class AffectedRequests:
             self.unhold(entry)
 
     def hold(self, entry: Affected, phase: Phase) -> None:
-        """Hold a request in a phase of HELD."""
+        """Hold a request until it is released. ``phase``: HELD_BEFORE or another element of HELD."""
         entry.phase = phase
         self.held += 1
         self.held_bytes += entry.size
 
     def unhold(self, entry: Affected) -> None:
-        """End the hold of a request, if it is held."""
+        """End the hold of a request; do nothing if it is not held."""
         if entry.phase in HELD:
             entry.phase = Phase.PROCESSING
             self.held -= 1
@@ -112,7 +112,10 @@ class AffectedRequests:
         return [entry for entry in self._entries.values() if entry.phase in HELD and entry.name == name]
 
     def of_connection(self, number: int) -> list[Affected]:
-        """Return a new connection, and its requests that were answered, by the number of the connection."""
+        """Return the entry of a new connection, and of its requests whose responses are not sent.
+
+        ``number``: its number.
+        """
         return [
             entry
             for entry in self._entries.values()

@@ -1,4 +1,4 @@
-"""The errors that Kafka returns for each API, as data that tools/errors_page.py writes."""
+"""The errors that Kafka returns for each API, from a data file that tools/errors_page.py writes."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from importlib import resources
 
 @cache
 def api_errors() -> Mapping[str, frozenset[str]]:
-    """Return the names of the errors that Kafka returns, by Kafka's name of the API."""
+    """Return the names of the errors that Kafka returns, by name of the API."""
     text = resources.files("mockbroker.faults").joinpath("api_errors.tsv").read_text("utf-8")
     rows = (line.split("\t") for line in text.splitlines() if not line.startswith("#"))
     return {api: frozenset(errors.split()) for api, errors in rows}
 
 
 def unusual_error(api: str, error: str) -> str | None:
-    """Return the warning about an error that Kafka does not return for an API, or None if Kafka returns it.
+    """Return a warning if Kafka does not return an error for an API; None if Kafka does.
 
     Args:
         api: Kafka's name of the API.

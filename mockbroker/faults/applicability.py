@@ -1,4 +1,4 @@
-"""Which actions an API can have, and which conditions; found in the declarations of its messages."""
+"""The actions and conditions that a fault rule about an API may have, derived from the declarations of its messages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,12 @@ WITH_LENGTH = frozenset({"string", "bytes", "records", "array"})
 
 
 def obstacle(key: int, action: Action) -> str | None:
-    """Return why an API cannot have an action, such as ``its response has no records``, or None if it can."""
+    """Return why a rule about an API cannot have an action, such as ``its response has no records``; None if it can.
+
+    Args:
+        key: API key.
+        action: The action.
+    """
     match action.effect:
         case Throttle() if not has_throttle_time(key):
             return "its response has no throttle time"
@@ -30,7 +35,12 @@ def obstacle(key: int, action: Action) -> str | None:
 
 
 def malform_obstacle(key: int, form: str) -> str | None:
-    """Return why the response of an API cannot be malformed in a form, or None if it can."""
+    """Return why a form of malformed response is not possible for an API; None if it is possible.
+
+    Args:
+        key: API key.
+        form: Name of the form, a key of ``malformed.FORMS``.
+    """
     part = FORMS[form].part
     if part == "api_versions":
         return None if key == ApiKey.API_VERSIONS else "its response has no versions of APIs"
@@ -41,13 +51,25 @@ def malform_obstacle(key: int, form: str) -> str | None:
 
 @cache
 def fitting_fields(key: int, form: str) -> tuple[str, ...]:
-    """Return the response fields that a form can change, such as ``topics.partitions``."""
+    """Return the paths of the response fields that a form of malformed response can change, such as
+    ``topics.partitions``.
+
+    Args:
+        key: API key.
+        form: Name of the form, a key of ``malformed.FORMS``.
+    """
     kinds = {"array": {"array"}, "length": WITH_LENGTH, "records": {"records"}}.get(FORMS[form].part, set())
     return tuple(path for path, field in fields_of(APIS[key].response) if field.kind in kinds)
 
 
 def applies_to(key: int, match: Match, action: Action) -> bool:
-    """Report whether a rule without names of APIs is tried on the requests of an API."""
+    """Return whether a rule that names no API is compared with the requests of an API.
+
+    Args:
+        key: API key.
+        match: Conditions of the rule.
+        action: Action of the rule.
+    """
     return terms_of(key).issuperset(criteria(match)) and obstacle(key, action) is None
 
 

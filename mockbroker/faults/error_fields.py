@@ -1,4 +1,7 @@
-"""Which field of a response has the error of a request, or of an element of it; found in the declarations."""
+"""The error fields of responses: the field that contains the error of a request, or of an element of the request.
+
+They are derived from the declarations of the messages.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,10 @@ from kwire.schema import Field, schema_of
 from mockbroker.faults.identifiers import GROUP, NOT_REQUESTED, PARTITION, TOPIC, Batch, Level, request_level
 
 ERROR_FIELDS = ("error_code", "partition_error_code")
+ERROR_TEXT = "error_message"  # beside an error, in some APIs
 ALIASES = {
     "topic": "name",
+    "topic_name": "name",
     "user": "name",
     "partition": "partition_index",
     "index": "partition_index",
@@ -50,6 +55,7 @@ BESIDE_ERROR: Mapping[int, Mapping[str, Any]] = {
     ApiKey.FIND_COORDINATOR: {"node_id": -1, "port": -1},
     ApiKey.JOIN_GROUP: {"protocol_name": None},
     ApiKey.DELETE_RECORDS: {"low_watermark": -1},
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: {"start_offset": -1},
     ApiKey.INIT_PRODUCER_ID: {"producer_epoch": -1},
     ApiKey.DESCRIBE_CLIENT_QUOTAS: {"entries": None},
 }
@@ -57,7 +63,7 @@ BESIDE_ERROR: Mapping[int, Mapping[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class AnswerArray:
-    """An array of the response that answers an array of the request, element by element.
+    """An array in the response that has one element for each element of an array in the request.
 
     Attributes:
         request: Field of the request; "" if the elements are not requested.
@@ -72,17 +78,18 @@ class AnswerArray:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The part of a response that answers a request, or an element of an array in it.
+    """The part of a response that answers a request, or an element of an array in the request.
 
     Attributes:
-        struct: Class of the response, or of the element in it.
-        error: The field of the error; "" if there is none.
-        copied: Fields that identify it, of the request ("" for an element that is a plain value) and of the response.
-        beside_error: Values of other fields if it has an error.
+        struct: Class of the response, or of the element in the response.
+        error: The field of the error; "" without one.
+        copied: Identifying fields, as pairs of request field ("" for an element that is a plain value) and response
+            field.
+        beside_error: Values of other fields in an answer with an error.
         arrays: Arrays whose elements can have errors.
         unrequested: An array whose elements have errors but are not in the request; the only place for an error.
-        all_levels: Whether an error is in the elements of the arrays too.
-        terms: What it and its elements name.
+        all_levels: Whether an error is repeated in the elements of the arrays.
+        terms: Kinds of names, such as topic, in this struct and its elements.
     """
 
     struct: type[Any]
@@ -96,23 +103,38 @@ class Answer:
 
     @property
     def has_errors(self) -> bool:
-        """Whether it has an error field, or its elements have one."""
+        """Whether this struct or its elements have an error field."""
         return bool(self.error or self.arrays or self.unrequested)
 
     def answer_to(self, field_name: str) -> Answer | None:
-        """Return the answer to an element of an array, or None if such an element has no error of its own."""
+        """Return the answer to an element of an array; None if such an element has no error of its own.
+
+        ``field_name``: the array in the request.
+        """
         return next((array.item for array in self.arrays if array.request == field_name), None)
 
 
 @cache
 def answer_of(key: int, version: int) -> Answer:
-    """Return how the response of an API answers a request, in one version."""
+    """Return the part of the response of an API that answers a whole request.
+
+    Args:
+        key: API key.
+        version: API version.
+    """
     api = APIS[key]
     return _answer(key, version, _fields(api.request, version), api.response)
 
 
 def depth_of_error(root: Answer, arrays: Sequence[str]) -> int:
-    """Return how many of the arrays on the way to an element lead to the error field that belongs to the element."""
+    """Return how many arrays of the response enclose the error field of an element.
+
+    Args:
+        root: The answer to the whole request.
+        arrays: Names of the arrays that contain the element, from the outermost on.
+
+    Returns: the number of these arrays that contain the error field; 0 for an error field of the whole response.
+    """
     answers = [root]
     for name in arrays:
         below = answers[-1].answer_to(name)
@@ -125,9 +147,13 @@ def depth_of_error(root: Answer, arrays: Sequence[str]) -> int:
 
 
 def error_fields(key: int, version: int) -> dict[str, tuple[str, ...]]:
-    """Return the response fields with the error of each kind of element, such as ``topics.partitions``.
+    """Return the path of the error field of each kind of element, such as ``topics.partitions``.
 
-    The key of the whole request is "". No field: the response has no error field of any kind.
+    The path of the whole request is "". The result is empty if the response has no error field.
+
+    Args:
+        key: API key.
+        version: API version.
     """
     root = answer_of(key, version)
     found = {}
@@ -141,7 +167,9 @@ def error_fields(key: int, version: int) -> dict[str, tuple[str, ...]]:
 
 
 def canonical(name: str) -> str:
-    """Return a field name in which ``partition``, ``index`` and ``partition_index`` are the same, and so on."""
+    """Return a field name that is the same in all APIs: ``partition``, ``index`` and ``partition_index`` are the
+    same field.
+    """
     return ALIASES.get(name, name)
 
 
@@ -169,7 +197,16 @@ def _fields(struct: type, version: int) -> dict[str, Field]:
 def _answer(
     key: int, version: int, requested: Mapping[str, Field], struct: type, plain: str = "", *, is_element: bool = False
 ) -> Answer:
-    """Derive the answer to a struct with these fields, or to plain values of a kind."""
+    """Return how a struct of the response answers a struct of the request, derived from the declarations.
+
+    Args:
+        key: API key.
+        version: API version.
+        requested: Fields of the struct in the request.
+        struct: Class of the struct in the response.
+        plain: Kind of the plain values that the request contains instead of structs; "" for structs.
+        is_element: Whether the struct is an element of an array.
+    """
     fields = _fields(struct, version)
     error = next((name for name in ERROR_FIELDS if name in fields), "")
     arrays = [
@@ -229,6 +266,6 @@ def _copied_of_request(key: int, fields: Mapping[str, Field]) -> Iterator[tuple[
 
 
 def _beside_error(key: int, version: int, fields: Mapping[str, Field]) -> Iterator[tuple[str, Any]]:
-    for name, value in {"error_message": None, **BESIDE_ERROR.get(key, {})}.items():
+    for name, value in {ERROR_TEXT: None, **BESIDE_ERROR.get(key, {})}.items():
         if name in fields and (value is not None or version in fields[name].null):
             yield name, value

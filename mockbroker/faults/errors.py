@@ -1,58 +1,86 @@
 """The action ``error``: matching elements of a request get an error, and the rest of the request is processed.
 
-``ErrorInjection`` gives the three parts of it: the rest of the request, the response if nothing remains, and else the
-response to the rest with the errors in it.
+``ErrorInjection`` returns the rest of the request; the response if no element remains; and otherwise the response to
+the rest, with the errors added.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import count
+from typing import Any, TypeVar
 
 from kwire import ErrorCode
 from kwire.apikeys import ApiKey
 from kwire.messages.fetch import FetchRequest
 from kwire.schema import ZERO_UUID, schema_of
-from mockbroker.faults.error_fields import TERM_OF_FIELD, Answer, AnswerArray, answer_of, canonical, depth_of_error
+from mockbroker.faults.error_fields import (
+    TERM_OF_FIELD,
+    Answer,
+    AnswerArray,
+    answer_of,
+    canonical,
+    depth_of_error,
+)
 from mockbroker.faults.identifiers import PARTITION, TOPIC
 from mockbroker.faults.matching import Element, Lookups, Path, Value
 
 SESSIONLESS = -1  # session_epoch of a Fetch without a session
 FETCH_IDS_SINCE = 13
 NO_LOOKUPS = Lookups()
+NOTHING: Mapping[str, Any] = {}
+SLICE = 1_000  # elements after which other requests are handled
+R = TypeVar("R")
+
+
+def finished(steps: Generator[None, None, R]) -> R:
+    """Run a generator that yields between slices to its end, without pauses; return its result."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: R = end.value
+            return result
 
 
 @dataclass(slots=True)
 class Marks:
-    """The elements of a request, or of a struct in it, that get the error.
+    """The marked elements of a request, or of a struct in a request: they get the error.
 
     Attributes:
-        marked: Whether the struct itself gets it.
-        inner: Marks of elements of its arrays, by field and index.
+        marked: Whether the struct itself gets the error.
+        inner: Marks of the elements of its arrays, by field and index.
     """
 
     marked: bool = False
     inner: dict[str, dict[int, Marks]] = field(default_factory=dict)
 
     def at(self, path: Path) -> Marks:
-        """Return the marks of an element, created if necessary."""
+        """Return the marks of the element at a path; create them if necessary.
+
+        ``path``: field names and indexes by turns.
+        """
         found = self
         for name, index in zip(path[::2], path[1::2], strict=True):
-            found = found.inner.setdefault(str(name), {}).setdefault(int(index), Marks())
+            elements = found.inner.setdefault(str(name), {})
+            inner = elements.get(int(index))
+            if inner is None:
+                inner = elements[int(index)] = Marks()
+            found = inner
         return found
 
 
 class ErrorInjection:
-    """An error for the matching elements of a request.
+    """The application of the action ``error`` to one request: its matching elements get an error.
 
-    An element gets the innermost error field that belongs to it, such as that of a partition or of a group. If the
-    response has only an error field of the whole request, the whole request gets the error.
+    The error is in the innermost error field of the element, such as that of a partition or of a group. If the response
+    has only one error field for the whole request, the whole request gets the error.
 
-    A request that the broker needs as a whole is processed as a whole, and its response changed: a Fetch in a fetch
-    session, because all its partitions belong to the session, and the first version of Metadata, in which no topics
-    means all.
+    Two kinds of request are processed completely, and only their response is changed: a Fetch in a fetch session,
+    because all partitions belong to the session, and the first version of Metadata, in which no topics means all
+    topics.
 
     Args:
         key: API key.
@@ -60,7 +88,8 @@ class ErrorInjection:
         request: The request; not modified.
         elements: The matching elements.
         code: The error.
-        lookups: What the broker knows about topics.
+        lookups: Functions that look up topic names and ids in the cluster.
+        beside: Values of fields beside the error, where they differ from those of most errors.
     """
 
     def __init__(
@@ -71,8 +100,38 @@ class ErrorInjection:
         elements: Iterable[Element],
         code: ErrorCode,
         lookups: Lookups = NO_LOOKUPS,
+        beside: Mapping[str, Any] = NOTHING,
     ) -> None:
+        finished(self._steps(key, version, request, elements, code, lookups, beside))
+
+    @classmethod
+    def in_slices(
+        cls,
+        key: int,
+        version: int,
+        request: Any,
+        elements: Iterable[Element],
+        code: ErrorCode,
+        lookups: Lookups = NO_LOOKUPS,
+        beside: Mapping[str, Any] = NOTHING,
+    ) -> Generator[None, None, ErrorInjection]:
+        """Return an injection; yield after every SLICE elements. The arguments are those of the class."""
+        injection = cls.__new__(cls)
+        yield from injection._steps(key, version, request, elements, code, lookups, beside)
+        return injection
+
+    def _steps(
+        self,
+        key: int,
+        version: int,
+        request: Any,
+        elements: Iterable[Element],
+        code: ErrorCode,
+        lookups: Lookups,
+        beside: Mapping[str, Any],
+    ) -> Generator[None, None, None]:
         self._key, self._version, self._code, self._lookups = key, version, code, lookups
+        self._beside = beside
         self._request = request
         self._answer = answer_of(key, version)
         self._is_whole_needed = (key == ApiKey.METADATA and version == 0) or (
@@ -82,30 +141,47 @@ class ErrorInjection:
         self._marks = Marks()
         self._by_values: dict[tuple[str, ...], set[tuple[Value, ...]]] = {}  # elements that the request does not name
         absent = []
-        for element in elements:
+        depths: dict[Path, int] = {}  # by the names of the arrays around an element
+        for number, element in enumerate(elements, 1):
+            if not number % SLICE:
+                yield
             if element.path is None:
                 absent.append(element.values)
-            else:
-                arrays = [str(name) for name in element.path[::2]]
-                depth = depth_of_error(self._answer, arrays)
-                self._marks.at(element.path[: 2 * depth]).marked = True
+                continue
+            arrays = element.path[::2]
+            depth = depths.get(arrays)
+            if depth is None:
+                depth = depths[arrays] = depth_of_error(self._answer, [str(name) for name in arrays])
+            self._marks.at(element.path[: 2 * depth]).marked = True
         if key == ApiKey.FETCH:
             self._name_partitions(absent)
         else:
             self._mark_by_values(absent)
-        _expand(self._answer, self._named, self._marks)
+        yield from _expand(self._answer, self._named, self._marks, count(1))
         if self._marks.marked and not self._answer.error and self._answer.arrays:  # all elements have it
             self._marks.marked = False
             if not self._marks.inner:  # the request names none
                 self._mark_by_values([{}])
 
+    @property
+    def is_large(self) -> bool:
+        """Whether more than SLICE elements get the error."""
+        return _size(self._marks) > SLICE
+
     def split(self) -> Any | None:
-        """Return a copy of the request without the elements that get the error; None if nothing remains of it."""
+        """Return a copy of the request without the elements that get the error; None if no element remains."""
+        return finished(self.split_in_slices())
+
+    def split_in_slices(self) -> Generator[None, None, Any | None]:
+        """Return a copy of the request without the elements that get the error; yield after every SLICE elements.
+
+        The result is None if no element remains.
+        """
         if self._marks.marked:
             return None
         rest = copy(self._request)
         if not self._is_whole_needed:
-            rest = _without(self._answer, self._request, self._marks)
+            rest = yield from _without(self._answer, self._request, self._marks, count(1))
             if rest is None and self._key == ApiKey.METADATA:  # clients need the brokers in the response
                 rest = copy(self._request)
                 rest.topics = []
@@ -114,21 +190,28 @@ class ErrorInjection:
         return rest
 
     def error_response(self) -> Any:
-        """Return the response if nothing remains of the request: it has only the errors."""
+        """Return the response to a request of which no element remains. It contains only the errors."""
         return self._built(self._answer, self._named, self._marks)
 
     def merge(self, response: Any) -> Any:
-        """Return a copy of the response to the rest of the request, with the errors in it.
+        """Return a copy of the response to the remaining request, with the errors of the removed elements added.
 
-        A response with an error of the whole request is returned as it is.
+        If the response has an error of the whole request, it is returned unchanged.
         """
+        return finished(self.merge_in_slices(response))
+
+    def merge_in_slices(self, response: Any) -> Generator[None, None, Any]:
+        """Return the same as ``merge``; yield after every SLICE elements."""
         if self._answer.error and getattr(response, self._answer.error):
             return response
-        merged = self._merged(self._answer, self._named, self._marks, response)
+        merged = yield from self._merged(self._answer, self._named, self._marks, response, count(1))
         return self._with_errors_by_values(self._answer, merged, {}) if self._by_values else merged
 
     def _name_partitions(self, absent: Iterable[Mapping[str, Value]]) -> None:
-        """Mark partitions of a fetch session as if the request named them."""
+        """Add partitions of a fetch session to the request, and mark them as elements that get the error.
+
+        ``absent``: topic name and partition number of each partition that the request does not contain.
+        """
         indexes: dict[str, list[int]] = {}
         for values in absent:
             indexes.setdefault(str(values[TOPIC]), []).append(int(values[PARTITION]))
@@ -151,7 +234,14 @@ class ErrorInjection:
             self._by_values.setdefault(terms, set()).add(tuple(values[term] for term in terms))
 
     def _built(self, answer: Answer, requested: Any, marks: Marks) -> Any:
-        """Return the answer to a struct of the request that has only errors."""
+        """Return the part of the response that answers a struct of the request, if all elements of the struct get the
+        error.
+
+        Args:
+            answer: How the struct is answered.
+            requested: The struct in the request.
+            marks: Marks of the struct and its elements.
+        """
         built = answer.struct(**answer.beside_error)
         for source, name in answer.copied:
             value = getattr(requested, source) if source else requested
@@ -160,6 +250,9 @@ class ErrorInjection:
             setattr(built, name, value)
         if marks.marked and answer.error:
             setattr(built, answer.error, self._code)
+            for name, value in self._beside.items():
+                if name in answer.beside_error or any(name == copy for _, copy in answer.copied):
+                    setattr(built, name, value)
         if marks.marked and answer.unrequested is not None:
             entry = self._built(answer.unrequested.item, None, marks)
             setattr(built, answer.unrequested.response, [entry])
@@ -172,30 +265,56 @@ class ErrorInjection:
         return built
 
     def _name_of(self, answer: Answer, requested: Any, name: str) -> str | None:
-        """Return the name of a topic that is requested by id."""
+        """Return the name of a topic that is requested by id; None for any other field.
+
+        Args:
+            answer: How the struct is answered.
+            requested: The struct in the request.
+            name: Field of the response.
+        """
         known = self._lookups.topic_name(requested.topic_id)
         is_nullable = self._version in schema_of(answer.struct).fields[name].null
         return known if known is not None or is_nullable else ""
 
-    def _merged(self, answer: Answer, requested: Any, marks: Marks, response: Any) -> Any:
-        """Return a copy of a struct of the response, with the errors of its elements."""
+    def _merged(
+        self, answer: Answer, requested: Any, marks: Marks, response: Any, numbers: Iterator[int]
+    ) -> Generator[None, None, Any]:
+        """Return a copy of a struct of the response, with the errors of marked elements added; yield between slices.
+
+        Args:
+            answer: How the struct answers the request.
+            requested: The struct in the request.
+            marks: Elements of the request that get the error.
+            response: The struct in the response.
+            numbers: Counter of the elements, which decides when to yield.
+        """
         merged = copy(response)
         for array in answer.arrays:
             if inner := marks.inner.get(array.request):
                 named = getattr(requested, array.request)
-                items = self._merged_items(array, named, inner, getattr(response, array.response) or ())
+                items = getattr(response, array.response) or ()
+                items = yield from self._merged_items(array, named, inner, items, numbers)
                 setattr(merged, array.response, items)
         return merged
 
     def _merged_items(
-        self, array: AnswerArray, named: Any, marks: Mapping[int, Marks], response: Iterable[Any]
-    ) -> list[Any]:
+        self,
+        array: AnswerArray,
+        named: Any,
+        marks: Mapping[int, Marks],
+        response: Iterable[Any],
+        numbers: Iterator[int],
+    ) -> Generator[None, None, list[Any]]:
         items = list(response)
         positions: dict[tuple[Any, ...], int] = {}
         for position, item in enumerate(items):
+            if not next(numbers) % SLICE:
+                yield
             positions.setdefault(_identity(array.item, item), position)
         added = []
         for index, inner in sorted(marks.items()):
+            if not next(numbers) % SLICE:
+                yield
             built = self._built(array.item, named[index], inner)
             is_present = self._is_whole_needed or not inner.marked
             found = positions.get(_identity(array.item, built)) if is_present else None
@@ -204,13 +323,21 @@ class ErrorInjection:
             elif inner.marked:
                 items[found] = built
             else:
-                items[found] = self._merged(array.item, named[index], inner, items[found])
-        for index, built in added:
+                items[found] = yield from self._merged(array.item, named[index], inner, items[found], numbers)
+        for number, (index, built) in enumerate(added, 1):
+            if not number % SLICE:
+                yield
             items.insert(index, built)
         return items
 
     def _with_errors_by_values(self, answer: Answer, response: Any, around: Mapping[str, Value]) -> Any:
-        """Return a copy of a struct of the response, with the errors of elements that the request does not name."""
+        """Return a copy of a struct of the response, with errors in elements that the request does not name.
+
+        Args:
+            answer: How the struct answers the request.
+            response: The struct in the response.
+            around: Names in the enclosing structs, by kind of name.
+        """
         changed = copy(response)
         for array in answer.arrays:
             items = [self._with_error(array.item, item, around) for item in getattr(response, array.response) or ()]
@@ -231,7 +358,7 @@ class ErrorInjection:
         return self._with_errors_by_values(answer, item, known)
 
     def _values(self, answer: Answer, item: Any) -> dict[str, Value]:
-        """Return what an element of the response names, by term."""
+        """Return the names in an element of the response, such as its topic, by kind of name."""
         values: dict[str, Value] = {}
         for _, name in answer.copied:
             term = TERM_OF_FIELD.get(canonical(name))
@@ -243,21 +370,43 @@ class ErrorInjection:
         return values
 
 
-def _expand(answer: Answer, requested: Any, marks: Marks) -> None:
-    """Mark the elements of a marked struct that has no error field; only structs with an error field stay marked."""
+def _size(marks: Marks) -> int:
+    """Return the number of marked elements, and of structs around them."""
+    return 1 + sum(_size(inner) for elements in marks.inner.values() for inner in elements.values())
+
+
+def _expand(answer: Answer, requested: Any, marks: Marks, numbers: Iterator[int]) -> Generator[None, None, None]:
+    """Move the mark of a struct without an error field to its elements, so that only structs with an error field are
+    marked.
+
+    Args:
+        answer: How the response answers the struct.
+        requested: The struct in the request.
+        marks: Marks of the struct and its elements, which are changed.
+        numbers: Counter of the elements, which decides when to yield.
+    """
     passes_on = marks.marked and (not answer.error or answer.all_levels)
     for array in answer.arrays:
         if passes_on:
             for index in range(len(getattr(requested, array.request) or ())):
                 marks.at((array.request, index)).marked = True
         for index, inner in marks.inner.get(array.request, {}).items():
-            _expand(array.item, getattr(requested, array.request)[index], inner)
+            if not next(numbers) % SLICE:
+                yield
+            yield from _expand(array.item, getattr(requested, array.request)[index], inner, numbers)
     if marks.inner and not answer.error:
         marks.marked = False
 
 
-def _without(answer: Answer, requested: Any, marks: Marks) -> Any | None:
-    """Return a copy of a struct without its marked elements; None if it has no others."""
+def _without(answer: Answer, requested: Any, marks: Marks, numbers: Iterator[int]) -> Generator[None, None, Any | None]:
+    """Return a copy of a struct without its marked elements; None if all its elements are marked.
+
+    Args:
+        answer: How the response answers the struct.
+        requested: The struct in the request.
+        marks: Marks of the struct and its elements.
+        numbers: Counter of the elements, which decides when to yield.
+    """
     if not marks.inner:
         return copy(requested)
     rest, is_empty = copy(requested), True
@@ -268,10 +417,12 @@ def _without(answer: Answer, requested: Any, marks: Marks) -> Any | None:
             continue
         inner, remaining = marks.inner.get(array.request, {}), []
         for index, item in enumerate(items):
+            if not next(numbers) % SLICE:
+                yield
             below = inner.get(index)
             if below is None:
                 remaining.append(item)
-            elif not below.marked and (left := _without(array.item, item, below)) is not None:
+            elif not below.marked and (left := (yield from _without(array.item, item, below, numbers))) is not None:
                 remaining.append(left)
         setattr(rest, array.request, remaining)
         is_empty = is_empty and not remaining

@@ -1,4 +1,4 @@
-"""The fields of a message, at all depths."""
+"""The fields of a message at all depths."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kwire.schema import Field, schema_of
 
 
 def fields_of(struct: type) -> Iterator[tuple[str, Field]]:
-    """Yield path, such as ``topics.name``, and declaration of every field of a message, in all its versions."""
+    """Yield the path (such as ``topics.name``) and the declaration of every field of a message, in all its versions."""
     for name, field in schema_of(struct).fields.items():
         yield name, field
         inner = field.of.struct if field.of is not None else field.struct

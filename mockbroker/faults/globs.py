@@ -7,10 +7,12 @@ from collections.abc import Callable
 
 
 def compile_glob(glob: str) -> Callable[[str], bool]:
-    """Return a function that reports whether a whole text matches. Raises: ValueError for a backslash at the end.
+    """Return a function that returns True if a whole text matches the glob.
 
     The time is at most proportional to the length of the text times that of the glob: a group after a ``*`` is atomic,
     so that the expression never tries another length for an earlier ``*``.
+
+    Raises: ValueError for a backslash at the end.
     """
     first, *others = _parts(glob)
     if not others:
@@ -22,7 +24,7 @@ def compile_glob(glob: str) -> Callable[[str], bool]:
 
 
 def _parts(glob: str) -> list[str]:
-    """Return the regular expressions between the ``*`` of a glob. Raises: ValueError."""
+    """Return the regular expressions between the ``*`` of a glob. Raises: ValueError for a backslash at the end."""
     parts = [""]
     characters = iter(glob)
     for character in characters:

@@ -1,6 +1,7 @@
-"""Where a request names groups, members, topics, partitions and transactional ids, found in its declaration.
+"""The fields of requests that name groups, members, topics, partitions and transactional ids.
 
-Kafka's definitions mark most of these fields with an entity type. Where they do not, the name of the field decides.
+They are found in the declarations of the messages. Kafka's definitions mark most of these fields with an entity type.
+For the others, the name of the field decides.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ GROUP, MEMBER_ID, INSTANCE_ID, TOPIC, PARTITION, TRANSACTIONAL_ID = TERMS = (
 )
 
 ENTITIES = {"groupId": GROUP, "topicName": TOPIC, "transactionalId": TRANSACTIONAL_ID}
-NAMES = {"member_id": MEMBER_ID, "group_instance_id": INSTANCE_ID, "instance_id": INSTANCE_ID}
+NAMES = {"group_id": GROUP, "member_id": MEMBER_ID, "group_instance_id": INSTANCE_ID, "instance_id": INSTANCE_ID}
 PARTITION_NAMES = frozenset({"partition_index", "partition", "index"})  # in the struct of a partition
 # Names whose meaning depends on a type in the same struct.
 COORDINATOR_TYPES = {0: GROUP, 1: TRANSACTIONAL_ID}  # CoordinatorType
@@ -36,21 +37,22 @@ NOT_REQUESTED = frozenset(
     {
         "assignments",  # SyncGroup: members that get an assignment; CreateTopics: replicas of new partitions
         "forgotten_topics_data",  # Fetch: partitions that are not fetched any more
+        "cursor",  # DescribeTopicPartitions: where the page begins
     }
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Identifier:
-    """A field of a struct, or an element of an array, that names something.
+    """A field of a struct, or an element of an array, that contains a name, such as a group id or a partition index.
 
     Attributes:
-        term: What it names, one of TERMS.
+        term: Kind of the name, one of TERMS.
         field: The field, or the array.
         kind: Wire kind: "string", "int32", or "uuid" for a topic id.
-        type_field: A field beside it that must be ``type_number``; "" if there is no such condition. For an array of
-            plain values it is beside the array.
-        type_number: The value of that field.
+        type_field: A field of the same struct that must have the value ``type_number``; "" without this condition. For
+            an array of plain values it is a field of the struct that contains the array.
+        type_number: The required value of that field.
     """
 
     term: str
@@ -62,13 +64,14 @@ class Identifier:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """An array whose elements are matched one by one.
+    """An array in a request whose elements are compared with a rule one by one; or a struct, treated as an array of
+    one.
 
     Attributes:
-        field: The array.
+        field: The array or the struct.
         elements: The identifiers of an array of plain values, or the level of an array of structs.
-        null_is_all: Whether null means everything there is, such as all topics.
-        terms: All terms in the elements.
+        null_is_all: Whether null means all, such as all topics.
+        terms: All kinds of names in the elements.
     """
 
     field: str
@@ -79,12 +82,12 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """The identifiers of a struct, and of the arrays in it.
+    """The identifiers of a struct in a request, and of the arrays in the struct.
 
     Attributes:
-        identifiers: Those of the struct itself.
+        identifiers: Identifiers of the struct itself.
         batches: Arrays that have identifiers.
-        terms: All terms in the struct and below.
+        terms: All kinds of names in the struct and its arrays.
     """
 
     identifiers: tuple[Identifier, ...]
@@ -94,13 +97,18 @@ class Level:
 
 @cache
 def request_level(key: int, version: int) -> Level:
-    """Return the identifiers in the requests of an API in one version."""
+    """Return the identifiers in the requests of one version of an API.
+
+    Args:
+        key: API key.
+        version: API version.
+    """
     return _level(APIS[key].request, version, null_is_all=key not in NULL_IS_UNCHANGED)
 
 
 @cache
 def terms_of(key: int) -> frozenset[str]:
-    """Return what the requests of an API name, in any version."""
+    """Return the kinds of names, such as group or topic, that the requests of an API contain in any version."""
     versions = APIS[key].versions
     assert versions.last is not None
     every = range(versions.first, versions.last + 1)
@@ -116,6 +124,10 @@ def _level(struct: type, version: int, *, null_is_all: bool, of_partition: bool 
             batch = _batch(name, field, fields, version, null_is_all)
             if batch.terms:
                 batches.append(batch)
+        elif field.struct is not None and name not in NOT_REQUESTED:
+            level = _level(field.struct, version, null_is_all=null_is_all)
+            if level.terms:
+                batches.append(Batch(name, level, null_is_all=False, terms=level.terms))
         elif of_partition and name in PARTITION_NAMES:
             identifiers.append(Identifier(PARTITION, name, field.kind))
         else:
@@ -145,7 +157,7 @@ def _identifiers(name: str, kind: str, entity: str, siblings: Collection[str]) -
         yield Identifier(TOPIC, name, kind)
     elif kind != "string":
         return
-    elif name in ("key", "coordinator_keys"):
+    elif name == "coordinator_keys" or (name == "key" and "value" not in siblings):  # not that of a quota or tag
         yield from _typed(name, "key_type", COORDINATOR_TYPES)
     elif name == "resource_name":
         yield from _typed(name, "resource_type", ACL_TYPES if "principal" in siblings else CONFIG_TYPES)

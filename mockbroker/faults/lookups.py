@@ -1,4 +1,4 @@
-"""What the broker knows about a request, for the conditions of fault rules."""
+"""Lookups in the state of the broker that the conditions of fault rules need, such as the name of a topic by its id."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from mockbroker.faults.matching import Lookups
 
 
 def broker_lookups(broker: Callable[[], Broker], principal: Callable[[int], str]) -> Lookups:
-    """Return lookups in the present state of a cluster.
+    """Return the functions that look up topic names and other values of conditions in the state of the broker.
 
     Args:
-        broker: Function that returns the broker, which a reset replaces.
+        broker: Function that returns the current broker; a reset replaces the broker.
         principal: Function that returns the principal of a connection, by its number.
     """
 

@@ -18,12 +18,12 @@ LARGEST_BOMB = 1 << 30  # bytes; compressed about a thousandth of them
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A parameter that is an integer.
+    """The declaration of a parameter that is an integer.
 
     Attributes:
         lowest: The lowest value.
         highest: The highest value.
-        default: Value if the rule has none.
+        default: The value if the rule does not set the parameter.
     """
 
     lowest: int
@@ -33,17 +33,20 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class FieldPath:
-    """A parameter that is a field of the response, such as ``topics.partitions``; by default the first that fits."""
+    """The declaration of a parameter that is the path of a response field, such as ``topics.partitions``.
+
+    The default is the first field that the form can change.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A form of malformed response.
+    """A form of malformed response, such as a truncated frame.
 
     Attributes:
-        part: The part of the response that it needs: any "frame"; an "array"; a field with a "length"; "records"; or
-            the "api_versions" that only one API returns.
-        parameters: Its parameters by name.
+        part: The part of the response that the form needs: any "frame"; an "array"; a field with a "length"; "records";
+            or the "api_versions" that only one API returns.
+        parameters: Declarations of the parameters by name.
         description: What is wrong with the response.
     """
 
@@ -53,7 +56,7 @@ class Form:
 
     @property
     def what(self) -> str:
-        """What kind of field the form changes."""
+        """The kind of field that the form changes, as text for messages."""
         return {"array": "array", "length": "string, array or bytes", "records": "records"}.get(self.part, "field")
 
 

@@ -1,18 +1,20 @@
 """Malformed records: the bytes of the records field of a response, changed in one of the forms.
 
-Each function returns the records unchanged if they have no complete batch that the form can change. A batch is a record
-batch of magic 2, or a message of magic 0 or 1.
+Each function works in slices, and returns the records unchanged if they have no complete batch that the form can
+change. A batch is a record batch of magic 2, or a message of magic 0 or 1.
 """
 
 from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
+from typing import NamedTuple, TypeGuard
 
+from google_crc32c import extend as crc32c_on
 from google_crc32c import value as crc32c
 
 from kwire.engines.varints import uvarint
@@ -23,86 +25,113 @@ from kwire.records import message_set as messages
 from kwire.records.compression import GZIP, compress
 from kwire.records.limits import SMALLEST_RECORD
 from kwire.records.record import write_records
+from mockbroker.faults.slice_counter import ELEMENTS, BytesInSlices, SliceCounter
 
 CRC = struct.Struct(">I")
+CRC_BITS = 32
 SCHEMA_ID = struct.Struct(">bi")  # magic byte 0 and the id, before a value that a schema registry describes
 INVERTED = bytes(range(255, -1, -1))
 ZEROS = bytes(1 << 20)  # a piece of a decompression bomb
 GZIP_HEADER = bytes.fromhex("1f8b 0800 00000000 02ff")
 
 
-def change_crc(records: bytes, *, add: int) -> bytes:
-    """Return the records with another CRC of the first batch."""
+def change_crc(records: bytes, *, add: int) -> BytesInSlices:
+    """Return the records with another CRC in the first batch. ``add``: number that is added to the CRC."""
     for first in _complete(records):
         at = _crc_at(first.magic)
         return records[:at] + CRC.pack((_crc(first.data) + add) & 0xFFFF_FFFF) + records[at + CRC.size :]
     return records
+    yield  # a generator, as the other forms
 
 
-def change_magic(records: bytes, *, value: int) -> bytes:
-    """Return the records with another magic of the first batch; its CRC is valid."""
+def change_magic(records: bytes, *, value: int) -> BytesInSlices:
+    """Return the records with the magic ``value`` in the first batch; its CRC is valid."""
     for first in _complete(records):
         changed = bytearray(first.data)
         struct.pack_into(">b", changed, batches.MAGIC_AT, value)
         return _with_crc(bytes(changed), first.magic) + records[len(changed) :]
     return records
+    yield
 
 
-def change_record_count(records: bytes, *, value: int) -> bytes:
-    """Return the records with another record count of the first batch; its CRC is valid. A message has no count."""
+def change_record_count(records: bytes, *, value: int) -> BytesInSlices:
+    """Return the records with the record count ``value`` in the first batch; its CRC is valid. A message has no
+    count.
+    """
     for first in _complete(records):
         if isinstance(first, Batch):
             return _rebuilt(first, count=value) + records[len(first.data) :]
         return records
     return records
+    yield
 
 
-def insert_bomb(records: bytes, *, bytes: int) -> bytes:  # noqa: A002 the name of the parameter
+def insert_bomb(records: bytes, *, bytes: int) -> BytesInSlices:  # noqa: A002 the name of the parameter
     """Return the records with a gzip bomb instead of the first batch with data: one record whose value is zeros.
 
-    The bomb has the offsets, producer and timestamps of that batch, and a valid CRC. Decompressed it has so many bytes,
-    in a record batch up to two less, because the length of a record has no fixed size.
+    The bomb has the offsets, producer and timestamps of that batch, and a valid CRC. ``bytes``: size of its
+    decompressed records. In a record batch the size may be up to two bytes less, because the length of a record has no
+    fixed size.
     """
-    for first in _with_data(records):
+    count = SliceCounter()
+    for first in _complete(records):
+        if count.is_full(len(first.data)):
+            yield
+        if not _has_values(first):
+            continue
         bomb = _batch_bomb(first, bytes) if isinstance(first, Batch) else _message_bomb(first, bytes)
         return records[: first.position] + bomb + records[first.position + len(first.data) :]
     return records
 
 
-def corrupt_values(records: bytes) -> bytes:
+def corrupt_values(records: bytes) -> BytesInSlices:
     """Return the records with all bits of all values inverted; the CRCs are valid. Control batches are unchanged."""
-    return _with_values(records, lambda value: value.translate(INVERTED))
+    return (yield from _with_values(records, lambda value: value.translate(INVERTED)))
 
 
-def change_schema_id(records: bytes, *, id: int) -> bytes:  # noqa: A002 the name of the parameter
+def change_schema_id(records: bytes, *, id: int) -> BytesInSlices:  # noqa: A002 the name of the parameter
     """Return the records with values that refer to a schema, in the wire format of schema registries; CRCs are valid.
 
-    A value that begins with magic byte 0 and a schema id gets another id; other values get both in front of them.
+    The schema id of a value that begins with magic byte 0 and a schema id is replaced; other values get both as a
+    prefix. ``id``: the new schema id.
     """
     prefix = SCHEMA_ID.pack(0, id)
-    return _with_values(records, lambda value: prefix + (value[SCHEMA_ID.size :] if _has_schema_id(value) else value))
+
+    def with_id(value: bytes) -> bytes:
+        return prefix + (value[SCHEMA_ID.size :] if _has_schema_id(value) else value)
+
+    return (yield from _with_values(records, with_id))
 
 
 def _has_schema_id(value: bytes) -> bool:
     return len(value) >= SCHEMA_ID.size and value[0] == 0
 
 
-def _with_values(records: bytes, change: Callable[[bytes], bytes]) -> bytes:
+def _with_values(records: bytes, change: Callable[[bytes], bytes]) -> BytesInSlices:
     """Return the records with changed values that are not null; the CRCs are valid. Control batches are unchanged."""
-    parts, at = [], 0
-    for each in _with_data(records):
-        parts += [records[at : each.position], _changed(each, change)]
-        at = each.position + len(each.data)
-    return b"".join([*parts, records[at:]])
+    parts, at, count = [], 0, SliceCounter()
+    for each in _complete(records):
+        if count.is_full(len(each.data)):
+            yield
+        if _has_values(each):
+            parts += [records[at : each.position], (yield from _changed(each, change, count))]
+            at = each.position + len(each.data)
+    parts.append(records[at:])
+    yield
+    return b"".join(parts)
 
 
-def duplicate(records: bytes, *, count: int) -> bytes:
-    """Return the records with all complete batches ``count`` more times, before a batch that is cut."""
-    size = sum(len(each.data) for each in _complete(records))
+def duplicate(records: bytes, *, count: int) -> BytesInSlices:
+    """Return the records with all complete batches repeated ``count`` times, before a truncated last batch."""
+    size, counter = 0, SliceCounter()
+    for each in _complete(records):
+        size += len(each.data)
+        if counter.is_full(len(each.data)):
+            yield
     return records[:size] * (1 + count) + records[size:]
 
 
-FORMS: Mapping[str, Callable[..., bytes]] = {
+FORMS: Mapping[str, Callable[..., BytesInSlices]] = {
     "crc": change_crc,
     "magic": change_magic,
     "record_count": change_record_count,
@@ -115,15 +144,14 @@ OF_ALL_PARTITIONS = frozenset({"corrupt_values", "schema_id", "duplicate_records
 
 
 def _complete(records: bytes) -> Iterator[RecordSet]:
-    """Yield the complete batches, up to an invalid one."""
+    """Yield the complete batches of a records field, up to the first invalid one."""
     with suppress(DecodeError):
         yield from read(records)
 
 
-def _with_data(records: bytes) -> Iterator[Batch | Message]:
-    for each in _complete(records):
-        if isinstance(each, Message) or (isinstance(each, Batch) and not each.control):
-            yield each
+def _has_values(each: RecordSet) -> TypeGuard[Batch | Message]:
+    """Return whether the form can change values of a batch: whether it is not a control batch."""
+    return isinstance(each, Message) or (isinstance(each, Batch) and not each.control)
 
 
 def _crc_at(magic: int) -> int:
@@ -136,7 +164,7 @@ def _crc(data: bytes) -> int:
 
 
 def _with_crc(data: bytes, magic: int) -> bytes:
-    """Return a batch with a valid CRC. ``magic``: the format, whatever magic the batch declares."""
+    """Return a batch with a valid CRC. ``magic``: format of the batch, which may differ from the magic in its bytes."""
     at = _crc_at(magic)
     covered = data[batches.CRC_FROM if magic >= 2 else messages.CRC_FROM :]
     crc = crc32c(covered) if magic >= 2 else zlib.crc32(covered)
@@ -163,32 +191,58 @@ def _rebuilt(
         batch.base_sequence,
         batch.count if count is None else count,
     )
-    return _with_crc(header + body, batch.magic)
+    crc = crc32c_on(crc32c(header[batches.CRC_FROM :]), body)
+    return b"".join([header[: batches.CRC_AT], CRC.pack(crc), header[batches.CRC_FROM :], body])
 
 
-def _changed(each: Batch | Message, change: Callable[[bytes], bytes]) -> bytes:
-    """Return a batch with changed values, or as it is if its records cannot be read or no value changes."""
+def _changed(each: Batch | Message, change: Callable[[bytes], bytes], count: SliceCounter) -> BytesInSlices:
+    """Return a batch with changed values. Return it unchanged if its records cannot be decoded, or no value changes.
+
+    Args:
+        each: The batch or message.
+        change: Function that returns the new value.
+        count: Counter of the work of the present slice.
+    """
     if isinstance(each, Batch):  # with the records' own timestamps, which log append time hides
         plain: Batch | Message = replace(each, attributes=each.attributes & ~batches.LOG_APPEND_TIME)
     else:
         plain = each
+    records, differs = [], False
     try:
-        records = list(plain.records(verify_crc=False))
+        for record in plain.records(verify_crc=False):
+            if (value := record.value) is not None:
+                record.value = change(value)
+                differs = differs or record.value != value
+            records.append(record)
+            if count.is_full(len(value or b"")):
+                yield
     except DecodeError:
         return each.data
-    changed = [None if record.value is None else change(record.value) for record in records]
-    if changed == [record.value for record in records]:
+    if not differs:
         return each.data
-    for record, value in zip(records, changed, strict=True):
-        record.value = value
     if isinstance(each, Batch):
-        deltas = [record.offset - each.base_offset for record in records]
-        body = compress(each.codec, write_records(records, deltas, each.base_timestamp))
-        return _rebuilt(each, body=body)
+        return (yield from _with_records(each, records, count))
     append_time = each.max_timestamp if each.log_append_time else None
     return build_message_set(
         records, magic=each.magic, codec=each.codec, keep_offsets=True, log_append_time=append_time
     )
+
+
+def _with_records(batch: Batch, records: Sequence[Record], count: SliceCounter) -> BytesInSlices:
+    """Return a batch with other records, and a valid CRC. ``count``: counter of the work of the present slice."""
+    parts = []
+    for start in range(0, len(records), ELEMENTS):
+        some = records[start : start + ELEMENTS]
+        parts.append(write_records(some, [each.offset - batch.base_offset for each in some], batch.base_timestamp))
+        if count.is_full(len(parts[-1])):
+            yield
+    body = b"".join(parts)
+    if count.is_full(len(body)):
+        yield
+    body = compress(batch.codec, body)
+    if count.is_full(len(body)):
+        yield
+    return _rebuilt(batch, body=body)
 
 
 def _batch_bomb(batch: Batch, size: int) -> bytes:
@@ -199,7 +253,10 @@ def _batch_bomb(batch: Batch, size: int) -> bytes:
 
 
 def _record_of_zeros(size: int) -> tuple[bytes, int]:
-    """Return a record of at most ``size`` bytes: all before its value, and the number of zeros of its value."""
+    """Return the beginning of a record whose value consists of zeros, and the number of these zeros.
+
+    ``size``: maximum size of the record in bytes.
+    """
     value_size = max(size - SMALLEST_RECORD, 0)
     while True:
         fields = bytes(3) + b"\x01" + uvarint(value_size << 1)  # attributes, two deltas, null key; zigzag varints
@@ -210,7 +267,7 @@ def _record_of_zeros(size: int) -> tuple[bytes, int]:
 
 
 def _message_bomb(message: Message, size: int) -> bytes:
-    """Return a wrapper with one message. ``size``: bytes of that message."""
+    """Return a compressed wrapper message with one large message. ``size``: size of the large message in bytes."""
     fields = messages.FIELDS_AT[message.magic]
     value_size = max(size - fields - 2 * messages.SIZE.size, 0)
     offset = 0 if message.magic else message.offset  # relative since magic 1
@@ -228,7 +285,7 @@ def _message_bomb(message: Message, size: int) -> bytes:
 
 @lru_cache(maxsize=8)
 def _gzipped(head: bytes, zeros: int) -> bytes:
-    """Return the gzip stream of some bytes and then zeros, without ever having all of them in memory."""
+    """Return the gzip stream of ``head`` followed by ``zeros`` zero bytes, without creating all of them in memory."""
     pieces, rest = divmod(zeros, len(ZEROS))
     parts = [_deflated(head), _deflated(ZEROS) * pieces, _deflated(ZEROS[:rest], last=True)]
     crc = _crc32_of_zeros(zeros, zlib.crc32(head))
@@ -236,14 +293,50 @@ def _gzipped(head: bytes, zeros: int) -> bytes:
 
 
 def _deflated(data: bytes, *, last: bool = False) -> bytes:
-    """Return a part of a deflate stream that ends at a byte and refers to no other part."""
+    """Compress data to a piece of a raw deflate stream, so that pieces can be concatenated and repeated.
+
+    A piece ends at a byte boundary, and refers to no other piece. ``last``: True to end the stream.
+    """
     deflate = zlib.compressobj(9, wbits=-15)
     return deflate.compress(data) + deflate.flush(zlib.Z_FINISH if last else zlib.Z_FULL_FLUSH)
 
 
 def _crc32_of_zeros(zeros: int, crc: int) -> int:
-    """Return the CRC of bytes with the given CRC and then zeros."""
-    pieces, rest = divmod(zeros, len(ZEROS))
-    for _ in range(pieces):
-        crc = zlib.crc32(ZEROS, crc)
-    return zlib.crc32(ZEROS[:rest], crc)
+    """Return the CRC-32 of bytes that are followed by zeros, without a pass over the zeros.
+
+    The new CRC is an affine function of the old one over GF(2). Applied twice, the function for n zeros is that for 2n.
+
+    Args:
+        zeros: Number of zeros.
+        crc: CRC of the bytes before the zeros.
+    """
+    after = _Affine(zlib.crc32(b"\0"), [zlib.crc32(b"\0", 1 << bit) ^ zlib.crc32(b"\0") for bit in range(CRC_BITS)])
+    while zeros:
+        if zeros & 1:
+            crc = after.of(crc)
+        after, zeros = after.twice(), zeros >> 1
+    return crc
+
+
+class _Affine(NamedTuple):
+    """An affine function of 32 bits over GF(2).
+
+    Attributes:
+        constant: The result for 0.
+        columns: For each bit, the change of the result if the bit is set.
+    """
+
+    constant: int
+    columns: Sequence[int]
+
+    def of(self, value: int) -> int:
+        """Return the result for ``value``."""
+        result = self.constant
+        for bit, column in enumerate(self.columns):
+            if value >> bit & 1:
+                result ^= column
+        return result
+
+    def twice(self) -> _Affine:
+        """Return the function that applies this one two times."""
+        return _Affine(self.of(self.constant), [self.of(column) ^ self.constant for column in self.columns])

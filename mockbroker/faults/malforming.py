@@ -8,12 +8,14 @@ from __future__ import annotations
 import random
 import re
 import struct
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from operator import attrgetter
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from uuid import UUID
 
+from kwire.apikeys import ApiKey
 from kwire.codec import decode_at
 from kwire.engines.varints import uvarint
 from kwire.envelope import decode_response
@@ -24,12 +26,15 @@ from kwire.limits import MAX_FRAME
 from kwire.messages import APIS
 from mockbroker.faults import malformed_records
 from mockbroker.faults.malformed import FORMS, INT16, Number
+from mockbroker.faults.slice_counter import ELEMENTS, BytesInSlices, SliceCounter
 
 if TYPE_CHECKING:
     from kwire.fuzz.sites import Site
 
 Parameters: TypeAlias = Mapping[str, int | str]
 Affects: TypeAlias = Callable[[str | UUID, int], bool]
+Sites: TypeAlias = "Sequence[Site]"
+EditsInSlices: TypeAlias = "Generator[None, None, list[_Edit]]"  # yields after each slice, and returns the edits
 
 CORRELATION_ID = struct.Struct(">I")
 LARGEST = MAX_FRAME  # bytes of a frame whose batches are duplicated
@@ -37,7 +42,7 @@ LONGEST_COUNT = 5  # bytes of a length or count
 SUPPORTED_VERSION = re.compile(r"api_keys\[\d+\]\.max_version")
 
 
-def malformed(
+def malformed_in_slices(
     form: str,
     parameters: Parameters,
     frame: bytes,
@@ -46,13 +51,14 @@ def malformed(
     seed: int = 0,
     *,
     affects: Affects | None = None,
-) -> bytes:
-    """Return the malformed bytes of a response; the same bytes if it has nothing that the form changes.
+) -> BytesInSlices:
+    """Return the malformed bytes of a response in slices; the same bytes if the form cannot change this response.
 
-    That is a response without such a field in its version, without records, or shorter than a truncated frame would be.
+    A form cannot change a response whose version lacks the needed field, that contains no records, or that is already
+    shorter than a truncated frame would be.
 
     Args:
-        form: A form of ``FORMS``.
+        form: Name of the form, a key of ``FORMS``.
         parameters: Parameters of the form; an absent one has its default.
         frame: The valid response frame, with its length prefix.
         api_key: API key of the request.
@@ -60,55 +66,66 @@ def malformed(
         seed: Seed of random bytes.
         affects: Returns whether a topic (name, or id in versions with ids) and partition are affected, for the forms
             that change records; None for all.
-
-    Raises: DecodeError if the frame is not a valid response, in forms that need its fields.
     """
     response = _Response(frame[PREFIX.size :], api_key, version)
     values = _Values(form, parameters)
     match form:
         case "length":
-            return PREFIX.pack(values.number("value")) + response.frame
+            return b"".join([PREFIX.pack(values.number("value")), response.frame])
         case "correlation_id":
             (correlation_id,) = CORRELATION_ID.unpack_from(response.frame)
             changed = CORRELATION_ID.pack((correlation_id + values.number("add")) & 0xFFFF_FFFF)
-            return frame[: PREFIX.size] + changed + response.frame[CORRELATION_ID.size :]
+            return b"".join([frame[: PREFIX.size], changed, memoryview(response.frame)[CORRELATION_ID.size :]])
         case "truncate":
             return pack(response.frame[: values.number("bytes")])
         case "garbage":
             body = random.Random(seed).randbytes(values.number("bytes"))  # noqa: S311 not a secret
             return pack(response.frame[: response.body_at] + body)
+    sites = yield from response.sites()
+    match form:
         case "null_array" | "negative_length" | "huge_array":
-            edits = list(_field_edits(response, form, values))
+            edits = yield from _field_edits(sites, form, values)
         case "unknown_version":
-            edits = list(_version_edits(response, values.number("add")))
+            edits = list(_version_edits(sites, values.number("add")))
         case _:
-            edits = list(_record_edits(response, form, values, affects))
-    return pack(_spliced(response, edits)) if edits else frame
+            edits = yield from _record_edits(response.frame, sites, form, values, affects)
+    if not edits:
+        return frame
+    changed = yield from _spliced(response.frame, sites, edits)
+    yield
+    return pack(changed)
 
 
 class _Values:
-    """The parameters of a form, with its defaults."""
+    """The parameters of one form of malformed response, a key of ``FORMS``.
+
+    A parameter that the fault rule does not set has its default.
+    """
 
     def __init__(self, form: str, given: Parameters) -> None:
         self._parameters = FORMS[form].parameters
         self._given = given
 
     def number(self, name: str) -> int:
-        """Return a parameter that is an integer."""
+        """Return the value of a parameter that is an integer."""
         parameter = self._parameters[name]
         assert isinstance(parameter, Number)
         return int(self._given.get(name, parameter.default))
 
     @property
     def numbers(self) -> dict[str, int]:
-        """All parameters that are integers."""
+        """The values of all parameters that are integers, by name."""
         return {name: self.number(name) for name, each in self._parameters.items() if isinstance(each, Number)}
 
     @property
     def field(self) -> str | None:
-        """The path of the field; None for the first that fits."""
+        """The path of the field to change; None for the first field that the form can change."""
         path = self._given.get("field")
         return None if path is None else str(path)
+
+    def names(self, path: str) -> bool:
+        """Return whether ``field`` is this path, without its indexes, or None."""
+        return self.field is None or re.sub(r"\[\d+\]", "", path) == self.field
 
 
 @dataclass
@@ -119,46 +136,66 @@ class _Response:
     api_key: int
     requested_version: int
 
-    @cached_property
+    @property
     def version(self) -> int:
-        """The version of the body; 0 of an ApiVersions response to an unsupported version."""
+        """The version of the body. It is 0 in an ApiVersions response to an unsupported version."""
+        if self.api_key != ApiKey.API_VERSIONS:
+            return self.requested_version
         return decode_response(self.frame, self.api_key, self.requested_version).version
 
-    @cached_property
+    @property
     def body_at(self) -> int:
+        """The offset of the body in the frame, in bytes."""
         header_version = response_header_version(APIS[self.api_key], self.version)
         return decode_at(ResponseHeader, self.frame, 0, header_version)[1]
 
-    @cached_property
-    def sites(self) -> Sequence[Site]:
-        """Every field, length and count, in the order of the bytes."""
-        from kwire.fuzz.sites import response_sites  # imports construct, which brokers without faults do not need
+    def sites(self) -> Generator[None, None, Sites]:
+        """Return the positions of every field, length and count, in the order of the bytes, in slices."""
+        from kwire.fuzz.sites import (
+            response_sites_in_slices,
+        )  # imports construct; brokers without faults do not need it
 
-        return response_sites(self.frame, self.api_key, self.version)
+        return (yield from response_sites_in_slices(self.frame, self.api_key, self.version, ELEMENTS))
+
+
+_start = attrgetter("start")
 
 
 class _Edit(NamedTuple):
-    """Bytes of a frame from ``start`` to before ``end``, and what replaces them."""
+    """A change of a frame: the bytes from ``start`` to before ``end`` are replaced."""
 
     start: int
     end: int
     new: bytes
 
 
-def _field_edits(response: _Response, form: str, values: _Values) -> Iterator[_Edit]:
-    """Yield the edit of one field: the given one, or the first; if possible one that cannot be null."""
+def _field_edits(sites: Sites, form: str, values: _Values) -> EditsInSlices:
+    """Return the edit of one field: the field that the rule names, or the first; if possible one that cannot be null.
+
+    Args:
+        sites: Positions of the fields.
+        form: Form of malformed response.
+        values: Parameters of the form.
+    """
     kinds = (Text, Blob, List) if form == "negative_length" else (List,)
-    fitting = [site for site in response.sites if isinstance(site.node, kinds)]
-    if values.field is not None:
-        fitting = [site for site in fitting if re.sub(r"\[\d+\]", "", site.path) == values.field]
-    strict = [site for site in fitting if not _is_nullable(site.node)]  # null in place of these is an error
-    if values.field is None and form == "null_array":
-        fitting = strict
-    for site in [*strict, *fitting][:1]:
-        if form == "null_array":
-            yield _Edit(site.offset, site.whole, _length(site.node, -1))
-        else:
-            yield _Edit(site.offset, site.end, _length(site.node, values.number(_LENGTH_OF[form])))
+    nullable, count = None, SliceCounter()  # the first field that fits but can be null
+    for site in sites:
+        if count.is_full():
+            yield
+        if not isinstance(site.node, kinds) or not values.names(site.path):
+            continue
+        if not _is_nullable(site.node):  # null in place of it is an error
+            return [_field_edit(site, form, values)]
+        nullable = nullable or site
+    if nullable is None or (values.field is None and form == "null_array"):
+        return []
+    return [_field_edit(nullable, form, values)]
+
+
+def _field_edit(site: Site, form: str, values: _Values) -> _Edit:
+    if form == "null_array":
+        return _Edit(site.offset, site.whole, _length(site.node, -1))
+    return _Edit(site.offset, site.end, _length(site.node, values.number(_LENGTH_OF[form])))
 
 
 _LENGTH_OF = {"negative_length": "value", "huge_array": "count"}  # form -> the parameter that is the length or count
@@ -169,10 +206,14 @@ def _is_nullable(node: Node) -> bool:
 
 
 def _length(node: Node, value: int) -> bytes:
-    """Return the encoding of a length or count, which may be one that no valid message has.
+    """Return the encoding of a length or count, which may be one that no valid message contains.
 
     A compact length is the unsigned varint of the lowest 32 bits of ``value + 1``, which is how Java reads it. For a
     string that is not compact, a value below -32768 is encoded as -32768.
+
+    Args:
+        node: Node of the field in the layout.
+        value: The length or count.
     """
     match node:
         case Text(compact=False):
@@ -183,56 +224,92 @@ def _length(node: Node, value: int) -> bytes:
             return uvarint(value + 1 & 0xFFFF_FFFF)
 
 
-def _version_edits(response: _Response, add: int) -> Iterator[_Edit]:
-    for site in response.sites:
+def _version_edits(sites: Sites, add: int) -> Iterator[_Edit]:
+    for site in sites:
         if isinstance(site.node, Fixed) and SUPPORTED_VERSION.fullmatch(site.path):
             yield _Edit(site.offset, site.end, struct.pack(">h", min(site.value + add, INT16[1])))
 
 
-def _record_edits(response: _Response, form: str, values: _Values, affects: Affects | None) -> Iterator[_Edit]:
-    """Yield the edits of records fields: of the first one, or of all if the form changes all records."""
-    sites = [site for site in response.sites if isinstance(site.node, Blob) and site.node.records and site.value]
-    if affects is not None:
-        names = {site.path: site for site in response.sites}
-        sites = [site for site in sites if affects(*_partition_of(response.frame, site.path, names))]
+def _record_edits(frame: bytes, sites: Sites, form: str, values: _Values, affects: Affects | None) -> EditsInSlices:
+    """Return the edits of records fields: of the first one only, or of all if the form changes all records.
+
+    Args:
+        frame: The response frame.
+        sites: Positions of the fields.
+        form: Form of malformed response.
+        values: Parameters of the form.
+        affects: Function that returns whether a topic and partition are affected; None for all.
+    """
+    fields = yield from _records_fields(frame, sites, affects)
     numbers = values.numbers
     if form == "duplicate_records":
-        numbers["count"] = min(numbers["count"], _most_copies(response.frame, sites))
-    for site in sites:
-        records = response.frame[site.end : site.whole]
-        changed = malformed_records.FORMS[form](records, **numbers)
+        numbers["count"] = min(numbers["count"], _most_copies(frame, fields))
+    edits, count = [], SliceCounter()
+    for site in fields:
+        if count.is_full(site.whole - site.end):
+            yield
+        records = frame[site.end : site.whole]
+        changed = yield from malformed_records.FORMS[form](records, **numbers)
         if changed != records:
-            yield _Edit(site.offset, site.whole, _length(site.node, len(changed)) + changed)
+            edits.append(_Edit(site.offset, site.whole, _length(site.node, len(changed)) + changed))
             if form not in malformed_records.OF_ALL_PARTITIONS:
-                return
+                break
+    return edits
+
+
+def _records_fields(frame: bytes, sites: Sites, affects: Affects | None) -> Generator[None, None, list[Site]]:
+    """Return the records fields of the affected partitions that are not empty.
+
+    The topic (name, or id in versions with ids) and the index of a partition precede its records.
+    """
+    topic: str | UUID = ""
+    partition, fields, count = -1, [], SliceCounter()
+    for site in sites:
+        if count.is_full():
+            yield
+        match site.path.rpartition(".")[2]:
+            case "topic":
+                topic = frame[site.end : site.whole].decode()
+            case "topic_id":
+                topic = site.value
+            case "partition_index":
+                partition = site.value
+        if not (isinstance(site.node, Blob) and site.node.records and site.value):
+            continue
+        if affects is None or affects(topic, partition):
+            fields.append(site)
+    return fields
 
 
 def _most_copies(frame: bytes, sites: Collection[Site]) -> int:
-    """Return how many more times the records fit into the largest frame."""
+    """Return how many more copies of the records fit into a frame of the maximum size.
+
+    ``sites``: the records fields.
+    """
     size = sum(site.whole - site.end for site in sites)
     return max(0, (LARGEST - len(frame) - LONGEST_COUNT * len(sites)) // max(size, 1))
 
 
-def _partition_of(frame: bytes, path: str, sites: Mapping[str, Site]) -> tuple[str | UUID, int]:
-    """Return topic and partition of a records field, such as ``responses[0].partitions[1].records``."""
-    partition, _, _ = path.rpartition(".")
-    topic, _, _ = partition.rpartition(".")
-    named = sites.get(f"{topic}.topic")
-    name: Any = frame[named.end : named.whole].decode() if named else sites[f"{topic}.topic_id"].value
-    return name, sites[f"{partition}.partition_index"].value
-
-
-def _spliced(response: _Response, edits: Sequence[_Edit]) -> bytes:
-    """Return the frame with edits, and with the sizes of the tagged fields around them adjusted."""
-    edits = list(edits)
-    entries = [entry for site in response.sites for entry in site.entries]
-    for entry in sorted(entries, key=lambda entry: entry.size_at, reverse=True):  # the inner ones first
-        inside = [edit for edit in edits if entry.content_at <= edit.start and edit.end <= entry.end]
-        if inside:
-            size = entry.end - entry.content_at + sum(len(edit.new) - (edit.end - edit.start) for edit in inside)
-            edits.append(_Edit(entry.size_at, entry.content_at, uvarint(size)))
+def _spliced(frame: bytes, sites: Sites, edits: Sequence[_Edit]) -> BytesInSlices:
+    """Return the frame with the edits applied. The sizes of the tagged fields that contain them are adjusted."""
+    edits, count = sorted(edits), SliceCounter()
+    for site in reversed(sites):  # the inner tagged fields first
+        if count.is_full():
+            yield
+        for entry in reversed(site.entries):
+            first = at = bisect_left(edits, entry.content_at, key=_start)
+            size = entry.end - entry.content_at
+            while at < len(edits) and edits[at].end <= entry.end:
+                size += len(edits[at].new) - (edits[at].end - edits[at].start)
+                at += 1
+            if at > first:
+                edits.insert(first, _Edit(entry.size_at, entry.content_at, uvarint(size)))
     parts, at = [], 0
-    for edit in sorted(edits):
-        parts += [response.frame[at : edit.start], edit.new]
+    for edit in edits:
+        if count.is_full(len(edit.new)):
+            yield
+        parts += [frame[at : edit.start], edit.new]
         at = edit.end
-    return b"".join([*parts, response.frame[at:]])
+    parts.append(frame[at:])
+    yield
+    return b"".join(parts)

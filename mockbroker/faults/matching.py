@@ -1,10 +1,11 @@
-"""Whether a rule matches a request or a new connection, and which elements of a batched request match."""
+"""The comparison of rules with requests, with the elements of batched requests, and with new connections."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import Any, TypeAlias
 from uuid import UUID
 
@@ -18,6 +19,7 @@ from mockbroker.faults.identifiers import PARTITION, TERMS, TOPIC, Batch, Identi
 from mockbroker.faults.rule import Match
 from mockbroker.faults.where import compile_where
 
+ELEMENTS_SEARCHED = 1_000  # of a request, for the names in it
 Path: TypeAlias = tuple[str | int, ...]
 Value: TypeAlias = str | int
 Criteria: TypeAlias = Mapping[str, Callable[[Any], bool]]  # by term
@@ -25,12 +27,13 @@ Criteria: TypeAlias = Mapping[str, Callable[[Any], bool]]  # by term
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """A matching part of a request.
+    """A part of a request that a rule matches.
 
     Attributes:
-        path: Names of fields and indexes of elements on the way to it, such as ``("topics", 0)``; empty for the whole
-            request. None if the request does not contain it: one of all topics, or a partition of a fetch session.
-        values: What it is, by term: its own names, and those of the structs around it.
+        path: Field names and element indexes that lead to the part, such as ``("topics", 0)``; empty for the whole
+            request. None for a part that the request does not name: a topic of a request for all topics, or a partition
+            of a fetch session.
+        values: Names in the part and in the enclosing structs, such as topic and partition, by kind of name.
     """
 
     path: Path | None
@@ -42,15 +45,15 @@ WHOLE_REQUEST = Element((), {})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lookups:
-    """What the broker knows about a request that the request does not contain.
+    """The functions that look up values in the state of the broker that a request does not contain.
 
     Attributes:
-        topic_name: Returns the name of a topic id, or None if there is no such topic.
-        topic_id: Returns the id of a topic, or None if there is no such topic.
-        topics: Returns the names of all topics, for a request about all topics.
-        principal: Returns the principal of a connection, by its number.
-        fetch_partitions: Returns topic and partition of all partitions that a Fetch reads, if it continues a fetch
-            session; None for another request.
+        topic_name: Function that returns the name of a topic, by topic id; None if there is no such topic.
+        topic_id: Function that returns the id of a topic, by name; None if there is no such topic.
+        topics: Function that returns the names of all topics, for a request about all topics.
+        principal: Function that returns the principal of a connection, by its number.
+        fetch_partitions: Function that returns topic and partition of all partitions that a Fetch reads, if it
+            continues a fetch session; None for another request.
     """
 
     topic_name: Callable[[UUID], str | None] = lambda _: None
@@ -61,7 +64,7 @@ class Lookups:
 
 
 class Subject:
-    """A request that rules are tried on. What several rules need is computed once."""
+    """A request that is compared with rules. Values that several rules need are computed only once."""
 
     def __init__(self, call: Call[Any], lookups: Lookups) -> None:
         self.call = call
@@ -70,7 +73,7 @@ class Subject:
 
     @cached_property
     def body(self) -> dict[str, Any]:
-        """The request body in its JSON form."""
+        """The request body in the JSON form."""
         return to_json(self.call.request, self.call.ticket.version)
 
     @cached_property
@@ -87,7 +90,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class NewConnection:
-    """A new connection.
+    """A new connection that is compared with rules.
 
     Attributes:
         node: Id of the broker whose listener accepted it.
@@ -101,7 +104,7 @@ class NewConnection:
 
 
 class Matcher:
-    """The compiled conditions of a rule. Raises: ValueError for an invalid one."""
+    """The compiled conditions of a rule. Raises: ValueError if a condition is not valid."""
 
     def __init__(self, match: Match) -> None:
         self.match = match
@@ -120,7 +123,10 @@ class Matcher:
         )
 
     def elements(self, subject: Subject) -> list[Element]:
-        """Return the matching elements of a request, the whole request if no condition is about elements, or none."""
+        """Return the matching elements of a request; an empty list if the request does not match.
+
+        If the rule has no conditions about elements, the only element is the whole request.
+        """
         call = subject.call
         if (
             (self.keys and call.ticket.api_key not in self.keys)
@@ -148,8 +154,41 @@ class Matcher:
 
 
 def criteria(match: Match) -> dict[str, Value]:
-    """Return the conditions about names in the request body, by term."""
+    """Return the conditions of a rule about names in the request body, such as the topic, by kind of name."""
     return {term: value for term in TERMS if (value := getattr(match, term)) is not None}
+
+
+def names_in(subject: Subject, term: str, most: int) -> list[str]:
+    """Return the names of one kind that a request contains, such as its groups, without duplicates.
+
+    Args:
+        subject: The request.
+        term: Kind of the names, one of TERMS.
+        most: Maximum number of names.
+    """
+    if term not in subject.level.terms:
+        return []
+    everything: Criteria = {term: lambda _: True}
+    if subject.fetch_partitions is not None:
+        elements = _fetched(subject.fetch_partitions, everything) if term == TOPIC else iter(())
+    else:
+        elements = _in_struct(subject, subject.level, subject.call.request, everything, (), {})
+    names = dict.fromkeys(str(each.values[term]) for each in islice(elements, ELEMENTS_SEARCHED))
+    return list(names)[:most]
+
+
+def elements_naming(subject: Subject, term: str, names: Container[str]) -> list[Element]:
+    """Return the elements of a request that contain one of some names, such as names of topics.
+
+    Args:
+        subject: The request.
+        term: Kind of the names, one of TERMS.
+        names: The names.
+    """
+    criteria: Criteria = {term: names.__contains__}
+    if subject.fetch_partitions is not None:
+        return list(_fetched(subject.fetch_partitions, criteria))
+    return list(_in_struct(subject, subject.level, subject.call.request, criteria, (), {}))
 
 
 def _optional_glob(glob: str | None) -> Callable[[str], bool] | None:
@@ -170,7 +209,16 @@ def _fetched(partitions: Iterable[tuple[str, int]], criteria: Criteria) -> Itera
 def _in_struct(
     subject: Subject, level: Level, struct: Any, criteria: Criteria, path: Path, around: Mapping[str, Value]
 ) -> Iterator[Element]:
-    """Yield the matching elements of a struct: itself if it meets all criteria, else elements of its arrays."""
+    """Yield the matching elements of a struct: the struct itself if it meets all criteria, else elements of its arrays.
+
+    Args:
+        subject: The request.
+        level: Identifiers of the struct.
+        struct: The struct.
+        criteria: Conditions that are not met yet, by kind of name.
+        path: Path of the struct in the request.
+        around: Names in the enclosing structs, by kind of name.
+    """
     values = dict(around)
     for identifier in level.identifiers:
         value = _value(subject, identifier, struct, getattr(struct, identifier.field))
@@ -198,7 +246,7 @@ def _in_batch(
         if batch.null_is_all or items is not None:
             yield from _in_all_topics(subject, criteria, around)
         return
-    for index, item in enumerate(items):
+    for index, item in enumerate(items if isinstance(items, list) else [items]):
         here = (*path, index)
         if isinstance(batch.elements, Level):
             yield from _in_struct(subject, batch.elements, item, criteria, here, around)
@@ -210,12 +258,20 @@ def _in_batch(
 
 
 def _empty_is_all(call: Call[Any]) -> bool:
-    """Report whether an empty array means all topics, as in the first version of Metadata."""
+    """Return whether an empty array in a request means all topics, as in the first version of Metadata."""
     return call.ticket.api_key == ApiKey.METADATA and call.ticket.version == 0
 
 
 def _in_all_topics(subject: Subject, criteria: Criteria, around: Mapping[str, Value]) -> Iterator[Element]:
-    """Yield the topics that match, of a request about all topics. Each is assumed to have the partition of the rule."""
+    """Yield the matching topics of a request about all topics.
+
+    Every topic is assumed to have the partition of the rule.
+
+    Args:
+        subject: The request.
+        criteria: Conditions that are not met yet, by kind of name.
+        around: Other names in the request, by kind of name.
+    """
     topic = criteria.get(TOPIC)
     for name in subject.lookups.topics():
         if topic is None or topic(name):
@@ -223,7 +279,14 @@ def _in_all_topics(subject: Subject, criteria: Criteria, around: Mapping[str, Va
 
 
 def _value(subject: Subject, identifier: Identifier, struct: Any, value: Any) -> Value | None:
-    """Return what an identifier names, or None if it names nothing of its term."""
+    """Return the name that a field contains; None if the field contains no name of this kind.
+
+    Args:
+        subject: The request.
+        identifier: The field.
+        struct: The struct that contains the field.
+        value: Value of the field.
+    """
     if identifier.type_field and getattr(struct, identifier.type_field) != identifier.type_number:
         return None
     if identifier.kind == "uuid":

@@ -1,4 +1,4 @@
-"""The counters of a rule: to which of the matching requests it applies."""
+"""The counters of a rule, which decide whether the rule is applied to a matching request."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from mockbroker.faults.rule import Delay, Occurrence
 
 
 class Counters:
-    """How often a rule has matched and applied. The same occurrence and requests give the same outcome.
+    """The counters of a rule. The same settings and requests always produce the same result.
 
     Attributes:
-        matched: Requests that reached the rule and matched.
-        applied: Requests that the rule applied to.
-        ended: Whether the time of the rule is over, so that it applies to no further request.
+        matched: Number of requests that were compared with the rule and matched.
+        applied: Number of requests to which the rule was applied.
+        ended: Whether the rule has ended, so that it is applied to no further request.
     """
 
     def __init__(self, occurrence: Occurrence) -> None:
@@ -25,11 +25,11 @@ class Counters:
 
     @property
     def exhausted(self) -> bool:
-        """Whether the rule applies to no further request."""
+        """Whether the rule is applied to no further request."""
         return self.ended or (self._occurrence.times is not None and self.applied >= self._occurrence.times)
 
     def record_match(self) -> bool:
-        """Count a matching request, and return whether the rule applies to it."""
+        """Count a matching request, and return whether the rule must be applied to it."""
         self.matched += 1
         after_skip = self.matched - self._occurrence.skip - 1
         if after_skip < 0 or after_skip % self._occurrence.every or not self._is_drawn() or self.exhausted:
@@ -38,11 +38,11 @@ class Counters:
         return True
 
     def undo(self) -> None:
-        """Withdraw the last application, which had no effect."""
+        """Undo the last application of the rule, because it had no effect."""
         self.applied -= 1
 
     def delay_ms(self, delay: Delay) -> int:
-        """Return the milliseconds of a delay, with its jitter."""
+        """Return a delay in milliseconds, including its random jitter."""
         return delay.delay_ms + (self._random.randint(0, delay.jitter_ms) if delay.jitter_ms else 0)
 
     def _is_drawn(self) -> bool:

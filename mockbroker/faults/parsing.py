@@ -1,4 +1,4 @@
-"""Rules from their JSON form, and back to it."""
+"""The conversion of fault rules from their JSON form, and back."""
 
 from __future__ import annotations
 
@@ -23,12 +23,14 @@ SEED_MAX = (1 << 63) - 1
 
 
 def parse_rule(form: object, served: Collection[int] = APIS, name: str = "") -> Rule:
-    """Return a rule from its JSON form. Raises: InvalidRule, with everything that is wrong.
+    """Return a rule from its JSON form.
 
     Args:
         form: The JSON value.
-        served: API keys that a rule can name.
-        name: The name of the rule, if it is given elsewhere, such as in a URL.
+        served: API keys that a rule may name.
+        name: The name of the rule, if it is given elsewhere, such as in a URL; "" otherwise.
+
+    Raises: InvalidRule, with all problems of the rule.
     """
     problems: list[Problem] = []
     section = Section(form, "", problems)
@@ -45,7 +47,7 @@ def parse_rule(form: object, served: Collection[int] = APIS, name: str = "") -> 
 
 
 def warnings(rule: Rule) -> list[Problem]:
-    """Return what a user of a valid rule should know."""
+    """Return warnings about a valid rule, such as an error that Kafka does not return for the API."""
     found = []
     matches_produce = (
         "Produce" in rule.match.api if rule.match.api else applies_to(ApiKey.PRODUCE, rule.match, rule.action)
@@ -59,7 +61,7 @@ def warnings(rule: Rule) -> list[Problem]:
 
 
 def rule_to_json(rule: Rule) -> dict[str, Any]:
-    """Return the JSON form of a rule, without values that are the default."""
+    """Return the JSON form of a rule, without fields that have their default."""
     match = _given(rule.match)
     if len(rule.match.api) == 1:
         match["api"] = rule.match.api[0]
@@ -109,7 +111,7 @@ def _check_any_api(match: Match, action: Action, served: Collection[int], proble
 
 
 def action_to_json(action: Action) -> dict[str, Any]:
-    """Return the JSON form of an action, without values that are the default."""
+    """Return the JSON form of an action, without fields that have their default."""
     form: dict[str, Any] = {}
     for part in (action.effect, action.delay):
         if part is not None:
@@ -120,7 +122,7 @@ def action_to_json(action: Action) -> dict[str, Any]:
 
 
 def _given(value: Any) -> dict[str, Any]:
-    """Return the fields of a dataclass that differ from their default."""
+    """Return the fields of a dataclass object that differ from their defaults, by name."""
     return {
         field.name: content
         for field in fields(value)

@@ -1,4 +1,4 @@
-"""The ``action`` of a rule, from its JSON form."""
+"""The conversion of the section ``action`` of a rule from its JSON form."""
 
 from __future__ import annotations
 
@@ -50,7 +50,10 @@ ERRORS = [code.name for code in ErrorCode if code is not ErrorCode.NONE]
 
 
 def parse_action(section: Section, match: Match) -> Action:
-    """Return the action of a rule; meaningless if problems were found."""
+    """Return the action of a rule.
+
+    Problems are added to ``section``; if there are any, the result must not be used. ``match``: conditions of the rule.
+    """
     parsers = CONNECTION_EFFECTS if match.on == CONNECT else REQUEST_EFFECTS
     chosen = [key for key in parsers if key in section]
     has_delay = "delay_ms" in section
@@ -142,7 +145,16 @@ def _respond(section: Section, match: Match, _when: When) -> Respond:
 
 
 def _check_body(section: Section, body: Mapping[str, Any], key: int, match: Match) -> None:
-    """Refuse a body that can be encoded in none of the versions of the rule; the newest one gives the reason."""
+    """Add a problem if no version that the rule allows can encode a response body.
+
+    The problem has the reason for the newest version.
+
+    Args:
+        section: The section ``action``.
+        body: The response body in JSON form.
+        key: API key.
+        match: Conditions of the rule.
+    """
     api = APIS[key]
     assert api.versions.last is not None
     wanted = Versions.parse(match.version) if match.version else ALL_VERSIONS
@@ -184,7 +196,16 @@ def _malform(section: Section, match: Match, _when: When) -> Malform:
 
 
 def _response_field(section: Section, name: str, form: str, keys: Collection[int]) -> str | None:
-    """Return a field that a form of malformed response changes."""
+    """Return the path of the response field that a form of malformed response changes; None for the default.
+
+    A problem is added to ``section`` if the rule names several APIs, or the response has no such field.
+
+    Args:
+        section: The section ``action``.
+        name: Key of the path in the section.
+        form: Name of the form of malformed response.
+        keys: API keys that the rule names.
+    """
     path = section.text(name)
     if path is None:
         return None

@@ -1,4 +1,4 @@
-"""The ``match`` of a rule, from its JSON form."""
+"""The conversion of the section ``match`` of a rule from its JSON form."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ REQUEST_KEYS = ("api", "version", "client_id", "principal", *TERMS, "where")
 
 
 def parse_match(section: Section, served: Collection[int]) -> Match:
-    """Return the match of a rule. ``served``: API keys that a rule can name."""
+    """Return the conditions of a rule. Problems are added to ``section``.
+
+    ``served``: API keys that a rule may name.
+    """
     on = section.choice("on", (REQUEST, CONNECT)) or REQUEST
     broker = section.integer("broker", 0)
     listener = section.glob("listener")
@@ -58,7 +61,10 @@ def _terms(section: Section) -> dict[str, Any]:
 
 
 def _apis(section: Section, served: Collection[int]) -> tuple[str, ...]:
-    """Return the known names; an unknown one is refused."""
+    """Return the API names of a rule. An unknown name is added to the problems of ``section``.
+
+    ``served``: API keys that a rule may name.
+    """
     value = section.raw("api")
     if value is None and "api" not in section:
         return ()
@@ -82,7 +88,7 @@ def _apis(section: Section, served: Collection[int]) -> tuple[str, ...]:
 
 
 def api_keys(match: Match) -> list[int]:
-    """Return the keys of the APIs that a match names."""
+    """Return the keys of the APIs that the conditions of a rule name; an empty list if they name none."""
     return [key for key in APIS if APIS[key].name in match.api] if match.api else []
 
 

@@ -1,4 +1,7 @@
-"""What a preset is: a named set of fault rules, and of changes to the cluster, for a common failure."""
+"""The definition of presets.
+
+A preset is a named set of fault rules and cluster changes that reproduces a common failure.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ LONGEST_NAME = 80  # characters; the names of rules add a suffix
 
 @dataclass(frozen=True, slots=True)
 class StopBroker:
-    """A broker is stopped, and started at the end.
+    """The change that stops a broker, and starts the broker again at the end.
 
     Attributes:
         node: Id of the broker.
@@ -30,11 +33,11 @@ class StopBroker:
 
 @dataclass(frozen=True, slots=True)
 class FreezeMetadata:
-    """A broker returns outdated metadata until the end; leaders change at the beginning.
+    """The change that makes a broker return outdated metadata until the end. It loses its partitions at the beginning.
 
     Attributes:
-        node: Id of the broker; None for the lowest id.
-        topic: Glob of the topics whose partitions get other leaders.
+        node: Id of the broker; None for the leader of the first partition.
+        topic: Glob of the topics whose partitions it loses.
     """
 
     node: int | None
@@ -43,12 +46,12 @@ class FreezeMetadata:
 
 @dataclass(frozen=True, slots=True)
 class LoseRecords:
-    """A partition gets an unclean leader, which lacks the last records.
+    """The change that elects an unclean leader of a partition; the new leader lacks the last records.
 
     Attributes:
         topic: Name of the topic.
         partition: Index of the partition.
-        count: Number of records.
+        count: Number of lost records.
     """
 
     topic: str
@@ -61,12 +64,14 @@ Change: TypeAlias = StopBroker | FreezeMetadata | LoseRecords
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """A change to the cluster and its time, in milliseconds of the broker's clock after the preset was applied.
+    """A change to the cluster and its duration.
+
+    Times are milliseconds of the broker's clock since the preset was applied.
 
     Attributes:
         change: The change.
-        begins_ms: When it begins.
-        ends_ms: When it ends; None if it lasts until the preset is removed.
+        begins_ms: Time at which the change begins.
+        ends_ms: Time at which the change ends; None if it lasts until the preset is removed.
     """
 
     change: Change
@@ -75,27 +80,27 @@ class Phase:
 
 
 def no_rules(_: Values) -> list[RuleForm]:
-    """Return the rules of a preset without rules."""
+    """Return an empty list: the rules of a preset that only changes the cluster."""
     return []
 
 
 def no_phases(_: Values, __: Sequence[int]) -> list[Phase]:
-    """Return the changes of a preset that has only rules."""
+    """Return an empty list: the cluster changes of a preset that consists only of rules."""
     return []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """A parameter of a preset.
+    """The declaration of a parameter of a preset.
 
     Attributes:
         kind: "text"; "glob"; "integer"; "times", an integer or ``always``; "choice"; or "name", the name of a rule.
-        description: What it is.
-        default: Value if it is absent; None if it has none.
-        required: Whether it must be given.
+        description: Meaning of the parameter.
+        default: The value if the parameter is absent; None without a default.
+        required: Whether the parameter must be present.
         lowest: The lowest integer.
         highest: The highest integer.
-        options: The values of a choice.
+        options: The possible values of a choice.
     """
 
     kind: Literal["text", "glob", "integer", "times", "choice", "name"]
@@ -107,14 +112,19 @@ class Parameter:
     options: tuple[str, ...] = ()
 
     def read(self, section: Section, key: str) -> Value | None:
-        """Return the value, or the default if it is absent; what is wrong becomes a problem of the section."""
+        """Return the value of the parameter, or its default if it is absent. Problems are added to ``section``.
+
+        Args:
+            section: The JSON object of the parameters.
+            key: Name of the parameter.
+        """
         if self.required and key not in section:
             section.refuse(key, "this parameter is required")
         value = self._given(section, key)
         return self.default if value is None else value
 
     def to_json(self) -> dict[str, Any]:
-        """Return the parameter in JSON form, without what does not apply to it."""
+        """Return the declaration of the parameter in JSON form, without attributes that do not apply to its kind."""
         form: dict[str, Any] = {"kind": self.kind, "description": self.description, "required": self.required}
         if self.default is not None:
             form["default"] = self.default
@@ -149,14 +159,14 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preset:
-    """A named set of fault rules, and of changes to the cluster.
+    """A named set of fault rules and cluster changes that reproduces a common failure.
 
     Attributes:
-        name: Its name.
-        description: What the rules and changes do.
-        parameters: Its parameters by name.
-        build: Returns the rules in their JSON form, from the values of all parameters.
-        phases: Returns the changes, from the values of all parameters and the ids of all brokers.
+        name: Name of the preset.
+        description: Effect of the rules and changes.
+        parameters: Declarations of the parameters by name.
+        build: Function that returns the rules in their JSON form, from the values of all parameters.
+        phases: Function that returns the changes, from the values of all parameters and the ids of all brokers.
     """
 
     name: str
@@ -166,10 +176,9 @@ class Preset:
     phases: Callable[[Values, Sequence[int]], list[Phase]] = no_phases
 
     def values(self, form: object) -> Values:
-        """Return the values of all parameters. Raises: InvalidRule, with every invalid parameter.
+        """Return the values of all parameters, with defaults for absent ones.
 
-        Args:
-            form: The JSON object of the parameters.
+        ``form``: the JSON object of the parameters. Raises: InvalidRule, with every invalid parameter.
         """
         problems: list[Problem] = []
         section = Section(form, "", problems)
@@ -180,8 +189,16 @@ class Preset:
         return values
 
     def rules(self, form: object) -> list[RuleForm]:
-        """Return the rules in their JSON form. Raises: InvalidRule; see ``values``."""
+        """Return the fault rules of the preset in their JSON form. Raises: InvalidRule, with every invalid parameter.
+
+        ``form``: the JSON object of the parameters.
+        """
         return self.build(self.values(form))
+
+    @property
+    def changes_cluster(self) -> bool:
+        """Whether the preset makes changes to the cluster itself, beside its rules."""
+        return self.phases is not no_phases
 
     def to_json(self) -> dict[str, Any]:
         """Return the preset in JSON form: its name, its description, and its parameters by name."""

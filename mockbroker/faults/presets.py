@@ -1,4 +1,4 @@
-"""The presets: fault rules and changes to a cluster, for the failures that clients are tested with most often."""
+"""The presets: fault rules and cluster changes for the failures with which clients are most often tested."""
 
 from __future__ import annotations
 
@@ -59,7 +59,15 @@ JITTER = _integer("upper bound of random milliseconds that are added", 100)
 
 
 def _rule(values: Values, action: RuleForm, *, suffix: str = "", times: Value | None = None, **match: Any) -> RuleForm:
-    """Return a rule that matches the parameters that are conditions, and ``match``."""
+    """Return the JSON form of a rule of a preset.
+
+    Args:
+        values: Values of the preset's parameters; parameters that are conditions become conditions of the rule.
+        action: The action in JSON form.
+        suffix: Suffix of the rule's name.
+        times: Number of requests to which the rule is applied; None for the value of the parameter.
+        match: Further conditions.
+    """
     conditions = {key: values.get(key) for key in CONDITIONS} | match
     occurrence = {"times": values["times"] if times is None else times} | {
         key: values[key] for key in ("every",) if key in values
@@ -358,9 +366,12 @@ _ALL = [
     ),
     _preset(
         "stale-metadata",
-        "a broker returns outdated metadata, and the partitions that have another replica get another leader",
+        "a broker returns outdated metadata: other replicas now lead its partitions, and clients get "
+        "NOT_LEADER_OR_FOLLOWER until they ask another broker for metadata",
         phases=_stale_metadata,
-        broker=_integer("id of the broker; the lowest id if absent", None),
+        broker=_integer(
+            "id of the broker; if absent, the leader of the first partition that has another replica", None
+        ),
         topic=TOPIC,
         duration=_integer("after so many milliseconds the broker returns current metadata again", None, 1),
     ),

@@ -1,4 +1,4 @@
-"""A fault rule as data: what it matches, how often it applies, and what happens then."""
+"""Fault rules as data: the conditions of a rule, how often it is applied, and its action."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ REQUEST, CONNECT = "request", "connect"  # what a rule is about: requests, or ne
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
-    """The conditions of a rule; all that are given must hold. Texts are globs, except in ``api`` and ``where``.
+    """The conditions of a rule. All conditions that are set must hold.
+
+    Texts are globs, except in ``api`` and ``where``.
 
     Attributes:
         on: REQUEST or CONNECT.
-        api: Names of APIs; empty for every API that has the other conditions and the action.
+        api: Names of APIs; empty for every API to which the other conditions and the action can apply.
         version: API versions, such as ``5-8``; "" for all.
         broker: Id of the broker that received the request or the connection.
         listener: Name of the listener.
@@ -27,7 +29,7 @@ class Match:
         group: Group id.
         member_id: Member id.
         instance_id: The ``group.instance.id``.
-        topic: Name of a topic, also where the request has topic ids.
+        topic: Name of a topic, also if the request has topic ids.
         partition: Index of a partition.
         transactional_id: The ``transactional.id``.
         where: A filter over the request body, in the language of ``kwire capture --where``; "" for none.
@@ -52,14 +54,14 @@ class Match:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Occurrence:
-    """How often a rule applies. The steps are tried in this order, for each request that matches.
+    """The attributes that decide how often a rule is applied. They are tried in this order for each matching request.
 
     Attributes:
-        skip: The first matching requests are passed on.
-        every: Of the others, the first and then every n-th one go to the next step.
-        probability: Probability that such a request goes to the next step.
+        skip: Number of matching requests at the beginning to which the rule is not applied.
+        every: Of the following requests, the first and then every n-th one may get the fault.
+        probability: Probability that such a request gets the fault, 0 to 1.
         seed: Seed of the random numbers, for the probability and for the jitter of a delay.
-        times: Number of requests that the rule applies to; None for no limit.
+        times: Number of requests to which the rule is applied; None for no limit.
     """
 
     skip: int = 0
@@ -74,12 +76,12 @@ class Occurrence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delay:
-    """Wait before the request is processed, or before its response is sent.
+    """The action that waits before the request is processed, or before its response is sent.
 
     Attributes:
-        delay_ms: Milliseconds of the broker's clock.
-        jitter_ms: Upper bound of random milliseconds that are added to the delay.
-        when: Before or after the request is processed.
+        delay_ms: The delay, in milliseconds of the broker's clock.
+        jitter_ms: Maximum of a random time in milliseconds that is added to the delay.
+        when: "before" or "after" the request is processed.
     """
 
     delay_ms: int
@@ -89,7 +91,7 @@ class Delay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Error:
-    """Answer the matching elements with an error, and process the others.
+    """The action that responds with an error to the matching elements. The other elements are processed.
 
     Attributes:
         error: Name of the error.
@@ -100,12 +102,13 @@ class Error:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disconnect:
-    """Close the connection.
+    """The action that closes the connection of the request.
 
     Attributes:
-        disconnect: Before the request is processed; after, without a response; or in the middle of the response.
-        bytes: Bytes of the response that are sent first, with ``mid-response``; None for half of them.
-        reset: Whether the connection is closed by a TCP reset.
+        disconnect: When the connection is closed: "before" the request is processed; "after" that, without a response;
+            or in the middle of the response ("mid-response").
+        bytes: Number of bytes of the response that are sent first, with "mid-response"; None for half of the response.
+        reset: Whether the connection is closed with a TCP reset.
     """
 
     disconnect: Literal["before", "after", "mid-response"]
@@ -115,11 +118,11 @@ class Disconnect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
-    """Hold the request until it is released.
+    """The action that holds a request until it is released.
 
     Attributes:
         hold: Always True.
-        when: Before the request is processed, or before its response is sent.
+        when: "before" the request is processed, or "after" that, before its response is sent.
     """
 
     hold: bool = True
@@ -128,11 +131,11 @@ class Hold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoResponse:
-    """Send nothing more on the connection.
+    """The action that sends no response to the request, and nothing more on its connection.
 
     Attributes:
         no_response: Always True.
-        when: Whether this request is processed (``after``) or not (``before``).
+        when: "after" if the request is processed, "before" if it is not.
     """
 
     no_response: bool = True
@@ -141,10 +144,10 @@ class NoResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Throttle:
-    """Throttle the client, as a quota does.
+    """The action that throttles the client, as a quota does.
 
     Attributes:
-        throttle_ms: The ``throttle_time_ms`` of the response, and how long the connection is muted.
+        throttle_ms: The ``throttle_time_ms`` of the response in milliseconds; the connection is muted for this time.
     """
 
     throttle_ms: int
@@ -152,7 +155,7 @@ class Throttle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Respond:
-    """Answer with a given response; the request is not processed.
+    """The action that sends a given response. The request is not processed.
 
     Attributes:
         respond: The response body in its JSON form; absent fields have their default.
@@ -163,11 +166,11 @@ class Respond:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bandwidth:
-    """Send the response, or read the request, slowly.
+    """The action that sends the response, or reads the request, slowly.
 
     Attributes:
-        bytes_per_second: Bytes in a second of the broker's clock.
-        of: What is slow.
+        bytes_per_second: Bytes per second of the broker's clock.
+        of: ``response`` to send the response slowly, ``request`` to read the request slowly.
     """
 
     bytes_per_second: int
@@ -176,10 +179,10 @@ class Bandwidth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Malform:
-    """Send a malformed response.
+    """The action that sends a malformed response.
 
     Attributes:
-        malform: A form of ``mockbroker.faults.malformed.FORMS``.
+        malform: Name of the form, a key of ``mockbroker.faults.malformed.FORMS``.
         parameters: Parameters of the form; an absent one has the default of the form.
     """
 
@@ -189,7 +192,7 @@ class Malform:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evict:
-    """Evict the member that sent the request.
+    """The action that evicts the member that sent the request.
 
     Attributes:
         evict: Always True.
@@ -200,7 +203,7 @@ class Evict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailTls:
-    """Break off the TLS handshake of a new connection.
+    """The action that aborts the TLS handshake of a new connection.
 
     Attributes:
         fail_tls: Always True.
@@ -214,11 +217,11 @@ Effect: TypeAlias = Error | Disconnect | Hold | NoResponse | Throttle | Respond 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """What happens to a request that the rule applies to: a delay, one more effect, or both.
+    """The action of a rule, which is carried out each time the rule is applied: a delay, another effect, or both.
 
     Attributes:
-        delay: The delay.
-        effect: The effect beside the delay.
+        delay: The delay; None without one.
+        effect: The other effect; None without one.
     """
 
     delay: Delay | None = None
@@ -227,13 +230,13 @@ class Action:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """A fault rule.
+    """A fault rule, as data.
 
     Attributes:
-        name: Name, unique among the rules; "" until it is added.
-        match: The requests or connections.
-        occurrence: How often it applies.
-        action: What happens.
+        name: Name, unique among the rules; "" until the rule is added.
+        match: Conditions on requests or connections.
+        occurrence: How often the rule is applied.
+        action: The fault.
     """
 
     name: str = ""

@@ -1,4 +1,4 @@
-"""The rules of a cluster, in the order in which they are tried."""
+"""The fault rules of a cluster, in the order in which they are compared with a request."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ GENERATED_NAME = "fault-{}"
 
 
 class RuleExists(ConflictError):
-    """A rule of this name exists already."""
+    """The error for a rule whose name is already used by another rule or preset."""
 
 
 class TooManyRules(ConflictError):
-    """The limit on the number of rules is reached."""
+    """The error for a rule that exceeds the limit on the number of rules."""
 
 
 class ActiveRule:
-    """A rule that has been added, with its counters.
+    """A rule that has been added, and its counters.
 
     Attributes:
         rule: The rule.
-        counters: How often it has matched and applied.
+        counters: Numbers of matches and applications.
     """
 
     def __init__(self, rule: Rule) -> None:
@@ -44,13 +44,13 @@ class ActiveRule:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A rule that applies to a request or a connection.
+    """The application of a rule to a request or a connection.
 
     Attributes:
         active: The rule.
-        elements: The matching elements of the request, WHOLE_REQUEST if the rule has no condition about elements;
-            empty for a connection.
-        delay_ms: Delay with jitter, in milliseconds; 0 without a delay.
+        elements: The matching elements of the request; WHOLE_REQUEST if the rule has no condition about elements; empty
+            for a connection.
+        delay_ms: Delay including jitter, in milliseconds; 0 without a delay.
     """
 
     active: ActiveRule
@@ -63,10 +63,10 @@ class Fault:
 
 
 class Rules:
-    """The rules of a cluster.
+    """The fault rules of a cluster, in order, with their counters.
 
     Args:
-        limit: The highest number of rules.
+        limit: Maximum number of rules.
     """
 
     def __init__(self, limit: int = MAX_RULES) -> None:
@@ -84,7 +84,7 @@ class Rules:
 
     @property
     def keys(self) -> Collection[int]:
-        """The keys of the APIs that have rules."""
+        """The keys of the APIs to which at least one rule may apply."""
         return self._by_api.keys()
 
     def get(self, name: str) -> ActiveRule | None:
@@ -94,10 +94,11 @@ class Rules:
         return name in self._rules
 
     def add_all(self, rules: Sequence[Rule]) -> list[ActiveRule]:
-        """Add rules with names as the last ones; none if one of them cannot be added. Raises: RuleExists, TooManyRules.
+        """Add several rules at the end; add none of them if one cannot be added.
 
-        Args:
-            rules: The rules, with different names.
+        ``rules``: the rules, with different names.
+
+        Raises: RuleExists if a rule of this name exists; TooManyRules if the maximum number of rules is reached.
         """
         for rule in rules:
             self._check_new(rule.name)
@@ -106,7 +107,10 @@ class Rules:
         return [self._put(rule) for rule in rules]
 
     def add(self, rule: Rule) -> ActiveRule:
-        """Add a rule as the last one; a rule without a name gets one. Raises: RuleExists, TooManyRules."""
+        """Add a rule at the end. A rule without a name gets one.
+
+        Raises: RuleExists if a rule of this name exists; TooManyRules if the maximum number of rules is reached.
+        """
         self._check_new(rule.name)
         if len(self._rules) >= self._limit:
             raise self._too_many()
@@ -115,9 +119,11 @@ class Rules:
         return self._put(rule)
 
     def replace(self, rule: Rule) -> ActiveRule:
-        """Replace the rule of this name, at its position and with new counters; add it if there is none.
+        """Replace the rule with the same name; add the rule if no rule has this name.
 
-        Raises: TooManyRules.
+        The new rule has the position of the replaced one; its counters begin at 0.
+
+        Raises: TooManyRules if the maximum number of rules is reached.
         """
         return self._put(rule) if rule.name in self._rules else self.add(rule)
 
@@ -131,7 +137,10 @@ class Rules:
         return removed
 
     def first(self, call: Call[Any], lookups: Lookups) -> Fault | None:
-        """Return the fault of the first rule that applies to a request; count the match of each rule up to that one."""
+        """Return the fault of the first rule that is applied to a request; None if no rule is applied.
+
+        A match is counted for this rule, and for each rule before it that matches.
+        """
         tried = self._by_api.get(call.ticket.api_key)
         if tried is None:
             return None
@@ -143,7 +152,7 @@ class Rules:
         return None
 
     def first_for_connection(self, connection: NewConnection) -> Fault | None:
-        """Return the first rule that applies to a new connection."""
+        """Return the fault of the first rule that is applied to a new connection; None if no rule is applied."""
         for active in self._of_connections:
             if active.matcher.matches_connection(connection) and active.counters.record_match():
                 return _fault(active, ())
@@ -156,7 +165,7 @@ class Rules:
 
     def _check_new(self, name: str) -> None:
         if name in self._rules:
-            raise RuleExists(f"the rule {name} exists already: replace it, or use another name")
+            raise RuleExists(f"the rule {name} exists already: replace the rule, or use another name")
 
     def _too_many(self) -> TooManyRules:
         return TooManyRules(f"there are {len(self._rules)} rules, and the limit is {self._limit}: remove rules first")

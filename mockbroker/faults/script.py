@@ -1,4 +1,4 @@
-"""Scripts: steps that begin and end at times of the broker's clock, such as those of a rolling restart."""
+"""Scripts: the steps of a preset, such as a rolling restart, which begin and end at times of the broker's clock."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from mockbroker.faults.rules import RuleExists
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A step of a script.
+    """A step of a script: a change that may be undone later.
 
     Attributes:
-        begins: Seconds after the start of the script when it begins.
-        ends: Seconds after the start when it ends; None if it lasts until the script is removed.
-        begin: Does the step; the step does not end if this raises an exception.
-        end: Undoes it; None if there is nothing to undo.
-        what: What is done, and undone, for the journal.
+        begins: Time at which the step begins, in seconds after the start of the script.
+        ends: Time at which the step ends, in seconds after the start; None if it lasts until the script is removed.
+        begin: Function that makes the change. If it raises an exception, the step has no end.
+        end: Function that undoes the change; None if it cannot be undone.
+        what: Descriptions of the change and of its end, for the journal.
     """
 
     begins: float
@@ -32,10 +32,10 @@ class Step:
 
 
 class Script:
-    """A script that runs.
+    """A script that is running.
 
     Attributes:
-        name: Its name.
+        name: Name of the script.
         rules: Names of the fault rules that belong to it.
     """
 
@@ -49,11 +49,14 @@ class Script:
 
     @property
     def next(self) -> float | None:
-        """The broker's time of the next step in seconds, or None if no step remains."""
+        """The time of the next step, in seconds of the broker's clock; None if no step remains."""
         return min((queue[0][0] for queue in (self._lasting, self._waiting) if queue), default=None)
 
     def run(self, now: float) -> Iterator[str]:
-        """Do the steps that are due, ends before beginnings; yield what was done."""
+        """Run the steps that are due, steps that end before steps that begin; yield a description of each.
+
+        ``now``: the broker's time in seconds.
+        """
         while (at := self.next) is not None and at <= now:
             if self._lasting and self._lasting[0][0] == at:
                 yield from _end(heappop(self._lasting)[2])
@@ -68,7 +71,7 @@ class Script:
                 yield step.what[0]
 
     def stop(self) -> Iterator[str]:
-        """Drop the steps that have not begun, and end those that have; yield what was done."""
+        """Discard the steps that have not begun, and end the steps that have begun; yield a description of each end."""
         self._waiting.clear()
         while self._lasting:
             yield from _end(heappop(self._lasting)[2])
@@ -84,11 +87,12 @@ def _end(step: Step) -> Iterator[str]:
 
 
 class Scripts:
-    """The scripts of a cluster, by name.
+    """The running scripts of a cluster, by name.
 
     Args:
-        deadlines: Returns the deadlines of the broker, in its time.
-        report: Takes the name of a script, what it has done, and the broker's time in seconds.
+        deadlines: Function that returns the deadlines of the broker.
+        report: Function that is called after each step with the name of the script, a description of the change, and
+            the broker's time in seconds.
         failures: The exceptions that a step may raise; they are reported, and the script continues.
     """
 
@@ -111,18 +115,20 @@ class Scripts:
         return list(self._scripts)
 
     def check(self, name: str) -> None:
-        """Check that no script of a name exists. Raises: RuleExists."""
+        """Check that no script has this name. Raises: RuleExists if one has."""
         if name in self._scripts:
-            raise RuleExists(f"the preset {name} is active already: remove it, or use another name")
+            raise RuleExists(f"the preset {name} is active already: remove the preset, or use another name")
 
     def start(self, name: str, rules: Sequence[str], steps: Sequence[Step], now: float) -> None:
-        """Start a script, and do its first steps. Raises: the exception of a step; then the script does not exist.
+        """Start a script, and run its first steps.
 
         Args:
-            name: The name, which no script has.
+            name: Name of the script, which no other script has.
             rules: Names of the fault rules that belong to it.
             steps: The steps.
             now: The broker's time in seconds.
+
+        Raises: the exception of a step that cannot begin immediately; then the script is not started.
         """
         script = Script(name, rules, steps, now)
         try:
@@ -135,9 +141,9 @@ class Scripts:
         self._schedule(script)
 
     def remove(self, name: str, now: float) -> list[Script]:
-        """Remove the scripts whose name matches a glob, and end their steps; return them.
+        """Remove the scripts whose name matches a glob, and end their steps; return the scripts.
 
-        Raises: ValueError for an invalid glob.
+        ``now``: the broker's time in seconds. Raises: ValueError if the glob is not valid.
         """
         matches = compile_glob(name)
         removed = [script for key, script in self._scripts.items() if matches(key)]
@@ -148,14 +154,14 @@ class Scripts:
         return removed
 
     def forget_rules(self, existing: Container[str]) -> None:
-        """Forget the scripts whose rules have all been removed. ``existing``: the names of the rules that exist."""
+        """Remove the scripts whose fault rules have all been removed. ``existing``: names of the rules that exist."""
         for script in list(self._scripts.values()):
             if script.rules and not any(rule in existing for rule in script.rules):
                 del self._scripts[script.name]
                 self._deadlines().forget(ScriptDue(script.name))
 
     def clear(self) -> None:
-        """Forget all scripts, because the broker was replaced."""
+        """Remove all scripts without ending their steps, because the broker was replaced."""
         self._scripts.clear()
 
     def _run(self, name: str, now: float) -> None:

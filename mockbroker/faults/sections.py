@@ -1,4 +1,4 @@
-"""Reading JSON objects of a rule key by key, and collecting everything that is wrong with them."""
+"""The reading of JSON objects key by key, with a list of all problems."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ INT32_MAX = (1 << 31) - 1
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something wrong with a rule, or a warning about it.
+    """A problem of a rule, or a warning about it.
 
     Attributes:
-        path: Where in the JSON form, such as ``match.api[0]``; "" for the rule itself.
+        path: Position in the JSON form, such as ``match.api[0]``; "" for the rule itself.
         detail: What is wrong, with the value.
-        possible: Values or keys that are possible instead, the closest first.
+        possible: Possible values or keys, the most similar first.
     """
 
     path: str
@@ -34,7 +34,10 @@ class Problem:
     possible: tuple[str, ...] = ()
 
     def inside(self, place: str) -> Problem:
-        """Return the same problem of a rule that is part of another value, such as ``faults[0]``."""
+        """Return the same problem with a longer path, because the rule is a part of another value.
+
+        ``place``: path of the rule in that value, such as ``faults[0]``.
+        """
         return replace(self, path=f"{place}.{self.path}" if self.path else place)
 
     def __str__(self) -> str:
@@ -43,7 +46,7 @@ class Problem:
 
 
 class InvalidRule(FaultRuleError):
-    """A rule that is refused. ``problems``: everything that is wrong with it."""
+    """The error for a rule that is not valid. ``problems``: all problems of the rule."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         super().__init__("\n".join(map(str, problems)))
@@ -51,15 +54,15 @@ class InvalidRule(FaultRuleError):
 
 
 class Section:
-    """A JSON object, read key by key. A wrong value is a problem, and is read as if it was absent.
+    """A JSON object that is read key by key. A wrong value is added to the problems, and the key counts as absent.
 
     Attributes:
-        form: The object; empty if the JSON value is no object.
+        form: The object; empty if the JSON value is not an object.
 
     Args:
         form: The JSON value.
-        path: Where it is in the rule.
-        problems: The list to which problems are appended.
+        path: Path of the value in the rule.
+        problems: List to which problems are appended.
     """
 
     def __init__(self, form: object, path: str, problems: list[Problem]) -> None:
@@ -73,7 +76,7 @@ class Section:
             self.problems.append(Problem(path, f"expected an object, got {shorten(form)}"))
 
     def __contains__(self, key: str) -> bool:
-        """Report whether the key is present, and count it as known."""
+        """Return whether the key is present. The key then counts as known."""
         self._known.append(key)
         return key in self.form
 
@@ -84,11 +87,11 @@ class Section:
         return self.form[key] if key in self else default
 
     def accept(self, keys: Iterable[str]) -> None:
-        """Count keys as known whose values are not read."""
+        """Mark keys as known, although their values are not read."""
         self._known += keys
 
     def at(self, key: str) -> str:
-        """Return the path of a key."""
+        """Return the path of a key, such as ``match.api``."""
         return ".".join(part for part in (self.path, key) if part)
 
     def refuse(self, key: str, detail: str, possible: Collection[str] = ()) -> None:
@@ -157,7 +160,10 @@ class Section:
         return None
 
     def refuse_unknown(self, needs: Mapping[str, str] = NOTHING) -> None:
-        """Refuse all keys that were not read. ``needs``: what a key that is known elsewhere needs beside it."""
+        """Add a problem for each key of the object that was not read.
+
+        ``needs``: key -> another key that must be present for the first key to be allowed.
+        """
         known = dict.fromkeys(self._known)
         for key in self.form:
             if key in needs and key not in known:
@@ -171,7 +177,7 @@ def is_integer(value: object) -> bool:
 
 
 def suggestions(name: str, options: Collection[str]) -> tuple[str, ...]:
-    """Return the options that are similar to a name, or all of them if none is similar and they are few."""
+    """Return the options that are similar to a name; all options if none is similar and their number is small."""
     by_plain = {option.lower(): option for option in options}
     if name.lower() in by_plain:
         return (by_plain[name.lower()],)

@@ -1,4 +1,4 @@
-"""The stage that applies fault rules to requests, and what it does to new connections."""
+"""The stage of request processing that applies fault rules to requests and new connections."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 from uuid import UUID
 
 from kwire import ErrorCode
+from kwire.apikeys import ApiKey
 from kwire.errors import EncodeError
 from kwire.json.objects import from_json
 from kwire.messages import APIS
@@ -38,7 +39,7 @@ from mockbroker.faults.errors import ErrorInjection
 from mockbroker.faults.identifiers import PARTITION, TOPIC
 from mockbroker.faults.lookups import broker_lookups
 from mockbroker.faults.malformed import FORMS
-from mockbroker.faults.malforming import malformed
+from mockbroker.faults.malforming import malformed_in_slices
 from mockbroker.faults.matching import Element, NewConnection
 from mockbroker.faults.parsing import action_to_json
 from mockbroker.faults.rule import (
@@ -56,6 +57,7 @@ from mockbroker.faults.rule import (
 )
 from mockbroker.faults.rules import MAX_RULES, ActiveRule, Fault, Rules
 from mockbroker.faults.script import Scripts
+from mockbroker.faults.slice_counter import BytesInSlices
 from mockbroker.groups.events import Evict as EvictMember
 
 How: TypeAlias = Literal["serve", "mute", "close", "reset", "fail_tls"]
@@ -65,17 +67,17 @@ PACE_INTERVAL = 0.05  # minimum seconds between two parts of a response that is 
 
 
 def connection_ticket(number: int) -> Ticket:
-    """Return the ticket that stands for a connection, not for one of its requests."""
+    """Return a ticket that represents a whole connection, not a request. ``number``: number of the connection."""
     return Ticket(number, 0, NEW_CONNECTION, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """What happens to a new connection that a rule is applied to.
+    """The decision of the fault rules about a new connection.
 
     Attributes:
-        how: "serve" its requests, or none of them until an ``Unmute`` ("mute"); "close" or "reset" it; or break off its
-            TLS handshake ("fail_tls").
+        how: "serve" its requests; "mute" it, so that no request is served until an ``Unmute``; "close" or "reset" it;
+            or abort its TLS handshake ("fail_tls").
         rule: Name of the rule, for the log.
     """
 
@@ -84,15 +86,16 @@ class Admission:
 
     @property
     def refused(self) -> bool:
-        """Whether the connection is closed at once."""
+        """Whether the connection is closed immediately."""
         return self.how not in ("serve", "mute")
 
 
 class FaultStage(Stage):
     """The fault rules of a cluster, applied to its requests and connections.
 
-    A request waits in one of two places: before it is processed, or with its answer. A held request whose client
-    disconnects is processed when it is released, as a request in the queue of a Kafka broker is.
+    A request is delayed or held at one of two points: before it is processed, or before its response is sent. If the
+    client of a held request disconnects, the request is still processed when it is released, as a Kafka broker
+    processes the requests in its queue.
 
     Args:
         router: The router, which calls the stage for APIs that have rules.
@@ -101,13 +104,13 @@ class FaultStage(Stage):
     Attributes:
         rules: The rules.
         changed: Functions that are called when a rule was applied or removed, or held or released a request.
-        optional: Names of rules that need not be applied.
-        scripts: The presets that were applied, with their steps in time.
+        optional: Names of rules that are not reported as unused.
+        scripts: The active presets, with their steps.
     """
 
     def __init__(self, router: Router, principal: Callable[[int], str]) -> None:
         self._router = router
-        router.noticing_stages = (self,)
+        router.noticing_stages = (*router.noticing_stages, self)
         self._lookups = broker_lookups(lambda: router.broker, principal)
         self._affected = AffectedRequests()
         self.rules = Rules(router.broker.settings.mockbroker_faults_max_rules)
@@ -120,20 +123,33 @@ class FaultStage(Stage):
     # --- rules ---
 
     def add(self, rule: Rule) -> ActiveRule:
-        """Add a rule. Raises: RuleExists, TooManyRules."""
+        """Add a rule and return it with its counters.
+
+        Raises: RuleExists if a rule of this name exists; TooManyRules if the maximum number of rules is reached.
+        """
         active = self.rules.add(rule)
         self._attach()
         return active
 
     def add_all(self, rules: Sequence[Rule]) -> list[ActiveRule]:
-        """Add the rules of a preset, or none of them. Raises: RuleExists, TooManyRules."""
+        """Add the rules of a preset and return them; add none of them if one cannot be added.
+
+        Raises: RuleExists if a rule of this name exists; TooManyRules if the maximum number of rules is reached.
+        """
         added = self.rules.add_all(rules)
         self._together |= {active.rule.name: added for active in added}
         self._attach()
         return added
 
     def end(self, names: Iterable[str], now: float) -> Effects:
-        """Make rules apply to no further request, and release what they hold."""
+        """End rules, so that they are applied to no further request, and release the requests that they hold.
+
+        Args:
+            names: Names of the rules.
+            now: The broker's time in seconds.
+
+        Returns: the effects.
+        """
         effects: Effects = []
         for name in names:
             if (active := self.rules.get(name)) is not None:
@@ -143,9 +159,16 @@ class FaultStage(Stage):
         return effects
 
     def replace(self, rule: Rule, now: float) -> tuple[ActiveRule, Effects]:
-        """Replace the rule of the same name at its position, or add it; release what the old rule holds.
+        """Replace the rule with the same name at its position, or add the rule; release the requests that the old rule
+        holds.
 
-        Raises: TooManyRules.
+        Args:
+            rule: The rule.
+            now: The broker's time in seconds.
+
+        Returns: the rule with its counters, and the effects.
+
+        Raises: TooManyRules if the maximum number of rules is reached.
         """
         effects = self.release(rule.name, None, now)[1]
         active = self.rules.replace(rule)
@@ -153,9 +176,15 @@ class FaultStage(Stage):
         return active, effects
 
     def remove(self, name: str, now: float) -> tuple[list[str], Effects]:
-        """Remove the rules whose name matches the glob ``name``; return their names and the effects.
+        """Remove the rules whose name matches a glob, and release the requests and connections that they hold.
 
-        The requests and connections that the rules hold are released. Raises: ValueError for an invalid glob.
+        Args:
+            name: The glob.
+            now: The broker's time in seconds.
+
+        Returns: the names of the removed rules, and the effects.
+
+        Raises: ValueError if the glob is not valid.
         """
         removed_rules = self.rules.remove(name)
         self._removed += [active for active in removed_rules if not active.counters.applied]
@@ -174,7 +203,7 @@ class FaultStage(Stage):
 
         Args:
             name: Name of the rule.
-            count: Number of requests; None for all that are held now.
+            count: Maximum number of requests; None for all that are held now.
             now: The broker's time in seconds.
 
         Returns:
@@ -195,9 +224,9 @@ class FaultStage(Stage):
         return len(entries), effects
 
     def unused(self) -> list[ActiveRule]:
-        """Return the rules that were never applied, removed ones included, without the optional ones.
+        """Return the rules, existing or removed, that were never applied; rules in ``optional`` are not included.
 
-        A rule of a preset is used if any rule of the preset was applied.
+        A rule of a preset counts as applied if at least one rule of the preset was applied.
         """
         return [
             active
@@ -207,13 +236,17 @@ class FaultStage(Stage):
         ]
 
     def _rules_with(self, active: ActiveRule) -> Sequence[ActiveRule]:
-        """Return a rule and the others of its preset."""
+        """Return the rules of the preset to which a rule belongs; only the rule itself if it belongs to none."""
         together = self._together.get(active.rule.name, ())
         return together if active in together else (active,)
 
     def holding(self, name: str) -> int:
-        """Return the number of requests that a rule holds."""
+        """Return the number of requests that a rule holds. ``name``: name of the rule."""
         return len(self._affected.held_by(name))
+
+    def is_silent(self, number: int) -> bool:
+        """Return whether a rule leaves a connection without any further response. ``number``: its number."""
+        return any(entry.phase is Phase.SILENT and entry.ticket.connection == number for entry in self._affected)
 
     def restart(self) -> None:
         """Remove all rules and affected requests, because the broker was replaced. No connection may be open."""
@@ -226,7 +259,7 @@ class FaultStage(Stage):
         self._attach()
 
     def drop_requests(self) -> None:
-        """Drop all delayed and held requests, because the process of the brokers has crashed."""
+        """Drop all delayed and held requests, because the simulated process of the brokers has crashed."""
         self._affected.clear()
 
     def stop(self, node: int) -> None:
@@ -237,7 +270,7 @@ class FaultStage(Stage):
         self._notify()
 
     def _attach(self) -> None:
-        """Make the router call the stage for the APIs that have rules."""
+        """Register the stage at the router, for the APIs that have rules."""
         self._router.outer_stages = dict.fromkeys(self.rules.keys, (self,))
 
     # --- requests ---
@@ -312,7 +345,11 @@ class FaultStage(Stage):
             self._notify()
 
     def _begin(self, entry: Affected, now: float) -> Effects | Call[Any]:
-        """Do what an action does before a request is processed, after the delay."""
+        """Carry out the part of an action that comes before the request is processed; return the effects or the
+        request.
+
+        A delay of the rule is over by then. ``now``: the broker's time in seconds.
+        """
         call, fault = entry.call, entry.fault
         assert call is not None
         name = entry.name
@@ -348,24 +385,36 @@ class FaultStage(Stage):
             ticket.api_key, ticket.version, call.request, entry.fault.elements, code, self._lookups
         )
         rest = injection.split()
+        if rest is None and ticket.api_key == ApiKey.PRODUCE and call.request.acks == 0:
+            return self._answer(entry, [Close(ticket, _unanswerable(entry))], now)
         if rest is None:
             return self._answer(entry, [Reply(ticket, injection.error_response())], now)
         entry.injection = injection
         return replace(call, request=rest)
 
     def _evict(self, entry: Affected, call: Call[Any], now: float) -> Effects | Call[Any]:
-        """Evict the member that has sent a request; the request is processed afterwards."""
+        """Evict the member that sent a request. The request is processed afterwards.
+
+        ``now``: the broker's time in seconds.
+        """
         group_id, member_id = (str(getattr(call.request, name, "")) for name in ("group_id", "member_id"))
         event = EvictMember(member_id=member_id, reason=_reason(entry))
         effects = self._broker.groups.receive(group_id, event, now)
         return [*effects, Proceed(call.ticket, call)] if effects else call
 
     def _continue(self, entry: Affected, outcome: Effects | Call[Any]) -> Effects:
-        """Return the effects of a request that was delayed or held before it was processed."""
+        """Return the effects that continue a request which was delayed or held before it was processed."""
         return [Proceed(entry.ticket, outcome)] if isinstance(outcome, Call) else outcome
 
     def _answer(self, entry: Affected, effects: Effects, now: float) -> Effects:
-        """Delay an answer, if the rule says so, and do what the action does after a request is processed."""
+        """Delay the answer of a request if the rule requires it; then carry out the part of the action after the
+        processing.
+
+        Args:
+            entry: The request, with the rule that is applied to it.
+            effects: The effects so far.
+            now: The broker's time in seconds.
+        """
         delay = entry.fault.rule.action.delay
         if delay is not None and delay.when == "after" and entry.fault.delay_ms:
             entry.effects = effects
@@ -374,7 +423,10 @@ class FaultStage(Stage):
         return self._deliver(entry, effects, now)
 
     def _deliver(self, entry: Affected, effects: Effects, now: float) -> Effects:
-        """Do what an action does with the answer of a request, after the delay."""
+        """Carry out the part of an action that concerns the answer of a request; return the effects.
+
+        A delay of the rule is over by then. ``now``: the broker's time in seconds.
+        """
         ticket, name = entry.ticket, entry.name
         match entry.fault.rule.action.effect:
             case Hold(when="after"):
@@ -400,29 +452,36 @@ class FaultStage(Stage):
         return [self._changed(entry, effect, now) for effect in effects]
 
     def _changed(self, entry: Affected, effect: Any, now: float) -> Any:
-        """Return the answer of a request, changed as the action says."""
+        """Return the answer of a request, changed as the action requires.
+
+        ``now``: the broker's time in seconds.
+        """
         if not isinstance(effect, Reply):
             if entry.injection is None or not isinstance(effect, Answer):
                 return effect
-            reason = f"{_reason(entry)}: an error in a request without response"  # Kafka closes the connection, too
-            return Close(entry.ticket, reason)
+            return Close(entry.ticket, _unanswerable(entry))
         if entry.injection is not None:
             return Reply(effect.ticket, entry.injection.merge(effect.response), delivery=effect.delivery)
         match entry.fault.rule.action.effect:
             case Disconnect(disconnect="mid-response", bytes=sent, reset=reset):
                 reason = f"fault rule {entry.name}: disconnect mid-response"
-                return _delivered(effect, Delivery(alter=lambda frame: _cut(frame, sent), close=reason, reset=reset))
+                return _delivered(effect, Delivery(alter=partial(_cut, sent), close=reason, reset=reset))
             case Malform():
                 return _delivered(effect, Delivery(alter=partial(self._malform, entry, now)))
         return effect
 
-    def _malform(self, entry: Affected, now: float, frame: bytes) -> bytes:
-        """Return a malformed response frame. A rule about records does not apply to a response without records."""
+    def _malform(self, entry: Affected, now: float, frame: bytes) -> BytesInSlices:
+        """Return a malformed response frame, in slices. A rule about records applies only to a response with records.
+
+        ``now``: the broker's time in seconds.
+        """
         effect, fault = entry.fault.rule.action.effect, entry.fault
         assert isinstance(effect, Malform)
         seed, affects = fault.rule.occurrence.seed, self._affects(fault.elements)
         key, version = entry.ticket.api_key, entry.ticket.version
-        changed = malformed(effect.malform, effect.parameters, frame, key, version, seed, affects=affects)
+        changed = yield from malformed_in_slices(
+            effect.malform, effect.parameters, frame, key, version, seed, affects=affects
+        )
         if _needs_records(fault.rule):
             if changed == frame:
                 fault.active.counters.undo()
@@ -432,7 +491,7 @@ class FaultStage(Stage):
         return changed
 
     def _affects(self, elements: Iterable[Element]) -> Callable[[str | UUID, int], bool] | None:
-        """Return a function that reports whether a rule affects a partition; None if it affects all.
+        """Return a function that returns whether a rule affects a partition; None if it affects all partitions.
 
         The function takes the name or the id of a topic, and the index of a partition.
         """
@@ -475,7 +534,9 @@ class FaultStage(Stage):
         self._broker.deadlines.set(StageDue(entry.ticket), now + seconds)
 
     def _send_more(self, entry: Affected, now: float) -> Effects:
-        """Allow the next bytes of a response that is sent slowly."""
+        """Allow the next bytes of a response that is sent slowly; return the effects. ``now``: the broker's time in
+        seconds.
+        """
         effect, pace = entry.fault.rule.action.effect, entry.pace
         assert isinstance(effect, Bandwidth)
         assert pace is not None
@@ -513,7 +574,7 @@ class FaultStage(Stage):
         return admission
 
     def _admission(self, entry: Affected) -> Admission:
-        """Return what happens to a connection after the delay."""
+        """Return the decision about a new connection whose delay is over."""
         name = entry.name
         match entry.fault.rule.action.effect:
             case NoResponse():
@@ -533,7 +594,7 @@ class FaultStage(Stage):
         return Admission(how, name)
 
     def _admit_later(self, entry: Affected) -> Effects:
-        """Return the effects of a connection rule after the delay."""
+        """Return the effects on a delayed connection, such as closing it, after the delay."""
         admission = self._admission(entry)
         if admission.how == "mute":
             return []
@@ -548,7 +609,13 @@ class FaultStage(Stage):
         return self._router.broker
 
     def _record(self, fault: Fault, call: Call[Any] | None, now: float) -> None:
-        """Add an event to the journal, and the name of the rule to the request log."""
+        """Add the event of an applied rule to the journal, and the name of the rule to the request log.
+
+        Args:
+            fault: The rule and the matching elements.
+            call: The request; None for a connection.
+            now: The broker's time in seconds.
+        """
         if call is not None:
             call.ticket.fault = fault.rule.name
         action = ", ".join(f"{key} {value}" for key, value in action_to_json(fault.rule.action).items())
@@ -565,7 +632,13 @@ class FaultStage(Stage):
         self._router.journal.record(note, now)
 
     def _record_step(self, name: str, what: str, now: float) -> None:
-        """Add a step of a preset to the journal."""
+        """Add an event about a step of a preset to the journal.
+
+        Args:
+            name: Name of the preset's script.
+            what: Description of the change that the step has made.
+            now: The broker's time in seconds.
+        """
         self._router.journal.record(Note(event=EventKind.FAULT, group="", reason=what, fault=name), now)
 
     def _notify(self) -> None:
@@ -579,8 +652,13 @@ def _needs_records(rule: Rule) -> bool:
     return isinstance(effect, Malform) and FORMS[effect.malform].part == "records"
 
 
+def _unanswerable(entry: Affected) -> str:
+    """Return the reason to close a connection as Kafka does: a request without a response has an error."""
+    return f"{_reason(entry)}: an error in a request without response"
+
+
 def _reason(entry: Affected) -> str:
-    """Return the reason for the log and the journal."""
+    """Return the reason of a fault, as text for the log and the journal."""
     return f"fault rule {entry.name}"
 
 
@@ -589,18 +667,19 @@ def _text(request: Any, field: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _cut(frame: bytes, size: int | None) -> bytes:
+def _cut(size: int | None, frame: bytes) -> BytesInSlices:
     """Return the first bytes of a frame: ``size``, or half of the frame for None."""
     return frame[: len(frame) // 2 if size is None else size]
+    yield  # a generator, as every ``Delivery.alter``
 
 
 def _delivered(effect: Any, delivery: Delivery) -> Any:
-    """Return a response with a delivery; another effect is returned unchanged."""
+    """Return a response that is sent in the way ``delivery``; another effect is returned unchanged."""
     return replace(effect, delivery=delivery) if isinstance(effect, Reply) else effect
 
 
 def _throttled(effect: Any, throttle_ms: int) -> Any:
-    """Return a response with a throttle time, after which the connection is muted."""
+    """Return a response with a throttle time in milliseconds; the connection is muted for this time."""
     if not isinstance(effect, Reply):
         return effect
     response: Any = copy(effect.response)  # it may be cached

@@ -14,13 +14,21 @@ COLUMNS = {"body": filters.Column()}
 
 
 def compile_where(text: str) -> Callable[[dict[str, Any]], bool]:
-    """Return a function that reports whether a request body in its JSON form matches. Raises: FilterError."""
+    """Return a function that returns whether a request body, in its JSON form, matches a filter. Raises: FilterError.
+
+    ``text``: the filter.
+    """
     matches, _ = filters.parse(text, COLUMNS)
     return lambda body: matches({"body": body})
 
 
 def unknown_fields(text: str, keys: Collection[int]) -> list[str]:
-    """Return the fields that a valid filter uses and that no request of these APIs has, such as ``topics.nme``."""
+    """Return the fields in a valid filter that no request of these APIs has, such as ``topics.nme``.
+
+    Args:
+        text: The filter.
+        keys: API keys.
+    """
     known = {""} | {path for key in keys for path, _ in fields_of(APIS[key].request)}
     tree = ast.parse(" ".join(text.splitlines()).strip(), mode="eval")
     used = (_path(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute))

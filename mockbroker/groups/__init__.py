@@ -1,1 +1,3 @@
-"""The group coordinator, without IO, clock or random numbers."""
+"""The group coordinator: group types, their state machines and records. It uses no IO, no clock and no random
+numbers.
+"""

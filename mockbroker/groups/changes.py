@@ -16,10 +16,15 @@ V = TypeVar("V")
 
 
 class Changes(dict[str, dict[Any, None]]):
-    """The changed keys by field name; None is the key for a field that was set as a whole."""
+    """The changed keys of an object, by field name. The key None means that the field was set as a whole."""
 
     def add(self, field: str, key: object = None) -> None:
-        """Record a change of a field; ``key``: the changed key of a table, None for the whole field."""
+        """Record a change.
+
+        Args:
+            field: Name of the changed field.
+            key: The changed key, if the field is a table; None for the whole field.
+        """
         keys = self.get(field)
         if keys is None:
             self[field] = {key: None}
@@ -28,7 +33,7 @@ class Changes(dict[str, dict[Any, None]]):
 
 
 class Recorded:
-    """An object that records which of its fields change.
+    """The base class of objects that record which of their fields change.
 
     A plain dict that is assigned to a field becomes a RecordedTable. Values in a table must be replaced, not modified,
     unless they are Recorded themselves.
@@ -63,7 +68,9 @@ class Recorded:
         set_field(self, name, value)
 
     def record_in(self, changes: Changes) -> None:
-        """Record later changes in ``changes``, such as those of the group that contains this member."""
+        """Record later changes of this object in ``changes``, such as the changes of the group that contains a
+        member.
+        """
         set_field(self, "changes", changes)
 
     def _record_differences(self, name: str, table: Mapping[Any, Any]) -> None:

@@ -1,4 +1,4 @@
-"""The interface of a group of any type, which the registry, the handlers and the snapshots use."""
+"""The base class of groups of any type, which the registry, the handlers and the snapshots use."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from mockbroker.base.event_kinds import EventKind
 from mockbroker.groups.changes import Recorded
 from mockbroker.groups.offsets import Offsets
 
+MAX_MEMBERS = 1_000  # members in an event; in a group of thousands, each event of a join would list all members
 DEAD = "Dead"  # state in DescribeGroups for a group that does not exist
 
 Timer: TypeAlias = tuple[str, str]  # the key of a timer in a group: kind, and member id or ""
 
 
 def session_timer(member_id: str) -> Timer:
-    """Return the key of the session timeout of a member."""
+    """Return the key of a member's session timeout, among the timers of its group."""
     return ("session", member_id)
 
 
@@ -27,7 +28,7 @@ G = TypeVar("G", bound="CoordinatedGroup")
 
 
 class GroupMember(Protocol):
-    """A member of a group of any type."""
+    """The interface of a member of a group, of any type."""
 
     @property
     def member_id(self) -> str: ...
@@ -44,6 +45,7 @@ class CoordinatedGroup(Recorded, ABC):
 
     Attributes:
         type_name: Name of the group type, as ListGroups reports it.
+        replaced_by: Names of the group types whose first member replaces an empty group of this type.
         group_id: Group id.
         timers: Deadlines of the group and its members, in seconds.
         offsets: Committed offsets.
@@ -52,6 +54,7 @@ class CoordinatedGroup(Recorded, ABC):
 
     __slots__ = ()
     type_name: ClassVar[str]
+    replaced_by: ClassVar[frozenset[str]] = frozenset({"classic"})
     group_id: str
     timers: Deadlines[Timer]
     offsets: Offsets
@@ -59,12 +62,17 @@ class CoordinatedGroup(Recorded, ABC):
     @property
     @abstractmethod
     def members(self) -> Mapping[str, GroupMember]:
-        """The members by member id."""
+        """The members of the group, by member id."""
 
     @property
     @abstractmethod
     def state_name(self) -> str:
-        """Name of the state, as ListGroups reports it."""
+        """The name of the state, as ListGroups reports it."""
+
+    @property
+    def state_filter(self) -> str:
+        """Name of the state in lower case, as ListGroups compares it with the states in a request."""
+        return self.state_name.lower()
 
     @property
     @abstractmethod
@@ -74,24 +82,34 @@ class CoordinatedGroup(Recorded, ABC):
     @property
     @abstractmethod
     def protocol_type(self) -> str:
-        """Protocol type, as ListGroups reports it; "" before the first member joins a classic group."""
+        """The protocol type, as ListGroups reports it; "" before the first member joins a classic group."""
 
     @property
     def empty(self) -> bool:
         """Whether the group has no members."""
         return not self.members
 
+    def is_replaced_by(self, type_name: str) -> bool:
+        """Return whether a member of another group type that joins replaces the group; the offsets are kept."""
+        return self.empty and type_name in self.replaced_by
+
     @property
     def pending_member_count(self) -> int:
-        """Number of member ids assigned with MEMBER_ID_REQUIRED that no JoinGroup has used yet (KIP-394)."""
+        """The number of member ids assigned with MEMBER_ID_REQUIRED that no JoinGroup has used yet (KIP-394)."""
         return 0
 
     @property
-    def is_deletable(self) -> bool:
-        """Whether the broker deletes the group by itself.
+    def has_unwritten_changes(self) -> bool:
+        """Whether fields or offsets have changed since the group's records were written."""
+        offsets = self.offsets
+        return bool(self.changes or offsets.unwritten or offsets.unwritten_transactional)
 
-        It does so after its offsets expire or OffsetDelete (depending on the release) removes them: no members, no
-        pending members, no committed or pending transactional offsets.
+    @property
+    def is_deletable(self) -> bool:
+        """Return whether the coordinator may delete the group by itself, after its offsets were deleted or have
+        expired.
+
+        Such a group has no members, no pending members, no committed offsets and no pending transactional offsets.
         """
         return (
             self.empty
@@ -130,6 +148,26 @@ def member_note(
         client_id=member.client_id,
         generation=group.generation if generation is None else generation,
         reason=reason,
+    )
+
+
+def generation_note(group: CoordinatedGroup, protocol: str, leader: str = "") -> Note:
+    """Return the journal event of a new generation, or of a target assignment.
+
+    Args:
+        group: The group.
+        protocol: Name of the assignor or protocol.
+        leader: Member id of the leader; "" without a leader.
+    """
+    members = group.members
+    return Note(
+        event=EventKind.GENERATION,
+        group=group.group_id,
+        generation=group.generation,
+        leader=leader,
+        protocol=protocol,
+        protocol_type=group.protocol_type,
+        members=tuple(members) if len(members) <= MAX_MEMBERS else (),
     )
 
 

@@ -5,16 +5,18 @@ Times are in seconds.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
+from kwire.assignors.sticky_tasks import Tasks
+from kwire.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from mockbroker.base.effects import Ticket
 
 
 @dataclass(slots=True, kw_only=True)
 class Join:
-    """A JoinGroup request.
+    """A JoinGroup request, independent of its version.
 
     Attributes:
         ticket: Ticket of the request, with which its response is sent.
@@ -50,7 +52,7 @@ class Join:
 
 @dataclass(slots=True, kw_only=True)
 class Sync:
-    """A SyncGroup request.
+    """A SyncGroup request, independent of its version.
 
     Attributes:
         ticket: Ticket of the request, with which its response is sent.
@@ -73,7 +75,7 @@ class Sync:
 
 @dataclass(slots=True, kw_only=True)
 class Heartbeat:
-    """A Heartbeat request."""
+    """A Heartbeat request, independent of its version."""
 
     ticket: Ticket
     member_id: str
@@ -83,7 +85,7 @@ class Heartbeat:
 
 @dataclass(slots=True, kw_only=True)
 class LeavingMember:
-    """One member in a LeaveGroup request."""
+    """One member that a LeaveGroup request names."""
 
     member_id: str
     instance_id: str | None = None
@@ -92,7 +94,7 @@ class LeavingMember:
 
 @dataclass(slots=True, kw_only=True)
 class Leave:
-    """A LeaveGroup request."""
+    """A LeaveGroup request, independent of its version."""
 
     ticket: Ticket
     members: Sequence[LeavingMember]
@@ -105,7 +107,7 @@ Event = Join | Sync | Heartbeat | Leave
 class Evict:
     """The eviction of a member by an administrator or by a fault rule, in a group of any type.
 
-    A pending request of the member is answered with UNKNOWN_MEMBER_ID, and so is its next one.
+    The pending request of the member, and its next one, get UNKNOWN_MEMBER_ID.
 
     Attributes:
         member_id: Member id, or a member id that no JoinGroup has used yet (KIP-394). Other ids have no effect.
@@ -147,6 +149,7 @@ class ConsumerHeartbeat:
         regex: Subscribed regular expression; "" for no regular expression.
         assignor: Server-side assignor that the member requests.
         owned_partitions: Topic ids and indexes of the partitions that the member owns.
+        may_describe: Function that returns whether the client may describe a topic; None without an authorizer.
     """
 
     ticket: Ticket
@@ -161,6 +164,7 @@ class ConsumerHeartbeat:
     regex: str | None = None
     assignor: str | None = None
     owned_partitions: frozenset[tuple[UUID, int]] | None = None
+    may_describe: Callable[[str], bool] | None = None
 
     @property
     def is_full_request(self) -> bool:
@@ -172,20 +176,116 @@ class ConsumerHeartbeat:
 
 
 @dataclass(slots=True, kw_only=True)
+class ShareHeartbeat:
+    """A ShareGroupHeartbeat request (KIP-932). None means that a field has not changed.
+
+    Attributes:
+        ticket: Ticket of the request, with which its response is sent.
+        member_id: Member id.
+        epoch: Member epoch, or 0 to join, -1 to leave.
+        rack_id: Rack of the client.
+        client_id: The ``client.id`` of the request header.
+        client_host: Address of the client.
+        topics: Names of the subscribed topics.
+    """
+
+    ticket: Ticket
+    member_id: str
+    epoch: int
+    rack_id: str | None = None
+    client_id: str
+    client_host: str
+    topics: frozenset[str] | None = None
+
+    @property
+    def is_full_request(self) -> bool:
+        """Whether the request contains all fields; then the response contains the assignment."""
+        return self.epoch == 0 or self.topics is not None
+
+
+@dataclass(slots=True, kw_only=True)
+class StreamsHeartbeat:
+    """A StreamsGroupHeartbeat request (KIP-1071). None means that a field has not changed.
+
+    Attributes:
+        ticket: Ticket of the request, with which its response is sent.
+        member_id: Member id.
+        epoch: Member epoch, or 0 to join, -1 to leave.
+        endpoint_epoch: Epoch of the endpoint information that the member knows.
+        rack_id: Rack of the client.
+        client_id: The ``client.id`` of the request header.
+        client_host: Address of the client.
+        rebalance_timeout: Maximum time in seconds in which the member revokes tasks.
+        topology: The topology, in the request of a member that joins.
+        process_id: Id of the Streams client.
+        endpoint: Host and port for interactive queries.
+        client_tags: Tags of the client.
+        owned_tasks: Active, standby and warm-up tasks that the member owns.
+        shutdown_application: Whether the member requests the shutdown of all members.
+        may_create: Function that returns whether the client may create a topic; None without an authorizer.
+    """
+
+    ticket: Ticket
+    member_id: str
+    epoch: int
+    endpoint_epoch: int = 0
+    rack_id: str | None = None
+    client_id: str
+    client_host: str
+    rebalance_timeout: float | None = None
+    topology: StreamsGroupHeartbeatRequest.Topology | None = None
+    process_id: str | None = None
+    endpoint: tuple[str, int] | None = None
+    client_tags: Mapping[str, str] | None = None
+    owned_tasks: Tasks | None = None
+    shutdown_application: bool = False
+    may_create: Callable[[str], bool] | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class AlterShareOffsets:
+    """An AlterShareGroupOffsets request (KIP-932).
+
+    Attributes:
+        ticket: Ticket of the request, with which its response is sent.
+        offsets: Start offsets by topic name and partition; -1 to determine the offset again by
+            ``share.auto.offset.reset``.
+    """
+
+    ticket: Ticket
+    offsets: Mapping[str, Mapping[int, int]]
+
+
+@dataclass(slots=True, kw_only=True)
+class DeleteShareOffsets:
+    """A DeleteShareGroupOffsets request (KIP-932).
+
+    Attributes:
+        ticket: Ticket of the request, with which its response is sent.
+        topics: Names of the topics.
+    """
+
+    ticket: Ticket
+    topics: Sequence[str]
+
+
+@dataclass(slots=True, kw_only=True)
 class Commit:
-    """The sender of an OffsetCommit or TxnOffsetCommit request; the offsets are not part of it.
+    """The member and generation in an OffsetCommit or TxnOffsetCommit request, without its offsets.
 
     Attributes:
         member_id: Member id; "" if the client is not a member.
         instance_id: ``group.instance.id`` of a static member; None for a dynamic member.
         generation: Generation or member epoch; negative if the client is not a member.
         supports_member_epochs: Whether the request version supports member epochs (OffsetCommit v9).
+        partitions: Topic and partition index of each offset, read at most once.
     """
 
     member_id: str
     instance_id: str | None = None
     generation: int
     supports_member_epochs: bool = False
+    partitions: Iterable[tuple[str, int]] = ()
 
     @property
     def has_member_identity(self) -> bool:

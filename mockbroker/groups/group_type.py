@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 from uuid import UUID
 
 from kwire import ErrorCode
@@ -17,7 +17,9 @@ from mockbroker.groups.events import AdminEvent, Commit
 from mockbroker.groups.offsets import Committed
 from mockbroker.groups.records.image import Change, Image, Record
 from mockbroker.groups.records.wall_time import WallClock
-from mockbroker.topics.model import Cluster
+from mockbroker.share.states import ShareStates
+from mockbroker.topics.group_configs import number
+from mockbroker.topics.model import ClusterState, Topic
 
 G = TypeVar("G", bound=CoordinatedGroup)
 T = TypeVar("T")
@@ -29,7 +31,7 @@ RetentionStart: TypeAlias = Callable[[str, Committed], float | None]
 
 
 class _AllTopics:
-    """The set of all topics."""
+    """A container that contains every topic name."""
 
     def __contains__(self, topic: object) -> bool:
         return True
@@ -44,7 +46,7 @@ class GroupView:
 
     Attributes:
         protocol: The selected assignment strategy; None if none is selected.
-        leader: Member id of the leader; empty if there is none.
+        leader: Member id of the leader; "" without a leader.
         assignments: Assignments by member id; None for an assignment that cannot be decoded.
     """
 
@@ -53,9 +55,91 @@ class GroupView:
     assignments: Mapping[str, TopicAssignment | None]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupSummary:
+    """The fields of a group that the control API shows, without members.
+
+    Attributes:
+        protocol: The selected assignment strategy; None if none is selected.
+        leader: Member id of the leader; "" without a leader.
+        epoch: The group epoch; None in a classic group.
+    """
+
+    protocol: str | None
+    leader: str = ""
+    epoch: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberDescription:
+    """A member as the control API shows it.
+
+    Attributes:
+        member_id: Member id.
+        client_id: The ``client.id`` of the client.
+        client_host: Address of the client, as DescribeGroups returns it.
+        session_timeout_ms: Session timeout in milliseconds.
+        instance_id: The ``group.instance.id``; None for a dynamic member.
+        subscription: Subscribed topics; None if unknown.
+        assignment: Assigned partition indexes by topic; None if the assignment cannot be decoded.
+        regex: Subscribed regular expression; "" without one, None if its group type has none.
+        epoch: The member epoch; None in a classic group.
+        state: Name of the member's state; None if its group type has no such states.
+        process_id: Id of the process that a member of a streams group runs in; None in other groups.
+        tasks: Partitions by id of the subtopology, by type of task: active, standby, warmup; None in other groups.
+    """
+
+    member_id: str
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    instance_id: str | None = None
+    subscription: Sequence[str] | None = None
+    assignment: TopicAssignment | None = None
+    regex: str | None = None
+    epoch: int | None = None
+    state: str | None = None
+    process_id: str | None = None
+    tasks: Mapping[str, Mapping[str, list[int]]] | None = None
+
+
+class NewTopic(Protocol):
+    """A topic that a group needs."""
+
+    @property
+    def name(self) -> str:
+        """Topic name."""
+        ...
+
+    @property
+    def partitions(self) -> int:
+        """Number of partitions."""
+        ...
+
+    @property
+    def replication_factor(self) -> int:
+        """Replication factor; 0 for the default of the brokers."""
+        ...
+
+    @property
+    def configs(self) -> Mapping[str, str]:
+        """Topic configurations."""
+        ...
+
+
+# Creates topics: topics, current time, seconds until a failed creation is tried again. Returns the errors of earlier
+# attempts that have not expired, by topic name.
+TopicCreator: TypeAlias = Callable[[Iterable[NewTopic], float, float], Mapping[str, str]]
+
+
+def create_no_topics(topics: Iterable[NewTopic], now: float, error_ttl: float) -> Mapping[str, str]:  # noqa: ARG001
+    """Create no topics and return {}: the function for contexts in which groups are only read from records."""
+    return {}
+
+
 @dataclass(slots=True)
 class Context:
-    """Data that all groups of a cluster use.
+    """The data and functions that all groups of a cluster share.
 
     Attributes:
         cluster: The topics and brokers.
@@ -63,16 +147,20 @@ class Context:
         new_uuid: Function that returns a new UUID.
         quirks: Behaviors in which the coordinator of the emulated release differs (release.py).
         uniform_release: The release whose ``uniform`` assignor is used (release.py).
+        share_states: The share coordinator; None if groups are only read from records.
+        create_topics: Function that creates the internal topics of streams groups.
         join_settle: Minimum time in seconds between the last JoinGroup and the end of an initial rebalance delay.
         pending_member_count: Number of pending members in all groups.
         conversions: Functions that may convert a group to another type when members leave, by name of its type.
     """
 
-    cluster: Cluster
+    cluster: ClusterState
     settings: Settings
     new_uuid: Callable[[], UUID]
     quirks: Quirks
     uniform_release: str
+    share_states: ShareStates | None = None
+    create_topics: TopicCreator = create_no_topics
     join_settle: float = 0.0
     pending_member_count: int = 0
     conversions: Mapping[str, Conversion] = field(default_factory=dict)
@@ -88,6 +176,15 @@ class Context:
         if instance is None:
             instance = self._shared_objects[kind] = kind()
         return instance
+
+    def group_milliseconds(self, group_id: str, name: str) -> int:
+        """Return the effective value of a configuration of a group, in milliseconds.
+
+        Args:
+            group_id: The group id.
+            name: Name of the configuration, such as ``share.session.timeout.ms``.
+        """
+        return number(self.cluster.group_configs.get(group_id), name, self.settings)
 
     def convert_without(
         self, group: CoordinatedGroup, leaving: Collection[Any], now: float, reason: str
@@ -114,7 +211,7 @@ CrossTypeHandler: TypeAlias = Callable[[Any, Any, Context, float], GroupEffects]
 
 
 class Refused(Exception):
-    """An error response to a request, after which the group is unchanged.
+    """The error for a request that is answered with an error and leaves the group unchanged.
 
     Attributes:
         error: Error code.
@@ -150,7 +247,12 @@ class GroupType(ABC, Generic[G]):
 
     @abstractmethod
     def receive(self, group: G, event: Any, context: Context, now: float) -> GroupEffects:
-        """Handle an event in a group of this type; return the effects. Raises: Refused."""
+        """Handle an event in a group of this type; return the effects.
+
+        ``now``: the current time in seconds.
+
+        Raises: Refused if the request gets an error response.
+        """
 
     @abstractmethod
     def receive_without_group(
@@ -164,7 +266,7 @@ class GroupType(ABC, Generic[G]):
             group_id: The group id.
             other: The group of another type with this id; None if no group exists.
             event: The event.
-            context: The context.
+            context: Data and functions that all groups share.
             now: The current time in seconds.
 
         Raises:
@@ -173,30 +275,56 @@ class GroupType(ABC, Generic[G]):
 
     @abstractmethod
     def administer(self, group: G, event: AdminEvent, context: Context, now: float) -> GroupEffects:
-        """Evict a member or start a rebalance; return the effects, none if the member or all members are missing."""
+        """Evict a member or start a rebalance, as the control API requests; return the effects.
+
+        There are no effects if the member does not exist, or the group has no members. ``now``: the current time in
+        seconds.
+        """
 
     @abstractmethod
     def tick(self, group: G, context: Context, now: float) -> GroupEffects:
         """Handle the due timers; return the effects.
 
-        Afterwards the next deadline is later than ``now``, unless work remains for the next call.
+        Afterwards the next deadline is later than ``now``, unless work remains for the next call. ``now``: the current
+        time in seconds.
         """
+
+    def delete_topics(self, group: G, topics: Collection[Topic]) -> None:  # noqa: ARG002
+        """Remove deleted topics from the state of a group, except its offsets."""
+        return
+
+    def share_partitions(self, group: G) -> Mapping[UUID, Sequence[int]]:  # noqa: ARG002
+        """Return the partitions whose share state the group has initialized, by topic id; {} for other types."""
+        return {}
+
+    def prepare_deletion(self, group: G, context: Context, now: float) -> ErrorCode:  # noqa: ARG002
+        """Delete the state of a group outside the group coordinator, before an administrator deletes the group.
+
+        Return NONE, or the error of the request. ``now``: the current time in seconds.
+        """
+        return ErrorCode.NONE
 
     # --- failover ---
 
     def unload(self, group: G) -> Effects:  # noqa: ARG002
-        """Answer pending requests, because another broker coordinates the group now; return the effects."""
+        """Fail the pending requests of a group, because another broker coordinates the group now; return the
+        effects.
+        """
         return []
 
     def load(self, group: G, now: float) -> Effects:  # noqa: ARG002
-        """Return the effects of loading a group from its records, such as a rebalance."""
+        """Return the effects that follow the loading of a group from its records, such as a rebalance.
+
+        ``now``: the current time in seconds.
+        """
         return []
 
     # --- records ---
 
-    @abstractmethod
     def group_id_of(self, key: Any) -> str:
-        """Return the group id in the key of a record."""
+        """Return the group id in the decoded key of a record."""
+        group_id: str = key.group_id
+        return group_id
 
     @abstractmethod
     def records(self, group: G, wall: WallClock) -> Iterable[Record]:
@@ -227,7 +355,7 @@ class GroupType(ABC, Generic[G]):
         Args:
             group_id: The group id.
             entries: Keys and values of the records.
-            context: The context.
+            context: Data and functions that all groups share.
             wall: The clock of the timestamps in records.
             now: The current time in seconds.
 
@@ -242,22 +370,46 @@ class GroupType(ABC, Generic[G]):
 
     @abstractmethod
     def commit_error(self, group: G, event: Commit, now: float) -> ErrorCode:
-        """Return the error of an OffsetCommit, or NONE. An accepted commit may renew the session of the member."""
+        """Return the error of an OffsetCommit; NONE if the request is valid.
+
+        An accepted commit may renew the session of the member.
+
+        Args:
+            group: The group.
+            event: The request.
+            now: The current time in seconds.
+        """
 
     @abstractmethod
     def transactional_commit_error(self, group: G, event: Commit) -> ErrorCode:
-        """Return the error of a TxnOffsetCommit, or NONE (KIP-447)."""
+        """Return the error of a TxnOffsetCommit; NONE if the request is valid (KIP-447).
+
+        Args:
+            group: The group.
+            event: The request.
+        """
 
     def fetch_error(self, group: G, member_id: str | None, epoch: int) -> ErrorCode:  # noqa: ARG002
-        """Return the error of an OffsetFetch by a member, or NONE."""
+        """Return the error of an OffsetFetch by a member; NONE if the request is valid.
+
+        Args:
+            group: The group.
+            member_id: Member id in the request; None without one.
+            epoch: Member epoch in the request; negative without one.
+        """
         return ErrorCode.NONE
 
     @abstractmethod
     def retention_start(self, group: G) -> RetentionStart:
-        """Return a function from topic and committed offset to the start of the offset's retention time in seconds.
+        """Return a function of topic and committed offset that returns the start of the offset's retention time, in
+        seconds.
 
         The function returns None for an offset that does not expire in the current state of the group.
         """
+
+    def offset_delete_error(self, group: G) -> ErrorCode:  # noqa: ARG002
+        """Return the error of an OffsetDelete to the group, or NONE."""
+        return ErrorCode.NONE
 
     @abstractmethod
     def subscribed_topics(self, group: G) -> Container[str] | None:
@@ -275,7 +427,7 @@ class GroupType(ABC, Generic[G]):
         Args:
             group: The group.
             response: Class of the element, such as ``DescribeGroupsResponse.Group``.
-            context: The context.
+            context: Data and functions that all groups share.
         """
 
     @abstractmethod
@@ -284,7 +436,30 @@ class GroupType(ABC, Generic[G]):
 
     @abstractmethod
     def to_json(self, group: G, topics: TopicNames, settings: Settings) -> Mapping[str, Any]:
-        """Return the JSON object that ``mockbroker import`` prints for a group, without group id and offsets."""
+        """Return the JSON object that ``mockbroker import`` prints for a group, without group id and offsets.
+
+        Args:
+            group: The group.
+            topics: Topic names by topic id.
+            settings: The settings of the brokers.
+        """
+
+    @abstractmethod
+    def summary(self, group: G, context: Context) -> GroupSummary:
+        """Return the fields of a group that the control API shows, without members."""
+
+    @abstractmethod
+    def describe_members(
+        self, group: G, member_ids: Iterable[str], topics: TopicNames, context: Context
+    ) -> list[MemberDescription]:
+        """Return members as the control API shows them.
+
+        Args:
+            group: The group.
+            member_ids: Ids of the members; ids of unknown members are ignored.
+            topics: Topic names by topic id.
+            context: Data and functions that all groups share.
+        """
 
 
 class GroupTypes:
@@ -299,7 +474,7 @@ class GroupTypes:
 
     Attributes:
         default: The first type.
-        types: All types.
+        types: All group types of the coordinator.
         conversions: Functions that may convert a group to another type, by name of its type.
         by_event: Types by the class of the event.
     """
@@ -327,9 +502,15 @@ class GroupTypes:
         return self._by_record.get(type(key))
 
     def cross_type_handler(self, group: CoordinatedGroup, event_type: GroupType[Any]) -> CrossTypeHandler | None:
-        """Return the handler of the events of ``event_type`` in a group of another type, or None."""
+        """Return the handler of an event in a group of another type, such as a JoinGroup in a consumer group; None
+        without one.
+
+        Args:
+            group: The group.
+            event_type: The group type to which the event belongs.
+        """
         return self._cross_type_handlers.get((group.type_name, event_type.name))
 
     def states(self) -> list[str]:
-        """Return the names of the states of all types, each once."""
+        """Return the names of the states of all group types, without duplicates."""
         return list(dict.fromkeys(state for each in self.types for state in each.states))

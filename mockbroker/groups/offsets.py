@@ -63,7 +63,7 @@ class Offsets:
         return Offsets(dict(self.committed), _open_transactions=dict(self._open_transactions))
 
     def store(self, topic: str, partition: int, committed: Committed) -> None:
-        """Store a committed offset."""
+        """Store the committed offset of a partition."""
         self._last_sequence += 1
         self._sequences[topic, partition] = self._last_sequence
         self.committed[topic, partition] = committed
@@ -72,7 +72,15 @@ class Offsets:
     def store_transactional(
         self, producer_id: int, epoch: int, topic: str, partition: int, committed: Committed
     ) -> None:
-        """Store an offset that is committed or discarded when the transaction of the producer ends."""
+        """Store an offset that is committed or discarded when the transaction of the producer ends.
+
+        Args:
+            producer_id: Producer id.
+            epoch: Producer epoch.
+            topic: Topic name.
+            partition: Partition index.
+            committed: The offset, with its metadata.
+        """
         self._last_sequence += 1
         self.pending_transactional.setdefault(producer_id, {})[topic, partition] = self._last_sequence, committed
         self._open_transactions.setdefault((topic, partition), set()).add(producer_id)
@@ -95,12 +103,12 @@ class Offsets:
             self._open_transactions.setdefault(topic_partition, set()).add(producer_id)
 
     def mark_written(self) -> None:
-        """Record that all changes are written."""
+        """Record that all changes of the offsets are written to the log."""
         self.unwritten.clear()
         self.unwritten_transactional.clear()
 
     def is_unstable(self, topic: str, partition: int) -> bool:
-        """Return whether an open transaction contains an offset of the partition."""
+        """Return whether an open transaction has a pending offset for the partition."""
         return (topic, partition) in self._open_transactions
 
     def end_transaction(self, producer_id: int, *, committed: bool) -> dict[TopicPartition, int]:
@@ -130,14 +138,14 @@ class Offsets:
                 del self.pending_transactional[producer_id]
 
     def delete_topics(self, topics: Collection[str]) -> bool:
-        """Delete all offsets of these topics; return whether there were any."""
+        """Delete all offsets of these topics; return whether any offset was deleted."""
         partitions = [each for each in {**self.committed, **self._open_transactions} if each[0] in topics]
         for topic_partition in partitions:
             self.delete(*topic_partition)
         return bool(partitions)
 
     def _remove_open_transaction(self, producer_id: int, topic_partition: TopicPartition) -> None:
-        """Record that the producer's transaction no longer contains an offset of the partition."""
+        """Record that the open transaction of a producer no longer contains an offset of the partition."""
         producer_ids = self._open_transactions.get(topic_partition, set())
         producer_ids.discard(producer_id)
         if not producer_ids:

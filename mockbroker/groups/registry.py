@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from math import ceil, inf
 from typing import TypeVar
 
@@ -14,6 +15,7 @@ from mockbroker.groups.coordinated import CoordinatedGroup, GroupEffects, Regist
 from mockbroker.groups.events import AdminEvent, Commit
 from mockbroker.groups.expiry import delete_expired, next_expiry
 from mockbroker.groups.group_type import Context, GroupTypes, RetentionStart
+from mockbroker.topics.model import Topic
 
 G = TypeVar("G", bound=CoordinatedGroup)
 
@@ -24,9 +26,11 @@ class Groups(dict[str, CoordinatedGroup]):
     Attributes:
         types: The group types that the coordinator serves.
         context: The cluster, settings and other data that groups use.
-        dirty: Ids of groups that may have changed, or were deleted, since their records were written.
+        dirty: Ids of groups that were created, changed or deleted since their records were written.
         quiet_until: Time in seconds before which no request arrives, as when a manual clock advances; earlier checks
             that would find no expired offset are skipped.
+        watched: Ids of groups that may have changed, were loaded or were deleted since a reader has replaced this set;
+            None without a reader.
     """
 
     def __init__(self, types: GroupTypes, context: Context, deadlines: Deadlines[Due]) -> None:
@@ -35,23 +39,29 @@ class Groups(dict[str, CoordinatedGroup]):
         self.context = context
         self.dirty: dict[str, None] = {}
         self.quiet_until = -inf
+        self.watched: set[str] | None = None
         self._deadlines = deadlines
         self._pending_members: dict[str, int] = {}  # number of pending members, of groups that have any
         context.conversions = types.conversions
 
     @property
     def join_settle(self) -> float:
-        """Minimum time in seconds between the last JoinGroup and the end of an initial rebalance delay."""
+        """The minimum time in seconds between the last JoinGroup and the end of an initial rebalance delay."""
         return self.context.join_settle
 
     # --- requests and time ---
 
     def receive(self, group_id: str, event: object, now: float) -> Effects:
-        """Pass an event to the group with this id, creating the group if necessary; return the effects.
+        """Pass an event to a group, which is created if necessary; return the effects.
 
         An AdminEvent is passed to a group of any type, and has no effect if the group does not exist.
 
-        Raises: Refused.
+        Args:
+            group_id: Group id.
+            event: The event.
+            now: The current time in seconds.
+
+        Raises: Refused if the request gets an error response.
         """
         group_type, group, context = self.types.by_event.get(type(event)), self.get(group_id), self.context
         if group_type is None:
@@ -67,7 +77,7 @@ class Groups(dict[str, CoordinatedGroup]):
         return self._apply(group, group_type.receive_without_group(group_id, group, event, context, now))
 
     def tick(self, group_id: str, now: float) -> Effects:
-        """Handle the due timers of a group; return the effects."""
+        """Handle the due timers of a group; return the effects. ``now``: the current time in seconds."""
         group = self[group_id]
         return self._apply(group, self.types.of(group).tick(group, self.context, now))
 
@@ -77,6 +87,7 @@ class Groups(dict[str, CoordinatedGroup]):
         for effect in group_effects:
             if isinstance(effect, RegisterGroup):
                 group = self[effect.group.group_id] = effect.group
+                self.mark_dirty(group.group_id)
             else:
                 effects.append(effect)
         if group is not None:
@@ -85,7 +96,10 @@ class Groups(dict[str, CoordinatedGroup]):
 
     def _schedule(self, group: CoordinatedGroup) -> None:
         group_id, pending = group.group_id, group.pending_member_count
-        self.dirty[group_id] = None
+        if group.has_unwritten_changes:
+            self.dirty[group_id] = None
+        if self.watched is not None:
+            self.watched.add(group_id)
         if pending or group_id in self._pending_members:
             self._count_pending_members(group_id, pending)
         self._deadlines.set(group_id, group.timers.next())
@@ -98,17 +112,47 @@ class Groups(dict[str, CoordinatedGroup]):
     # --- creating, deleting and loading groups ---
 
     def get_as(self, group_id: str, group_class: type[G]) -> G | None:
-        """Return a group; None if the group does not exist or is of another class."""
+        """Return a group; None if the group does not exist or is of another class.
+
+        Args:
+            group_id: The group id.
+            group_class: Class of the group.
+        """
         return as_type(self.get(group_id), group_class)
 
     def create(self, group_id: str, now: float) -> CoordinatedGroup:
-        """Create and return a group for the offsets of a client that is not a member."""
+        """Create a group for the committed offsets of a client that is not a member; return the group.
+
+        ``now``: the current time in seconds.
+        """
         group: CoordinatedGroup = self.types.default.new(group_id, self.context, now)
         self[group_id] = group
         return group
 
+    def delete_on_request(self, group_id: str, now: float) -> ErrorCode:
+        """Delete a group without members for an administrator; return NONE or the error of the request.
+
+        ``now``: the current time in seconds.
+        """
+        group = self[group_id]
+        error = self.types.of(group).prepare_deletion(group, self.context, now)
+        if error:
+            self.mark_dirty(group_id)
+        else:
+            self.delete(group_id)
+        return error
+
+    def delete_topics(self, topics: Collection[Topic]) -> None:
+        """Remove deleted topics, and their offsets, from all groups."""
+        names = {topic.name for topic in topics}
+        for group in self.values() if names else ():
+            group.offsets.delete_topics(names)
+            self.types.of(group).delete_topics(group, topics)
+            if group.has_unwritten_changes:
+                self.mark_dirty(group.group_id)
+
     def delete(self, group_id: str) -> None:
-        """Delete a group without members, and its offsets."""
+        """Delete a group that has no members, with its offsets."""
         self.unload(group_id)
         self.mark_dirty(group_id)
 
@@ -118,26 +162,47 @@ class Groups(dict[str, CoordinatedGroup]):
         self._count_pending_members(group_id, 0)
         self._deadlines.forget(group_id)
         self.dirty.pop(group_id, None)
+        if self.watched is not None:
+            self.watched.add(group_id)
 
     def load(self, group: CoordinatedGroup) -> None:
         """Register a group that was loaded from its records, or schedule its timers again."""
         self[group.group_id] = group
+        if self.watched is not None:
+            self.watched.add(group.group_id)
         self._deadlines.set(group.group_id, group.timers.next())
 
     def mark_dirty(self, group_id: str) -> None:
-        """Record that a group may have changed."""
+        """Record that a group may have changed, so that its records are compared and written."""
         self.dirty[group_id] = None
+        if self.watched is not None:
+            self.watched.add(group_id)
 
     # --- offsets ---
 
     def commit_error(self, group: CoordinatedGroup, event: Commit, now: float) -> ErrorCode:
-        """Return the error of an OffsetCommit, or NONE. An accepted commit renews the session of a classic member."""
+        """Return the error of an OffsetCommit; NONE if the request is valid.
+
+        An accepted commit renews the session of a classic member.
+
+        Args:
+            group: The group.
+            event: The request.
+            now: The current time in seconds.
+        """
         error = self.types.of(group).commit_error(group, event, now)
         self._schedule(group)
+        if not error:
+            self.mark_dirty(group.group_id)  # the caller stores the offsets
         return error
 
     def transactional_commit_error(self, group_id: str, event: Commit) -> ErrorCode:
-        """Return the error of a TxnOffsetCommit, or NONE (KIP-447)."""
+        """Return the error of a TxnOffsetCommit; NONE if the request is valid (KIP-447).
+
+        Args:
+            group_id: The group id.
+            event: The request.
+        """
         group = self.get(group_id)
         if group is not None:
             return self.types.of(group).transactional_commit_error(group, event)
@@ -147,9 +212,9 @@ class Groups(dict[str, CoordinatedGroup]):
         return ErrorCode.NONE
 
     def delete_expired_offsets(self, now: float) -> Effects:
-        """Delete expired offsets, then groups without members and offsets; schedule the next check.
+        """Delete expired offsets, and then groups without members and offsets; schedule the next check.
 
-        Return the journal events.
+        Return the journal events. ``now``: the current time in seconds.
         """
         effects: Effects = []
         retention = self.context.settings.offsets_retention_minutes * 60.0
@@ -165,7 +230,7 @@ class Groups(dict[str, CoordinatedGroup]):
         return effects
 
     def schedule_offset_expiration(self, now: float) -> None:
-        """Schedule the next check for expired offsets.
+        """Schedule the next check for expired offsets. ``now``: the current time in seconds.
 
         Until ``quiet_until``, checks that cannot find an expired offset are skipped.
         """

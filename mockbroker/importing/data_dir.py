@@ -12,7 +12,7 @@ from mockbroker.importing.groups import Imported
 from mockbroker.storage.data_dir import DataDir
 from mockbroker.storage.disk import DataDirError
 from mockbroker.storage.real_disk import RealDisk
-from mockbroker.topics.model import INTERNAL, OFFSETS_TOPIC, Cluster, Node
+from mockbroker.topics.model import INTERNAL, OFFSETS_TOPIC, ClusterState, Node
 
 RECORDS_PER_BATCH = 1_000  # keeps batches far below max.message.bytes
 
@@ -34,7 +34,7 @@ def write(
     Raises: DataDirError if the folder is not empty or cannot be used.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise DataDirError(f"data directory {folder}: not an empty folder; use an empty or a new one")
+        raise DataDirError(f"data directory {folder}: the folder is not empty; use an empty or a new one")
     ids: list[UUID] = []  # the next topic id, if it is known
     disk = RealDisk(folder)
     try:
@@ -62,7 +62,7 @@ def write(
     ]
 
 
-def _write_group(imported: Imported, group_id: str, cluster: Cluster, now_ms: int) -> None:
+def _write_group(imported: Imported, group_id: str, cluster: ClusterState, now_ms: int) -> None:
     partition = cluster.topics[OFFSETS_TOPIC].partition_of(group_id)
     live = sorted(imported.records[group_id].latest.items(), key=lambda item: item[1].offset)
     records = [Record(timestamp=now_ms, key=key, value=record.value) for key, record in live]

@@ -67,7 +67,10 @@ def table(imported: Imported) -> list[str]:
 
 
 def _printable(name: str) -> str:
-    """Return a group id with escaped control characters; ``''`` for an empty id. Tools need the whole id."""
+    """Return a group id with its control characters escaped; ``''`` for the empty id.
+
+    It is not shortened, because other tools need the complete id.
+    """
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name) or "''"
 
 

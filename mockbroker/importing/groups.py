@@ -19,15 +19,15 @@ from mockbroker.groups.records.rebuild import groups_from_records
 from mockbroker.groups.records.replay import Replay, StoredValue
 from mockbroker.groups.records.wall_time import WallClock
 from mockbroker.storage.log_dirs import Problem, partitions, read_log_starts, read_partition, read_topic_id
-from mockbroker.topics.model import OFFSETS_TOPIC, Cluster
+from mockbroker.topics.model import OFFSETS_TOPIC, ClusterState
 
 WALL = WallClock(0.0)  # times of imported groups are seconds since 1970
-SKIPPED_TYPES = {"ShareGroup": "share", "StreamsGroup": "streams"}  # prefix of the key's class -> group type
+SKIPPED_TYPES = {"ShareGroup": "share"}  # prefix of the key's class -> group type
 
 
 @dataclass(slots=True)
 class ImportedTopic:
-    """A topic that occurs in a log directory.
+    """A topic of which a log directory contains partitions.
 
     Attributes:
         topic_id: topic id; None if unknown.
@@ -46,7 +46,7 @@ class Imported:
         groups: groups by group id; times are seconds since 1970.
         records: records from which a group was rebuilt, by group id.
         topics: topics by name.
-        passed_over: ids of skipped groups by unsupported group type (share, streams).
+        passed_over: ids of skipped groups by unsupported group type (share).
         problems: files and records that could not be read.
         notes: remarks that are not problems.
     """
@@ -167,9 +167,16 @@ def _add_groups(imported: Imported, replica: _Replica, settings: Settings) -> No
 def _record_group(
     imported: Imported, replica: _Replica, key: bytes, record: StoredValue, unknown: dict[int, list[int]]
 ) -> str | None:
-    """Return the group id in a record; None for a skipped group type or a record that cannot be decoded.
+    """Return the group id in a record of __consumer_offsets; None for a skipped group type or an undecodable record.
 
-    The latter is added to the problems or, if its type is unknown, to ``unknown``: offsets by record type.
+    An undecodable record is added to the problems or, if its type is unknown, to ``unknown``.
+
+    Args:
+        imported: result of the import, which is updated.
+        replica: replica that contains the record.
+        key: encoded key of the record.
+        record: value and offset of the record.
+        unknown: offsets by unknown record type.
     """
     try:
         return _group_of(imported, key, record.value)
@@ -181,7 +188,7 @@ def _record_group(
 
 
 def _rebuild(imported: Imported, path: Path, group_id: str, records: Replay, settings: Settings) -> None:
-    cluster = Cluster([], new_uuid=_no_uuid)  # rebuilding a group needs no topics
+    cluster = ClusterState([], new_uuid=_no_uuid)  # rebuilding a group needs no topics
     context = Context(cluster, settings, _no_uuid, KAFKA_4_2.quirks, KAFKA_4_2.uniform)
     if group_id in imported.groups:
         imported.notes.append(f"group {group_id!r} is in several partitions; the one in {path} is used")
@@ -211,7 +218,15 @@ def _record_problem(replica: _Replica, offset: int, error: DecodeError) -> Probl
 
 
 def _group_of(imported: Imported, key: bytes, value: bytes) -> str | None:
-    """Return the group id of a record; None if the group's type is skipped. Raises: DecodeError."""
+    """Return the group id of a record; None if the group's type is skipped.
+
+    Args:
+        imported: result of the import, to which skipped groups are added.
+        key: encoded key of the record.
+        value: encoded value of the record.
+
+    Raises: DecodeError if a record is not valid.
+    """
     decoded, _ = decode_record(OFFSETS_TOPIC, key, value)
     group_id = str(getattr(decoded, "group_id", None) or getattr(decoded, "group", ""))
     for prefix, kind in SKIPPED_TYPES.items():

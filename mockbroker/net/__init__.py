@@ -1,1 +1,1 @@
-"""The trio shell: sockets, TLS, time, connections."""
+"""The IO layer of mockbroker, on trio: sockets, TLS, the clock, and the connections of clients."""

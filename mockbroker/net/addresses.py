@@ -18,7 +18,7 @@ DISCARD = 9  # the discard port; nothing is sent to it
 
 
 class Addresses:
-    """The advertised addresses of a cluster.
+    """The addresses that the brokers of a cluster advertise to clients.
 
     Args:
         settings: The broker configuration with ``advertised.listeners``.
@@ -46,14 +46,14 @@ class Addresses:
 
     @property
     def names(self) -> frozenset[str]:
-        """Every advertised host."""
+        """All advertised hosts."""
         return frozenset({self._host, *(each.host for each in self._advertised.values() if each.host)})
 
 
 def reachable(host: str) -> str:
     """Return an address at which clients reach a listener that is bound to ``host``.
 
-    For a wildcard host (0.0.0.0, ::) that is the source address of the route to another network, or loopback on a
+    For a wildcard host (0.0.0.0, ::) it is the source address of the route to another network, or loopback on a
     machine without a network.
     """
     loopback = LOOPBACK.get(host)

@@ -6,7 +6,7 @@ import errno
 import logging
 import socket
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -24,7 +24,7 @@ OUT_OF_FILES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 @dataclass(frozen=True, slots=True)
 class BoundListener:
-    """A listener of a broker with its listening socket.
+    """A listener of a broker, with its listening socket.
 
     Attributes:
         node: Id of the broker.
@@ -42,6 +42,7 @@ class BoundListener:
 
 
 Accepted = Callable[[BoundListener, socket.socket, Sequence[object]], None]
+Admit = Callable[[BoundListener, socket.socket, Sequence[object]], Awaitable[bool]]
 
 
 @dataclass(slots=True)
@@ -59,12 +60,15 @@ class StoppedListener:
     held: socket.socket | None = None
 
     def hold(self) -> None:
-        """Bind a socket without listening: connections are refused, and no other process can use the port."""
+        """Reserve the port: bind a socket without listening.
+
+        Connections are refused, and no other process can use the port.
+        """
         with suppress(OSError):
             self.held = _bound(*self.address)
 
     def release(self) -> None:
-        """End the reservation of the port."""
+        """End the reservation of the port, so that it can be bound again."""
         if self.held is not None:
             self.held.close()
             self.held = None
@@ -87,16 +91,18 @@ class StoppedListener:
 
 
 class Listeners:
-    """All listeners of a cluster.
+    """All listeners of a cluster, with the tasks that accept connections.
 
     Args:
         bound: The listening sockets.
-        accepted: Called with each accepted connection.
+        accepted: Function that is called with each accepted connection.
+        admit: Function that lets a new connection wait, and returns whether it was not closed.
     """
 
-    def __init__(self, bound: Sequence[BoundListener], accepted: Accepted) -> None:
+    def __init__(self, bound: Sequence[BoundListener], accepted: Accepted, admit: Admit) -> None:
         self.bound = list(bound)
         self._accepted = accepted
+        self._admit = admit
         self._stopped: list[StoppedListener] = []
         self._nursery: trio.Nursery | None = None
 
@@ -126,7 +132,7 @@ class Listeners:
 
     @property
     def stopped_nodes(self) -> list[int]:
-        """Ids of the stopped brokers."""
+        """The ids of the stopped brokers."""
         return sorted({stopped.listener.node for stopped in self._stopped})
 
     def restart(self, node: int) -> None:
@@ -167,7 +173,9 @@ class Listeners:
             try:
                 await wait_readable(sock)
                 for _ in range(ACCEPTS):
-                    self._accepted(listener, *sock.accept())
+                    accepted, address = sock.accept()
+                    if await self._admit(listener, accepted, address):
+                        self._accepted(listener, accepted, address)
             except trio.ClosedResourceError:
                 return  # closed by replace or stop
             except OSError as error:
@@ -178,7 +186,11 @@ class Listeners:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a listening socket; port 0 picks a free port.
+    """Return a listening socket.
+
+    Args:
+        host: Address to bind to.
+        port: Port to bind to; 0 picks a free port.
 
     Raises:
         OSError: The address cannot be bound.
@@ -193,7 +205,14 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def _bound(host: str, port: int) -> socket.socket:
-    """Return a bound socket that does not listen yet. Raises: OSError."""
+    """Return a socket that is bound to an address, but does not listen yet.
+
+    Args:
+        host: Host name or IP address.
+        port: TCP port.
+
+    Raises: OSError if the address cannot be used.
+    """
     family, kind, protocol, _, address = socket.getaddrinfo(
         host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )[0]

@@ -53,7 +53,7 @@ class BrokerTime:
         self.read, self.real = self._read_stopped, False
 
     def resume(self) -> None:
-        """Start a stopped clock, at the broker time at which it was stopped."""
+        """Let a stopped clock run again, from the broker time at which it was stopped."""
         if self._stopped_at is not None:
             self._run_from(self._stopped_at)
 
@@ -65,16 +65,16 @@ class BrokerTime:
             self._stopped_at = at
 
     def when(self, at: float) -> float:
-        """Return the client time at which the broker time is ``at``.
+        """Return the client time at which the broker time will be ``at``. All times are in seconds.
 
-        For a stopped clock: -inf if ``at`` has been reached, else inf.
+        For a stopped clock the result is -inf if ``at`` has been reached, else inf.
         """
         if self._stopped_at is None:
             return at + self._lag
         return -inf if at <= self._stopped_at else inf
 
     def client_time(self, now: float) -> float:
-        """Return the present client time. ``now``: the present broker time."""
+        """Return the present client time in seconds. ``now``: the present broker time in seconds."""
         return now if self.real else trio.current_time()
 
     def _run_from(self, at: float) -> None:

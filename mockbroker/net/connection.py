@@ -12,6 +12,7 @@ from kwire.envelope import decode_request_header, pack_response
 from kwire.frames import FrameBuffer
 from mockbroker.base.effects import Call, Client, Reply, Ticket
 from mockbroker.broker.router import Router, Served, UnsupportedVersion
+from mockbroker.security.identity import UNKNOWN, Identity
 
 BEFORE_ID, AFTER_ID = slice(4), slice(8, None)  # bytes of a frame before and after the correlation id
 NO_TAGS = b"\0"
@@ -19,7 +20,6 @@ PRODUCE = ApiKey.PRODUCE
 NO_REQUEST = "a response without a pending request"
 _size_at = struct.Struct(">h").unpack_from
 _id_at = struct.Struct(">i").unpack_from
-ANONYMOUS = "User:ANONYMOUS"  # Kafka's principal of a client without authentication
 REPEATED = 512  # maximum bytes of a request that is cached after parsing, as clients repeat heartbeats and fetches
 UNCOUNTED = 64  # maximum bytes of a response that is not checked against the response limit, as of a heartbeat
 EXPLAINED = 8_192  # maximum bytes of a malformed request that is parsed again to explain the error, in up to 25 ms
@@ -27,7 +27,7 @@ EXPLAINED = 8_192  # maximum bytes of a malformed request that is parsed again t
 
 @dataclass(slots=True)
 class _Parsed:
-    """A parsed request, cached because clients often send the same bytes again.
+    """The last parsed request of a connection, which is used again if the client sends the same bytes again.
 
     Attributes:
         rest: Bytes of the frame after the correlation id.
@@ -45,7 +45,7 @@ class _Parsed:
 
 
 class ClientRequests:
-    """The requests and responses of one client connection.
+    """The requests and responses of one client connection: received bytes become requests, responses become bytes.
 
     Args:
         connection: Number of the connection.
@@ -79,13 +79,18 @@ class ClientRequests:
         return self._client
 
     @property
+    def identity(self) -> Identity:
+        """The identity of the client."""
+        return UNKNOWN
+
+    @property
     def principal(self) -> str:
-        """The principal of the client, ``User:ANONYMOUS`` without SASL."""
-        return ANONYMOUS
+        """The principal of the client; ``User:ANONYMOUS`` without authentication."""
+        return self.identity.principal
 
     @property
     def buffered(self) -> int:
-        """Number of bytes received and not yet handled."""
+        """The number of bytes that were received and are not yet handled."""
         return self.frames.held
 
     def receive(self, data: bytes) -> None:
@@ -110,7 +115,7 @@ class ClientRequests:
         return Call(self.ticket, parsed.client, parsed.request, frame)
 
     def _read(self, frame: bytes) -> Call[Any]:
-        served = self._router.served.get(frame[BEFORE_ID])
+        served = self._router.served[frame[BEFORE_ID]]
         if served is None:
             return self._not_served(frame)
         at = self._read_header(frame, served)
@@ -140,7 +145,10 @@ class ClientRequests:
     def _not_served(self, frame: bytes) -> Call[Any]:
         api, header, _ = decode_request_header(frame)
         if api.key != ApiKey.API_VERSIONS:
-            raise RemoteProtocolError(f"{api.name} v{header.request_api_version} is not served")
+            raise RemoteProtocolError(
+                f"{api.name} v{header.request_api_version} is not in the ApiVersions "
+                "response of this broker: use a supported version"
+            )
         self.ticket = Ticket(self.connection, header.correlation_id, api.key, 0)
         client = Client(self.node, header.client_id or "", self._host, self._listener)
         return Call(self.ticket, client, UnsupportedVersion(), frame)
@@ -168,8 +176,8 @@ class ClientRequests:
         frame = pack_response(body, response.__class__, ticket.version, ticket.correlation_id)
         if ticket.logged:
             self._router.requests.record_response(ticket, frame)
-        if (delivery := reply.delivery) is not None and delivery.alter is not None:
-            return delivery.alter(frame)
+        if (delivery := reply.delivery) is not None and delivery.frame is not None:
+            return delivery.frame
         return frame
 
     def skip_answer(self) -> None:

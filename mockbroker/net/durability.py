@@ -12,7 +12,7 @@ from mockbroker.storage.disk import DataDirError
 
 
 class Durability:
-    """The writer of the changes of a cluster to the data directory.
+    """The writer of a cluster's changes to the data directory.
 
     Args:
         pump: The pump, which holds the responses until the data is on disk.
@@ -36,10 +36,9 @@ class Durability:
             self._unsynced.set()
 
     async def run(self, fail: Callable[[], None]) -> None:
-        """Write changes as they are made, and release the responses that wait for them, until a write fails.
+        """Write changes to disk as they are made, and release the responses that wait for them, until a write fails.
 
-        Args:
-            fail: Function that is called when a write fails; the content of the disk is then unknown.
+        ``fail``: function that is called when a write fails; the content of the disk is then unknown.
         """
         while True:
             await self._unsynced.wait()

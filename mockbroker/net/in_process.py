@@ -21,7 +21,7 @@ HOST = "/127.0.0.1"  # the client address that the broker sees
 
 
 class ConnectionClosedError(ConnectionError):
-    """Raised when an in-process connection is used after the cluster or its owner has closed it."""
+    """The error for the use of an in-process connection that the cluster or its owner has closed."""
 
 
 class InProcessConnection:
@@ -49,11 +49,14 @@ class InProcessConnection:
 
     @property
     def closed(self) -> str:
-        """Reason why the connection was closed; "" while it is open."""
+        """The reason why the connection was closed; "" while it is open."""
         return self._connection.reason
 
     def admit(self, admission: Admission | None) -> None:
-        """Apply the decision of a fault rule about the new connection; None if no rule applies."""
+        """Apply the decision of the fault rules about this new connection.
+
+        ``admission``: the decision; None if no rule applies.
+        """
         if admission is not None and admission.refused:
             self._pump.close(self._connection, f"fault rule {admission.rule}: {admission.how}")
         elif admission is not None:

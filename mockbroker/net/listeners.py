@@ -1,4 +1,6 @@
-"""Parsers of the settings for listeners (``listeners`` and others) and SASL users (``mockbroker.users``)."""
+"""Parsers of the settings of listeners (``listeners``, ``advertised.listeners`` and
+``listener.security.protocol.map``) and of the SASL users (``mockbroker.users``).
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ WILDCARDS = ("", "0.0.0.0", "::")  # noqa: S104 - hosts that no client can conne
 
 @dataclass(frozen=True, slots=True)
 class Advertised:
-    """An entry of ``advertised.listeners``.
+    """An entry of the setting ``advertised.listeners``.
 
     Attributes:
         host: Host that clients connect to; "" for the host that the listener is bound to.
@@ -30,7 +32,7 @@ class Advertised:
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """An entry of ``listeners``.
+    """An entry of the setting ``listeners``.
 
     Attributes:
         name: Name of the listener, in capitals.
@@ -70,7 +72,9 @@ def of_settings(settings: Settings, *, users: bool = False) -> tuple[Listener, .
     listeners = [_listener(entry, protocols) for entry in entries or [SASL_PLAINTEXT if users else PLAINTEXT]]
     names = [listener.name for listener in listeners]
     if len(set(names)) < len(names):
-        raise SettingsError(f"listeners: duplicate listener name in {settings.listeners}")
+        raise SettingsError(
+            f"listeners: duplicate listener name in {settings.listeners}: give each listener its own name"
+        )
     return tuple(listeners)
 
 

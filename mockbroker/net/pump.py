@@ -1,8 +1,8 @@
-"""The pump: decides which connection is served next, holds responses until data is on disk, and closes connections.
+"""The pump: it chooses the connection to serve next, holds responses until data is on disk, and closes connections.
 
-The pump uses no socket, no clock and no task. A shell implements ``Connection``, passes each connection with requests
-to ``enqueue``, and calls ``turn``: net/sockets.py is the shell with sockets, lab/simulation/shell.py the shell in
-virtual time.
+The pump uses no socket, no clock and no task. The IO layer implements ``Connection``, passes each connection with
+requests to ``enqueue``, and calls ``turn``: net/sockets.py does so with sockets, lab/simulation/shell.py in virtual
+time.
 """
 
 from __future__ import annotations
@@ -30,21 +30,24 @@ LARGE = 65_536  # maximum bytes that a connection buffers before it is heavy, an
 
 
 class Disk(Protocol):
-    """The progress of the disk: changes are numbered, and a response waits until all earlier changes are durable."""
+    """The interface of the disk that responses wait for.
+
+    Changes are numbered, and a response waits until all earlier changes are durable.
+    """
 
     @property
     def collected(self) -> int:
-        """Number of the last change."""
+        """The number of the last change."""
         ...
 
     @property
     def synced(self) -> int:
-        """Number of the last durable change; all earlier changes are durable too."""
+        """The number of the last durable change; all earlier changes are durable too."""
         ...
 
 
 class Requests(Protocol):
-    """The requests of one connection, of which at most one is pending.
+    """The interface of the requests of one connection, of which at most one is pending.
 
     Attributes:
         ticket: Ticket of the pending request; None if no request is pending.
@@ -54,7 +57,7 @@ class Requests(Protocol):
 
     @property
     def node(self) -> int:
-        """Id of the broker that the client is connected to."""
+        """The id of the broker that the client is connected to."""
         ...
 
     def next_call(self) -> Call[Any] | None:
@@ -65,7 +68,7 @@ class Requests(Protocol):
 
 
 class Connection(ABC):
-    """A client connection as the pump sees it; the shell adds input and output.
+    """The base class of client connections, as the pump uses them; a subclass adds input and output.
 
     Attributes:
         number: Number of the connection; the tickets of its requests contain it.
@@ -75,7 +78,7 @@ class Connection(ABC):
         durable: False if responses do not wait for the disk.
         after: Number of the change that must be durable before the unsent responses are sent.
         held: True while that change is not durable; nothing is sent.
-        draining: True while the shell sends responses to a slow reader; no request is served.
+        draining: True while responses are sent to a slow reader; no request is served.
         ended: True if the client has shut down its sending side; it may still read responses.
         closing: True if the connection is closed once the held responses have been sent.
         closed: True if the connection is closed.
@@ -150,35 +153,39 @@ class Connection(ABC):
 
     @abstractmethod
     def send(self) -> bool:
-        """Send as much as the peer accepts now; if bytes remain, set ``draining``. Return False if sending failed."""
+        """Send as many bytes as the client accepts now. If bytes remain, set ``draining``. Return False if sending
+        failed.
+        """
 
     @abstractmethod
     def hang_up(self, reason: str) -> None:
-        """Close the transport and drop unsent bytes."""
+        """Close the transport, and drop unsent bytes. ``reason``: reason for the log."""
 
     def reset(self) -> None:  # noqa: B027 - a shell may have nothing to do
         """Prepare the transport so that closing it resets the connection, and drop unsent bytes."""
 
     def regulate(self) -> None:  # noqa: B027 - a shell may have nothing to do
-        """Resume or stop reading, after the connection was served."""
+        """Start or stop reading from the client, depending on the buffered bytes. Called after the connection was
+        served.
+        """
 
     def stop_reading(self) -> None:  # noqa: B027 - a shell may have nothing to do
-        """Stop reading."""
+        """Stop reading from the client."""
 
     def answered_later(self) -> None:  # noqa: B027 - a shell may have nothing to do
-        """Note that a pending request of this connection was answered while another connection was served."""
+        """Called when a pending request of this connection was answered while another connection was served."""
 
     @property
     def send_buffer_full(self) -> bool:
-        """True if the held responses exceed WRITE_AHEAD; then no further request is served."""
+        """Whether the held responses exceed WRITE_AHEAD bytes; then no further request is served."""
         return self.held and self.unsent > WRITE_AHEAD
 
 
 class Pump:
     """The scheduler between the connections of one cluster and its router.
 
-    A turn ends after a slice of work, and serves at most one heavy connection: one that was slow, has an unfinished
-    request or has buffered many bytes.
+    A turn ends after SLICE seconds of work, and serves at most one heavy connection: one that was slow, has an
+    unfinished request, or has buffered many bytes.
 
     Args:
         router: The router, which handles the requests.
@@ -221,11 +228,11 @@ class Pump:
         self.set_budgets()
 
     def open(self, connection: Connection) -> None:
-        """Add a connection."""
+        """Add a new client connection."""
         self.connections[connection.number] = connection
 
     def enqueue(self, connection: Connection) -> None:
-        """Queue a connection that has received bytes or may be served again."""
+        """Add a connection that has received bytes, or may be served again, to the queue."""
         if not connection.queued:
             connection.queued = True
             heavy = connection.slow > ONCE_SLOW or connection.work is not None or connection.buffered > LARGE
@@ -233,7 +240,7 @@ class Pump:
 
     @property
     def queued(self) -> int:
-        """Number of queued connections."""
+        """The number of queued connections."""
         return len(self._ready) + len(self._heavy)
 
     def turn(self, now: float) -> bool:
@@ -261,7 +268,7 @@ class Pump:
         return bool(ready or heavy)
 
     def serve(self, connection: Connection, now: float) -> None:
-        """Serve a connection at once. ``now``: the broker time in seconds."""
+        """Serve a connection immediately. ``now``: the broker time in seconds."""
         self._serve(connection, now, self._stopwatch())
 
     def _serve(self, connection: Connection, now: float, began: float) -> float:
@@ -320,7 +327,7 @@ class Pump:
                 self._refuse(connection, str(error))
                 return False
             except Exception as error:
-                self.fail(connection, "internal error while reading its request", error)
+                self.fail(connection, "internal error while decoding a request", error)
                 return False
             if call is None:
                 return False
@@ -330,13 +337,16 @@ class Pump:
         return connection.requests.ticket is None
 
     def resume(self, connection: Connection, now: float) -> bool:
-        """Handle the next slice of a request, even if its connection is closed; return True if requests may remain."""
+        """Handle the next slice of a request, even if its connection is closed; return True if requests may remain.
+
+        ``now``: the broker's time in seconds.
+        """
         work, connection.work = connection.work, None
         assert work is not None
         try:
             outcomes = work.resume(now)
         except Exception as error:
-            self.fail(connection, "internal error while handling its request", error)
+            self.fail(connection, "internal error while handling a request", error)
             return False
         self.deliver(outcomes, connection)
         if connection.closed:
@@ -344,11 +354,17 @@ class Pump:
         return True
 
     def handle(self, connection: Connection, call: Call[Any], now: float) -> None:
-        """Pass a request to the router and deliver the resulting responses."""
+        """Pass a request to the router, and deliver the resulting responses.
+
+        Args:
+            connection: The connection of the request.
+            call: Request with its sender and its ticket.
+            now: The broker time in seconds.
+        """
         try:
             outcomes = self.router.step(call, now, connection.stages)
         except Exception as error:
-            self.fail(connection, "internal error while handling its request", error)
+            self.fail(connection, "internal error while handling a request", error)
             return
         self.deliver(outcomes, connection)
 
@@ -374,6 +390,7 @@ class Pump:
                 self._answer(connection, outcome)
             elif isinstance(outcome, NoReply):
                 connection.requests.skip_answer()
+                connection.muted = connection.muted or outcome.mute
             elif isinstance(outcome, Unmute | SendMore):
                 self._go_on(connection, outcome)
             else:
@@ -382,7 +399,7 @@ class Pump:
                 self._close_by_fault(connection, outcome.reason, reset=isinstance(outcome, Close) and outcome.reset)
 
     def _control(self, connection: Connection | None, outcome: Outcome) -> None:
-        """Carry out an outcome that answers no pending request of its connection."""
+        """Carry out an outcome that is not the response to the pending request, such as closing the connection."""
         if isinstance(outcome, Unmute | SendMore):
             if connection is not None:
                 self._go_on(connection, outcome)
@@ -392,7 +409,7 @@ class Pump:
             self.unclaimed(outcome)
 
     def _go_on(self, connection: Connection, outcome: Unmute | SendMore) -> None:
-        """Serve a muted connection again, or send more bytes of a response that is sent slowly."""
+        """Serve a muted connection again, or send further bytes of a response that is sent slowly."""
         if isinstance(outcome, SendMore):
             self.flush(connection)
             self.weigh(connection)
@@ -402,7 +419,10 @@ class Pump:
         connection.answered_later()
 
     def _keep_work(self, work: Unfinished, connection: Connection | None) -> None:
-        """Queue the remaining work on a request, even if its connection is closed, so that no request is half done."""
+        """Queue the remaining work on a request for a later turn.
+
+        This is done even if its connection is closed, so that the change of the state is completed.
+        """
         if connection is not None:
             connection.work = work
             self.enqueue(connection)
@@ -422,7 +442,7 @@ class Pump:
             self._refuse(connection, str(error))
             return
         except Exception as error:
-            self.fail(connection, "internal error while encoding its response", error)
+            self.fail(connection, "internal error while encoding a response", error)
             return
         if self.disk is not None:
             connection.after = self.disk.collected
@@ -433,20 +453,30 @@ class Pump:
             self._close_by_fault(connection, delivery.close, reset=delivery.reset)
 
     def _set_pace(self, connection: Connection, pace: Pace | None) -> None:
-        """Set the pace of a connection, which also sends the rest of an earlier response."""
+        """Set the pace at which a connection sends. The rest of an earlier slow response is sent immediately."""
         if connection.pace is not None:
             connection.pace.finished = True
         connection.pace = pace
 
     def _close_by_fault(self, connection: Connection, reason: str, *, reset: bool) -> None:
-        """Send the unsent responses, as far as the peer accepts them, then close the connection."""
+        """Send the unsent responses as far as the client accepts them, then close the connection, because of a fault
+        rule.
+
+        Args:
+            connection: The connection.
+            reason: Reason for the log.
+            reset: True to close the connection by a TCP reset.
+        """
         connection.resetting = reset
         self._refuse(connection, reason)
 
     # --- sending and holding ---
 
     def flush(self, connection: Connection) -> None:
-        """Send the responses of a connection, unless they are held or the peer is slow."""
+        """Send the responses of a connection, unless they are held or the client reads slowly.
+
+        A buggify point of the simulator.
+        """
         if connection.closed or connection.draining or connection.held or not connection.unsent:
             return
         if self.disk is not None and self.hold(connection):
@@ -455,7 +485,9 @@ class Pump:
             self.close(connection)
 
     def hold(self, connection: Connection) -> bool:
-        """Hold the unsent responses until ``release`` if an earlier change is not durable; return whether it is not."""
+        """Hold the unsent responses until ``release``, if an earlier change is not durable; return whether they are
+        held.
+        """
         if self.disk is None or not connection.durable or connection.after <= self.disk.synced:
             return False
         if not connection.held:
@@ -475,7 +507,7 @@ class Pump:
 
     @property
     def unsynced(self) -> bool:
-        """True if there are changes that are not durable."""
+        """Whether there are changes that are not durable yet."""
         return self.disk is not None and self.disk.collected > self.disk.synced
 
     # --- closing ---
@@ -488,15 +520,18 @@ class Pump:
             what: Phrase for the log that names the failed step.
             error: The exception.
         """
-        log.exception("%s: closed, %s", connection.peer, what)
+        log.exception("connection from %s closed: %s", connection.peer, what)
         self.close_after_flush(connection, f"{what}: {error!r}")
 
     def _refuse(self, connection: Connection, reason: str) -> None:
-        log.warning("%s: closed, %s", connection.peer, reason)
+        log.warning("connection from %s closed: %s", connection.peer, reason)
         self.close_after_flush(connection, reason)
 
     def close_after_flush(self, connection: Connection, reason: str) -> None:
-        """Send the unsent responses, as far as the peer accepts them, then close; wait until no response is held."""
+        """Close a connection after its held responses; unsent responses are sent as far as the client accepts them.
+
+        ``reason``: reason for the log.
+        """
         self.flush(connection)
         if connection.held:
             connection.closing = True
@@ -505,7 +540,7 @@ class Pump:
             self.close(connection, reason)
 
     def close_if_over(self, connection: Connection) -> None:
-        """Close a connection whose peer has shut down its sending side, once all finished responses are sent."""
+        """Close a connection whose client has shut down its sending side, once all finished responses are sent."""
         busy = connection.draining or connection.held or connection.queued or connection.pace is not None
         if connection.ended and not busy:
             self.close(connection)
@@ -517,7 +552,7 @@ class Pump:
                 connection.work = None
 
     def close(self, connection: Connection, reason: str = "") -> None:
-        """Close a connection at once and drop its pending request."""
+        """Close a connection immediately, and drop its pending request. ``reason``: reason for the log."""
         if connection.closed:
             return
         connection.closed = True
@@ -536,7 +571,9 @@ class Pump:
     # --- budgets of all connections ---
 
     def weigh(self, connection: Connection) -> None:
-        """Count the bytes that a connection buffers, and close the largest connections while a budget is exceeded."""
+        """Count the bytes that a connection buffers. While the limit for all connections is exceeded, close the largest
+        one.
+        """
         if connection.closed:
             return
         buffered, unsent = connection.buffered, connection.unsent
@@ -552,5 +589,5 @@ class Pump:
             while budget.exceeded:
                 largest = budget.largest()
                 closed = self.connections[largest]
-                log.warning("%s: closed, %s", closed.peer, budget.closing_reason(largest))
+                log.warning("connection from %s closed: %s", closed.peer, budget.closing_reason(largest))
                 self.close(closed)

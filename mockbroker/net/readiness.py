@@ -1,7 +1,7 @@
 """Watchers of readable sockets: with epoll, or with one task per socket where the platform has no epoll.
 
-One wait of a trio task costs as much as three requests. With epoll, sockets are registered once, a single task waits
-for all of them, and handles those that are readable without waiting again.
+One wait of a trio task costs as much as three requests. With epoll, sockets are registered once; a single task waits
+for all of them, and then handles all readable sockets without waiting again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ MAX_POLLS = 4  # maximum polls before other tasks run: listeners, timer, tests
 
 
 class Watch(Protocol[A]):
-    """A watcher that reports readable sockets, as long as they are readable, to the callback ``Ready``.
+    """The interface of a watcher, which reports readable sockets to the callback ``Ready`` as long as they are
+    readable.
 
     The callback gets the item that was added with each socket. A socket must be added only once, while ``run`` runs,
     and removed before it is closed.
@@ -32,7 +33,7 @@ class Watch(Protocol[A]):
         """Report readable sockets until cancelled."""
 
     async def catch_up(self) -> None:
-        """Report all sockets that are readable now."""
+        """Report all sockets that are readable now, without waiting."""
 
     def add(self, sock: socket.socket, item: A) -> None: ...
 
@@ -43,7 +44,7 @@ class Watch(Protocol[A]):
 
 
 class EpollWatch(Generic[T]):
-    """A watcher with one task that waits for all sockets, by level-triggered epoll."""
+    """A watcher with one task that waits for all sockets, by level-triggered epoll (Linux)."""
 
     def __init__(self, ready: Ready[T]) -> None:
         self._ready = ready
@@ -112,5 +113,5 @@ class TaskWatch(Generic[T]):
 
 
 def best_watch(ready: Ready[T]) -> Watch[T]:
-    """Return the fastest watcher that the platform supports. ``ready``: the callback that gets readable sockets."""
+    """Return the fastest watcher that the platform supports. ``ready``: callback that gets the readable sockets."""
     return EpollWatch(ready) if hasattr(select, "epoll") else TaskWatch(ready)

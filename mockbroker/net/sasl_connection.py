@@ -9,7 +9,8 @@ from kwire.frames import pack
 from mockbroker.base.effects import Call, Client, Reply, Ticket
 from mockbroker.broker.authentication import Authentication, SaslState, Token
 from mockbroker.broker.router import Router
-from mockbroker.net.connection import ANONYMOUS, ClientRequests
+from mockbroker.net.connection import ClientRequests
+from mockbroker.security.identity import UNKNOWN, Identity
 
 
 class SaslRequests(ClientRequests):
@@ -28,10 +29,10 @@ class SaslRequests(ClientRequests):
         self.frames.limit = router.broker.settings.sasl_server_max_receive_size
 
     @property
-    def principal(self) -> str:
-        """``User:`` and the name of the authenticated user; ``User:ANONYMOUS`` before the authentication."""
+    def identity(self) -> Identity:
+        """The identity of the authenticated user; unknown before the authentication."""
         user = self.authentication.user
-        return f"User:{user}" if user else ANONYMOUS
+        return Identity(f"User:{user}", not self.authentication.by_token) if user else UNKNOWN
 
     def next_call(self) -> Call[Any] | None:
         if not self.authentication.raw_tokens:

@@ -1,4 +1,4 @@
-"""The trio shell of a cluster: connects listeners, connections, the timer and the data directory to the pump.
+"""The server of a cluster on trio: it connects listeners, connections, the timer and the data directory to the pump.
 
 With a data directory, a response is sent only after all earlier changes are on disk: responses are held while a write
 runs in a thread, and changes made meanwhile belong to the next write.
@@ -17,20 +17,23 @@ from mockbroker.base.effects import Effects
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
 from mockbroker.broker.router import Router
+from mockbroker.net.accepting import Gate
 from mockbroker.net.bound_listeners import BoundListener, Listeners
 from mockbroker.net.clock import BrokerTime
-from mockbroker.net.connection import ANONYMOUS, ClientRequests
+from mockbroker.net.connection import ClientRequests
 from mockbroker.net.in_process import HOST, BrokerEnd, InProcessConnection
 from mockbroker.net.pump import Connection, Pump
 from mockbroker.net.readiness import Ready, Watch, best_watch
 from mockbroker.net.sockets import SocketConnection, Sockets
 from mockbroker.net.timekeeper import Timekeeper
+from mockbroker.security.identity import UNKNOWN, Identity
 
 if TYPE_CHECKING:
     from mockbroker.faults.stage import Admission, FaultStage
     from mockbroker.net.durability import Durability
     from mockbroker.storage.data_dir import DataDir
     from mockbroker.storage.disk import DataDirError
+    from mockbroker.throttling.stage import QuotaStage
 
 
 DISCONNECTED = "an administrator has closed the connection"
@@ -58,12 +61,19 @@ class Server:
         self.router = router
         self.clock = clock or BrokerTime()
         self.pump = Pump(router, time.perf_counter, data_dir)
+        router.identity = self._identity
         self._numbers = count(1)
         self._unserved = trio.Event()  # set when a turn ends while connections are queued
-        self._sockets = Sockets(self.pump, self._new_number, watch, self._turn)
-        self._listeners = Listeners(bound, self._sockets.open)
+        self._gate = Gate(
+            router, self._listener_names, lambda: self.clock.read(), lambda: self._timekeeper.reschedule()
+        )
+        self._sockets = Sockets(self.pump, self._new_number, watch, self._turn, self._gate)
+        self._listeners = Listeners(bound, self._sockets.open, self._gate.admit)
         self._timekeeper = Timekeeper(self.pump, self.clock, self._catch_up, self._turn, time.perf_counter)
         self._faults: FaultStage | None = None
+        self._add_authorizer()
+        self._quotas: QuotaStage | None = None
+        self._add_quotas()
         self._durability: Durability | None = None
         if data_dir is not None:
             from mockbroker.net.durability import Durability  # late: most clusters are in memory only
@@ -72,7 +82,7 @@ class Server:
 
     @property
     def connections(self) -> Mapping[int, SocketConnection]:
-        """The socket connections by number."""
+        """The connections with sockets, by number."""
         return self._sockets.connections
 
     @property
@@ -82,18 +92,50 @@ class Server:
 
     @property
     def faults(self) -> FaultStage:
-        """The fault rules, which are created at the first use."""
+        """The stage that applies fault rules. It is created at the first use."""
         if self._faults is None:
             from mockbroker.faults.stage import FaultStage  # late: most clusters have no faults
 
-            self._faults = FaultStage(self.router, self._principal)
+            self._faults = FaultStage(self.router, self.router.principal)
             self._sockets.admit = self._admit
         return self._faults
 
     @property
     def has_faults(self) -> bool:
-        """Whether fault rules were ever used."""
+        """Whether fault rules were used at any time."""
         return self._faults is not None
+
+    def _add_authorizer(self) -> None:
+        """Make the router authorize requests, if the cluster has an authorizer."""
+        router, old = self.router, {stage for stages in self.router.authorizing_stages.values() for stage in stages}
+        router.noticing_stages = tuple(stage for stage in router.noticing_stages if stage not in old)
+        router.authorizing_stages = {}
+        if router.broker.authorizer is not None:
+            from mockbroker.authorizer.checks import CHECKS  # late: most clusters have no authorizer
+            from mockbroker.authorizer.stage import AuthorizerStage
+
+            stage = AuthorizerStage(router, router.broker.authorizer)
+            router.authorizing_stages = dict.fromkeys(CHECKS, (stage,))
+            router.noticing_stages = (*router.noticing_stages, stage)
+
+    def _add_quotas(self) -> None:
+        """Make the router throttle clients while the cluster has client quotas."""
+        self.router.broker.quotas.changed.append(self._apply_quotas)
+        self._apply_quotas()
+
+    def _apply_quotas(self) -> None:
+        if self._quotas is None and self.router.broker.quotas.quotas:
+            from mockbroker.throttling.stage import QuotaStage  # late: most clusters have no quotas
+
+            self._quotas = QuotaStage(self.router)
+        if self._quotas is not None:
+            self._quotas.apply_quotas()
+
+    def _reschedule(self) -> None:
+        self._timekeeper.reschedule()
+
+    def _listener_names(self) -> frozenset[str]:
+        return frozenset(listener.name for listener in self._listeners.bound)
 
     def _admit(self, number: int, node: int, listener: str, address: str) -> Admission | None:
         """Apply the fault rules to a new connection; return None if it is served as usual.
@@ -108,14 +150,17 @@ class Server:
 
         return self.faults.admit(number, NewConnection(node, listener, address), self.clock.read())
 
-    def _principal(self, number: int) -> str:
-        """Return the principal of a connection. ``number``: number of the connection."""
+    def _identity(self, number: int) -> Identity:
+        """Return the identity of the client of the connection with this number."""
         connection = self.pump.connections.get(number)
         requests = None if connection is None else connection.requests
-        return requests.principal if isinstance(requests, ClientRequests) else ANONYMOUS
+        return requests.identity if isinstance(requests, ClientRequests) else UNKNOWN
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Serve until cancelled or until a write to the data directory fails, then close every socket."""
+        """Serve until cancelled or until a write to the data directory fails, then close every socket.
+
+        ``task_status``: is started when the listeners accept connections.
+        """
         try:
             async with trio.open_nursery() as nursery:
                 self._sockets.start(nursery)
@@ -128,6 +173,7 @@ class Server:
         finally:
             self._hang_up()
             self._listeners.close()
+            self._gate.close()
             self._sockets.close()
 
     def restart(self, broker: Broker, bound: Sequence[BoundListener] | None = None) -> None:
@@ -139,10 +185,13 @@ class Server:
         """
         self._hang_up()
         self.router.restart(broker, self.clock.read())
+        self._add_authorizer()
+        self._add_quotas()
         if self._faults is not None:
             self._faults.restart()
         self._timekeeper.attach_clock()
         self.pump.restart()
+        self._gate.restart()
         if bound is not None:
             self._listeners.replace(bound)
         self._sockets.check_idle()
@@ -155,6 +204,7 @@ class Server:
             abruptly: True to reset the connections, False to send finished responses first.
         """
         self._listeners.stop(node)
+        self._gate.wake()
         self.pump.stop(node)
         if self._faults is not None:
             self._faults.stop(node)
@@ -165,7 +215,7 @@ class Server:
 
     @property
     def stopped_nodes(self) -> list[int]:
-        """Ids of the stopped brokers."""
+        """The ids of the stopped brokers."""
         return self._listeners.stopped_nodes
 
     def restart_broker(self, node: int) -> None:
@@ -177,7 +227,7 @@ class Server:
         self._listeners.restart(node)
 
     def perform(self, effects: Effects) -> None:
-        """Deliver the effects of a change that was not made by a request, such as responses to delayed fetches."""
+        """Deliver the effects of a change that no request made, such as responses to delayed fetches."""
         now = self.router.requests.now = self.clock.read()
         self.pump.deliver(self.router.finish(effects, now))
         self._turn()
@@ -212,15 +262,19 @@ class Server:
             self.pump.close_after_flush(connection, DISCONNECTED)
 
     def stop_clock(self) -> None:
-        """Stop the broker's clock, and end the settle time of groups."""
+        """Stop the broker's clock. ``mockbroker.join.settle.ms`` then no longer delays a join phase."""
         self._timekeeper.stop_clock()
 
     def resume_clock(self) -> None:
-        """Start the broker's stopped clock, at the time at which it was stopped."""
+        """Let the broker's stopped clock run again, from the time at which it was stopped."""
         self._timekeeper.resume_clock()
 
     async def advance(self, seconds: float) -> list[Event]:
-        """Serve all requests that have arrived, then advance the broker's clock; return the new journal events."""
+        """Serve all requests that have arrived, then advance the broker's clock; return the journal events that this
+        caused.
+
+        ``seconds``: length of the step.
+        """
         return await self._timekeeper.advance(seconds)
 
     def _serve(self, connection: Connection) -> None:
@@ -238,6 +292,8 @@ class Server:
         """
         remain = self.pump.turn(client_time if client_time is not None and self.clock.real else self.clock.read())
         self._timekeeper.reschedule()
+        if self._gate.waiting:
+            self._gate.wake()
         if self._durability is not None:
             self._durability.wake()
         if remain:

@@ -1,7 +1,8 @@
-"""Socket connections: reading requests, sending to slow readers, and closing idle connections.
+"""The connections with sockets: reading requests, sending to slow readers, and closing idle connections.
 
 A readable connection is read once, its complete requests are served, and the responses are sent in one call, without a
-task or a timer per request. A task sends the bytes that cannot be sent at once; meanwhile the connection is not read.
+task or a timer per request. A task sends the bytes that cannot be sent immediately; meanwhile the connection is not
+read.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from trio.lowlevel import notify_closing, wait_writable
 
 from mockbroker.base.effects import Client, Pace, Reply
 from mockbroker.broker.authentication import Authentication, AuthenticationStage
+from mockbroker.broker.router import Router
 from mockbroker.broker.stages import Stage
+from mockbroker.net.accepting import Gate
 from mockbroker.net.bound_listeners import BoundListener
 from mockbroker.net.connection import ClientRequests
 from mockbroker.net.pump import Connection, Pump
@@ -45,10 +48,10 @@ NONCE_BYTES = 18  # random bytes in the server's part of a SCRAM nonce
 
 
 class Admit(Protocol):
-    """A function that applies fault rules to a new connection."""
+    """The interface of a function that applies fault rules to a new connection."""
 
     def __call__(self, number: int, node: int, listener: str, address: str) -> Admission | None:
-        """Return what happens to the connection; None to serve it as usual.
+        """Return the decision of the fault rules about a new connection; None to serve it as usual.
 
         Args:
             number: Number of the connection.
@@ -121,7 +124,10 @@ class SocketConnection(Connection):
         return True
 
     def _send_slowly(self, pace: Pace) -> bool:
-        """Send the bytes that the pace allows; without a pace again when all bytes are sent."""
+        """Send the bytes that the pace allows; return False if sending failed.
+
+        The pace ends when all bytes are sent.
+        """
         try:
             sent = self.sock.send(self.out[: pace.allowed]) if pace.allowed else 0
         except BlockingIOError:
@@ -168,7 +174,7 @@ class SocketConnection(Connection):
         self.active = trio.current_time()
 
     def _note_request(self) -> None:
-        """Update ``incomplete_since``."""
+        """Set ``incomplete_since``, depending on whether the received bytes end with an incomplete request."""
         requests = self.requests
         if requests.ticket is not None or self.muted or not self.frames.held:
             self.incomplete_since = None
@@ -178,20 +184,21 @@ class SocketConnection(Connection):
 
     @property
     def _full(self) -> bool:
-        """True while further input should not be read: the client reads no responses, or READ_AHEAD is exceeded."""
+        """Whether no further input should be read, because the client reads no responses or READ_AHEAD is exceeded."""
         if self.draining or self.send_buffer_full:
             return True
         return (self.requests.ticket is not None or self.queued or self.muted) and self.frames.held > READ_AHEAD
 
 
 class Sockets:
-    """All socket connections of a cluster.
+    """All connections of a cluster that have sockets.
 
     Args:
         pump: The pump, which serves the connections.
         numbers: Function that returns the number of a new connection.
         watch: Function that creates the watcher of readable connections.
         turn: Function that serves queued connections: takes trio's time in seconds, returns True if connections remain.
+        gate: The gate of new connections, which counts them.
 
     Attributes:
         connections: The open connections by number.
@@ -205,6 +212,7 @@ class Sockets:
         numbers: Callable[[], int],
         watch: Callable[[Ready[SocketConnection]], Watch[SocketConnection]],
         turn: Callable[[float], bool],
+        gate: Gate,
     ) -> None:
         self.connections: dict[int, SocketConnection] = {}
         self.watch: Watch[SocketConnection]
@@ -212,6 +220,7 @@ class Sockets:
         self._numbers = numbers
         self._make_watch = watch
         self._turn = turn
+        self._gate = gate
         self._nursery: trio.Nursery | None = None
         self.admit: Admit | None = None
         self._pause = trio.CancelScope()  # the pause between two checks for idle connections
@@ -224,7 +233,13 @@ class Sockets:
         nursery.start_soon(self._close_idle)
 
     def open(self, listener: BoundListener, sock: socket.socket, address: Sequence[object]) -> None:
-        """Add a connection that a listener has accepted."""
+        """Add a connection that a listener has accepted.
+
+        Args:
+            listener: The listener.
+            sock: Socket of the connection.
+            address: Address of the client, as ``accept`` returns it.
+        """
         sock.setblocking(False)
         with suppress(OSError):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -245,13 +260,13 @@ class Sockets:
             stages = (AuthenticationStage(authentication, router.broker),)
             connection = SocketConnection(self, sock, requests, peer, stages)
         else:
-            connection = SocketConnection(
-                self, sock, ClientRequests(number, listener.node, host, router, listener.name), peer
-            )
+            connection = SocketConnection(self, sock, _requests(number, listener, host, router, sock), peer)
         if not self.connections:
             self._pause.cancel()
         self.connections[number] = connection
         self._pump.open(connection)
+        self._gate.opened(listener.node, listener.name, str(address[0]))
+        self._close_excess(listener.node)
         if admission is not None and admission.how == "mute":
             connection.muted = True
             if listener.tls is not None:
@@ -284,7 +299,21 @@ class Sockets:
 
     def forget(self, connection: SocketConnection) -> None:
         """Remove a connection that is closed."""
-        self.connections.pop(connection.number, None)
+        if self.connections.pop(connection.number, None) is not None:
+            client = connection.requests.client
+            self._gate.closed(client.node, client.listener, client.host.removeprefix("/"))
+
+    def _close_excess(self, node: int) -> None:
+        """Close the connection of a broker that is idle longest, if a protected listener has accepted too many."""
+        quotas = self._gate.quotas(node)
+        if quotas.is_excessive():
+            closable = [
+                each
+                for each in self.connections.values()
+                if each.requests.node == node and quotas.may_be_closed(each.requests.client.listener)
+            ]
+            if closable:
+                self._pump.close(min(closable, key=lambda each: each.active), "max.connections is exceeded")
 
     def drain(self, connection: SocketConnection) -> None:
         """Start a task that sends the unsent responses as the peer reads them."""
@@ -303,7 +332,7 @@ class Sockets:
             except BlockingIOError:
                 continue
             except TlsError as error:
-                log.warning("%s: closed, %s", connection.peer, error)
+                log.warning("connection from %s closed: %s", connection.peer, error)
                 self._pump.close(connection)
                 continue
             except OSError:  # reset by the peer
@@ -341,7 +370,9 @@ class Sockets:
         except (OSError, trio.ClosedResourceError):
             self._pump.close(connection)
         except trio.TooSlowError:
-            log.warning("%s: closed, the client read no responses for %g s", connection.peer, SEND_TIMEOUT)
+            log.warning(
+                "connection from %s closed: the client read no responses for %g s", connection.peer, SEND_TIMEOUT
+            )
             self._pump.close(connection)
         connection.draining = False
         connection.active = trio.current_time()
@@ -363,18 +394,32 @@ class Sockets:
                 since = connection.incomplete_since
                 late = since is not None and now - since > FRAME_TIMEOUT
                 if late and connection.watched and not connection.queued:  # else the broker has not read it
-                    log.warning("%s: closed, a request took more than %g s to arrive", connection.peer, FRAME_TIMEOUT)
+                    log.warning(
+                        "connection from %s closed: a request took more than %g s to arrive",
+                        connection.peer,
+                        FRAME_TIMEOUT,
+                    )
                     self._pump.close(connection)
                 elif now - connection.active > FRAME_TIMEOUT and _in_handshake(connection):
-                    log.warning("%s: closed, its TLS handshake took more than %g s", connection.peer, FRAME_TIMEOUT)
+                    log.warning(
+                        "connection from %s closed: its TLS handshake took more than %g s",
+                        connection.peer,
+                        FRAME_TIMEOUT,
+                    )
                     self._pump.close(connection)
                 elif connection.requests.ticket is None and now - connection.active > idle_limit:
                     self._pump.close(connection)
 
 
 def _refuse(sock: socket.socket, admission: Admission, peer: str) -> None:
-    """Close a connection as a fault rule says."""
-    log.warning("%s: closed, fault rule %s: %s a new connection", peer, admission.rule, admission.how)
+    """Close a new connection as a fault rule requires.
+
+    Args:
+        sock: Socket of the connection.
+        admission: The decision of the fault rule.
+        peer: Address of the client, for the log.
+    """
+    log.warning("connection from %s closed by fault rule %s (%s a new connection)", peer, admission.rule, admission.how)
     with suppress(OSError):
         if admission.how == "reset":
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
@@ -389,3 +434,13 @@ def _new_nonce() -> str:
 
 def _in_handshake(connection: SocketConnection) -> bool:
     return isinstance(connection.sock, TlsSocket) and not connection.sock.established and not connection.muted
+
+
+def _requests(number: int, listener: BoundListener, host: str, router: Router, sock: socket.socket) -> ClientRequests:
+    """Return the requests of a connection without SASL."""
+    if not isinstance(sock, TlsSocket):
+        return ClientRequests(number, listener.node, host, router, listener.name)
+    from mockbroker.net.tls_connection import TlsRequests  # late: most clusters have no TLS
+
+    client = Client(listener.node, "", host, listener.name)
+    return TlsRequests(number, client, router, lambda: sock.getpeercert(binary_form=True))

@@ -20,10 +20,13 @@ LATE = 0.1  # seconds; a timer that wakes later than this reads the requests tha
 
 
 class CatchUp(Protocol):
-    """A function that reads and serves the requests that have arrived."""
+    """The interface of a function that reads and serves the requests that have arrived."""
 
     def __call__(self, *, until_idle: bool) -> Awaitable[None]:
-        """Serve requests. ``until_idle``: True to serve until no request remains, False for each connection once."""
+        """Read and serve the requests that have arrived.
+
+        ``until_idle``: True to serve until no request remains, False for each connection once.
+        """
         ...
 
 
@@ -57,7 +60,7 @@ class Timekeeper:
         self.attach_clock()
 
     def attach_clock(self) -> None:
-        """Connect the clock to the router's present broker, and wake the timer."""
+        """Connect the clock to the router's present broker, and recompute the time at which the timer wakes."""
         self._router.broker.to_client_time = self.clock.client_time
         self._router.broker.set_clock_stopped(not self.clock.running)
         self._wake.set()
@@ -88,19 +91,23 @@ class Timekeeper:
             self._wake.set()
 
     def stop_clock(self) -> None:
-        """Stop the broker's clock, and end the settle time of groups."""
+        """Stop the broker's clock. ``mockbroker.join.settle.ms`` then no longer delays a join phase."""
         if self.clock.running:
             self.clock.stop()
             self._pass(self._router.broker.groups.join_settle)
             self.attach_clock()
 
     def resume_clock(self) -> None:
-        """Start the broker's stopped clock, at the time at which it was stopped."""
+        """Let the broker's stopped clock run again, from the time at which it was stopped."""
         self.clock.resume()
         self.attach_clock()
 
     async def advance(self, seconds: float) -> list[Event]:
-        """Serve all requests that have arrived, then advance the broker's clock; return the new journal events."""
+        """Serve all requests that have arrived, then advance the broker's clock; return the journal events that this
+        caused.
+
+        ``seconds``: length of the step.
+        """
         happened: list[Event] = []
         self._router.journal.listeners.append(happened.append)
         try:
@@ -113,7 +120,9 @@ class Timekeeper:
         return happened
 
     def _pass(self, seconds: float) -> None:
-        """Advance the clock, and handle each due deadline at its own time. No request is served meanwhile."""
+        """Advance the clock by a number of seconds, and handle each due deadline at its own time. No request is served
+        meanwhile.
+        """
         broker, clock, ran = self._router.broker, self.clock, self.clock.running
         clock.stop()
         until = clock.read() + seconds
@@ -133,7 +142,12 @@ class Timekeeper:
         return min(self.clock.when(broker.deadlines.next()), broker.client_deadlines.next())
 
     def _tick(self, now: float, client_time: float) -> None:
-        """Handle one due deadline. ``now``: the broker time; ``client_time``: the client time, both in seconds."""
+        """Handle one due deadline.
+
+        Args:
+            now: The broker time in seconds.
+            client_time: The client time in seconds.
+        """
         try:
             self._pump.deliver(self._router.tick(now, client_time))
             self._turn()

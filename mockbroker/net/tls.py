@@ -16,6 +16,7 @@ from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 
 from mockbroker.base.settings import Settings, SettingsError
+from mockbroker.security.ssl_principals import parse_rules
 
 if TYPE_CHECKING:
     from trustme import CA
@@ -27,7 +28,7 @@ CLIENT = "client"  # common name of the client certificate
 
 
 class TlsError(OSError):
-    """Raised for a failed TLS handshake or TLS record; the message is the reason."""
+    """The error for a failed TLS handshake, or an invalid TLS record. Its message is the reason."""
 
 
 class TlsSocket(ssl.SSLSocket):
@@ -55,7 +56,9 @@ class TlsSocket(ssl.SSLSocket):
         return data
 
     def send(self, data: Any, flags: int = 0) -> int:
-        """Send as much as the peer accepts, in TLS records of at most 16 KiB; return the number of sent bytes."""
+        """Send as many bytes as the client accepts, in TLS records of at most 16 KiB; return the number of sent
+        bytes.
+        """
         sent = 0
         with memoryview(data) as view:
             while sent < len(view):
@@ -94,7 +97,7 @@ def _pkcs8(key: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """The PEM files for clients; each is None if ``ssl.keystore.location`` is set.
+    """The PEM files that TLS clients need. With ``ssl.keystore.location`` all attributes are None.
 
     Attributes:
         ca: File with the certificate of the authority that clients must trust.
@@ -120,10 +123,12 @@ class Tls:
         files: The files for clients.
 
     Raises:
-        SettingsError: A file cannot be loaded, or the truststore for client certificates is missing.
+        SettingsError: A rule for principals is not valid, a file cannot be loaded, or the truststore for client
+            certificates is missing.
     """
 
     def __init__(self, settings: Settings, *hosts: str) -> None:
+        parse_rules(settings.ssl_principal_mapping_rules)
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.minimum_version = ssl.TLSVersion.TLSv1_2
         self.context.sslsocket_class = TlsSocket
@@ -144,7 +149,7 @@ class Tls:
             )
 
     def close(self) -> None:
-        """Remove the files for clients."""
+        """Delete the generated files for clients."""
         folder, self._folder = self._folder, None
         for path in list(folder.iterdir()) if folder else []:
             path.unlink()
@@ -172,4 +177,4 @@ class Tls:
             else:
                 self.context.load_verify_locations(path)
         except (OSError, ssl.SSLError) as error:
-            raise SettingsError(f"{name}: {path}: {error.strerror or error}") from error
+            raise SettingsError(f"{name}: cannot load {path}: {error.strerror or error}") from error

@@ -1,25 +1,30 @@
-"""The metadata of a cluster (brokers, topics, configurations) as one JSON file. Kafka stores it in the controllers'
-log.
+"""The catalogue: the metadata of a cluster (brokers, topics, configurations, ACLs, ...) in one JSON file.
 
-Each change rewrites the whole file, because metadata changes rarely.
+Kafka stores this metadata in the log of the controllers. Each change rewrites the whole file, because metadata changes
+rarely.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass, field
 from typing import Any
 from uuid import UUID
 
-from mockbroker.topics.model import Cluster, Topic
+from mockbroker.quotas.entity import DEFAULT, Default, Entity, of_names
+from mockbroker.security.acl import Acl
+from mockbroker.security.delegation_tokens import DelegationToken, Principal
+from mockbroker.security.users import ScramCredential
+from mockbroker.topics.model import ClusterState, Partition, Topic
+from mockbroker.topics.reassignment import Reassignment
 
 CATALOGUE = "mockbroker.json"
 FORMAT = 1  # to be raised when older versions of mockbroker can no longer read the file
 
 
 class CatalogueError(ValueError):
-    """Raised for a catalogue file that cannot be decoded; the message is the reason."""
+    """The error for a catalogue file that cannot be decoded; its message is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +34,14 @@ class PartitionEntry:
     Attributes:
         replicas: broker ids of the replicas, the preferred leader first.
         leader_epoch: leader epoch.
+        reassignment: the replicas that a reassignment adds and removes; None without a reassignment.
+        catching_up: broker ids of replicas that are not in sync.
     """
 
     replicas: Sequence[int]
     leader_epoch: int
+    reassignment: Reassignment | None = None
+    catching_up: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +67,18 @@ class Catalogue:
 
     Attributes:
         cluster_id: id of the cluster.
-        brokers: broker ids that the cluster was created with.
+        brokers: broker ids with which the cluster was created.
         taken_producer_ids: number of producer ids that have been handed out.
         topics: all topics, with their partitions and configurations.
         deleted: ids of deleted topics whose directories may still exist.
+        client_quotas: limit by quota key, by entity.
+        group_configs: configurations that are set on groups, by group id.
+        changed_features: finalized feature levels that UpdateFeatures has changed, by feature name.
+        client_metrics: configurations of client metrics subscriptions, by subscription name.
+        broker_configs: settings that AlterConfigs has set, by broker id as text, or "" for all brokers.
+        acls: ACLs.
+        scram: SCRAM credentials that clients have set, by user and mechanism; None for a deleted credential.
+        tokens: delegation tokens.
     """
 
     cluster_id: UUID
@@ -69,10 +86,21 @@ class Catalogue:
     taken_producer_ids: int
     topics: Sequence[TopicEntry] = ()
     deleted: frozenset[UUID] = field(default_factory=frozenset)
+    client_quotas: dict[Entity, dict[str, float]] = field(default_factory=dict)
+    group_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    changed_features: Mapping[str, int] = field(default_factory=dict)
+    client_metrics: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    broker_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False)  # with passwords
+    acls: Sequence[Acl] = ()
+    scram: Mapping[tuple[str, str], ScramCredential | None] = field(default_factory=dict, repr=False)
+    tokens: Sequence[DelegationToken] = field(default=(), repr=False)
 
 
-def encode_catalogue(cluster: Cluster, deleted: Sequence[UUID]) -> bytes:
-    """Return the catalogue file of a cluster. ``deleted``: ids of topics whose directories may still exist."""
+def encode_catalogue(cluster: ClusterState, deleted: Sequence[UUID]) -> bytes:
+    """Return the content of the catalogue file for a cluster.
+
+    ``deleted``: ids of deleted topics whose directories may still exist.
+    """
     content = {
         "format": FORMAT,
         "cluster_id": str(cluster.cluster_id),
@@ -80,12 +108,20 @@ def encode_catalogue(cluster: Cluster, deleted: Sequence[UUID]) -> bytes:
         "taken_producer_ids": cluster.taken_producer_ids,
         "deleted": [str(topic_id) for topic_id in deleted],
         "topics": [_topic_json(topic) for topic in cluster.topics.values()],
+        "client_quotas": [_quota_json(entity, limits) for entity, limits in cluster.client_quotas.items()],
+        "group_configs": {group_id: dict(configs) for group_id, configs in cluster.group_configs.items()},
+        "changed_features": dict(cluster.changed_features),
+        "client_metrics": {name: dict(configs) for name, configs in cluster.client_metrics.items()},
+        "broker_configs": {name: dict(configs) for name, configs in cluster.broker_configs.items()},
+        "acls": [astuple(acl) for acl in cluster.acls],
+        "scram": [[*key, *_credential_json(credential)] for key, credential in cluster.scram.items()],
+        "tokens": [_token_json(token) for token in cluster.tokens],
     }
     return json.dumps(content, separators=(",", ":")).encode() + b"\n"
 
 
 def decode_catalogue(data: bytes) -> Catalogue:
-    """Decode the content of a catalogue file. Raises: CatalogueError."""
+    """Decode the content of a catalogue file. Raises: CatalogueError if it is damaged or has an unsupported format."""
     try:
         content: dict[str, Any] = json.loads(data)
         version = content["format"]
@@ -100,6 +136,17 @@ def decode_catalogue(data: bytes) -> Catalogue:
             content["taken_producer_ids"],
             [_topic_entry(topic) for topic in content["topics"]],
             frozenset(UUID(text) for text in content["deleted"]),
+            dict(_quota_entry(entry) for entry in content.get("client_quotas", ())),
+            {group_id: dict(configs) for group_id, configs in content.get("group_configs", {}).items()},
+            {name: int(level) for name, level in content.get("changed_features", {}).items()},
+            {name: dict(configs) for name, configs in content.get("client_metrics", {}).items()},
+            {name: dict(configs) for name, configs in content.get("broker_configs", {}).items()},
+            [Acl(*fields) for fields in content.get("acls", ())],  # older versions wrote no ACLs
+            {
+                (user, mechanism): _credential(*each) if each else None
+                for user, mechanism, *each in content.get("scram", ())
+            },
+            [_token(*fields) for fields in content.get("tokens", ())],
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CatalogueError(f"{CATALOGUE} is damaged: {_reason(error)}") from error
@@ -120,13 +167,62 @@ def _topic_json(topic: Topic) -> dict[str, object]:
         "name": topic.name,
         "topic_id": str(topic.topic_id),
         "configs": dict(topic.configs),
-        "partitions": [
-            {"replicas": list(partition.replicas), "leader_epoch": partition.leader_epoch}
-            for partition in topic.partitions
-        ],
+        "partitions": [_partition_json(partition) for partition in topic.partitions],
     }
 
 
+def _partition_json(partition: Partition) -> dict[str, object]:
+    entry: dict[str, object] = {"replicas": list(partition.replicas), "leader_epoch": partition.leader_epoch}
+    if (reassignment := partition.reassignment) is not None:
+        entry |= {"adding": reassignment.adding, "removing": reassignment.removing}
+    if partition.catching_up:
+        entry["catching_up"] = sorted(partition.catching_up)
+    return entry
+
+
+def _partition_entry(entry: dict[str, Any]) -> PartitionEntry:
+    reassignment = Reassignment(tuple(entry["adding"]), tuple(entry["removing"])) if "adding" in entry else None
+    return PartitionEntry(
+        entry["replicas"], entry["leader_epoch"], reassignment, frozenset(entry.get("catching_up", ()))
+    )
+
+
+def _credential_json(credential: ScramCredential | None) -> tuple[object, ...]:
+    if credential is None:
+        return ()
+    salt, stored_key, server_key = (
+        each.hex() for each in (credential.salt, credential.stored_key, credential.server_key)
+    )
+    return salt, credential.iterations, stored_key, server_key
+
+
+def _credential(salt: str, iterations: int, stored_key: str, server_key: str) -> ScramCredential:
+    return ScramCredential(bytes.fromhex(salt), iterations, bytes.fromhex(stored_key), bytes.fromhex(server_key))
+
+
+def _token_json(token: DelegationToken) -> list[object]:
+    times = token.issued_ms, token.expires_at_ms, token.max_ms
+    return [token.token_id, token.hmac.hex(), token.owner, token.requester, token.renewers, *times]
+
+
+def _token(
+    token_id: str, hmac: str, owner: list[str], requester: list[str], renewers: list[list[str]], *times: int
+) -> DelegationToken:
+    principals = tuple(Principal(*each) for each in renewers)
+    return DelegationToken(token_id, bytes.fromhex(hmac), Principal(*owner), Principal(*requester), principals, *times)
+
+
 def _topic_entry(topic: dict[str, Any]) -> TopicEntry:
-    partitions = [PartitionEntry(each["replicas"], each["leader_epoch"]) for each in topic["partitions"]]
+    partitions = [_partition_entry(each) for each in topic["partitions"]]
     return TopicEntry(topic["name"], UUID(topic["topic_id"]), topic["configs"], partitions)
+
+
+def _quota_json(entity: Entity, limits: Mapping[str, float]) -> dict[str, object]:
+    """Return the quotas of an entity as JSON; the name of a default entity is null."""
+    names = {kind: None if isinstance(name, Default) else name for kind, name in entity.names()}
+    return {"entity": names, "limits": dict(limits)}
+
+
+def _quota_entry(entry: dict[str, Any]) -> tuple[Entity, dict[str, float]]:
+    names = {kind: DEFAULT if name is None else name for kind, name in entry["entity"].items()}
+    return of_names(names), {key: float(value) for key, value in entry["limits"].items()}

@@ -15,19 +15,17 @@ from mockbroker.storage.catalogue import TopicEntry, encode_catalogue
 from mockbroker.storage.disk import DataDirError, Disk, replace_file
 from mockbroker.storage.layout import META_PROPERTIES, Place, meta_properties
 from mockbroker.storage.recovery import Recovered, recover
-from mockbroker.storage.work import Append, Create, Delete, DeleteBefore, Operation, Replace, Work, Worker
-from mockbroker.topics.configs import SINCE_4_0
+from mockbroker.storage.work import Append, Create, Delete, DeleteBefore, Operation, Replace, Roll, Work, Worker
 from mockbroker.topics.log import LogListener, PartitionLog, StoredBatch
-from mockbroker.topics.model import Cluster, Node, Partition, Topic
+from mockbroker.topics.model import ClusterState, Node, Partition, Topic
 
 T = TypeVar("T")
-SEGMENT_BYTES = "segment.bytes"
 
 
 class DataDir:
-    """The data directory of a cluster, on a disk; call ``open`` first.
+    """The data directory of a cluster. Call ``open`` before any other method.
 
-    After a method has raised DataDirError nothing more is written, since the content of the disk is unknown.
+    After a method has raised DataDirError, no further data is written, because the content of the disk is unknown.
 
     Attributes:
         collected: number of the last change.
@@ -39,50 +37,58 @@ class DataDir:
     def __init__(self, disk: Disk, name: str) -> None:
         self.collected = 0
         self.synced = 0
-        self.cluster: Cluster
+        self.cluster: ClusterState
         self._disk = disk
         self.name = name
         self._operations: list[Operation] = []
         self._pending: Work | None = None
         self._catalogue_changed = False
         self._deleted: list[UUID] = []  # ids of deleted topics whose directories may still exist
-        self._segment_bytes: dict[str, int] = {}
         self._worker: Worker
         self._failed = False
 
-    def open(self, nodes: Sequence[Node], new_uuid: Callable[[], UUID]) -> Cluster:
-        """Return the cluster stored here, with these nodes, or a new cluster if the directory is empty.
+    def open(self, nodes: Sequence[Node], new_uuid: Callable[[], UUID]) -> ClusterState:
+        """Return the cluster that is stored in the directory, or a new cluster if the directory is empty.
 
-        Raises: DataDirError.
+        Args:
+            nodes: the brokers. They must have the broker ids of the stored cluster.
+            new_uuid: function that returns a new id, for a new cluster and its topics.
+
+        Raises: DataDirError if the directory cannot be read or belongs to other brokers.
         """
         return self._guarded(lambda: self._open(nodes, new_uuid), "cannot read")
 
     # --- changes that the cluster reports ---
 
     def log_listener(self, topic: Topic, index: int) -> LogListener:
-        """Return the listener that collects the changes of a partition's log."""
+        """Return the listener that collects the changes of a partition's log.
+
+        Args:
+            topic: the topic.
+            index: index of the partition.
+        """
         return _LogListener(self, (topic.name, index))
 
     def created(self, topic: Topic, first: int) -> None:
-        """Collect that the partitions of a topic from index ``first`` on were created."""
+        """Collect the creation of a topic's partitions. ``first``: index of the first new partition."""
         for partition in topic.partitions[first:]:
             self.collect(Create((topic.name, partition.index), topic.topic_id))
         self.changed()
 
     def deleted(self, topic: Topic) -> None:
-        """Collect that a topic was deleted."""
+        """Collect the deletion of a topic."""
         self._deleted.append(topic.topic_id)
         for partition in topic.partitions:
             self.collect(Delete((topic.name, partition.index)))
         self.changed()
 
     def changed(self) -> None:
-        """Collect that the catalogue (brokers, topics, configurations) changed."""
+        """Collect a change of the catalogue (brokers, topics, configurations, ACLs, ...)."""
         self._catalogue_changed = True
         self.collected += 1
 
     def collect(self, operation: Operation) -> None:
-        """Add an operation to the next work."""
+        """Collect an operation on a partition directory, which the next ``perform`` writes."""
         self._operations.append(operation)
         self.collected += 1
 
@@ -91,50 +97,51 @@ class DataDir:
     def next_work(self) -> Work | None:
         """Return the work for the next ``perform``, or None if all changes are durable.
 
-        Only the thread that changes the cluster may call this method. Work that was not performed, because the task
-        was cancelled, is returned again.
+        Only the thread that changes the cluster may call this method. If the last work was not performed, because its
+        task was cancelled, the same work is returned again. This method is a buggify point of the simulator.
         """
         if self._pending is not None or self.collected == self.synced:
             return self._pending
         catalogue = None
         if self._catalogue_changed:
             catalogue = encode_catalogue(self.cluster, self._deleted)
-            self._segment_bytes = _segment_bytes(self.cluster)
-        self._pending = Work(self.collected, catalogue, self._segment_bytes, self._operations)
+        self._pending = Work(self.collected, catalogue, self._operations)
         self._operations, self._deleted, self._catalogue_changed = [], [], False
         return self._pending
 
     def perform(self, work: Work) -> None:
-        """Write and sync the changes of ``work``. Any thread may call it, one at a time. Raises: DataDirError."""
+        """Write and sync the changes of ``work``. Any thread may call this method, but only one at a time.
+
+        Raises: DataDirError if the data directory cannot be read or written.
+        """
         self._guarded(lambda: self._worker.perform(work), "cannot write")
         self._pending = None
         self.synced = work.number
 
     def flush(self) -> None:
-        """Make all collected changes durable. Raises: DataDirError."""
+        """Make all collected changes durable. Raises: DataDirError if the data directory cannot be read or written."""
         while (work := self.next_work()) is not None:
             self.perform(work)
 
     def close(self) -> None:
-        """Flush, and write the index files; do nothing if a method has failed before. Raises: DataDirError."""
+        """Flush, and write the index files. Do nothing if a method has failed before.
+
+        Raises: DataDirError if the data directory cannot be read or written.
+        """
         if not self._failed:
             self.flush()
             self._guarded(self._worker.close, "cannot write")
 
-    def _open(self, nodes: Sequence[Node], new_uuid: Callable[[], UUID]) -> Cluster:
-        cluster = self.cluster = Cluster(nodes, new_uuid, self)
+    def _open(self, nodes: Sequence[Node], new_uuid: Callable[[], UUID]) -> ClusterState:
+        cluster = self.cluster = ClusterState(nodes, new_uuid, self)
         recovered = recover(self._disk)
         if recovered is None:
-            self._worker = Worker(self._disk, {}, {}, _default_segment_bytes())
+            self._worker = Worker(self._disk, {}, {})
             self.changed()
             self.flush()  # the catalogue first: it marks the directory as mockbroker's
         else:
-            self._worker = Worker(
-                self._disk,
-                {place: log.files for place, log in recovered.logs.items()},
-                recovered.starts,
-                _default_segment_bytes(),
-            )
+            files = {place: log.files for place, log in recovered.logs.items()}
+            self._worker = Worker(self._disk, files, recovered.starts)
             self._restore(recovered)
         meta = meta_properties(cluster.cluster_id, min(cluster.nodes))
         if META_PROPERTIES not in self._disk.names("") or self._disk.read(META_PROPERTIES) != meta:
@@ -145,11 +152,20 @@ class DataDir:
         catalogue, cluster = recovered.catalogue, self.cluster
         if (brokers := sorted(cluster.nodes)) != sorted(catalogue.brokers):
             raise DataDirError(
-                f"created by a cluster of {_brokers(catalogue.brokers)}; cannot be opened with {_brokers(brokers)}"
+                f"the directory was created by a cluster of {_brokers(catalogue.brokers)}, and cannot "
+                f"be opened with {_brokers(brokers)}: start with the same brokers"
             )
         topics = [self._topic(entry, recovered) for entry in catalogue.topics]
         cluster.restore(catalogue.cluster_id, topics, catalogue.taken_producer_ids)
-        self._segment_bytes = _segment_bytes(cluster)
+        cluster.client_quotas |= catalogue.client_quotas
+        cluster.group_configs |= catalogue.group_configs
+        cluster.broker_configs |= catalogue.broker_configs
+        cluster.changed_features |= catalogue.changed_features
+        cluster.client_metrics |= catalogue.client_metrics
+        cluster.acls.add(catalogue.acls)
+        cluster.scram |= catalogue.scram
+        for token in catalogue.tokens:
+            cluster.tokens.put(token)
 
     def _topic(self, topic_entry: TopicEntry, recovered: Recovered) -> Topic:
         topic = Topic(topic_entry.name, topic_entry.topic_id, [], topic_entry.configs)
@@ -157,7 +173,8 @@ class DataDir:
             log = recovered.logs[topic.name, index]
             listener = self.log_listener(topic, index)
             partition = Partition(topic.name, index, list(entry.replicas), entry.leader_epoch, PartitionLog(listener))
-            partition.restore(log.batches, log.start, log.end)
+            partition.reassignment, partition.catching_up = entry.reassignment, entry.catching_up
+            partition.restore(log.batches, log.start, log.end, log.files.segments)
             topic.partitions.append(partition)
         return topic
 
@@ -175,33 +192,22 @@ class DataDir:
 
 @dataclass(frozen=True, slots=True)
 class _LogListener:
-    """The listener of one partition's log: adds each change to the data directory's next work."""
+    """The listener of one partition's log. It collects each change of the log."""
 
     data_dir: DataDir
     place: Place
 
-    def appended(self, stored: StoredBatch, leader_epoch: int) -> None:
-        self.data_dir.collect(Append(self.place, stored, leader_epoch))
+    def appended(self, stored: StoredBatch, leader_epoch: int, *, new_segment: bool) -> None:
+        self.data_dir.collect(Append(self.place, stored, leader_epoch, new_segment))
+
+    def rolled(self, base_offset: int) -> None:
+        self.data_dir.collect(Roll(self.place, base_offset))
 
     def deleted_before(self, start: int) -> None:
         self.data_dir.collect(DeleteBefore(self.place, start))
 
-    def replaced(self, batches: Sequence[StoredBatch]) -> None:
-        self.data_dir.collect(Replace(self.place, batches))
-
-
-def _default_segment_bytes() -> int:
-    return int(SINCE_4_0[SEGMENT_BYTES].default)
-
-
-def _segment_bytes(cluster: Cluster) -> dict[str, int]:
-    """Return the segment size of the topics that configure a valid one; the default applies to all others."""
-    sizes: dict[str, int] = {}
-    for topic in cluster.topics.values():
-        text = (topic.configs.get(SEGMENT_BYTES) or "").strip().removeprefix("+")
-        if text.isdecimal():
-            sizes[topic.name] = int(text)
-    return sizes
+    def replaced(self, base_offset: int, end: int, batches: Sequence[StoredBatch]) -> None:
+        self.data_dir.collect(Replace(self.place, base_offset, end, batches))
 
 
 def _brokers(ids: Sequence[int]) -> str:

@@ -1,4 +1,4 @@
-"""The file operations that the storage layer uses, as a protocol: a real disk and a simulated one implement it."""
+"""The file operations of the storage layer, as a protocol that a real and a simulated disk implement."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ from typing import Protocol
 
 
 class DataDirError(Exception):
-    """Raised if a data directory cannot be opened, read or written; the message contains the path and the reason."""
+    """The error for a data directory that cannot be opened, read or written. The message contains the path and the
+    reason.
+    """
 
 
 class Disk(Protocol):
-    """The files below one folder. Paths are relative to it, with ``/`` as separator; "" is the folder itself.
+    """The interface of a disk: the files below one folder.
+
+    Paths are relative to the folder, with ``/`` as separator; "" is the folder itself.
 
     The bytes of a file survive a crash only after ``sync`` of the file, and its name only after ``sync_folder`` of
     its folder. Every method may raise OSError; the state of the file is unknown after that.
@@ -37,11 +41,11 @@ class Disk(Protocol):
         ...
 
     def sync(self, file: str) -> None:
-        """Make the bytes of a file durable."""
+        """Make the bytes of a file durable, so that they survive a crash."""
         ...
 
     def sync_folder(self, folder: str) -> None:
-        """Make the names in a folder durable."""
+        """Make the names of the files and folders in a folder durable, so that they survive a crash."""
         ...
 
     def rename(self, old: str, new: str) -> None:
@@ -62,7 +66,13 @@ class Disk(Protocol):
 
 
 def replace_file(disk: Disk, file: str, data: bytes) -> None:
-    """Replace the content of a file atomically: after a crash the file has either the old or the new content."""
+    """Replace the content of a file atomically: after a crash the file has either the old or the new content.
+
+    Args:
+        disk: the disk.
+        file: path of the file.
+        data: the new content.
+    """
     temporary = f"{file}.tmp"
     disk.write(temporary, data)
     disk.sync(temporary)

@@ -1,4 +1,4 @@
-"""The offset index and the time index of a segment, as Kafka writes them; Kafka rebuilds missing ones.
+"""The offset index and the time index of a segment, in the format of Kafka, which rebuilds missing index files.
 
 Source: Kafka's LogSegment.append, OffsetIndex and TimeIndex.
 """
@@ -31,7 +31,14 @@ class Indexer:
     _indexed_time: int = -1  # the largest timestamp in ``_times``
 
     def add(self, last_offset: int, position: int, size: int, max_timestamp: int) -> None:
-        """Add a batch of ``size`` bytes that begins at byte ``position`` of the segment."""
+        """Add a batch to the indexes.
+
+        Args:
+            last_offset: offset of the last record of the batch.
+            position: position of the batch in the segment file, in bytes.
+            size: size of the batch in bytes.
+            max_timestamp: largest timestamp in the batch, milliseconds since 1970.
+        """
         if max_timestamp > self._latest[0]:
             self._latest = max_timestamp, last_offset - self.base_offset
         if self._unindexed > INTERVAL_BYTES:
@@ -42,7 +49,7 @@ class Indexer:
         self._unindexed += size
 
     def time_index(self) -> bytes:
-        """Return the time index of the closed segment; its last entry is the largest timestamp."""
+        """Return the content of the time index of a closed segment. Its last entry is the largest timestamp."""
         return bytes(self._times) + self._time_entry()
 
     def _time_entry(self) -> bytes:

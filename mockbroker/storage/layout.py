@@ -26,7 +26,10 @@ Place = tuple[str, int]  # topic name and index of a partition
 
 
 def meta_properties(cluster_id: UUID, node_id: int) -> bytes:
-    """Return the content of meta.properties. The directory id is derived from the cluster id."""
+    """Return the content of meta.properties. The directory id is derived from the cluster id.
+
+    ``node_id``: id of the broker.
+    """
     directory = uuid_text(uuid5(NAMESPACE_OID, cluster_id.hex))
     lines = [f"cluster.id={uuid_text(cluster_id)}", f"directory.id={directory}", f"node.id={node_id}", "version=1"]
     return _lines(lines)
@@ -38,7 +41,7 @@ def partition_metadata(topic_id: UUID) -> bytes:
 
 
 def topic_id_of(metadata: bytes) -> UUID | None:
-    """Return the topic id in the content of a partition.metadata file, or None if the content is not valid."""
+    """Return the topic id in the content of a partition.metadata file; None if the content is not valid."""
     for line in metadata.decode("utf-8", "replace").splitlines():
         name, _, value = line.partition(": ")
         if name == "topic_id":
@@ -50,17 +53,24 @@ def topic_id_of(metadata: bytes) -> UUID | None:
 
 
 def leader_epochs(epochs: Iterable[tuple[int, int]]) -> bytes:
-    """Return the content of leader-epoch-checkpoint. ``epochs``: pairs of leader epoch and first offset."""
+    """Return the content of leader-epoch-checkpoint. ``epochs``: (leader epoch, its first offset), in order."""
     return _checkpoint([f"{epoch} {offset}" for epoch, offset in epochs])
 
 
 def start_offsets(offsets: Mapping[Place, int]) -> bytes:
-    """Return the content of log-start-offset-checkpoint: the log start offsets that differ from the first segment's."""
+    """Return the content of log-start-offset-checkpoint.
+
+    ``offsets``: log start offset by topic and partition. Only partitions whose first segment begins at another offset
+    than the log start offset need an entry.
+    """
     return _checkpoint([f"{topic} {index} {offset}" for (topic, index), offset in offsets.items()])
 
 
 def read_start_offsets(data: bytes) -> dict[Place, int]:
-    """Decode the content of log-start-offset-checkpoint. Raises: ValueError."""
+    """Return the log start offsets in the content of log-start-offset-checkpoint, by topic and partition.
+
+    Raises: ValueError if the content is not valid.
+    """
     version, count, *lines = [*data.decode("utf-8").splitlines(), "", ""]
     lines = lines[:-2]
     if (version, count) != (str(CHECKPOINT_VERSION), str(len(lines))):

@@ -42,16 +42,16 @@ _LOCKED = {errno.EAGAIN, errno.EACCES}
 
 
 class LogDirError(ValueError):
-    """Raised for a path that is not a log directory, or is the log directory of a running broker."""
+    """The error for a path that is not a Kafka log directory, or is the log directory of a running broker."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A file that could not be read in full.
+    """A file of a log directory that could not be read completely.
 
     Attributes:
         path: path of the file.
-        position: first byte that could not be read; None if the problem is not at one position.
+        position: position of the first byte that could not be read; None if the problem has no position.
         text: description of the problem.
     """
 
@@ -65,11 +65,14 @@ class Problem:
 
 
 def partitions(folder: Path) -> dict[Directory, Path]:
-    """Return the directories of the live partitions in a log directory. Raises: LogDirError."""
+    """Return the paths of the partitions in a log directory, except those of deleted partitions and future replicas.
+
+    Raises: LogDirError if the folder cannot be read, is locked by a running broker, or is not a log directory.
+    """
     try:
         names = sorted(os.listdir(folder))
     except OSError as error:
-        raise LogDirError(f"{folder}: {error.strerror}") from error
+        raise LogDirError(f"{folder}: cannot list the log directory: {error.strerror}") from error
     _check_unlocked(folder)
     directories: dict[Directory, Path] = {}
     for name in names:
@@ -113,9 +116,9 @@ def read_topic_id(partition: Path) -> UUID | Problem | None:
 
 
 def read_log_starts(folder: Path) -> Mapping[tuple[str, int], int] | Problem:
-    """Return the log start offsets in a log directory, by topic and partition, or a Problem.
+    """Return the log start offsets in a log directory, by topic and partition; a Problem if the file cannot be read.
 
-    Partitions with the offset 0 are left out.
+    Partitions with the log start offset 0 have no entry.
     """
     path = folder / START_OFFSETS
     if isinstance(data := _content(path), Problem):
@@ -139,7 +142,10 @@ def _content(path: Path) -> bytes | Problem | None:
 
 
 def read_partition(folder: Path) -> Iterator[tuple[Path, Batch] | Problem]:
-    """Yield the batches of a partition in order, each with its file; after the first damage yield a Problem and end."""
+    """Yield each batch of a partition with the path of its file, in order.
+
+    At the first damage, yield a Problem and end.
+    """
     expected = 0
     path = folder
     try:

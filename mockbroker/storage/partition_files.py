@@ -9,12 +9,14 @@ from kwire.records.batch import Batch
 from mockbroker.storage.disk import Disk, replace_file
 from mockbroker.storage.indexes import INDEX, TIME_INDEX, Indexer
 from mockbroker.storage.layout import LEADER_EPOCHS, PARTITION_METADATA, leader_epochs, partition_metadata
-from mockbroker.storage.segments import CLEANED, LOG, OFFSETS_IN_A_SEGMENT, SWAP, segment_name
+from mockbroker.storage.segments import CLEANED, LOG, SWAP, segment_name
 from mockbroker.topics.log import StoredBatch
 
 
 class PartitionFiles:
-    """The writer of one partition's directory: batches are collected until ``write`` and durable after ``sync``.
+    """The writer of one partition's directory.
+
+    Appended batches are in memory until ``write``, and durable after ``sync``.
 
     Attributes:
         segments: base offsets of the segments, the active segment last; empty before the first batch.
@@ -34,7 +36,7 @@ class PartitionFiles:
         self._names_unsynced = False
 
     def create(self, topic_id: UUID) -> None:
-        """Create the directory with partition.metadata; it becomes durable with the first batch."""
+        """Create the directory, with the file partition.metadata. It becomes durable with the first batch."""
         self._disk.make_folder(self._folder)
         metadata = self._path(PARTITION_METADATA)
         self._disk.write(metadata, partition_metadata(topic_id))
@@ -42,7 +44,7 @@ class PartitionFiles:
         self._names_unsynced = True
 
     def restore(self, segments: Sequence[int], batches: Iterable[Batch], indexed: set[int]) -> None:
-        """Set the state that recovery read from the directory.
+        """Set the state of the writer to the state of the directory that recovery has read.
 
         Args:
             segments: base offsets of the segments, in order.
@@ -59,17 +61,29 @@ class PartitionFiles:
                 self._index(batch.last_offset, len(batch.data), batch.max_timestamp)
         self._epochs_changed = False
 
-    def append(self, stored: StoredBatch, leader_epoch: int, segment_bytes: int) -> None:
-        """Append a batch; roll the segment if it would exceed ``segment_bytes`` (one batch may be larger)."""
-        full = self._size and self._size + len(stored.data) > segment_bytes
-        if not self.segments or full or stored.last_offset - self.segments[-1] >= OFFSETS_IN_A_SEGMENT:
+    def append(self, stored: StoredBatch, leader_epoch: int, *, new_segment: bool) -> None:
+        """Append a batch in memory; ``write`` writes it.
+
+        Args:
+            stored: the batch.
+            leader_epoch: leader epoch of the batch.
+            new_segment: True if the batch begins a new segment.
+        """
+        if new_segment or not self.segments:
             self._roll(stored.base_offset)
         self._record_epoch(leader_epoch, stored.base_offset)
         self._index(stored.last_offset, len(stored.data), stored.max_timestamp)
         self._collected += stored.data
 
+    def roll(self, base_offset: int) -> None:
+        """Begin a new empty segment. ``base_offset``: its base offset."""
+        self._roll(base_offset)
+        file = self._path(segment_name(base_offset))
+        self._disk.write(file, b"")
+        self._unsynced.append(file)
+
     def write(self) -> None:
-        """Write the collected batches to the active segment, without syncing."""
+        """Write the appended batches to the active segment, without syncing."""
         if self._collected:
             file = self._path(segment_name(self.segments[-1]))
             self._disk.append(file, bytes(self._collected))
@@ -78,7 +92,7 @@ class PartitionFiles:
                 self._unsynced.append(file)
 
     def sync(self) -> None:
-        """Make everything that was written durable."""
+        """Make all written batches and files durable."""
         if not self.segments:
             return  # an empty directory need not be durable: recovery creates it again
         self._sync_files()
@@ -90,40 +104,60 @@ class PartitionFiles:
             self._names_unsynced = False
 
     def delete_before(self, start: int) -> None:
-        """Delete the segments before the log start offset, which must be durable already."""
+        """Delete all segments that contain no offset at or after ``start``, the log start offset, which must
+        already be durable.
+        """
         while len(self.segments) > 1 and self.segments[1] <= start:
             self._remove_segment(self.segments.pop(0))
         epochs = [(epoch, max(offset, start)) for epoch, offset in self._epochs]
-        pairs = zip(epochs, [*epochs[1:], None], strict=True)
+        pairs = zip(epochs, [*epochs[1:], None][: len(epochs)], strict=True)
         self._epochs = [epoch for epoch, following in pairs if not _empty(epoch, following)]
 
-    def replace(self, batches: Sequence[StoredBatch]) -> None:
-        """Replace all batches by these, in one segment with the base offset of the first segment.
+    def replace(self, base: int, end: int, batches: Sequence[StoredBatch]) -> None:
+        """Replace all segments whose base offset is from ``base`` to ``end`` - 1 by one segment.
 
-        After a crash the log has the old batches or the new ones: the new ones as soon as the ``.swap`` file exists.
+        After a crash the log has either the old or the new batches: the new ones as soon as the ``.swap`` file exists.
+
+        Args:
+            base: base offset of the first replaced segment.
+            end: base offset of the first segment that remains; above the log end offset if none remains.
+            batches: the batches of the new segment.
         """
-        self._collected.clear()  # ``batches`` includes the collected ones that remain
-        base, *others = self.segments
+        replaced = [each for each in self.segments if base <= each < end]
+        is_active = self.segments[-1] in replaced
+        if is_active:
+            self._collected.clear()  # ``batches`` includes the collected ones that remain
         log, content = segment_name(base), b"".join(stored.data for stored in batches)
         cleaned, swap = self._path(log + CLEANED), self._path(log + SWAP)
         self._disk.write(cleaned, content)
         self._disk.sync(cleaned)
         self._disk.rename(cleaned, swap)
         self._disk.sync_folder(self._folder)
-        for other in others:
+        for other in replaced[1:]:
             self._remove_segment(other)
         self._remove_indexes(base)
         self._disk.sync_folder(self._folder)
         self._disk.rename(swap, self._path(log))
         self._disk.sync_folder(self._folder)
-        self._unsynced.clear()
-        self.segments = [base]
-        self._begin(base)
-        for stored in batches:
-            self._index(stored.last_offset, len(stored.data), stored.max_timestamp)
-        end = batches[-1].last_offset + 1 if batches else base
+        if (file := self._path(log)) in self._unsynced:
+            self._unsynced.remove(file)
+        self.segments = [each for each in self.segments if each not in replaced[1:]]
+        if is_active:
+            self._begin(base)
+            for stored in batches:
+                self._index(stored.last_offset, len(stored.data), stored.max_timestamp)
+            self._truncate_epochs(batches[-1].last_offset + 1 if batches else base)
+        else:
+            indexer, size = Indexer(base), 0
+            for stored in batches:
+                indexer.add(stored.last_offset, size, len(stored.data), stored.max_timestamp)
+                size += len(stored.data)
+            self._write_indexes_of(base, indexer)
+
+    def _truncate_epochs(self, end: int) -> None:
+        """Remove the leader epochs that begin at or after the log end offset ``end``."""
         kept = [(epoch, offset) for epoch, offset in self._epochs if offset < end]
-        self._epochs_changed |= kept != self._epochs  # only if the log was truncated
+        self._epochs_changed |= kept != self._epochs
         self._epochs = kept
 
     def close(self) -> None:
@@ -132,9 +166,9 @@ class PartitionFiles:
             self._write_indexes()
 
     def remove(self) -> None:
-        """Remove the directory.
+        """Remove the directory and its files.
 
-        partition.metadata is removed last: after a crash, the remaining files still belong to their topic.
+        partition.metadata is removed last: after a crash, the remaining files can still be attributed to their topic.
         """
         self._collected.clear()
         for name in sorted(self._disk.names(self._folder), key=lambda name: name == PARTITION_METADATA):
@@ -149,7 +183,7 @@ class PartitionFiles:
         self._indexer = Indexer(base)
 
     def _roll(self, base: int) -> None:
-        """Begin a new segment after syncing everything before it.
+        """Begin a new segment at the offset ``base``, after syncing all earlier batches and files.
 
         The sync prevents a crash from leaving a gap between two segments, or batches without partition.metadata.
         """
@@ -177,9 +211,11 @@ class PartitionFiles:
             self._epochs_changed = True
 
     def _write_indexes(self) -> None:
-        base = self.segments[-1]
-        self._disk.write(self._path(segment_name(base, INDEX)), bytes(self._indexer.index))
-        self._disk.write(self._path(segment_name(base, TIME_INDEX)), self._indexer.time_index())
+        self._write_indexes_of(self.segments[-1], self._indexer)
+
+    def _write_indexes_of(self, base: int, indexer: Indexer) -> None:
+        self._disk.write(self._path(segment_name(base, INDEX)), bytes(indexer.index))
+        self._disk.write(self._path(segment_name(base, TIME_INDEX)), indexer.time_index())
         self._indexed.add(base)
 
     def _remove_indexes(self, base: int) -> None:
@@ -190,12 +226,14 @@ class PartitionFiles:
 
     def _remove_segment(self, base: int) -> None:
         self._remove_indexes(base)
-        file = self._path(segment_name(base, LOG))
-        self._disk.remove(file)
+        name = segment_name(base, LOG)
+        file = self._path(name)
+        if name in self._disk.names(self._folder):  # else none of its batches was written
+            self._disk.remove(file)
         if file in self._unsynced:
             self._unsynced.remove(file)
 
 
 def _empty(epoch: tuple[int, int], following: tuple[int, int] | None) -> bool:
-    """Return whether a leader epoch has no offsets, given the epoch after it."""
+    """Return whether a leader epoch has no offsets, because the following epoch begins at the same offset."""
     return following is not None and epoch[1] >= following[1]

@@ -1,4 +1,4 @@
-"""The ``Disk`` of the operating system: a folder, locked against other processes."""
+"""The disk of the operating system: a folder that is locked against other processes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ class RealDisk:
             folder.mkdir(parents=True, exist_ok=True)
             self._lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
-            raise DataDirError(f"data directory {folder}: {error.strerror}") from error
+            raise DataDirError(
+                f"data directory {folder}: cannot create or open the folder: {error.strerror}"
+            ) from error
         try:
             _lock(self._lock)
         except OSError as error:
@@ -64,8 +66,8 @@ class RealDisk:
             _write_all(self._opened(file), data)
 
     def write(self, file: str, data: bytes) -> None:
-        self._close_file(file)
-        number = os.open(self._folder / file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        self._close_file(file)  # the catalogue has credentials: no other user may read it
+        number = os.open(self._folder / file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
             with _named(file):
                 _write_all(number, data)
@@ -127,7 +129,7 @@ def _lock(number: int) -> None:
 
 @contextmanager
 def _named(file: str) -> Iterator[None]:
-    """Add the file name to an OSError that an operation on a file descriptor raises."""
+    """Set the file name of an OSError that an operation on a file descriptor raises inside the ``with`` block."""
     try:
         yield
     except OSError as error:
@@ -136,7 +138,7 @@ def _named(file: str) -> Iterator[None]:
 
 
 def _write_all(number: int, data: bytes) -> None:
-    """Write all bytes. A nearly full disk writes a part and raises OSError for the rest."""
+    """Write all bytes to a file descriptor. On a nearly full disk, some bytes are written before OSError is raised."""
     remaining = memoryview(data)
     while remaining:
         remaining = remaining[os.write(number, remaining) :]

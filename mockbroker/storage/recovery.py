@@ -1,6 +1,7 @@
-"""Recovery of a data directory at startup: reads the logs, truncates torn writes, finishes interrupted operations.
+"""Recovery of a data directory at startup: it reads the logs, truncates torn writes, and finishes interrupted
+operations.
 
-Every step can be interrupted by another crash and repeated.
+Another crash may interrupt every step; the step is then repeated at the next startup.
 """
 
 from __future__ import annotations
@@ -49,10 +50,10 @@ class RecoveredLog:
     """The recovered log of one partition.
 
     Attributes:
-        files: the partition's directory.
-        batches: all batches on disk, in order; some may lie before ``start``.
+        files: the writer of the partition's directory.
+        batches: all batches on disk, in order; some may be before ``start``.
         start: the log start offset.
-        end: the offset after the last record.
+        end: the log end offset.
     """
 
     files: PartitionFiles
@@ -77,12 +78,16 @@ class Recovered:
 
 
 def recover(disk: Disk) -> Recovered | None:
-    """Recover a data directory; return None if it is new. Raises: DataDirError, OSError."""
+    """Recover a data directory; return None if it is new.
+
+    Raises: DataDirError if the directory is damaged or is a log directory of Kafka; OSError.
+    """
     names = disk.names("")
     if CATALOGUE not in names:
         if foreign := next((name for name in names if name == META_PROPERTIES or parse_directory_name(name)), None):
             raise DataDirError(
-                f"contains {foreign} but no {CATALOGUE}: a log directory of Kafka; read it with mockbroker import"
+                f"the folder contains {foreign} but no {CATALOGUE}, so it is a log "
+                "directory of Kafka: read it with mockbroker import"
             )
         return None
     try:
@@ -115,7 +120,14 @@ def recover(disk: Disk) -> Recovered | None:
 def _is_live_partition(disk: Disk, name: str, topics: dict[str, TopicEntry], deleted: Collection[UUID]) -> bool:
     """Return whether a directory belongs to a partition in the catalogue.
 
-    Any other directory is removed if its topic was deleted or it contains no batches. Else it is renamed (``-stray``).
+    Any other directory is removed if its topic was deleted or if it contains no batches. Otherwise it is renamed
+    (``-stray``).
+
+    Args:
+        disk: the disk of the data directory.
+        name: name of the directory.
+        topics: topics in the catalogue, by name.
+        deleted: ids of deleted topics.
     """
     directory = parse_directory_name(name)
     if directory is None or directory.kind is not Kind.LIVE:
@@ -131,7 +143,7 @@ def _is_live_partition(disk: Disk, name: str, topics: dict[str, TopicEntry], del
         return False
     suffix = f"{'unknown' if topic_id is None else topic_id.hex}{Kind.STRAY.value}"
     stray = f"{directory.topic[:STRAY_TOPIC]}-{directory.partition}.{suffix}"
-    log.warning("%s: belongs to no topic of this cluster, renamed to %s", name, stray)
+    log.warning("%s: the folder belongs to no topic of this cluster and was renamed to %s", name, stray)
     disk.rename(name, stray)
     return False
 
@@ -157,7 +169,14 @@ def _recover_log(disk: Disk, folder: str, start: int) -> RecoveredLog:
 
 
 def _complete_swaps(disk: Disk, folder: str, files: SegmentFiles) -> dict[int, str]:
-    """Rename the ``.swap`` files of a finished compaction to segments; return all file names by base offset."""
+    """Rename the ``.swap`` files of a finished compaction to segments; return the file names of all segments by base
+    offset.
+
+    Args:
+        disk: the disk of the data directory.
+        folder: directory of the partition.
+        files: files of the directory.
+    """
     if not files.swaps:
         return files.segments
     last = max(files.swaps)
@@ -176,7 +195,15 @@ def _complete_swaps(disk: Disk, folder: str, files: SegmentFiles) -> dict[int, s
 
 
 def _read_segments(disk: Disk, folder: str, segments: dict[int, str]) -> tuple[list[int], list[Batch], int]:
-    """Return the base offsets of the readable segments, their batches, and the offset after the last record."""
+    """Read the segments of a partition up to the first damage.
+
+    Args:
+        disk: the disk of the data directory.
+        folder: directory of the partition.
+        segments: file names by base offset.
+
+    Returns: the base offsets of the readable segments, their batches, and the log end offset.
+    """
     bases: list[int] = []
     batches: list[Batch] = []
     end = 0
@@ -184,7 +211,11 @@ def _read_segments(disk: Disk, folder: str, segments: dict[int, str]) -> tuple[l
     for base, name in segments.items():
         path = f"{folder}/{name}"
         if damaged or base < end:
-            log.warning("%s: follows a damaged segment, renamed to %s", path, _rename_damaged(disk, folder, name))
+            log.warning(
+                "%s: the segment follows a damaged segment and was renamed to %s",
+                path,
+                _rename_damaged(disk, folder, name),
+            )
             continue
         bases.append(base)
         end = base
@@ -207,6 +238,12 @@ def _truncate(disk: Disk, folder: str, name: str, damage: Damage) -> None:
     """Truncate a segment at its first damage.
 
     The removed bytes are saved in a file, unless they are only a torn write.
+
+    Args:
+        disk: the disk of the data directory.
+        folder: directory of the partition.
+        name: file name of the segment.
+        damage: position and kind of the damage.
     """
     path, saved = f"{folder}/{name}", ""
     if damage.reason is not Reason.TORN:
@@ -214,7 +251,7 @@ def _truncate(disk: Disk, folder: str, name: str, damage: Damage) -> None:
         disk.write(f"{folder}/{saved}", disk.read(path)[damage.position :])
         disk.sync(f"{folder}/{saved}")
     rest = saved and f"; the removed bytes are in {saved}"
-    log.warning("%s: truncated at byte %d: %s%s", path, damage.position, damage.text, rest)
+    log.warning("%s: the segment was truncated at byte %d: %s%s", path, damage.position, damage.text, rest)
     disk.truncate(path, damage.position)
 
 

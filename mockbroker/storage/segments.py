@@ -1,4 +1,4 @@
-"""Names of the files in a partition's directory, and the batches of a segment. Pure: opens no file.
+"""The names of the files in a partition's directory, and the batches in a segment. The functions open no files.
 
 Source: Kafka's UnifiedLog.parseTopicPartitionName, LogFileUtils, LogLoader, LogSegment.recover, FileLogInputStream.
 """
@@ -13,17 +13,17 @@ from typing import NamedTuple
 
 from kwire.limits import MAX_FRAME
 from kwire.records.batch import HEADER, MAGIC_AT, PREFIX, Batch, read_batch
+from mockbroker.topics.log_segments import OFFSETS_IN_A_SEGMENT
 
 CHUNK = 1024 * 1024  # bytes read from a file at a time
 MAX_BATCH = MAX_FRAME  # bytes of a batch: a larger one fits into no request, so its length is damaged
-OFFSETS_IN_A_SEGMENT = 2**31  # indexes store int32 offsets relative to the base offset
 
 LOG = ".log"
 DELETED, CLEANED, SWAP = ".deleted", ".cleaned", ".swap"
 
 
 class Kind(Enum):
-    """The role of a partition's directory; the value is the suffix of its name."""
+    """The kind of a partition's directory. Its value is the suffix of the directory's name."""
 
     LIVE = ""
     DELETED = "-delete"  # of a deleted topic, to be removed
@@ -32,7 +32,7 @@ class Kind(Enum):
 
 
 class Directory(NamedTuple):
-    """A partition's directory, as described by its name: topic, partition index and role."""
+    """The meaning of the name of a partition's directory: topic, partition index and kind."""
 
     topic: str
     partition: int
@@ -45,7 +45,7 @@ _FILE = re.compile(r"(?P<base>\d{20})(?P<rest>\..+)", re.ASCII)
 
 
 def directory_name(topic: str, partition: int) -> str:
-    """Return the name of a live partition's directory, as in ``billing-3``."""
+    """Return the name of the directory of an existing partition, such as ``billing-3``."""
     return f"{topic}-{partition}"
 
 
@@ -59,7 +59,12 @@ def parse_directory_name(name: str) -> Directory | None:
 
 
 def segment_name(base_offset: int, suffix: str = LOG) -> str:
-    """Return the file name of a segment, or of its ``.index``, ``.timeindex`` or ``.log.swap`` file."""
+    """Return the file name of a segment, or of another file with the same base offset.
+
+    Args:
+        base_offset: base offset of the segment.
+        suffix: suffix of the name, such as ``.log``, ``.index``, ``.timeindex`` or ``.log.swap``.
+    """
     return f"{base_offset:020}{suffix}"
 
 
@@ -69,9 +74,9 @@ class SegmentFiles:
 
     Attributes:
         segments: base offset -> file name, in order.
-        swaps: base offset -> file name, for ``.swap`` files, which a finished compaction or split has written. They
-            replace all segments whose base offset is within their offsets. First read the last one for its end offset,
-            then call ``with_swaps``.
+        swaps: base offset -> name of a ``.swap`` file, which a finished compaction has written. The files replace all
+            segments whose base offset is within their offsets. To find the end of these offsets, read the last
+            ``.swap`` file; then call ``with_swaps``.
         dropped: names of the files to remove without reading them.
     """
 
@@ -80,8 +85,9 @@ class SegmentFiles:
     dropped: list[str] = field(default_factory=list)
 
     def with_swaps(self, end: int) -> SegmentFiles:
-        """Return the files after the ``.swap`` files have replaced segments. ``end``: the offset after their last
-        record.
+        """Return the files after the ``.swap`` files have replaced segments.
+
+        ``end``: the offset after the last record of the ``.swap`` files.
         """
         if not self.swaps:
             return self
@@ -136,7 +142,7 @@ class Damage:
     """The first damage in a segment.
 
     Attributes:
-        position: byte of the segment at which the valid batches end.
+        position: position in the segment file at which the valid batches end, in bytes.
         offset: the offset after the last valid record.
         reason: kind of the damage.
         text: description for messages.
@@ -149,7 +155,9 @@ class Damage:
 
 
 def read_segment(chunks: Iterable[bytes], base_offset: int) -> Iterator[Batch | Damage]:
-    """Yield the valid batches of a segment, in order, then a Damage if other bytes follow. Records are not decoded.
+    """Yield the valid batches of a segment in order; if other bytes follow, yield a Damage last.
+
+    Records are not decoded.
 
     Args:
         chunks: the bytes of the file from its beginning; at most one batch and one chunk are held in memory.
@@ -192,12 +200,12 @@ def _next_batch(window: _Window, expected: int, end: int) -> Batch | Damage:
 
 
 class _Window:
-    """A moving window over the bytes of a file.
+    """A part of a file in memory, which advances as the file is read.
 
     Attributes:
         data: bytes in memory.
         at: index in ``data`` of the next byte.
-        position: byte position in the file of the next byte.
+        position: position of the next byte in the file.
     """
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
@@ -209,7 +217,7 @@ class _Window:
         return len(self.data) - self.at
 
     def fill(self, size: int) -> bool:
-        """Read until ``size`` bytes are available; return False if the file ends earlier."""
+        """Read until at least ``size`` bytes are in memory; return False if the file ends earlier."""
         if self.available >= size:
             return True
         parts = [self.data[self.at :]]

@@ -1,6 +1,6 @@
-"""A disk in memory, for tests and simulations: it crashes, tears writes and fails on request.
+"""A disk in memory, for tests and simulations. It can crash, tear writes and fail.
 
-A crash leaves only what POSIX guarantees: bytes of synced files, and names in synced folders.
+After a crash it has only what POSIX guarantees: bytes of synced files, and names in synced folders.
 """
 
 from __future__ import annotations
@@ -13,22 +13,29 @@ from typing import TypeAlias
 
 
 def none(_: int) -> int:
-    """Return 0, so that no unsynced byte survives a crash."""
+    """Return 0: no unsynced byte survives a crash.
+
+    The default of the argument ``survives`` of ``SimulatedDisk.crash``.
+    """
     return 0
 
 
 class CrashError(Exception):
-    """Raised for a simulated power failure in the middle of an operation."""
+    """The error for a simulated power failure in the middle of an operation."""
 
 
 @dataclass(slots=True)
 class _File:
+    """A file of the simulated disk: its content, and the content after a crash."""
+
     data: bytearray = field(default_factory=bytearray)
     synced: bytes = b""
 
 
 @dataclass(slots=True)
 class _Folder:
+    """A folder of the simulated disk: its entries, and the entries after a crash."""
+
     now: dict[str, _Entry] = field(default_factory=dict)
     synced: dict[str, _Entry] = field(default_factory=dict)
 
@@ -40,9 +47,10 @@ class SimulatedDisk:
     """A ``Disk`` in memory that can crash.
 
     Attributes:
-        before: called with the name and the file of each changing operation before it is performed. If it raises
-            CrashError or OSError, the operation fails with that error, and half of a write may have happened.
-        operations: number of changing operations so far.
+        before: function that is called before each operation that changes the disk, with the name of the operation and
+            the file. If the function raises CrashError or OSError, the operation fails with that error; half of the
+            bytes of a write may be written then.
+        operations: number of operations so far that changed the disk.
     """
 
     def __init__(self) -> None:
@@ -54,9 +62,9 @@ class SimulatedDisk:
         """Discard unsynced bytes and unsynced names, as a power failure does.
 
         Args:
-            survives: called with the number of unsynced bytes of a file, returns how many of them survive.
-            names: whether all names survive, unsynced ones included. Use True and ``survives=lambda size: size`` for
-                a process that is killed while the machine keeps running.
+            survives: function that gets the number of unsynced bytes of a file, and returns how many of them survive.
+            names: whether unsynced names survive too. Use True and ``survives=lambda size: size`` to simulate a process
+                that is killed while the machine continues to run.
         """
         _crash(self._top, survives, names)
 
@@ -176,7 +184,15 @@ def _crash(folder: _Folder, survives: Callable[[int], int], names: bool) -> None
 
 
 def _surviving(now: bytes, synced: bytes, survives: Callable[[int], int]) -> bytes:
-    """Return the content of a file after a crash: the synced bytes, and some of the bytes appended since."""
+    """Return the content of a file after a crash: the synced bytes, and some of the bytes that were appended later.
+
+    If the file was rewritten, the result is the whole new or the whole old content.
+
+    Args:
+        now: content before the crash.
+        synced: content at the last sync.
+        survives: function that gets the number of unsynced bytes, and returns how many of them survive.
+    """
     if not now.startswith(synced):  # rewritten or truncated: the old content or the new, nothing in between
         return now if survives(1) else synced
     return now[: len(synced) + survives(len(now) - len(synced))]

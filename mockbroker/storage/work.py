@@ -1,8 +1,11 @@
-"""Operations on a data directory, and the worker that performs them in order; it may run in a thread of its own."""
+"""The operations that change a data directory, and the worker that performs them in order.
+
+The worker may run in a thread of its own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 from uuid import UUID
@@ -17,7 +20,7 @@ from mockbroker.topics.log import StoredBatch
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """The creation of a partition's directory."""
+    """The operation that creates a partition's directory."""
 
     place: Place
     topic_id: UUID
@@ -25,16 +28,25 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """The append of a batch to a partition's log."""
+    """The operation that appends a batch to a partition's log, in a new segment if ``new_segment`` is True."""
 
     place: Place
     stored: StoredBatch
     leader_epoch: int
+    new_segment: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Roll:
+    """The operation that begins a new segment without a batch."""
+
+    place: Place
+    base_offset: int
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteBefore:
-    """The deletion of all records before the log start offset ``start``."""
+    """The operation that deletes all records of a partition before the log start offset ``start``."""
 
     place: Place
     start: int
@@ -42,20 +54,29 @@ class DeleteBefore:
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """The replacement of all batches of a log, after compaction."""
+    """The operation that replaces segments by one segment, after compaction or truncation.
+
+    Attributes:
+        place: the partition.
+        base_offset: base offset of the first replaced segment.
+        end: base offset of the first segment that remains; above the previous log end offset if none remains.
+        batches: the batches of the new segment.
+    """
 
     place: Place
+    base_offset: int
+    end: int
     batches: Sequence[StoredBatch]
 
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """The deletion of a partition's directory."""
+    """The operation that deletes a partition's directory."""
 
     place: Place
 
 
-Operation: TypeAlias = Create | Append | DeleteBefore | Replace | Delete
+Operation: TypeAlias = Create | Append | Roll | DeleteBefore | Replace | Delete
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,41 +85,35 @@ class Work:
 
     Attributes:
         number: number of the last change in this group.
-        catalogue: new content of the catalogue file, or None if it is unchanged.
-        segment_bytes: segment.bytes of the topics that configure it.
+        catalogue: new content of the catalogue file; None if it is unchanged.
         operations: changes of partition directories, in order.
     """
 
     number: int
     catalogue: bytes | None
-    segment_bytes: Mapping[str, int]
     operations: Sequence[Operation]
 
 
 class Worker:
-    """The one writer of a data directory. Not thread-safe: only one thread may call it at a time.
+    """The only writer of a data directory. At most one thread may call it at a time.
 
     Args:
         disk: the disk of the data directory.
-        partitions: the partition directories that exist.
-        starts: log start offsets that differ from the first segment's base offset.
-        segment_bytes: segment.bytes of topics that do not configure it.
+        partitions: the existing partition directories, by topic and partition.
+        starts: log start offsets that differ from the base offset of the first segment, by topic and partition.
     """
 
-    def __init__(
-        self, disk: Disk, partitions: dict[Place, PartitionFiles], starts: dict[Place, int], segment_bytes: int
-    ) -> None:
+    def __init__(self, disk: Disk, partitions: dict[Place, PartitionFiles], starts: dict[Place, int]) -> None:
         self._disk = disk
         self._partitions = partitions
         self._starts = starts
-        self._segment_bytes = segment_bytes
         self._names_unsynced = True  # recovery may have created directories
 
     def perform(self, work: Work) -> None:
-        """Write and sync all changes of ``work``. Raises: OSError.
+        """Write and sync all changes of ``work``. Raises: OSError if a file cannot be written.
 
         The catalogue is written before directories are created, so that after a crash each directory belongs to a
-        topic. Log start offsets are written before the segments before them are deleted.
+        topic. Log start offsets are written before segments are deleted.
         """
         if work.catalogue is not None:
             replace_file(self._disk, CATALOGUE, work.catalogue)
@@ -107,13 +122,16 @@ class Worker:
         for operation in work.operations:
             place = operation.place
             match operation:
-                case Append(_, stored, leader_epoch):
+                case Append(_, stored, leader_epoch, new_segment):
                     files = appended[place] = self._partitions[place]
-                    files.append(stored, leader_epoch, work.segment_bytes.get(place[0], self._segment_bytes))
+                    files.append(stored, leader_epoch, new_segment=new_segment)
+                case Roll(_, base_offset):
+                    files = appended[place] = self._partitions[place]
+                    files.roll(base_offset)
                 case DeleteBefore(_, start):
                     new_starts[place] = start
-                case Replace(_, batches):
-                    self._partitions[place].replace(batches)
+                case Replace(_, base_offset, end, batches):
+                    self._partitions[place].replace(base_offset, end, batches)
                 case Create(_, topic_id):
                     files = self._partitions[place] = PartitionFiles(self._disk, directory_name(*place))
                     files.create(topic_id)
@@ -136,7 +154,7 @@ class Worker:
                 self._partitions[place].delete_before(start)
 
     def close(self) -> None:
-        """Write the index files of the active segments. Raises: OSError."""
+        """Write the index files of the active segments. Raises: OSError if a file cannot be written."""
         for files in self._partitions.values():
             files.close()
 

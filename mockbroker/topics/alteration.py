@@ -1,4 +1,4 @@
-"""Changes of topic configurations by AlterConfigs and IncrementalAlterConfigs: validation and result. Pure.
+"""AlterConfigs and IncrementalAlterConfigs: the changes of the configurations of all resource types.
 
 Source: Kafka's ConfigAdminManager and ConfigurationControlManager.
 """
@@ -6,113 +6,141 @@ Source: Kafka's ConfigAdminManager and ConfigurationControlManager.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from kwire import ErrorCode
+from mockbroker.base.broker_loggers import BrokerLoggers
+from mockbroker.base.live_settings import BrokerSettings
 from mockbroker.base.release import Release
-from mockbroker.base.texts import shortened
-from mockbroker.topics.configs import LIST, TopicConfig, configs_error, topic_configs
-from mockbroker.topics.model import Cluster, Topic, name_error
+from mockbroker.topics import broker_alteration, client_metrics_configs, group_configs, logger_alteration
+from mockbroker.topics.config_changes import NOT_REFUSED, Change, Refusal, apply
+from mockbroker.topics.configs import configs_error, topic_configs
+from mockbroker.topics.model import ClusterState, Topic, name_error
 
-SET, DELETE, APPEND, SUBTRACT = range(4)  # operations of IncrementalAlterConfigs
-TOPIC = 2  # the resource type of topics
+TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32  # resource types
 Resource: TypeAlias = tuple[int, str]  # type and name
-OTHERS = {4: "brokers", 8: "broker loggers", 16: "client metrics", 32: "groups"}  # Kafka's other resource types
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One change of a configuration.
-
-    Attributes:
-        name: name of the configuration.
-        operation: SET, DELETE, APPEND or SUBTRACT.
-        value: new value or list items, as text; None with DELETE.
-    """
-
-    name: str
-    operation: int
-    value: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """The result for one resource in the response.
-
-    Attributes:
-        error: error code; NONE if the changes are accepted.
-        text: error message, or None.
-    """
-
-    error: ErrorCode
-    text: str | None
-
-
-NOT_REFUSED = Refusal(ErrorCode.NONE, None)
+SINCE = {CLIENT_METRICS: "client metrics exist since 3.7", GROUP: "configurations of groups exist since 4.0"}
 REPEATED = Refusal(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
 
 
-def alter_all(
-    cluster: Cluster,
-    release: Release,
-    requested: Sequence[tuple[Resource, Sequence[Change]]],
-    *,
-    replace_all: bool = False,
-    validate_only: bool = False,
-) -> list[Refusal]:
-    """Alter each resource of a request with ``alter``, and return the results in order; duplicates are refused."""
-    counts = Counter(resource for resource, _ in requested)
-    return [
-        REPEATED
-        if counts[resource] > 1
-        else alter(cluster, release, *resource, changes, replace_all=replace_all, validate_only=validate_only)
-        for resource, changes in requested
-    ]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alteration:
+    """The changes of one request.
 
-
-def alter(
-    cluster: Cluster,
-    release: Release,
-    resource_type: int,
-    name: str,
-    changes: Sequence[Change],
-    *,
-    replace_all: bool = False,
-    validate_only: bool = False,
-) -> Refusal:
-    """Change the configurations of a topic, and return the result: NOT_REFUSED or the error.
-
-    Args:
+    Attributes:
         cluster: the cluster to change.
         release: the emulated Kafka release.
-        resource_type: resource type of the request; only TOPIC is supported.
-        name: topic name.
-        changes: the changes, in order.
-        replace_all: reset configurations that are not named to their defaults, as AlterConfigs does.
-        validate_only: check the changes without applying them.
+        brokers: the settings of the brokers.
+        loggers: the loggers of the brokers.
+        node: id of the broker that received the request.
+        replace_all: whether to reset configurations that are not named to their defaults, as AlterConfigs does.
+        validate_only: whether to check the changes without applying them.
     """
-    topic, refusal = _find_topic(cluster, resource_type, name)
-    if topic is None:
-        return refusal
-    changed = apply({} if replace_all else topic.configs, changes, release)
-    if isinstance(changed, Refusal):
-        return changed
-    if text := configs_error(changed, release):
-        return Refusal(ErrorCode.INVALID_CONFIG, text)
-    if not validate_only:
-        cluster.configure(topic, changed)
-    return NOT_REFUSED
+
+    cluster: ClusterState
+    release: Release
+    brokers: BrokerSettings
+    loggers: BrokerLoggers
+    node: int
+    replace_all: bool = False
+    validate_only: bool = False
+
+    def alter_all(self, requested: Sequence[tuple[Resource, Sequence[Change]]]) -> list[Refusal]:
+        """Alter the configurations of each resource, and return the results in order: NOT_REFUSED or the error.
+
+        A resource that the request contains twice is refused. ``requested``: type and name of each resource, with its
+        changes.
+        """
+        counts = Counter(resource for resource, _ in requested)
+        return [
+            REPEATED if counts[resource] > 1 else self._alter(*resource, changes) for resource, changes in requested
+        ]
+
+    def _alter(self, resource_type: int, name: str, changes: Sequence[Change]) -> Refusal:
+        if resource_type == BROKER:
+            return self._alter_broker(name, changes)
+        if resource_type == BROKER_LOGGER and not self.replace_all:
+            return self._alter_loggers(name, changes)
+        if resource_type == GROUP and not self.release.quirks.configs_before_4_0:
+            return self._alter_group(name, changes)
+        if resource_type == CLIENT_METRICS and self.release.has_client_metrics:
+            return self._alter_client_metrics(name, changes)
+        topic, refusal = _find_topic(self.cluster, resource_type, name)
+        return refusal if topic is None else self._alter_topic(topic, changes)
+
+    def _alter_topic(self, topic: Topic, changes: Sequence[Change]) -> Refusal:
+        changed = apply({} if self.replace_all else topic.configs, changes, topic_configs(self.release))
+        if isinstance(changed, Refusal):
+            return changed
+        if text := configs_error(changed, self.release):
+            return Refusal(ErrorCode.INVALID_CONFIG, text)
+        if not self.validate_only:
+            self.cluster.configure(topic, changed)
+        return NOT_REFUSED
+
+    def _alter_broker(self, name: str, changes: Sequence[Change]) -> Refusal:
+        changed = broker_alteration.changed(
+            self.brokers, self.release, self.node, name, changes, replace_all=self.replace_all
+        )
+        if isinstance(changed, Refusal):
+            return changed
+        if not self.validate_only:
+            self.cluster.configure_broker(name, changed)
+            self.brokers.refresh()
+        return NOT_REFUSED
+
+    def _alter_loggers(self, name: str, changes: Sequence[Change]) -> Refusal:
+        levels = logger_alteration.changed(self.node, name, changes)
+        if isinstance(levels, Refusal):
+            return levels
+        if not self.validate_only:
+            self.loggers.change(levels)
+        return NOT_REFUSED
+
+    def _alter_client_metrics(self, name: str, changes: Sequence[Change]) -> Refusal:
+        configured = self.cluster.client_metrics
+        changed = apply({} if self.replace_all else dict(configured.get(name, {})), changes, {})
+        if isinstance(changed, Refusal):
+            return changed
+        if error := client_metrics_configs.configs_error(name, changed):
+            return Refusal(*error)
+        configs = {key: value or "" for key, value in changed.items()}
+        if limit := client_metrics_configs.limit_error(name, configs, configured):
+            return Refusal(ErrorCode.INVALID_REQUEST, limit)
+        if not self.validate_only:
+            self.cluster.configure_client_metrics(name, configs)
+        return NOT_REFUSED
+
+    def _alter_group(self, group_id: str, changes: Sequence[Change]) -> Refusal:
+        """Change the configurations of a group, which need not exist, and return the result."""
+        if not group_id:
+            return Refusal(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
+        configured = self.cluster.group_configs
+        if group_id not in configured and len(configured) >= group_configs.MAX_GROUPS:
+            limit = (
+                f"{len(configured)} groups have configurations, the maximum: start a new cluster, or use fewer groups."
+            )
+            return Refusal(ErrorCode.INVALID_REQUEST, limit)
+        own: dict[str, str | None] = {}
+        if not self.replace_all:
+            own |= configured.get(group_id, {})
+        changed = apply(own, changes, group_configs.GROUP_CONFIGS)
+        if isinstance(changed, Refusal):
+            return changed
+        if text := group_configs.configs_error(changed, self.brokers.cluster):
+            return Refusal(ErrorCode.INVALID_CONFIG, text)
+        if not self.validate_only:
+            self.cluster.configure_group(group_id, {key: value or "" for key, value in changed.items()})
+        return NOT_REFUSED
 
 
-def _find_topic(cluster: Cluster, resource_type: int, name: str) -> tuple[Topic | None, Refusal]:
-    """Return the topic of a resource, or None and the error."""
-    if resource_type in OTHERS:
-        text = f"Configurations of {OTHERS[resource_type]} cannot be changed: mockbroker supports topics only."
-        return None, Refusal(ErrorCode.INVALID_REQUEST, text)
+def _find_topic(cluster: ClusterState, resource_type: int, name: str) -> tuple[Topic | None, Refusal]:
+    """Return the topic with this name, or None and the error. ``resource_type``: not BROKER."""
     if resource_type != TOPIC:
-        return None, Refusal(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource_type}")
+        since = f": {SINCE[resource_type]}" if resource_type in SINCE else ""
+        return None, Refusal(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource_type}{since}")
     if not name:
         return None, Refusal(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
     if error := name_error(name):
@@ -121,44 +149,3 @@ def _find_topic(cluster: Cluster, resource_type: int, name: str) -> tuple[Topic 
     if topic is None:
         return None, Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
     return topic, NOT_REFUSED
-
-
-def apply(
-    configs: Mapping[str, str | None], changes: Sequence[Change], release: Release
-) -> dict[str, str | None] | Refusal:
-    """Return the configurations after all changes, or the error of the first change that is refused."""
-    if len({change.name for change in changes}) < len(changes):
-        return Refusal(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
-    nulls = [change.name for change in changes if change.value is None and change.operation != DELETE]
-    if nulls:
-        return Refusal(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(nulls)}")
-    changed = dict(configs)
-    for change in changes:
-        if change.operation == DELETE:
-            changed.pop(change.name, None)
-            continue
-        value = _value(changed, change, topic_configs(release))
-        if isinstance(value, Refusal):
-            return value
-        changed[change.name] = value
-    return changed
-
-
-def _value(configs: Mapping[str, str | None], change: Change, definitions: Mapping[str, TopicConfig]) -> str | Refusal:
-    """Return the value of a configuration after a change, without validating it."""
-    name, operand = change.name, change.value or ""
-    if change.operation not in (SET, APPEND, SUBTRACT):
-        return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, None)
-    if change.operation == SET:
-        return operand
-    config = definitions.get(name)
-    if config is None or config.type != LIST:
-        operation = "APPEND" if change.operation == APPEND else "SUBTRACT"
-        text = f"Can't {operation} to key {shortened(name)} because its type is not LIST."
-        return Refusal(ErrorCode.INVALID_CONFIG, text)
-    own = configs.get(name)
-    current = [item for item in (config.default if own is None else own).split(",") if item]
-    items = operand.split(",")
-    if change.operation == APPEND:
-        return ",".join([*current, *(item for item in items if item not in current)])
-    return ",".join(item for item in current if item not in items)

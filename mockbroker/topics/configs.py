@@ -9,18 +9,23 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from math import isfinite
 from typing import TypeAlias
 
+from mockbroker.base.config_sources import DEFAULT, ConfigSource, broker_sources, set_values, synonyms_of
 from mockbroker.base.release import Release
 from mockbroker.base.settings import Settings
 from mockbroker.base.texts import shortened
 
-BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST = range(1, 8)  # types as DescribeConfigs numbers them
-OF_TOPIC, DYNAMIC_DEFAULT_BROKER, STATIC_BROKER, DEFAULT = 1, 3, 4, 5  # config sources of DescribeConfigs
+BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST, CLASS, PASSWORD = range(1, 10)  # as DescribeConfigs numbers them
+TEXTS = STRING, CLASS, PASSWORD
+OF_TOPIC, OF_GROUP = 1, 8  # config sources of DescribeConfigs
 TYPE_NAMES = {SHORT: "SHORT", INT: "INT", LONG: "LONG", DOUBLE: "DOUBLE"}
 BITS = {SHORT: 16, INT: 32, LONG: 64}
 MAX_LONG = 2**63 - 1
 FOREVER = str(MAX_LONG)
+HOUR, MINUTE = 3_600_000, 60_000  # ms
+UNITS = {"hours": HOUR, "minutes": MINUTE}  # by the end of the name of a broker setting
 COMPACT = "compact"
 LOG_APPEND_TIME = "LogAppendTime"
 
@@ -36,13 +41,20 @@ Check: TypeAlias = Callable[[str, Value], None]
 
 
 class ConfigError(ValueError):
-    """Raised for an invalid value of a configuration; the message is that of Kafka's ConfigException."""
+    """The error for an invalid value of a configuration. Its message is that of Kafka's ConfigException."""
 
     def __init__(self, name: str, value: object, reason: str) -> None:
         super().__init__(f"Invalid value {shortened(str(value))} for configuration {name}: {reason}")
 
 
-def _range(least: float | None = None, most: float | None = None) -> Check:
+def value_range(least: float | None = None, most: float | None = None) -> Check:
+    """Return a check that a number is in a range.
+
+    Args:
+        least: the smallest valid number; None for no lower limit.
+        most: the largest valid number; None for no upper limit.
+    """
+
     def check(name: str, value: Value) -> None:
         assert isinstance(value, (int, float))
         if least is not None and value < least:
@@ -53,7 +65,9 @@ def _range(least: float | None = None, most: float | None = None) -> Check:
     return check
 
 
-def _one_of(*words: str) -> Check:
+def one_of(*words: str) -> Check:
+    """Return a check that a text, or each item of a list, is one of these words."""
+
     def check(name: str, value: Value) -> None:
         for word in value if isinstance(value, list) else [value]:
             if word not in words:
@@ -66,10 +80,16 @@ def _policies(name: str, value: Value) -> None:
     assert isinstance(value, list)
     if "" in value:
         raise ValueError(f"Configuration '{name}' values must not be empty.")
-    _one_of("compact", "delete")(name, value)
+    one_of("compact", "delete")(name, value)
 
 
-def _gzip_level(name: str, value: Value) -> None:
+def gzip_level(name: str, value: Value) -> None:
+    """Check that a number is a compression level of gzip. Raises: ConfigError if it is not.
+
+    Args:
+        name: name of the configuration.
+        value: the number.
+    """
     if value != -1 and value not in range(1, 10):
         raise ConfigError(name, value, "Value must be between 1 and 9 or equal to -1")
 
@@ -84,13 +104,13 @@ def _throttled(name: str, value: Value) -> None:
 
 @dataclass(frozen=True, slots=True)
 class TopicConfig:
-    """The definition of a topic configuration.
+    """The definition of a configuration of a topic or a group.
 
     Attributes:
         default: default value as text.
         type: type number of DescribeConfigs.
-        check: validator of a parsed value, None if every value of the type is valid.
-        synonym: broker setting that overrides the default, or None, or if its unit differs.
+        check: function that validates a parsed value; None if every value of the type is valid.
+        synonym: broker setting that overrides the default; None without such a setting.
     """
 
     default: str
@@ -99,33 +119,33 @@ class TopicConfig:
     synonym: str | None = None
 
 
-_AT_LEAST_0, _AT_LEAST_1 = _range(0), _range(1)
+_AT_LEAST_0, _AT_LEAST_1 = value_range(0), value_range(1)
 _CODECS = "uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"
 _LEAST_SEGMENT, _LEAST_SEGMENT_BEFORE_4_0 = 1 << 20, 14  # bytes
 
 SINCE_4_0: Mapping[str, TopicConfig] = {
     "cleanup.policy": TopicConfig("delete", LIST, _policies, "log.cleanup.policy"),
-    "compression.gzip.level": TopicConfig("-1", INT, _gzip_level, "compression.gzip.level"),
-    "compression.lz4.level": TopicConfig("9", INT, _range(1, 17), "compression.lz4.level"),
-    "compression.type": TopicConfig("producer", STRING, _one_of(*_CODECS), "compression.type"),
-    "compression.zstd.level": TopicConfig("3", INT, _range(-131_072, 22), "compression.zstd.level"),
+    "compression.gzip.level": TopicConfig("-1", INT, gzip_level, "compression.gzip.level"),
+    "compression.lz4.level": TopicConfig("9", INT, value_range(1, 17), "compression.lz4.level"),
+    "compression.type": TopicConfig("producer", STRING, one_of(*_CODECS), "compression.type"),
+    "compression.zstd.level": TopicConfig("3", INT, value_range(-131_072, 22), "compression.zstd.level"),
     "delete.retention.ms": TopicConfig("86400000", LONG, _AT_LEAST_0, "log.cleaner.delete.retention.ms"),
     "file.delete.delay.ms": TopicConfig("60000", LONG, _AT_LEAST_0, "log.segment.delete.delay.ms"),
     "flush.messages": TopicConfig(FOREVER, LONG, _AT_LEAST_1, "log.flush.interval.messages"),
-    "flush.ms": TopicConfig(FOREVER, LONG, _AT_LEAST_0),
+    "flush.ms": TopicConfig(FOREVER, LONG, _AT_LEAST_0, "log.flush.interval.ms"),
     "follower.replication.throttled.replicas": TopicConfig("", LIST, _throttled),
     "index.interval.bytes": TopicConfig("4096", INT, _AT_LEAST_0, "log.index.interval.bytes"),
     "leader.replication.throttled.replicas": TopicConfig("", LIST, _throttled),
-    "local.retention.bytes": TopicConfig("-2", LONG, _range(-2), "log.local.retention.bytes"),
-    "local.retention.ms": TopicConfig("-2", LONG, _range(-2), "log.local.retention.ms"),
+    "local.retention.bytes": TopicConfig("-2", LONG, value_range(-2), "log.local.retention.bytes"),
+    "local.retention.ms": TopicConfig("-2", LONG, value_range(-2), "log.local.retention.ms"),
     "max.compaction.lag.ms": TopicConfig(FOREVER, LONG, _AT_LEAST_1, "log.cleaner.max.compaction.lag.ms"),
     "max.message.bytes": TopicConfig("1048588", INT, _AT_LEAST_0, "message.max.bytes"),
     "message.timestamp.after.max.ms": TopicConfig("3600000", LONG, _AT_LEAST_0, "log.message.timestamp.after.max.ms"),
     "message.timestamp.before.max.ms": TopicConfig(FOREVER, LONG, _AT_LEAST_0, "log.message.timestamp.before.max.ms"),
     "message.timestamp.type": TopicConfig(
-        "CreateTime", STRING, _one_of("CreateTime", LOG_APPEND_TIME), "log.message.timestamp.type"
+        "CreateTime", STRING, one_of("CreateTime", LOG_APPEND_TIME), "log.message.timestamp.type"
     ),
-    "min.cleanable.dirty.ratio": TopicConfig("0.5", DOUBLE, _range(0, 1), "log.cleaner.min.cleanable.ratio"),
+    "min.cleanable.dirty.ratio": TopicConfig("0.5", DOUBLE, value_range(0, 1), "log.cleaner.min.cleanable.ratio"),
     "min.compaction.lag.ms": TopicConfig("0", LONG, _AT_LEAST_0, "log.cleaner.min.compaction.lag.ms"),
     "min.insync.replicas": TopicConfig("1", INT, _AT_LEAST_1, "min.insync.replicas"),
     "preallocate": TopicConfig("false", BOOLEAN, None, "log.preallocate"),
@@ -133,23 +153,23 @@ SINCE_4_0: Mapping[str, TopicConfig] = {
     "remote.log.delete.on.disable": TopicConfig("false", BOOLEAN),
     "remote.storage.enable": TopicConfig("false", BOOLEAN),
     "retention.bytes": TopicConfig("-1", LONG, None, "log.retention.bytes"),
-    "retention.ms": TopicConfig("604800000", LONG, _range(-1)),
-    "segment.bytes": TopicConfig("1073741824", INT, _range(_LEAST_SEGMENT), "log.segment.bytes"),
-    "segment.index.bytes": TopicConfig("10485760", INT, _range(4), "log.index.size.max.bytes"),
-    "segment.jitter.ms": TopicConfig("0", LONG, _AT_LEAST_0),
-    "segment.ms": TopicConfig("604800000", LONG, _AT_LEAST_1),
+    "retention.ms": TopicConfig("604800000", LONG, value_range(-1), "log.retention.ms"),
+    "segment.bytes": TopicConfig("1073741824", INT, value_range(_LEAST_SEGMENT), "log.segment.bytes"),
+    "segment.index.bytes": TopicConfig("10485760", INT, value_range(4), "log.index.size.max.bytes"),
+    "segment.jitter.ms": TopicConfig("0", LONG, _AT_LEAST_0, "log.roll.jitter.ms"),
+    "segment.ms": TopicConfig("604800000", LONG, _AT_LEAST_1, "log.roll.ms"),
     "unclean.leader.election.enable": TopicConfig("false", BOOLEAN, None, "unclean.leader.election.enable"),
 }
 _BEFORE_4_0: Mapping[str, TopicConfig] = {
     **SINCE_4_0,
-    "cleanup.policy": replace(SINCE_4_0["cleanup.policy"], check=_one_of("compact", "delete")),
+    "cleanup.policy": replace(SINCE_4_0["cleanup.policy"], check=one_of("compact", "delete")),
     "message.downconversion.enable": TopicConfig("true", BOOLEAN, None, "log.message.downconversion.enable"),
     "message.format.version": TopicConfig("3.0-IV1", STRING, None, "log.message.format.version"),
     "message.timestamp.after.max.ms": replace(SINCE_4_0["message.timestamp.after.max.ms"], default=FOREVER),
     "message.timestamp.difference.max.ms": TopicConfig(
         FOREVER, LONG, _AT_LEAST_0, "log.message.timestamp.difference.max.ms"
     ),
-    "segment.bytes": replace(SINCE_4_0["segment.bytes"], check=_range(_LEAST_SEGMENT_BEFORE_4_0)),
+    "segment.bytes": replace(SINCE_4_0["segment.bytes"], check=value_range(_LEAST_SEGMENT_BEFORE_4_0)),
 }
 BEFORE_4_0 = dict(sorted(_BEFORE_4_0.items()))
 
@@ -159,47 +179,76 @@ def topic_configs(release: Release) -> Mapping[str, TopicConfig]:
     return BEFORE_4_0 if release.quirks.configs_before_4_0 else SINCE_4_0
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigSource:
-    """A value of a configuration, as text, with its source (OF_TOPIC to DEFAULT) and its name in that source."""
+def sources(configs: Configs, name: str, settings: Settings, release: Release) -> list[ConfigSource]:
+    """Return the values of a configuration from the topic and the brokers, the effective one first.
 
-    name: str
-    value: str
-    source: int
-
-
-def sources(configs: Configs, name: str, settings: Settings, release: Release) -> Iterator[ConfigSource]:
-    """Yield the values of a configuration from all its sources. The first one is effective.
-
-    ``configs``: the configurations set on the topic itself.
+    Args:
+        configs: configurations that are set on the topic itself.
+        name: name of the configuration.
+        settings: settings of a broker, whose values apply if the topic sets none.
+        release: the emulated Kafka release.
     """
-    config = topic_configs(release)[name]
-    own = configs.get(name)
-    if own is not None:
-        yield ConfigSource(name, own, OF_TOPIC)
-    synonym = config.synonym or name
-    if name == "min.insync.replicas" and release.features.get("eligible.leader.replicas.version"):
-        # a cluster with this feature is formatted with the broker's setting as a cluster-wide one
-        yield ConfigSource(synonym, str(settings.min_insync_replicas), DYNAMIC_DEFAULT_BROKER)
-    if synonym in settings.given:
-        value = settings.by_name().get(synonym, settings.others.get(synonym, config.default))
-        yield ConfigSource(synonym, _text(value), STATIC_BROKER)
-    yield ConfigSource(synonym, config.default, DEFAULT)
+    own, synonym = configs.get(name), topic_configs(release)[name].synonym
+    found = [] if own is None else [ConfigSource(name, own, OF_TOPIC)]
+    return found if synonym is None else found + broker_sources(synonym, settings, release)
+
+
+def effective_source(configs: Configs, name: str, settings: Settings, release: Release) -> ConfigSource:
+    """Return the effective value of a configuration as text, in the unit of the topic configuration, and its source.
+
+    Args:
+        configs: configurations that are set on the topic itself.
+        name: name of the configuration.
+        settings: settings of a broker, whose values apply if the topic sets none.
+        release: the emulated Kafka release.
+    """
+    return next(_candidates(configs, name, topic_configs(release)[name], settings))
 
 
 def effective(configs: Configs, name: str, settings: Settings, release: Release) -> Value:
-    """Return the effective value of a configuration; invalid values, which older data may contain, are skipped."""
+    """Return the effective value of a configuration. Invalid values, which older data may contain, are skipped.
+
+    Args:
+        configs: configurations that are set on the topic itself.
+        name: name of the configuration.
+        settings: settings of a broker, whose values apply if the topic sets none.
+        release: the emulated Kafka release.
+    """
     config = topic_configs(release)[name]
-    for source in sources(configs, name, settings, release):
+    for each in _candidates(configs, name, config, settings):
         try:
-            return parse_value(name, config, source.value)
+            return parse_value(name, config, each.value)
         except ValueError:
             continue
-    raise AssertionError(f"the default of {name} is not valid")
+    raise AssertionError(f"the default of topic config {name} is not valid: this is a bug in mockbroker")
+
+
+def _candidates(configs: Configs, name: str, config: TopicConfig, settings: Settings) -> Iterator[ConfigSource]:
+    own = configs.get(name)
+    if own is not None:
+        yield ConfigSource(name, own, OF_TOPIC)
+    if config.synonym is not None:
+        for each in set_values(synonyms_of(config.synonym), settings):
+            yield replace(each, value=_in_unit_of_topic(each.name, each.value))
+    yield ConfigSource(name, config.default, DEFAULT)
+
+
+def _in_unit_of_topic(name: str, value: str) -> str:
+    """Return the value of a broker setting in the unit of topic configurations; negative times mean no limit, as -1."""
+    unit = UNITS.get(name.rpartition(".")[2], 1)
+    if name in synonyms_of("log.retention.ms") and value.lstrip("-").isdecimal():
+        return str(max(int(value) * unit, -1))
+    return str(int(value) * unit) if unit > 1 and value.isdecimal() else value
 
 
 def reported(name: str, config: TopicConfig, text: str) -> str:
-    """Return a value in the normal form that DescribeConfigs reports; an invalid value is returned unchanged."""
+    """Return a value in the normal form that DescribeConfigs reports; an invalid value is returned unchanged.
+
+    Args:
+        name: name of the configuration.
+        config: its definition.
+        text: the value as text.
+    """
     try:
         value = parse_value(name, config, text)
     except ValueError:
@@ -210,7 +259,7 @@ def reported(name: str, config: TopicConfig, text: str) -> str:
 
 
 def configs_error(configs: Configs, release: Release) -> str | None:
-    """Return Kafka's error message for invalid topic configurations, None for valid ones."""
+    """Return Kafka's error message for the first invalid topic configuration; None if all are valid."""
     nulls = [name for name, value in configs.items() if value is None]
     if nulls:
         return f"Null value not supported for topic configs: {shortened(','.join(nulls))}"
@@ -234,7 +283,13 @@ def configs_error(configs: Configs, release: Release) -> str | None:
 
 
 def parse_value(name: str, config: TopicConfig, text: str) -> Value:
-    """Parse and validate the value of a configuration. Raises: ValueError."""
+    """Parse and validate the value of a configuration. Raises: ValueError if it is not valid, with the reason.
+
+    Args:
+        name: name of the configuration.
+        config: its definition.
+        text: the value as text.
+    """
     value = _typed(name, config.type, text)
     if config.check is not None:
         config.check(name, value)
@@ -243,7 +298,7 @@ def parse_value(name: str, config: TopicConfig, text: str) -> Value:
 
 def _typed(name: str, kind: int, text: str) -> Value:
     trimmed = text.strip(JAVA_SPACE)
-    if kind == STRING:
+    if kind in TEXTS:
         return trimmed
     if kind == LIST:
         return COMMA.split(trimmed) if trimmed else []
@@ -264,4 +319,15 @@ def _text(value: bool | str | int | float) -> str:
     """Return a value as Java's String.valueOf formats it."""
     if isinstance(value, bool):
         return str(value).lower()
-    return str(value).replace("inf", "Infinity") if isinstance(value, float) else str(value)
+    return _double_text(value) if isinstance(value, float) else str(value)
+
+
+def _double_text(value: float) -> str:
+    """Return a number as Java's Double.toString formats it: with an exponent below 0.001 and from 10,000,000 on."""
+    if not isfinite(value) or value == 0 or 1e-3 <= abs(value) < 1e7:
+        return str(value).replace("inf", "Infinity").replace("nan", "NaN")
+    from decimal import Decimal  # no default is so small or large
+
+    sign, digits, exponent = Decimal(str(value)).normalize().as_tuple()
+    first, *rest = map(str, digits)
+    return f"{'-' * sign}{first}.{''.join(rest) or '0'}E{int(exponent) + len(rest)}"

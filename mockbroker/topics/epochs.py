@@ -12,19 +12,22 @@ UNKNOWN = -1, -1
 
 
 class LeaderEpochs:
-    """The leader epochs of a partition. ``entries``: pairs of epoch and first offset, both increasing."""
+    """The leader epochs of a partition, each with the offset at which it begins.
+
+    ``entries``: pairs of epoch and first offset, both increasing.
+    """
 
     def __init__(self) -> None:
         self.entries: list[tuple[int, int]] = []
 
     def begin(self, epoch: int, offset: int) -> None:
-        """Begin an epoch at ``offset``; earlier epochs without records are removed."""
+        """Begin a leader epoch at an offset. Earlier epochs without records are removed."""
         while self.entries and (self.entries[-1][0] >= epoch or self.entries[-1][1] >= offset):
             self.entries.pop()
         self.entries.append((epoch, offset))
 
     def restore(self, batches: Iterable[tuple[int, int]], epoch: int, end: int) -> None:
-        """Restore the epochs of a log.
+        """Set the epochs of a log that was read from disk.
 
         Args:
             batches: leader epoch and base offset of each batch, in order.
@@ -37,6 +40,12 @@ class LeaderEpochs:
                 self.begin(batch_epoch, offset)
         if not self.entries or epoch > self.entries[-1][0]:
             self.begin(epoch, end)
+
+    def truncate_from_start(self, start: int) -> None:
+        """Remove the epochs that end at or before the log start offset ``start``; the first one begins there."""
+        after = bisect_right(self.entries, start, key=lambda entry: entry[1])
+        if after:
+            self.entries[:after] = [(self.entries[after - 1][0], start)]
 
     def end_of(self, epoch: int, end: int) -> tuple[int, int]:
         """Return the largest epoch that is not above ``epoch``, and its end offset.
@@ -52,6 +61,6 @@ class LeaderEpochs:
         return (self.entries[after - 1][0], next_start) if after else (epoch, next_start)
 
     def of(self, offset: int) -> int:
-        """Return the leader epoch in which the record at an offset was appended, -1 if unknown."""
+        """Return the leader epoch in which the record at ``offset`` was appended; -1 if it is unknown."""
         after = bisect_right(self.entries, offset, key=lambda entry: entry[1])
         return self.entries[after - 1][0] if after else -1

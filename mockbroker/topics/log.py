@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import is_
 from typing import Protocol
 
 from kwire import LimitError
 from kwire.records.batch import Batch, Record, read_batch, rebase
+from mockbroker.topics.log_segments import DEFAULT_LIMITS, LogSegment
 
 MAX_RECORDS_PER_BATCH = 100_000  # a small compressed batch can hold millions, which would block the cluster
+UNKNOWN_END = -1  # the log end offset of a partition of a real cluster, before a response has shown it
 
 
 @dataclass(slots=True)
 class StoredBatch:
-    """One batch of a log.
+    """A record batch in the log of a partition.
 
     Attributes:
         base_offset: offset of the first record.
@@ -33,41 +36,79 @@ class StoredBatch:
     data: bytes
 
 
-class LogListener(Protocol):
-    """A listener that is called after each change of a log, to store the log on disk as well."""
+@dataclass(slots=True)
+class CompactedSegment:
+    """A segment that compaction has written, in place of one or more adjacent ones.
 
-    def appended(self, stored: StoredBatch, leader_epoch: int) -> None:
-        """Record that a batch was appended."""
+    Attributes:
+        segment: the segment, with the base offset of the first one that it replaces.
+        batches: its batches, in order; their positions are set later.
+        changed: whether it differs from the only segment that it replaces.
+    """
+
+    segment: LogSegment
+    batches: list[StoredBatch]
+    changed: bool = True
+
+
+class LogListener(Protocol):
+    """The interface of a listener that is called after each change of a log, to store the log on disk as well."""
+
+    def appended(self, stored: StoredBatch, leader_epoch: int, *, new_segment: bool) -> None:
+        """Called after a batch was appended in the leader epoch ``leader_epoch``.
+
+        ``new_segment``: True if the batch begins a new segment.
+        """
+        ...
+
+    def rolled(self, base_offset: int) -> None:
+        """Called after a new segment has begun at ``base_offset`` that has no batch yet."""
         ...
 
     def deleted_before(self, start: int) -> None:
-        """Record that the records before the log start offset ``start`` were deleted."""
+        """Called after the records before the log start offset ``start`` were deleted."""
         ...
 
-    def replaced(self, batches: Sequence[StoredBatch]) -> None:
-        """Record that the log now consists of these batches."""
+    def replaced(self, base_offset: int, end: int, batches: Sequence[StoredBatch]) -> None:
+        """Called after segments were replaced by one segment with the base offset of the first of them.
+
+        Args:
+            base_offset: base offset of the first replaced segment.
+            end: base offset of the first later segment; above the previous log end offset if there is none.
+            batches: all batches of the new segment.
+        """
         ...
 
 
 class PartitionLog:
-    """The batches of one partition.
+    """The log of one partition: its record batches in memory.
 
     Attributes:
         start: log start offset.
-        end: log end offset, which is also the high watermark.
-        listener: is called after each change; None for a log in memory only.
+        end: log end offset, which is also the high watermark; UNKNOWN_END in a proxy that has not seen it.
+        listener: called after each change; None for a log in memory only.
+        limits: limits of a segment, which apply to the next append.
+        segments: the segments, the active one last; empty if the log has never had a batch, or all were deleted.
     """
 
     def __init__(self, listener: LogListener | None = None) -> None:
         self.listener = listener
+        self.limits = DEFAULT_LIMITS
+        self.segments: list[LogSegment] = []
         self.start = 0
         self.end = 0
         self._batches: list[StoredBatch] = []
         self._bases: list[int] = []
         self._size = 0
 
-    def append(self, batch: Batch, leader_epoch: int) -> int:
-        """Append a batch and return its base offset."""
+    def append(self, batch: Batch, leader_epoch: int, now_ms: int = -1) -> int:
+        """Append a batch at the log end offset, which may begin a new segment; return its base offset.
+
+        Args:
+            batch: the batch, as the producer sent it; base offset and leader epoch are set.
+            leader_epoch: current leader epoch of the partition.
+            now_ms: the current time, milliseconds since 1970; -1 if the batch has a timestamp.
+        """
         base = self.end
         last = base + batch.last_offset_delta
         data = rebase(batch, base, leader_epoch)
@@ -76,94 +117,156 @@ class PartitionLog:
         self._bases.append(base)
         self._size += len(data)
         self.end = last + 1
+        new_segment = self._add_to_segment(stored, now_ms)
         if self.listener is not None:
-            self.listener.appended(stored, leader_epoch)
+            self.listener.appended(stored, leader_epoch, new_segment=new_segment)
         return base
+
+    def _add_to_segment(self, stored: StoredBatch, now_ms: int) -> bool:
+        """Add a batch to the active segment; return True if it begins a new segment.
+
+        ``now_ms``: the current time, milliseconds since 1970.
+        """
+        segments, size, timestamp = self.segments, len(stored.data), stored.max_timestamp
+        new_segment = not segments or segments[-1].is_full(stored.last_offset, size, timestamp, self.limits)
+        if new_segment:
+            segments.append(LogSegment(stored.base_offset))
+        segments[-1].add(stored.last_offset, size, timestamp, now_ms)
+        return new_segment
+
+    def roll(self) -> None:
+        """End the active segment: the next append begins a new one."""
+        if self.segments and self.segments[-1].size:
+            self.segments.append(LogSegment(self.end))
+            if self.listener is not None:
+                self.listener.rolled(self.end)
 
     def batches(self) -> Iterator[Batch]:
         """Yield all batches in order."""
         return (read_batch(stored.data) for stored in self._batches)
 
-    def restore(self, batches: Iterable[Batch], start: int, end: int) -> None:
+    def restore(self, batches: Iterable[Batch], start: int, end: int, segments: Sequence[int] = ()) -> None:
         """Fill an empty log with batches read from disk, which have their offsets; the listener is not called.
 
         Args:
             batches: in order; after compaction some may be missing anywhere.
             start: log start offset.
             end: log end offset.
+            segments: base offsets of the segments, in order; without any, all batches are in one segment.
         """
-        self._fill(batches)
+        bases = deque(segments)
+        for batch in batches:
+            stored = StoredBatch(batch.base_offset, batch.last_offset, batch.max_timestamp, self._size, batch.data)
+            self._batches.append(stored)
+            self._bases.append(stored.base_offset)
+            self._size += len(stored.data)
+            while bases and bases[0] <= stored.base_offset:
+                self.segments.append(LogSegment(bases.popleft()))
+            if not self.segments:
+                self.segments.append(LogSegment(stored.base_offset))
+            self.segments[-1].add(stored.last_offset, len(stored.data), stored.max_timestamp, -1)
+        self.segments += map(LogSegment, bases)
+        while len(self.segments) > 1 and not self.segments[0].size and self.segments[1].base_offset <= start:
+            del self.segments[0]  # all its records are before the log start offset
         self.start, self.end = start, end
 
     def stored(self) -> tuple[StoredBatch, ...]:
-        """Return all batches as stored."""
+        """Return all batches of the log as StoredBatch objects."""
         return tuple(self._batches)
 
-    def begins_with(self, stored: Sequence[StoredBatch]) -> bool:
-        """Return whether the log begins with these objects, compared by identity."""
-        return len(stored) <= len(self._batches) and all(map(is_, stored, self._batches))
+    def begins_with_segments(self, segments: Sequence[LogSegment]) -> bool:
+        """Return whether the log begins with these segments, compared by identity."""
+        return len(segments) <= len(self.segments) and all(map(is_, segments, self.segments))
 
-    def replace(self, batches: Iterable[Batch], count: int) -> None:
-        """Replace the first ``count`` batches by compacted ones, in order, which have their offsets.
+    def segment_batches(self, index: int) -> list[StoredBatch]:
+        """Return the batches of a segment from the log start offset on. ``index``: index of the segment."""
+        segments = self.segments
+        first = bisect_left(self._bases, segments[index].base_offset) if index else 0
+        last = bisect_left(self._bases, segments[index + 1].base_offset) if index + 1 < len(segments) else None
+        return self._batches[first:last]
 
-        The last batch of the log must end at the log end offset, even if it has no records, so that no offset is
-        assigned twice. Raises: ValueError.
+    def replace_segments(self, count: int, compacted: Sequence[CompactedSegment]) -> None:
+        """Replace the oldest segments by compacted ones.
+
+        Args:
+            count: number of segments to replace; the active segment must not be one of them.
+            compacted: the compacted segments.
         """
-        compacted, remaining = list(batches), self._batches[count:]
-        last = remaining[-1].last_offset if remaining else compacted[-1].last_offset if compacted else None
-        if last is None or last + 1 != self.end:
-            raise ValueError(f"the last offset after compaction is {last}, but the log ends at offset {self.end - 1}")
-        self._batches.clear()
-        self._bases.clear()
-        self._size = 0
-        self._fill(compacted)
-        for stored in remaining:
-            self._batches.append(replace(stored, position=self._size))
-            self._bases.append(stored.base_offset)
-            self._size += len(stored.data)
+        assert count < len(self.segments), "the active segment is not compacted"
+        end = self.segments[count].base_offset
+        until = bisect_left(self._bases, end)
+        batches = [stored for segment in compacted for stored in segment.batches]
+        following = self._batches[until].position if until < len(self._batches) else self._size
+        position = following - sum(len(stored.data) for stored in batches)
+        for stored in batches:  # the positions of all later batches remain
+            stored.position = position
+            position += len(stored.data)
+        self._batches[:until] = batches
+        self._bases[:until] = [stored.base_offset for stored in batches]
+        self.segments[:count] = [segment.segment for segment in compacted]
         if self.listener is not None:
-            self.listener.replaced(tuple(self._batches))
+            ends = [segment.segment.base_offset for segment in compacted[1:]]
+            for segment, segment_end in zip(compacted, [*ends, end], strict=True):
+                if segment.changed:
+                    self.listener.replaced(segment.segment.base_offset, segment_end, segment.batches)
 
     @property
     def last_timestamp(self) -> int:
-        """The largest timestamp of the last batch, milliseconds since 1970; the log must not be empty."""
+        """The largest timestamp in the last batch, in milliseconds since 1970. The log must not be empty."""
         return self._batches[-1].max_timestamp
 
     @property
     def size(self) -> int:
-        """Bytes of all batches."""
+        """The total size of all batches, in bytes."""
         return self._size - self._batches[0].position if self._batches else 0
 
     def delete_before(self, offset: int) -> None:
-        """Advance the log start offset to ``offset`` and delete the batches that lie wholly before it.
+        """Advance the log start offset to ``offset``, and delete the batches whose records are all before it.
 
-        ``offset`` must not exceed the log end offset; nothing happens if it is below the log start offset.
+        ``offset`` must not be above the log end offset. Nothing changes if it is below the log start offset.
         """
         if offset <= self.start:
             return
         self.start = offset
         count = self._index_of(offset)
         del self._batches[:count], self._bases[:count]
+        deleted = bisect_right(self.segments, offset, key=_base_offset) - 1
+        del self.segments[: max(deleted, 0)]
         if self.listener is not None:
             self.listener.deleted_before(offset)
 
-    def truncate(self, end: int) -> None:
-        """Remove the batches that end after offset ``end``, as a replica does that follows a leader with fewer records.
+    def delete_segments(self, count: int) -> None:
+        """Delete the first ``count`` segments. The log start offset becomes the base offset of the next segment."""
+        if count == len(self.segments):
+            self.roll()
+        self.delete_before(self.segments[count].base_offset)
 
-        The log then ends at ``end``, or before it if a batch contains that offset.
+    def truncate(self, end: int) -> None:
+        """Remove the batches that end after an offset. A replica does so if its leader has fewer records.
+
+        ``end``: the new log end offset. If a batch contains it, the log ends before that batch. A compacted log ends
+        after the last remaining batch.
         """
         count = self._index_of(end)
         if count == len(self._batches):
             return
-        first = self._batches[count]
-        self.end = max(first.base_offset, self.start)
+        first, before = self._batches[count], self.end
         self._size = first.position
         del self._batches[count:], self._bases[count:]
+        kept = max(bisect_right(self.segments, first.base_offset, key=_base_offset), 1)
+        del self.segments[kept:]
+        last = self._batches[-1].last_offset + 1 if self._batches else self.segments[-1].base_offset
+        self.end = max(last, self.start)  # as after a restart: compaction may have removed the records before ``end``
+        active = LogSegment(self.segments[-1].base_offset)
+        self.segments[-1] = active
+        batches = self.segment_batches(kept - 1)
+        for stored in batches:
+            active.add(stored.last_offset, len(stored.data), stored.max_timestamp, -1)
         if self.listener is not None:
-            self.listener.replaced(tuple(self._batches))
+            self.listener.replaced(active.base_offset, before + 1, batches)  # an empty segment may begin at the end
 
     def read(self, offset: int, limit: int, *, at_least_one: bool, before: int | None = None) -> bytes:
-        """Return whole batches, from the one that contains ``offset`` on, of at most ``limit`` bytes.
+        """Return whole batches of one segment, from the one that contains ``offset`` on, of at most ``limit`` bytes.
 
         Args:
             offset: the fetch offset.
@@ -173,14 +276,55 @@ class PartitionLog:
         """
         parts: list[bytes] = []
         size = 0
-        last = len(self._batches) if before is None else bisect_left(self._bases, before)
-        for index in range(self._index_of(offset), last):
+        first = self._index_of(offset)
+        last = self._end_of_segment(first)
+        if before is not None:
+            last = min(last, bisect_left(self._bases, before))
+        for index in range(first, last):
             data = self._batches[index].data
             if size + len(data) > limit and not (at_least_one and not parts):
                 break
             parts.append(data)
             size += len(data)
         return b"".join(parts)
+
+    def select(
+        self, offset: int, limit: int, until: int, *, at_least_one: bool, before: int | None = None
+    ) -> list[StoredBatch]:
+        """Return whole batches of one segment, from the one that contains ``offset`` on, of at most ``limit`` bytes.
+
+        Args:
+            offset: the fetch offset.
+            limit: maximum size in bytes.
+            until: return no batches after the one that contains this offset.
+            at_least_one: return the first batch even if it exceeds the limit.
+            before: return only batches with a lower base offset, such as the last stable offset.
+        """
+        first = self._index_of(offset)
+        if first == len(self._batches):
+            return []
+        last = min(bisect_right(self._bases, until), self._end_of_segment(first))
+        if before is not None:
+            last = min(last, bisect_left(self._bases, before))
+        position = self._batches[first].position + limit
+        fitting = bisect_right(self._batches, position, first, key=_end_position)
+        return self._batches[first : min(last, max(fitting, first + at_least_one))]
+
+    def spans_segments(self, offset: int, end: int) -> bool:
+        """Return whether two offsets, of which ``offset`` is the lower one, are in different segments."""
+        return len(self.segments) > 1 and self._segment_of(offset) != self._segment_of(end)
+
+    def size_from(self, offset: int, before: int) -> int:
+        """Return the size, in bytes, of the batches between two offsets.
+
+        Args:
+            offset: offset in the first batch that is counted.
+            before: base offset of the first batch after them, which is not counted.
+        """
+        first, last = self._index_of(offset), bisect_left(self._bases, before)
+        if first >= last:
+            return 0
+        return _end_position(self._batches[last - 1]) - self._batches[first].position
 
     def offset_after(self, offset: int, size: int) -> int:
         """Return the base offset of the first batch that begins at least ``size`` bytes after the one with ``offset``.
@@ -217,21 +361,35 @@ class PartitionLog:
         return record.offset, record.timestamp
 
     def _index_of(self, offset: int) -> int:
-        """Return the index of the batch that contains ``offset``, or of the next one; the count of batches if none."""
+        """Return the index of the batch that contains ``offset``, or of the next batch; the number of batches after the
+        last one.
+        """
         if offset >= self.end:
             return len(self._batches)
         index = max(bisect_right(self._bases, offset) - 1, 0)
         in_gap = index < len(self._batches) and self._batches[index].last_offset < offset
         return index + in_gap
 
-    def _fill(self, batches: Iterable[Batch]) -> None:
-        size = self._size
-        for batch in batches:
-            stored = StoredBatch(batch.base_offset, batch.last_offset, batch.max_timestamp, size, batch.data)
-            self._batches.append(stored)
-            self._bases.append(batch.base_offset)
-            size += len(batch.data)
-        self._size = size
+    def _segment_of(self, offset: int) -> int:
+        """Return the index of the segment that contains ``offset``."""
+        return max(bisect_right(self.segments, offset, key=_base_offset) - 1, 0)
+
+    def _end_of_segment(self, index: int) -> int:
+        """Return the index after the last batch of the segment that contains the batch with this index."""
+        if len(self.segments) <= 1 or index == len(self._batches):
+            return len(self._batches)
+        following = self._segment_of(self._bases[index]) + 1
+        if following == len(self.segments):
+            return len(self._batches)
+        return bisect_left(self._bases, self.segments[following].base_offset)
+
+
+def _base_offset(segment: LogSegment) -> int:
+    return segment.base_offset
+
+
+def _end_position(stored: StoredBatch) -> int:
+    return stored.position + len(stored.data)
 
 
 def _records(stored: StoredBatch) -> Iterator[Record]:

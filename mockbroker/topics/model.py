@@ -18,17 +18,25 @@ from kwire.records.batch import Batch, read_batch
 from kwire.records.control import ControlType, build_marker, control_records
 from mockbroker.base.settings import MAX_PARTITIONS
 from mockbroker.base.texts import shortened
+from mockbroker.quotas.entity import Entity
+from mockbroker.security.acls import Acls
+from mockbroker.security.delegation_tokens import DelegationTokens
+from mockbroker.security.users import ScramCredential
 from mockbroker.topics.epochs import LeaderEpochs
 from mockbroker.topics.log import LogListener, PartitionLog
+from mockbroker.topics.log_config import LogConfig
 from mockbroker.topics.placement import place
 from mockbroker.topics.producers import LAST_EPOCH, Producer, Producers
+from mockbroker.topics.reassignment import Reassignment
 from mockbroker.topics.record_rules import RecordRules
 
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
-INTERNAL = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC})
+SHARE_STATE_TOPIC = "__share_group_state"
+INTERNAL = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_STATE_TOPIC})
 NO_LEADER = -1  # leader of a partition whose brokers are all down
 INDEX_INTERVAL = 4_096  # bytes between two entries of Kafka's offset index: its precision in looking up positions
+OF_LOGS = "log."  # prefix of the broker settings that are defaults of the logs of topics
 PRODUCER_IDS = 1_000  # ids that Kafka's brokers allocate at a time; those left over after a restart are never used
 SPARE_NAMES = 1_000  # names of deleted topics that ``Cluster.created`` keeps, besides as many as there are topics
 MAX_NAME = 249  # maximum characters of a topic name
@@ -91,6 +99,10 @@ class Partition:
         producers: state of idempotent and transactional producers.
         aborted: aborted transactions, in the order of their markers.
         epochs: leader epochs and their first offsets.
+        cleaned_until: offset up to which the log was compacted.
+        reassignment: replicas that are being added and removed; None without a reassignment.
+        catching_up: broker ids of replicas that are not in sync yet.
+        paused: log end offset of each replica that a test has stopped from fetching, by broker id; it is not in sync.
     """
 
     topic: str
@@ -103,6 +115,10 @@ class Partition:
     aborted: list[Aborted] = field(default_factory=list)
     _aborted_of: dict[int, list[Aborted]] = field(default_factory=dict)  # aborted transactions by producer id
     epochs: LeaderEpochs = field(default_factory=LeaderEpochs)
+    cleaned_until: int = 0
+    reassignment: Reassignment | None = None
+    catching_up: frozenset[int] = frozenset()
+    paused: dict[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.leader = self.replicas[0]
@@ -113,6 +129,10 @@ class Partition:
         """The last stable offset: the first offset of the oldest open transaction, else the log end offset."""
         first = self.producers.first_unstable
         return self.log.end if first is None else first
+
+    def end_at(self, node: int) -> int:
+        """Return the log end offset of the replica on a broker. ``node``: broker id."""
+        return self.log.end if node == self.leader else self.paused.get(node, self.log.end)
 
     def is_committed(self, batch: Batch) -> bool:
         """Return whether a read_committed consumer sees a batch of this partition."""
@@ -126,15 +146,33 @@ class Partition:
         return at == len(aborted) or aborted[at].first > batch.base_offset
 
     def forget_aborted(self, before: int) -> None:
-        """Remove the aborted transactions that ended before this offset: their records are no longer in the log."""
+        """Remove the aborted transactions that ended before the offset ``before``: the log no longer has their
+        records.
+        """
         del self.aborted[: bisect_left(self.aborted, before, key=lambda each: each.last)]
         self._aborted_of.clear()
         for each in self.aborted:
             self._aborted_of.setdefault(each.producer_id, []).append(each)
 
-    def append(self, batch: Batch) -> int:
-        """Append a batch and return its base offset."""
-        base = self.log.append(batch, self.leader_epoch)
+    def replace_aborted(self, retained: Iterable[Aborted], until: int) -> None:
+        """Replace the list of aborted transactions, after the log was compacted.
+
+        Args:
+            retained: the aborted transactions that compaction has kept.
+            until: offset before which the replaced transactions have ended; later ones remain in the list.
+        """
+        later = self.aborted[bisect_left(self.aborted, until, key=lambda each: each.last) :]
+        self.aborted = [*retained, *later]
+        self.forget_aborted(self.log.start)
+
+    def append(self, batch: Batch, now_ms: int = -1) -> int:
+        """Append a batch to the log, and update the producer state; return the base offset of the batch.
+
+        Args:
+            batch: the batch.
+            now_ms: the current time, milliseconds since 1970; -1 if the batch has a timestamp.
+        """
+        base = self.log.append(batch, self.leader_epoch, now_ms)
         self.producers.record(batch, base)
         return base
 
@@ -166,9 +204,13 @@ class Partition:
         return ErrorCode.NONE
 
     def end_open_transaction(self, producer: Producer, timestamp: int, *, committed: bool, fence: bool) -> None:
-        """End the transaction that a producer has open here. ``timestamp``: milliseconds since 1970.
+        """End the transaction that a producer has open in this partition.
 
-        ``fence``: use the next producer epoch for the marker, so that the producer is fenced, as after a timeout.
+        Args:
+            producer: state of the producer.
+            timestamp: timestamp of the marker, milliseconds since 1970.
+            committed: True for a commit marker, False for an abort marker.
+            fence: use the next producer epoch for the marker, so that the producer is fenced, as after a timeout.
         """
         self.end_transaction(
             producer.producer_id,
@@ -178,33 +220,52 @@ class Partition:
             timestamp=timestamp,
         )
 
-    def restore(self, batches: Sequence[Batch], start: int, end: int) -> None:
+    def restore(self, batches: Sequence[Batch], start: int, end: int, segments: Sequence[int] = ()) -> None:
         """Restore the log, the leader epochs and the producer state from the batches on disk.
 
         Args:
             batches: all batches, in order; some may lie before the log start offset.
             start: log start offset.
             end: log end offset.
+            segments: base offsets of the segments, in order; without any, all batches are in one segment.
 
         Raises: kwire.WireError for a marker that cannot be decoded.
         """
-        self.log.restore([batch for batch in batches if batch.last_offset >= start], start, end)
+        self.log.restore([batch for batch in batches if batch.last_offset >= start], start, end, segments)
         self.epochs.restore([(batch.leader_epoch, batch.base_offset) for batch in batches], self.leader_epoch, end)
         self._replay(batches)
 
-    def truncate(self, end: int) -> None:
-        """Remove the batches that end after offset ``end``, with what they changed in the producer state.
+    def delete_before(self, offset: int) -> None:
+        """Advance the log start offset; ``offset`` must not be above the log end offset."""
+        self.log.delete_before(offset)
+        self._start_moved()
 
-        The caller must make the partition begin a leader epoch, which removes the epochs of these batches.
+    def delete_segments(self, count: int) -> None:
+        """Delete the first ``count`` segments of the log, as retention does."""
+        self.log.delete_segments(count)
+        self._start_moved()
+
+    def _start_moved(self) -> None:
+        self.epochs.truncate_from_start(self.log.start)
+        self.forget_aborted(self.log.start)
+
+    def truncate(self, end: int) -> None:
+        """Remove the batches that end after an offset, and undo the changes that these batches made to the producer
+        state.
+
+        The caller must then begin a leader epoch, which removes the epochs of these batches. ``end``: the new log end
+        offset.
         """
         self.log.truncate(end)
+        self.paused = {node: min(paused_end, self.log.end) for node, paused_end in self.paused.items()}
+        self.cleaned_until = min(self.cleaned_until, self.log.end)
         self.producers = Producers()
         self.aborted.clear()
         self._aborted_of.clear()
         self._replay(self.log.batches())
 
     def _replay(self, batches: Iterable[Batch]) -> None:
-        """Restore the producer state from batches, in order."""
+        """Restore the producer state and the aborted transactions from batches, in order."""
         for batch in batches:
             if batch.producer_id < 0:
                 continue
@@ -243,21 +304,23 @@ class Partition:
 
 @dataclass(slots=True)
 class Topic:
-    """A topic.
+    """A topic: its partitions and configurations.
 
     Attributes:
         name: topic name.
         topic_id: topic id.
-        partitions: in the order of their numbers.
+        partitions: partitions in the order of their numbers.
         configs: configurations that are set on the topic itself.
-        rules: requirements on records that follow from the configurations; None until the first Produce.
+        rules: requirements on records that follow from the configurations, by id of the leader that has needed them.
+        log_configs: effective configurations of the logs, by id of the leader that has needed them.
     """
 
     name: str
     topic_id: UUID
     partitions: list[Partition]
     configs: Mapping[str, str | None] = field(default_factory=dict)
-    rules: RecordRules | None = None
+    rules: dict[int, RecordRules] = field(default_factory=dict)
+    log_configs: dict[int, LogConfig] = field(default_factory=dict)
 
     @property
     def internal(self) -> bool:
@@ -272,58 +335,96 @@ class Topic:
 
 
 class Storage(Protocol):
-    """A listener that is called after each change of a cluster, to store the cluster on disk as well."""
+    """The interface of a listener that is called after each change of a cluster, to store the cluster on disk as
+    well.
+    """
 
     def log_listener(self, topic: Topic, index: int) -> LogListener:
-        """Return the listener for the log of a partition that is being created."""
+        """Return the listener for the log of a partition that is being created.
+
+        Args:
+            topic: the topic.
+            index: index of the partition.
+        """
         ...
 
     def created(self, topic: Topic, first: int) -> None:
-        """Record that the partitions of a topic from index ``first`` on were created; the topic may be new."""
+        """Called after partitions of a topic were created. The topic may be new.
+
+        Args:
+            topic: the topic.
+            first: index of the first new partition; all partitions from it on are new.
+        """
         ...
 
     def deleted(self, topic: Topic) -> None:
-        """Record that a topic was deleted."""
+        """Called after a topic was deleted."""
         ...
 
     def changed(self) -> None:
-        """Record that metadata changed: configurations, leaders, leader epochs or allocated producer ids."""
+        """Called after a change of other metadata, such as configurations, leaders, leader epochs and ACLs."""
         ...
 
 
-class Cluster:
-    """The metadata of a cluster.
+class ClusterState:
+    """The metadata of a cluster: brokers, topics and partitions.
 
     Args:
         nodes: the brokers.
-        new_uuid: source of topic ids and the cluster id.
-        storage: is called after each change; None for a cluster in memory only.
+        new_uuid: function that returns a new id, for topic ids and the cluster id.
+        storage: listener of changes; None for a cluster in memory only.
 
     Attributes:
         nodes: broker id -> running broker.
         down: broker id -> stopped broker.
+        unregistered: ids of stopped brokers whose registration was removed.
         cluster_id: cluster id.
         topics: topic name -> topic.
         by_id: topic id -> topic.
-        epoch: changes whenever topics, partitions or brokers change.
+        epoch: number that increases whenever topics, partitions or brokers change.
         partition_count: number of partitions of all topics.
         created: topic names in the order of creation, including some of deleted topics.
         taken_producer_ids: number of producer ids allocated so far, in blocks of PRODUCER_IDS.
+        reconfigured: topics whose configurations have changed, until their logs follow the changes.
+        group_configs: configurations that are set on groups, by group id; the groups need not exist.
+        changed_features: finalized levels of features that UpdateFeatures has changed, by name.
+        features_epoch: number that increases whenever they change.
+        client_metrics: configurations of client metrics subscriptions, by name.
+        client_metrics_version: number that increases whenever these subscriptions change.
+        broker_configs: settings that AlterConfigs has set, by broker id as text, or "" for all brokers.
+        coming_topic_ids: ids of topics that will be created, by name, for the replay of a recording.
+        client_quotas: entity -> limit by key, of ``ClientQuotas``.
+        acls: ACLs, for a cluster with an authorizer.
+        scram: SCRAM credentials that clients have set, by user and mechanism; None for one that was deleted.
+        tokens: the delegation tokens.
     """
 
     def __init__(self, nodes: Sequence[Node], new_uuid: Callable[[], UUID], storage: Storage | None = None) -> None:
         self.nodes = {node.node_id: node for node in nodes}
         self.down: dict[int, Node] = {}
+        self.unregistered: set[int] = set()
         self.cluster_id = new_uuid()
         self.topics: dict[str, Topic] = {}
         self.by_id: dict[UUID, Topic] = {}
+        self.client_quotas: dict[Entity, dict[str, float]] = {}
         self._by_metric: dict[str, str] = {}  # metric name of a topic -> topic name
         self.epoch = 0
         self.partition_count = 0
         self.created: list[str] = []
         self.storage = storage
         self.taken_producer_ids = 0
+        self.acls = Acls()
+        self.scram: dict[tuple[str, str], ScramCredential | None] = {}
+        self.tokens = DelegationTokens()
         self._next_producer_id = 0
+        self.reconfigured: list[Topic] = []
+        self.group_configs: dict[str, Mapping[str, str]] = {}
+        self.broker_configs: dict[str, Mapping[str, str]] = {}
+        self.changed_features: dict[str, int] = {}
+        self.features_epoch = 0
+        self.client_metrics: dict[str, Mapping[str, str]] = {}
+        self.client_metrics_version = 0
+        self.coming_topic_ids: dict[str, list[UUID]] = {}
         self._new_uuid = new_uuid
 
     @property
@@ -333,15 +434,17 @@ class Cluster:
 
     @property
     def controller(self) -> int:
-        """Broker id to advertise as the controller; every broker accepts admin requests."""
-        return min(self.nodes)
+        """The broker id to advertise as the controller; NO_LEADER without a running broker. Every broker accepts admin
+        requests.
+        """
+        return min(self.nodes, default=NO_LEADER)
 
     def new_topic_id(self) -> UUID:
-        """Return a new topic id, for a CreateTopics request with validate_only."""
+        """Return a new topic id, for the response to a CreateTopics request with ``validate_only``."""
         return self._new_uuid()
 
     def colliding(self, name: str) -> str | None:
-        """Return the topic whose name collides with ``name`` in metric names, or None.
+        """Return the existing topic whose name collides with ``name`` in metric names, or None.
 
         Two names collide if they differ only in dots and underscores.
         """
@@ -353,8 +456,15 @@ class Cluster:
         replicas: Sequence[Sequence[int]],
         configs: Mapping[str, str | None] | None = None,
     ) -> Topic:
-        """Create a topic. ``replicas``: broker ids for each partition. The name must be valid and unused."""
-        topic = Topic(name, self._new_uuid(), [], dict(configs or {}))
+        """Create a topic, and return it.
+
+        Args:
+            name: name of the topic, which must be valid and unused.
+            replicas: broker ids of the replicas of each partition.
+            configs: configurations that are set on the topic; None for none.
+        """
+        coming = self.coming_topic_ids.get(name)
+        topic = Topic(name, coming.pop(0) if coming else self._new_uuid(), [], dict(configs or {}))
         self.topics[name] = topic
         self.by_id[topic.topic_id] = topic
         self._record_created([name])
@@ -378,11 +488,44 @@ class Cluster:
     def configure(self, topic: Topic, configs: Mapping[str, str | None]) -> None:
         """Replace the configurations of a topic."""
         topic.configs = configs
-        topic.rules = None
+        topic.rules.clear()
+        topic.log_configs.clear()
+        self.reconfigured.append(topic)
+        self.changed()
+
+    def configure_group(self, group_id: str, configs: Mapping[str, str]) -> None:
+        """Replace the configurations of a group."""
+        self.group_configs[group_id] = configs
+        self.changed()
+
+    def configure_client_metrics(self, name: str, configs: Mapping[str, str]) -> None:
+        """Replace the configurations of a client metrics subscription; without configurations it does not exist."""
+        self.client_metrics.pop(name, None)
+        if configs:
+            self.client_metrics[name] = configs
+        self.client_metrics_version += 1
+        self.changed()
+
+    def configure_broker(self, name: str, configs: Mapping[str, str]) -> None:
+        """Replace the settings of one broker, or the settings of all brokers.
+
+        Args:
+            name: broker id as text; "" for the settings of all brokers.
+            configs: the new settings, by name.
+        """
+        before = self.broker_configs.pop(name, {})
+        if configs:
+            self.broker_configs[name] = configs
+        of_logs = any(key.startswith(OF_LOGS) for key, _ in before.items() ^ configs.items())
+        for topic in self.topics.values():
+            topic.rules.clear()
+            if of_logs:
+                topic.log_configs.clear()
+                self.reconfigured.append(topic)
         self.changed()
 
     def changed(self) -> None:
-        """Report a change of leaders or leader epochs to the storage."""
+        """Report a change of leaders, leader epochs, ACLs or SCRAM credentials to the storage."""
         if self.storage is not None:
             self.storage.changed()
 
@@ -395,7 +538,13 @@ class Cluster:
         return self._next_producer_id - 1
 
     def restore(self, cluster_id: UUID, topics: Sequence[Topic], taken_producer_ids: int) -> None:
-        """Restore the metadata read from disk; the allocated producer ids are not used again."""
+        """Set the metadata that was read from disk. The allocated producer ids are not used again.
+
+        Args:
+            cluster_id: cluster id.
+            topics: the topics, with their partitions.
+            taken_producer_ids: number of producer ids allocated so far.
+        """
         self.cluster_id = cluster_id
         self.taken_producer_ids = self._next_producer_id = taken_producer_ids
         self.topics |= {topic.name: topic for topic in topics}
@@ -429,13 +578,31 @@ class Cluster:
         return [partition for topic in self.topics.values() for partition in topic.partitions]
 
     def in_sync(self, partition: Partition) -> list[int]:
-        """Return the ISR: the replicas whose brokers are running. If none is running, it is the last replica, as in
-        Kafka.
+        """Return the broker ids of the in-sync replicas (ISR) of a partition: the replicas whose brokers are running,
+        without replicas that are catching up.
+
+        If no broker is running, the last replica remains in the ISR, as in Kafka.
         """
-        return [node for node in partition.replicas if node in self.nodes] or [partition.replicas[-1]]
+        if in_sync := self.electable(partition):
+            return in_sync
+        return [[node for node in partition.replicas if node not in partition.catching_up][-1]]
+
+    def electable(self, partition: Partition) -> list[int]:
+        """Return the broker ids of the replicas that can lead a partition: in-sync replicas whose brokers are
+        running.
+        """
+        catching_up = partition.catching_up
+        return [node for node in partition.replicas if node in self.nodes and node not in catching_up]
+
+    def reassign(self, partition: Partition, replicas: Sequence[int], reassignment: Reassignment | None) -> None:
+        """Replace the replicas of a partition. ``reassignment``: replicas that are added and removed; None for none."""
+        partition.replicas = list(replicas)
+        partition.reassignment = reassignment
+        self.epoch += 1
+        self.changed()
 
     def offline_replicas(self, partition: Partition) -> list[int]:
-        """Return the replicas whose brokers are down."""
+        """Return the broker ids of the replicas of a partition whose brokers are stopped."""
         return [node for node in partition.replicas if node in self.down]
 
     def set_leader(self, partition: Partition, node: int) -> None:
@@ -447,7 +614,7 @@ class Cluster:
         self.epoch += 1
         self.changed()
 
-    def snapshot(self) -> Cluster:
+    def snapshot(self) -> ClusterState:
         """Return a copy of the metadata, for a broker with stale metadata; the partition logs are shared."""
         stale = copy(self)
         stale.nodes, stale.down = dict(self.nodes), dict(self.down)
@@ -458,14 +625,19 @@ class Cluster:
         stale.by_id = {topic.topic_id: topic for topic in stale.topics.values()}
         return stale
 
+    def unregister(self, node: int) -> None:
+        """Remove the registration of a stopped broker, until it is started. ``node``: broker id."""
+        self.unregistered.add(node)
+        self.epoch += 1
+
     def has_room(self, partitions: int) -> bool:
-        """Return whether ``partitions`` more partitions fit into MAX_PARTITIONS."""
+        """Return whether the cluster can have ``partitions`` more partitions without exceeding MAX_PARTITIONS."""
         return self.partition_count + partitions <= MAX_PARTITIONS
 
     @property
     def broker_ids(self) -> AbstractSet[int]:
-        """Ids of all brokers, running or down."""
-        return self.nodes.keys() | self.down.keys()
+        """The ids of all registered brokers, running or stopped."""
+        return (self.nodes.keys() | self.down.keys()) - self.unregistered
 
     def place(self, partitions: int, replicas: int) -> list[list[int]]:
         """Return the broker ids of the replicas of each partition of a new topic.
@@ -477,7 +649,13 @@ class Cluster:
         return place(sorted(self.broker_ids), partitions, replicas, start=len(self.topics))
 
     def find(self, name: str, topic_id: UUID, *, by_id: bool) -> Topic | None:
-        """Return a topic: with ``by_id`` by its topic id, as in newer request versions, else by its name."""
+        """Return a topic, or None if it does not exist.
+
+        Args:
+            name: topic name.
+            topic_id: topic id.
+            by_id: True to look the topic up by its id, as in newer request versions; False by its name.
+        """
         return self.by_id.get(topic_id) if by_id else self.topics.get(name)
 
     def partition(self, topic: str, index: int) -> Partition | None:
@@ -492,12 +670,14 @@ def legal_topic_name(name: str) -> bool:
 
 
 def _metric_name(topic: str) -> str:
-    """Return the name of a topic in metrics. Source: Kafka's Topic.unifyCollisionChars."""
+    """Return the name of a topic in metrics, where dots become underscores. Source: Kafka's
+    Topic.unifyCollisionChars.
+    """
     return topic.replace(".", "_")
 
 
 def name_error(name: str) -> str | None:
-    """Return Kafka's error message for an invalid topic name, None for a valid one."""
+    """Return Kafka's error message for an invalid topic name; None for a valid one."""
     if legal_topic_name(name):
         return None
     if not name:

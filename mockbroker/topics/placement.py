@@ -1,4 +1,4 @@
-"""Placement of replicas on brokers, and validation of manual replica assignments."""
+"""The placement of replicas on brokers, and the validation of manual replica assignments."""
 
 from __future__ import annotations
 
@@ -51,5 +51,8 @@ def assignment_error(broker_ids: Container[int], brokers: Sequence[int], sample:
 
 
 def no_room(partitions: int) -> str:
-    """Return the error message for exceeding MAX_PARTITIONS, a limit of mockbroker that Kafka does not have."""
+    """Return the error message for a topic of ``partitions`` partitions that would exceed MAX_PARTITIONS.
+
+    This limit is mockbroker's own; Kafka does not have it.
+    """
     return f"{partitions} more partitions exceed mockbroker's limit of {MAX_PARTITIONS} partitions in a cluster."

@@ -20,7 +20,7 @@ SEQUENCES = 1 << 31  # sequence numbers start at 0 again after this many
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """An appended batch of a producer.
+    """A batch of a producer that was appended to the log.
 
     Attributes:
         first_sequence: sequence number of the first record.
@@ -33,6 +33,11 @@ class Appended:
     last_sequence: int
     base_offset: int
     max_timestamp: int
+
+    @property
+    def last_offset(self) -> int:
+        """Offset of the last record."""
+        return self.base_offset + (self.last_sequence - self.first_sequence) % SEQUENCES
 
 
 @dataclass(slots=True)
@@ -61,9 +66,13 @@ class Producer:
 
 
 class Producers:
-    """The producers of one partition; iteration yields all of them."""
+    """The states of the producers of one partition; iteration yields all of them.
+
+    ``unchecked``: True if there are producers, and no check for expired ones is scheduled.
+    """
 
     def __init__(self) -> None:
+        self.unchecked = False
         self._producers: dict[int, Producer] = {}
         self._open: dict[int, int] = {}  # producer id -> first offset of its open transaction, the lowest first
         self._verified: dict[int, tuple[int, int]] = {}  # producer id -> epoch and lowest sequence that was verified
@@ -73,17 +82,35 @@ class Producers:
 
     @property
     def first_unstable(self) -> int | None:
-        """The first offset of the oldest open transaction; None if none is open."""
+        """The first offset of the oldest open transaction in the partition; None without an open transaction."""
         return next(iter(self._open.values()), None)  # offsets increase, so the oldest was inserted first
 
     def is_open(self, producer_id: int, epoch: int | None = None) -> bool:
-        """Return whether the producer has an open transaction here, in any epoch or in ``epoch``."""
+        """Return whether a producer has an open transaction in the partition.
+
+        ``epoch``: producer epoch of the transaction; None for any epoch.
+        """
         producer = self._producers.get(producer_id)
         return producer is not None and producer.opened is not None and epoch in (None, producer.epoch)
 
     def open(self) -> list[Producer]:
-        """Return the producers that have an open transaction here."""
+        """Return the producers that have an open transaction in the partition."""
         return [self._producers[producer_id] for producer_id in self._open]
+
+    def oldest_timestamp(self) -> int | None:
+        """Return the lowest timestamp of the last batch or marker of a producer, milliseconds since 1970; None without
+        producers.
+        """
+        return min((each.last_timestamp for each in self), default=None)
+
+    def remove_expired(self, before_ms: int) -> None:
+        """Remove the producers without an open transaction whose last batch or marker is not after ``before_ms``
+        (milliseconds since 1970).
+        """
+        expired = [each.producer_id for each in self if each.opened is None and each.last_timestamp <= before_ms]
+        for producer_id in expired:
+            del self._producers[producer_id]
+            self._verified.pop(producer_id, None)
 
     def begin_verification(self, batch: Batch) -> None:
         """Record that the batch may begin a transaction in this partition.
@@ -95,11 +122,13 @@ class Producers:
         self._verified[batch.producer_id] = max(epoch, batch.producer_epoch), lowest
 
     def check(self, batch: Batch, *, starts_at_zero: bool = False) -> Appended | ErrorCode:
-        """Check the epoch and the sequence of a batch.
+        """Check the producer epoch and the sequence numbers of a batch.
 
-        Return NONE if the batch may be appended, the earlier batch if it is a duplicate, else the error.
+        Args:
+            batch: the batch.
+            starts_at_zero: True if a producer that is new to the partition must start with sequence 0 (KIP-890).
 
-        ``starts_at_zero``: a producer that is new to the partition must start with sequence 0 (KIP-890).
+        Returns: NONE if the batch may be appended, the earlier batch if it is a duplicate, else the error.
         """
         if batch.producer_id == NO_PRODUCER:
             return ErrorCode.NONE
@@ -123,7 +152,7 @@ class Producers:
         return ErrorCode.INVALID_TXN_STATE if outside else ErrorCode.NONE
 
     def record(self, batch: Batch, base_offset: int) -> None:
-        """Record that a batch was appended."""
+        """Update the state of a producer after its batch was appended at ``base_offset``."""
         if batch.producer_id == NO_PRODUCER:
             return
         producer = self._in_epoch(batch.producer_id, batch.producer_epoch)
@@ -144,9 +173,15 @@ class Producers:
         return ErrorCode.NONE
 
     def end(self, producer_id: int, epoch: int, coordinator_epoch: int, timestamp: int) -> int | None:
-        """Record that a transaction marker was appended.
+        """Update the state of a producer after a transaction marker was appended.
 
-        Return the first offset of the transaction, or None if the transaction has no records in this partition.
+        Args:
+            producer_id: producer id.
+            epoch: producer epoch of the marker.
+            coordinator_epoch: epoch of the transaction coordinator.
+            timestamp: timestamp of the marker, milliseconds since 1970.
+
+        Returns: the first offset of the transaction; None if the transaction has no records in this partition.
         """
         producer = self._in_epoch(producer_id, epoch)
         self._verified.pop(producer_id, None)
@@ -159,6 +194,8 @@ class Producers:
         """Return the state of a producer, created or reset if the epoch is new."""
         producer = self._producers.get(producer_id)
         if producer is None:
+            if not self._producers:
+                self.unchecked = True
             producer = self._producers[producer_id] = Producer(producer_id, epoch)
         elif producer.epoch != epoch:
             producer.epoch = epoch

@@ -9,12 +9,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 
-from kwire import ErrorCode
-from kwire.records.batch import Batch, Record
+from kwire import ErrorCode, LimitError
+from kwire.records.batch import Batch, Record, recompress
+from kwire.records.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD
 from mockbroker.base.release import Release
 from mockbroker.base.settings import Settings
 from mockbroker.topics.configs import COMPACT, LOG_APPEND_TIME, MAX_LONG, Configs, effective
 from mockbroker.topics.log import MAX_RECORDS_PER_BATCH
+
+CODECS = {"uncompressed": NONE, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}  # values of compression.type
+LEVELS = (GZIP, ZSTD)  # codecs with a level
+MAX_RECOMPRESSED = 2 * 1024 * 1024  # bytes of records in a batch that is recompressed
+MAX_ZSTD_LEVEL = 12  # higher levels take more than 50 ms
 
 NO_TIMESTAMP = -1
 MIN_TIMESTAMP = -(2**63)  # Java's difference between it and now overflows, so it counts as in the future
@@ -34,6 +40,8 @@ class RecordRules:
         before_ms: maximum milliseconds of a timestamp before the present time.
         after_ms: maximum milliseconds of a timestamp after the present time.
         every_record: whether every record must be checked, because the header of its batch is not sufficient.
+        codec: compression codec of stored batches (compression.type); None for that of the producer.
+        level: compression level for this codec; None for the default.
     """
 
     largest_batch: int
@@ -43,10 +51,18 @@ class RecordRules:
     before_ms: int
     after_ms: int
     every_record: bool
+    codec: int | None = None
+    level: int | None = None
 
     @classmethod
     def of(cls, configs: Configs, settings: Settings, release: Release) -> RecordRules:
-        """Return the rules of a topic with these configurations."""
+        """Return the rules of a topic with these configurations.
+
+        Args:
+            configs: configurations that are set on the topic itself.
+            settings: the settings of the brokers.
+            release: the emulated Kafka release.
+        """
 
         def number(name: str) -> int:
             value = effective(configs, name, settings, release)
@@ -56,6 +72,10 @@ class RecordRules:
         policies = effective(configs, "cleanup.policy", settings, release)
         assert isinstance(policies, list)
         append_time = effective(configs, "message.timestamp.type", settings, release) == LOG_APPEND_TIME
+        compression = effective(configs, "compression.type", settings, release)
+        codec = CODECS.get(str(compression))
+        level = number(f"compression.{compression}.level") if codec in LEVELS else None
+        level = min(level, MAX_ZSTD_LEVEL) if level is not None and codec == ZSTD else level
         before_ms, compacted = number("message.timestamp.before.max.ms"), COMPACT in policies
         return cls(
             largest_batch=number("max.message.bytes"),
@@ -65,11 +85,37 @@ class RecordRules:
             before_ms=before_ms,
             after_ms=number("message.timestamp.after.max.ms"),
             every_record=compacted or (before_ms < MAX_LONG and not append_time),
+            codec=codec,
+            level=level,
         )
 
+    def changes_codec(self, batch: Batch) -> bool:
+        """Return whether the broker stores the batch with another compression codec."""
+        return self.codec is not None and batch.codec != self.codec
+
+    def recompressed(self, batch: Batch) -> Batch:
+        """Return the batch as it is stored, with the codec of the topic.
+
+        A batch with more than MAX_RECOMPRESSED bytes of records is stored as it is, because it would take too long,
+        unless the codec is ``uncompressed``.
+
+        Raises: kwire.DecodeError for records that cannot be decompressed; LimitError if they exceed the maximum size of
+            a batch.
+        """
+        assert self.codec is not None
+        if self.codec == NONE:
+            return recompress(batch, NONE, limit=self.largest_batch)
+        try:
+            return recompress(batch, self.codec, level=self.level, limit=MAX_RECOMPRESSED)
+        except LimitError:
+            return batch
+
     def need_records(self, batch: Batch, now_ms: int) -> bool:
-        """Return whether the records of a batch have to be checked, because its header does not prove them valid."""
-        if self.every_record:
+        """Return whether the records of a batch have to be checked, because its header does not prove them valid.
+
+        ``now_ms``: the present time, milliseconds since 1970.
+        """
+        if self.every_record or self.changes_codec(batch):
             return True
         if self.append_time:
             return batch.log_append_time
@@ -79,7 +125,7 @@ class RecordRules:
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """The error of a batch that is refused. ``records``: index and error message of each invalid record."""
+    """The error for a batch that is refused. ``records``: index and error message of each invalid record."""
 
     error: ErrorCode
     text: str | None = None
@@ -87,7 +133,14 @@ class Rejection:
 
 
 def rejection(records: Iterable[Record], batch: Batch, rules: RecordRules, place: str, now_ms: int) -> Rejection | None:
-    """Validate the records of a batch; return None if all are valid. ``place``: the partition, as in ``topic-0``.
+    """Validate the records of a batch; return None if all are valid.
+
+    Args:
+        records: decoded records of the batch.
+        batch: the batch.
+        rules: requirements of the topic.
+        place: the partition, as in ``topic-0``, for error messages.
+        now_ms: the present time, milliseconds since 1970.
 
     Raises: kwire.DecodeError for records that cannot be decoded.
     """
@@ -131,5 +184,5 @@ def _timestamp_error(record: Record, index: int, batch: Batch, rules: RecordRule
 
 
 def _long(number: int) -> int:
-    """Return a number with the overflow of Java's 64-bit long."""
+    """Return a number as Java computes it in a 64-bit long: an overflow wraps around."""
     return (number + 2**63) % 2**64 - 2**63

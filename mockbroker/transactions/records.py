@@ -1,4 +1,4 @@
-"""Records of the transaction log (__transaction_state): writer and reader. Source: Kafka's TransactionLog."""
+"""The records of the transaction log (__transaction_state): their writer and reader. Source: Kafka's TransactionLog."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kwire.errors import UnknownApi
 from kwire.records.batch import Batch, Record, build_batch, read_batch
 from mockbroker.groups.records.compaction import Compactor
 from mockbroker.groups.records.wall_time import WallClock
-from mockbroker.topics.model import TRANSACTIONS_TOPIC, Cluster, Partition
+from mockbroker.topics.model import TRANSACTIONS_TOPIC, ClusterState, Partition
 from mockbroker.transactions.state import PREPARED, State, Transaction
 
 EPOCH_BUMP_VERSION = 2  # transaction.version in which each EndTxn increments the producer epoch (KIP-890)
@@ -33,7 +33,7 @@ class TransactionKeeper:
         version: version of the record values (TransactionLogValue).
     """
 
-    def __init__(self, cluster: Cluster, wall: WallClock, version: int) -> None:
+    def __init__(self, cluster: ClusterState, wall: WallClock, version: int) -> None:
         self._cluster = cluster
         self._wall = wall
         self._version = version
@@ -41,7 +41,10 @@ class TransactionKeeper:
         self._written: dict[str, TransactionLogValue] = {}
 
     def write(self, txn: Transaction, now: float) -> Partition | None:
-        """Append a transactional id to its partition and return the partition; if nothing changed, return None."""
+        """Append the state of a transactional id to its partition of the transaction log, unless it has not changed.
+
+        ``now``: broker time in seconds. Return the partition, or None if nothing changed.
+        """
         value = _value(txn, self._wall)
         if self._written.get(txn.transactional_id) == value:
             return None
@@ -56,13 +59,33 @@ class TransactionKeeper:
         self._compactor.compact_if_grown(partition, timestamp)
         return partition
 
+    def erase(self, transactional_id: str, now: float) -> Partition:
+        """Append a tombstone for a transactional id to its partition of the transaction log; return the partition.
+
+        ``now``: broker time in seconds.
+        """
+        self._written.pop(transactional_id, None)
+        timestamp = self._wall.to_ms(now)
+        partition = self._cluster.topics[TRANSACTIONS_TOPIC].partition_of(transactional_id)
+        key = encode_stored(TransactionLogKey(transactional_id=transactional_id), 0)
+        partition.append(read_batch(build_batch([Record(key=key, value=None, timestamp=timestamp)])))
+        self._compactor.compact_if_grown(partition, timestamp)
+        return partition
+
     def adopt(self, txn: Transaction) -> None:
-        """Record that a transactional id was loaded from the log, so that it is not written again unchanged."""
+        """Store the state of a transactional id that was loaded from the log, so that it is written again only after a
+        change.
+        """
         self._written[txn.transactional_id] = _value(txn, self._wall)
 
 
 def rebuilt(batches: Iterable[Batch], wall: WallClock) -> list[Transaction]:
-    """Return the transactional ids in a partition of the transaction log. Raises: DecodeError."""
+    """Return the transactional ids that the batches of one partition of the transaction log contain.
+
+    Raises: DecodeError if a record is not valid.
+
+    ``wall``: conversion of wall-clock times to broker times.
+    """
     transactions: dict[str, Transaction] = {}
     for batch in batches:
         if batch.control:
@@ -80,7 +103,12 @@ def rebuilt(batches: Iterable[Batch], wall: WallClock) -> list[Transaction]:
 
 
 def _value(txn: Transaction, wall: WallClock) -> TransactionLogValue:
-    """Return the record value of a transactional id, with an update timestamp of -1."""
+    """Return the record value of a transactional id, with an update timestamp of -1.
+
+    Args:
+        txn: the transactional id with its transaction.
+        wall: the clock of the timestamps in records.
+    """
     topics: dict[str, list[int]] = {}
     for topic, index in sorted(txn.partitions):
         topics.setdefault(topic, []).append(index)
@@ -112,6 +140,7 @@ def _transaction(transactional_id: str, value: TransactionLogValue, wall: WallCl
         next_id=None if value.next_producer_id < 0 else value.next_producer_id,
         bumped=value.client_transaction_version >= EPOCH_BUMP_VERSION,
         started=None if started < 0 else wall.from_ms(started),
+        updated=wall.from_ms(value.transaction_last_update_timestamp_ms),
     )
     if txn.state in PREPARED:
         txn.marker = txn.identity

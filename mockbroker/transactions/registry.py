@@ -10,14 +10,15 @@ from kwire import ErrorCode
 from mockbroker.base.deadlines import Deadlines
 from mockbroker.base.effects import Effects, Note
 from mockbroker.base.event_kinds import EventKind
+from mockbroker.base.regular import next_check
 from mockbroker.base.settings import Settings
-from mockbroker.base.timers import Due, TransactionDue
+from mockbroker.base.timers import TRANSACTIONAL_IDS, Due, TransactionDue
 from mockbroker.groups.coordinated import CoordinatedGroup
 from mockbroker.groups.offsets import Committed
 from mockbroker.groups.registry import Groups
-from mockbroker.topics.model import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Cluster, Partition
+from mockbroker.topics.model import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, ClusterState, Partition
 from mockbroker.transactions import rules
-from mockbroker.transactions.state import NO_EPOCH, PREPARED, Identity, State, Transaction
+from mockbroker.transactions.state import NO_EPOCH, OPEN, PREPARED, Identity, State, Transaction
 
 
 class Ended(NamedTuple):
@@ -48,6 +49,8 @@ class Transactions(dict[str, Transaction]):
         wall: function that converts a broker time in seconds to milliseconds since 1970.
         persist: function that writes a changed transactional id to the transaction log: takes the Transaction and the
             broker time in seconds.
+        erase: function that deletes a transactional id from the transaction log: takes it and the broker time in
+            seconds.
         kip890: whether the emulated release implements KIP-890 (Kafka 4.0 and later).
 
     Attributes:
@@ -56,13 +59,14 @@ class Transactions(dict[str, Transaction]):
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: ClusterState,
         groups: Groups,
         settings: Settings,
         deadlines: Deadlines[Due],
         new_id: Callable[[], int],
         wall: Callable[[float], int],
         persist: Callable[[Transaction, float], None],
+        erase: Callable[[str, float], None],
         *,
         kip890: bool,
     ) -> None:
@@ -74,15 +78,20 @@ class Transactions(dict[str, Transaction]):
         self._new_id = new_id
         self._wall = wall
         self._persist = persist
+        self._erase = erase
         self._kip890 = kip890
         self.begun: Effects = []
         self._fenced: set[str] = set()  # transactional ids whose producer was fenced, and that have no new producer yet
         self._pending_groups: dict[int, set[str]] = {}  # producer id -> ids of groups with pending offsets
 
     def init(self, transactional_id: str, timeout_ms: int, expected: Identity | None, now: float) -> Ended:
-        """Assign a producer id and epoch (InitProducerId). An open transaction is aborted first.
+        """Assign a producer id and epoch to a transactional id (InitProducerId). An open transaction is aborted first.
 
-        ``expected``: producer id and epoch in the request (KIP-360), or None.
+        Args:
+            transactional_id: transactional id.
+            timeout_ms: transaction timeout, milliseconds.
+            expected: producer id and epoch in the request (KIP-360); None if it contains none.
+            now: broker time, seconds.
         """
         if not 0 < timeout_ms <= self._settings.transaction_max_timeout_ms:
             return _refused(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
@@ -108,13 +117,16 @@ class Transactions(dict[str, Transaction]):
         txn.state, txn.timeout_ms, txn.partitions = State.EMPTY, timeout_ms, set()
         if self._kip890:
             txn.started = None
-        self._persist(txn, now)
+        self._write(txn, now)
         return Ended(ErrorCode.NONE, txn.identity, [], notes)
 
     def add(
         self, transactional_id: str, producer: Identity, partitions: Collection[tuple[str, int]], now: float
     ) -> ErrorCode:
-        """Add partitions to the transaction, and begin it if it is not open; return the error, or NONE."""
+        """Add partitions to the transaction of a producer; begin a transaction if none is open.
+
+        Return the error, or NONE. ``now``: broker time, seconds.
+        """
         txn = self.get(transactional_id)
         if error := rules.add_error(txn, producer):
             return error
@@ -123,7 +135,7 @@ class Transactions(dict[str, Transaction]):
         if not begins and txn.partitions.issuperset(partitions):
             return ErrorCode.NONE
         rules.add(txn, partitions, now)
-        self._persist(txn, now)  # before records of the transaction are appended
+        self._write(txn, now)  # before records of the transaction are appended
         if begins:
             self._set_timeout(txn, now)
             self.begun.append(_note(EventKind.TXN_BEGIN, txn, txn.identity))
@@ -170,7 +182,15 @@ class Transactions(dict[str, Transaction]):
         return error
 
     def end(self, transactional_id: str, producer: Identity, *, committed: bool, kip890: bool, now: float) -> Ended:
-        """Commit or abort a transaction (EndTxn). ``kip890``: the response returns a new producer epoch (v5)."""
+        """Commit or abort a transaction (EndTxn).
+
+        Args:
+            transactional_id: transactional id.
+            producer: producer id and epoch of the request.
+            committed: True to commit the transaction, False to abort it.
+            kip890: True if the response contains a new producer epoch (v5).
+            now: broker time, seconds.
+        """
         txn = self.get(transactional_id)
         if error := rules.end_error(txn, producer, committed=committed, kip890=kip890):
             return _refused(error)
@@ -184,17 +204,34 @@ class Transactions(dict[str, Transaction]):
     def hold(
         self, group: CoordinatedGroup, producer: Identity, topic: str, partition: int, committed: Committed
     ) -> None:
-        """Add a pending offset to the group, which becomes visible when the producer commits."""
+        """Add a pending offset of a transaction to a group. It becomes the committed offset when the transaction is
+        committed.
+
+        Args:
+            group: the group.
+            producer: producer id and epoch of the request.
+            topic: topic name.
+            partition: partition number.
+            committed: offset and metadata.
+        """
         group.offsets.store_transactional(producer.producer_id, producer.epoch, topic, partition, committed)
         self._groups.mark_dirty(group.group_id)
         self.add_pending_group(group.group_id, producer.producer_id)
 
     def add_pending_group(self, group_id: str, producer_id: int) -> None:
-        """Record that a group has pending offsets of the producer's transaction."""
+        """Record that a group has pending offsets of the producer's transaction.
+
+        Args:
+            group_id: the group id.
+            producer_id: producer id.
+        """
         self._pending_groups.setdefault(producer_id, set()).add(group_id)
 
     def tick(self, transactional_id: str, now: float) -> Ended:
-        """Handle a deadline: abort a transaction that timed out, or write delayed markers."""
+        """Handle a deadline of a transactional id: abort a transaction that timed out, or write delayed markers.
+
+        ``now``: broker time, seconds.
+        """
         txn = self[transactional_id]
         if txn.state in PREPARED:
             return self._complete(txn, now)
@@ -207,9 +244,17 @@ class Transactions(dict[str, Transaction]):
     def write_marker(
         self, partition: Partition, marker: Identity, *, committed: bool, coordinator_epoch: int, now: float
     ) -> tuple[ErrorCode, Effects]:
-        """Write a marker to one partition; in __consumer_offsets, also commit or discard the pending offsets.
+        """Write a transaction marker to one partition; in __consumer_offsets, also commit or discard the pending
+        offsets.
 
-        Return the error and the journal entries.
+        Args:
+            partition: the partition.
+            marker: producer id and epoch of the marker.
+            committed: True for a commit marker, False for an abort marker.
+            coordinator_epoch: epoch of the transaction coordinator.
+            now: broker time, seconds.
+
+        Returns: the error, and the journal entries.
         """
         error = partition.end_transaction(
             marker.producer_id,
@@ -222,9 +267,40 @@ class Transactions(dict[str, Transaction]):
             return error, []
         return error, list(self._finish_offsets(partition.index, marker.producer_id, committed=committed))
 
+    def remove_expired(self, now: float) -> None:
+        """Remove the transactional ids without an open transaction that were not used for
+        ``transactional.id.expiration.ms``, and schedule the next check. ``now``: broker time, seconds.
+        """
+        before = now - self._settings.transactional_id_expiration_ms / 1000
+        for txn in [each for each in self.values() if each.updated <= before and each.state not in OPEN]:
+            del self[txn.transactional_id]
+            self._fenced.discard(txn.transactional_id)
+            self._erase(txn.transactional_id, now)
+        self._schedule_expiry(now)
+
+    def _schedule_expiry(self, now: float) -> None:
+        """Schedule the next check for expired transactional ids. ``now``: broker time, seconds."""
+        if not self:
+            return
+        interval = self._settings.transaction_remove_expired_transaction_cleanup_interval_ms / 1000
+        due = min(txn.updated for txn in self.values()) + self._settings.transactional_id_expiration_ms / 1000
+        self._deadlines.set(TRANSACTIONAL_IDS, next_check(due, now, interval))
+
+    def _write(self, txn: Transaction, now: float) -> None:
+        """Write a changed transactional id to the transaction log. ``now``: broker time, seconds."""
+        txn.updated = now
+        self._persist(txn, now)
+        if TRANSACTIONAL_IDS not in self._deadlines:
+            self._schedule_expiry(now)
+
     def adopt(self, txn: Transaction, now: float) -> None:
-        """Add a transactional id that was loaded from the log, and set the deadline for its timeout or its markers."""
+        """Add a transactional id that was loaded from the log, and set the deadline for its timeout or its markers.
+
+        ``now``: broker time, seconds.
+        """
         self[txn.transactional_id] = txn
+        if TRANSACTIONAL_IDS not in self._deadlines:
+            self._schedule_expiry(now)
         if txn.state is State.ONGOING:
             self._set_timeout(txn, now if txn.started is None else txn.started)
         elif txn.state in PREPARED:
@@ -240,7 +316,7 @@ class Transactions(dict[str, Transaction]):
 
     def _prepare(self, txn: Transaction, *, committed: bool, now: float) -> Ended:
         rules.prepare(txn, committed=committed, now=now)
-        self._persist(txn, now)
+        self._write(txn, now)
         note = _note(EventKind.TXN_PREPARE, txn, txn.identity, "commit" if committed else "abort")
         if delay := self._settings.mockbroker_transaction_completion_ms:
             self._deadlines.set(TransactionDue(txn.transactional_id), now + delay / 1000)
@@ -250,7 +326,7 @@ class Transactions(dict[str, Transaction]):
         return ended._replace(notes=[note, *ended.notes])
 
     def _complete(self, txn: Transaction, now: float) -> Ended:
-        """Write the markers and complete the transaction.
+        """Write the markers of a prepared transaction, and complete it. ``now``: broker time, seconds.
 
         As in Kafka, the transaction stays in the prepared state if a partition fences a marker.
         """
@@ -278,11 +354,13 @@ class Transactions(dict[str, Transaction]):
             committed = txn.state is State.PREPARE_COMMIT
             notes.append(_note(EventKind.TXN_COMMIT if committed else EventKind.TXN_ABORT, txn, txn.marker))
             rules.complete(txn)
-            self._persist(txn, now)
+            self._write(txn, now)
         return Ended(ErrorCode.NONE, txn.identity, appended, notes)
 
     def _coordinator_epoch(self, transactional_id: str) -> int:
-        """Return the leader epoch of the transaction log's partition."""
+        """Return the coordinator epoch: the leader epoch of the transaction log's partition that stores this
+        transactional id.
+        """
         topic = self._cluster.topics.get(TRANSACTIONS_TOPIC)
         return 0 if topic is None else topic.partition_of(transactional_id).leader_epoch
 

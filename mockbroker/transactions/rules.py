@@ -1,4 +1,4 @@
-"""State transitions of a transactional id, and the checks before them. Source: Kafka's TransactionCoordinator."""
+"""The state transitions of a transactional id, and the checks before them. Source: Kafka's TransactionCoordinator."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def _matches(txn: Transaction, expected: Identity) -> bool:
 
 
 def next_identity(txn: Transaction, expected: Identity | None, new_id: Callable[[], int]) -> ErrorCode:
-    """Increment the producer epoch of a transactional id, unless the request is a retry; return the error.
+    """Increment the producer epoch of a transactional id, unless the request is a retry; return the error, or NONE.
 
     Args:
         txn: the transactional id.
         expected: producer id and epoch of the request, if any; an outdated epoch returns PRODUCER_FENCED.
-        new_id: returns the next producer id, for when the epochs of the current one are exhausted.
+        new_id: function that returns the next producer id, for when the epochs of the current one are exhausted.
     """
     if txn.exhausted and (expected is None or expected.epoch == txn.epoch):
         txn.previous_id = txn.producer_id
@@ -70,13 +70,21 @@ def identity_error(txn: Transaction | None, producer: Identity) -> ErrorCode:
 
 
 def error_for_client(error: ErrorCode, *, knows_fenced: bool) -> ErrorCode:
-    """Return the error code for the response: older clients get INVALID_PRODUCER_EPOCH for PRODUCER_FENCED."""
+    """Return the error code for the response to a client.
+
+    ``knows_fenced``: False for an older client, which gets INVALID_PRODUCER_EPOCH instead of PRODUCER_FENCED.
+    """
     fenced = error == ErrorCode.PRODUCER_FENCED and not knows_fenced
     return ErrorCode.INVALID_PRODUCER_EPOCH if fenced else error
 
 
 def add_error(txn: Transaction | None, producer: Identity) -> ErrorCode:
-    """Return the error for adding partitions to the transaction; NONE if the request is valid."""
+    """Return the error for adding partitions to the transaction; NONE if the request is valid.
+
+    Args:
+        txn: the transactional id with its transaction; None if the transactional id is unknown.
+        producer: producer id and epoch of the request.
+    """
     if error := identity_error(txn, producer):
         return error
     assert txn is not None
@@ -92,7 +100,7 @@ def verify(txn: Transaction | None, producer: Identity, partition: tuple[str, in
 
 
 def add(txn: Transaction, partitions: Partitions, now: float) -> None:
-    """Add partitions to the transaction; begin it if it is not open."""
+    """Add partitions to the transaction; begin it if it is not open. ``now``: broker time, seconds."""
     if txn.state is not State.ONGOING:
         txn.state, txn.started, txn.partitions, txn.bumped = State.ONGOING, now, set(), False
     txn.partitions.update(partitions)
@@ -108,7 +116,14 @@ def is_retry(txn: Transaction, producer: Identity) -> bool:
 
 
 def end_error(txn: Transaction | None, producer: Identity, *, committed: bool, kip890: bool) -> ErrorCode:
-    """Return the error for an EndTxn; NONE if the request is valid. ``kip890``: the request is EndTxn v5."""
+    """Return the error for an EndTxn; NONE if the request is valid.
+
+    Args:
+        txn: the transactional id; None if it does not exist.
+        producer: producer id and epoch of the request.
+        committed: True to commit the transaction, False to abort it.
+        kip890: True for EndTxn v5.
+    """
     retry = txn is not None and kip890 and is_retry(txn, producer)
     if not retry and (error := identity_error(txn, producer)):
         return error
@@ -119,21 +134,25 @@ def end_error(txn: Transaction | None, producer: Identity, *, committed: bool, k
 
 
 def is_ended(txn: Transaction, producer: Identity, *, kip890: bool) -> bool:
-    """Return whether a valid EndTxn has nothing to do, because the transaction has ended already."""
+    """Return whether a valid EndTxn changes nothing, because the transaction has ended already.
+
+    ``kip890``: True for EndTxn v5.
+    """
     return txn.state in COMPLETE and (not kip890 or is_retry(txn, producer))
 
 
 def bump(txn: Transaction, new_id: Callable[[], int]) -> None:
     """Increment the producer epoch at the end of a transaction (KIP-890).
 
-    ``new_id``: returns a producer id for the next transaction, for when the epochs of the current one are exhausted.
+    ``new_id``: function that returns a producer id for the next transaction, for when the epochs of the current one are
+    exhausted.
     """
     txn.next_id = new_id() if txn.exhausted else None
     txn.last_epoch, txn.epoch, txn.bumped = txn.epoch, txn.epoch + 1, True
 
 
 def fence(txn: Transaction, *, remember: bool) -> None:
-    """Fence the current producer by incrementing the epoch.
+    """Fence the current producer of a transactional id, by incrementing the producer epoch.
 
     ``remember``: whether the producer may continue after an InitProducerId that contains the old epoch (KIP-360).
     """
@@ -142,7 +161,13 @@ def fence(txn: Transaction, *, remember: bool) -> None:
 
 
 def prepare(txn: Transaction, *, committed: bool, now: float) -> None:
-    """Enter the state PrepareCommit or PrepareAbort; the markers get the current producer id and epoch."""
+    """Enter the state PrepareCommit or PrepareAbort. The markers get the current producer id and epoch.
+
+    Args:
+        txn: the transactional id.
+        committed: True to commit the transaction, False to abort it.
+        now: broker time, seconds.
+    """
     if txn.state is not State.ONGOING:
         txn.started, txn.partitions = now, set()
     txn.marker = txn.identity

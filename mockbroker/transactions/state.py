@@ -27,6 +27,7 @@ class State(StrEnum):
 # Kafka's states that no transaction has here; clients may use them as filters in ListTransactions.
 UNSEEN = frozenset({"Dead", "PrepareEpochFence"})
 PREPARED = frozenset({State.PREPARE_COMMIT, State.PREPARE_ABORT})
+OPEN = PREPARED | {State.ONGOING}  # a transactional id in these states does not expire
 COMPLETE = frozenset({State.COMPLETE_COMMIT, State.COMPLETE_ABORT})
 
 
@@ -39,12 +40,12 @@ class Identity(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class Transaction:
-    """A transactional id and its current or last transaction.
+    """A transactional id, with its current or last transaction.
 
     Attributes:
         transactional_id: transactional id.
         producer_id: current producer id.
-        epoch: current producer epoch, NO_EPOCH if none was assigned yet.
+        epoch: current producer epoch; NO_EPOCH before one was assigned.
         last_epoch: previous producer epoch, if the producer may retry with it; else NO_EPOCH.
         previous_id: previous producer id, whose epochs were exhausted; else NO_PRODUCER.
         timeout_ms: transaction timeout, milliseconds.
@@ -53,7 +54,8 @@ class Transaction:
         marker: producer id and epoch for the markers, while the state is PrepareCommit or PrepareAbort.
         next_id: producer id for the next transaction, if it changes when the markers are written.
         bumped: whether the last EndTxn incremented the epoch (KIP-890).
-        started: broker time in seconds at which the transaction began, None if there was none.
+        started: broker time in seconds at which the transaction began; None before the first transaction.
+        updated: broker time in seconds of the last change.
     """
 
     transactional_id: str
@@ -68,6 +70,7 @@ class Transaction:
     next_id: int | None = None
     bumped: bool = False
     started: float | None = None
+    updated: float = 0.0
 
     @property
     def identity(self) -> Identity:

@@ -100,8 +100,8 @@ class KafkaPython:
     def at(self, topic: str, partition: int, timestamp: int) -> int:
         at = self._partition(topic, partition)
         with self._consumer() as consumer:
-            found = consumer.offsets_for_times({at: timestamp})[at]
-        return found.offset if found else -1
+            offset = consumer.offsets_for_times({at: timestamp})[at]
+        return offset.offset if offset else -1
 
     def create_topic(self, topic: str, partitions: int, replicas: int = 1) -> None:
         from kafka import KafkaAdminClient
@@ -166,14 +166,14 @@ class ConfluentKafka:
 
         consumer = self._consumer(committed=committed)
         consumer.assign([TopicPartition(topic, partition, start)])
-        found: list[tuple[int, str]] = []
-        while len(found) < wanted:
+        records: list[tuple[int, str]] = []
+        while len(records) < wanted:
             message = consumer.poll(LIMIT)
-            assert message is not None, f"{len(found)} of {wanted} records"
+            assert message is not None, f"{len(records)} of {wanted} records"
             assert message.error() is None, message.error()
-            found.append((message.offset(), message.value().decode()))
+            records.append((message.offset(), message.value().decode()))
         consumer.close()
-        return found
+        return records
 
     def ends(self, topic: str, partition: int) -> tuple[int, int]:
         from confluent_kafka import TopicPartition
@@ -187,10 +187,10 @@ class ConfluentKafka:
         from confluent_kafka import TopicPartition
 
         consumer = self._consumer()
-        (found,) = consumer.offsets_for_times([TopicPartition(topic, partition, timestamp)], timeout=LIMIT)
+        (position,) = consumer.offsets_for_times([TopicPartition(topic, partition, timestamp)], timeout=LIMIT)
         consumer.close()
-        assert found.error is None, found.error
-        return found.offset
+        assert position.error is None, position.error
+        return position.offset
 
     def create_topic(self, topic: str, partitions: int, replicas: int = 1) -> None:
         from confluent_kafka.admin import AdminClient, NewTopic
@@ -273,8 +273,8 @@ class AioKafka:
 
         async def run(consumer: Any) -> int:
             at = TopicPartition(topic, partition)
-            found = (await consumer.offsets_for_times({at: timestamp}))[at]
-            return found.offset if found else -1
+            offset = (await consumer.offsets_for_times({at: timestamp}))[at]
+            return offset.offset if offset else -1
 
         return self._with_consumer(run)
 
@@ -375,9 +375,9 @@ class Program:
     def read(
         self, topic: str, partition: int, start: int, wanted: int, *, committed: bool = False
     ) -> list[tuple[int, str]]:
-        asked = {"start": start, "wanted": wanted, "committed": committed}
-        found = self.ask("read", topic=topic, partition=partition, **asked)
-        return [(offset, value) for offset, value in found]
+        options = {"start": start, "wanted": wanted, "committed": committed}
+        records = self.ask("read", topic=topic, partition=partition, **options)
+        return [(offset, value) for offset, value in records]
 
     def ends(self, topic: str, partition: int) -> tuple[int, int]:
         low, high = self.ask("ends", topic=topic, partition=partition)

@@ -35,6 +35,10 @@ class Admin(Protocol):
 
     def set_config(self, topic: str, name: str, value: str) -> None: ...
 
+    def broker_configs(self, node: int) -> Mapping[str, str | None]: ...
+
+    def set_broker_config(self, node: int, name: str, value: str) -> None: ...
+
     def delete_records(self, topic: str, partition: int, before: int) -> int:
         """The first offset that is left."""
 
@@ -109,8 +113,8 @@ class KafkaPython:
         self._ask(lambda admin: admin.create_partitions({topic: partitions}))
 
     def partitions(self) -> Mapping[str, int]:
-        found = self._ask(lambda admin: admin.describe_topics())
-        return {topic["name"]: len(topic["partitions"]) for topic in found}
+        topics = self._ask(lambda admin: admin.describe_topics())
+        return {topic["name"]: len(topic["partitions"]) for topic in topics}
 
     def ends(self, topic: str, partition: int) -> tuple[int, int]:
         at = self._partition(topic, partition)
@@ -122,9 +126,9 @@ class KafkaPython:
     def configs(self, topic: str) -> Mapping[str, str]:
         from kafka.admin import ConfigResource, ConfigResourceType
 
-        asked = [ConfigResource(ConfigResourceType.TOPIC, topic)]
-        found = self._ask(lambda admin: admin.describe_configs(asked, config_filter="all"))["topic"][topic]
-        return {name: entry["value"] for name, entry in found.items()}
+        resources = [ConfigResource(ConfigResourceType.TOPIC, topic)]
+        configs = self._ask(lambda admin: admin.describe_configs(resources, config_filter="all"))["topic"][topic]
+        return {name: entry["value"] for name, entry in configs.items()}
 
     def set_config(self, topic: str, name: str, value: str) -> None:
         from kafka.admin import ConfigResource, ConfigResourceType
@@ -132,10 +136,23 @@ class KafkaPython:
         wanted = [ConfigResource(ConfigResourceType.TOPIC, topic, {name: value})]
         self._ask(lambda admin: admin.alter_configs(wanted))
 
+    def broker_configs(self, node: int) -> Mapping[str, str | None]:
+        from kafka.admin import ConfigResource, ConfigResourceType
+
+        resources = [ConfigResource(ConfigResourceType.BROKER, str(node))]
+        configs = self._ask(lambda admin: admin.describe_configs(resources, config_filter="all"))["broker"][str(node)]
+        return {name: entry["value"] for name, entry in configs.items()}
+
+    def set_broker_config(self, node: int, name: str, value: str) -> None:
+        from kafka.admin import ConfigResource, ConfigResourceType
+
+        wanted = [ConfigResource(ConfigResourceType.BROKER, str(node), {name: value})]
+        self._ask(lambda admin: admin.alter_configs(wanted))
+
     def delete_records(self, topic: str, partition: int, before: int) -> int:
         at = self._partition(topic, partition)
-        found: int = self._ask(lambda admin: admin.delete_records({at: before}))[at]["low_watermark"]
-        return found
+        low_watermark: int = self._ask(lambda admin: admin.delete_records({at: before}))[at]["low_watermark"]
+        return low_watermark
 
     def has_acls(self) -> bool:
         from kafka.admin import (
@@ -162,26 +179,26 @@ class KafkaPython:
         return True
 
     def nodes(self) -> Sequence[int]:
-        found = self._ask(lambda admin: admin.describe_cluster())
-        return [broker["broker_id"] for broker in found["brokers"]]
+        cluster = self._ask(lambda admin: admin.describe_cluster())
+        return [broker["broker_id"] for broker in cluster["brokers"]]
 
     def groups(self) -> Sequence[str]:
         return [group["group_id"] for group in self._ask(lambda admin: admin.list_groups())]
 
     def members(self, group: str) -> tuple[str, Mapping[str, list[Owned]]]:
-        found = self._ask(lambda admin: admin.describe_groups([group]))[group]
-        return found["group_state"], {
+        description = self._ask(lambda admin: admin.describe_groups([group]))[group]
+        return description["group_state"], {
             member["client_id"]: [
                 (topic["topic"], partition)
                 for topic in member["member_assignment"]["assigned_partitions"]
                 for partition in topic["partitions"]
             ]
-            for member in found["members"]
+            for member in description["members"]
         }
 
     def committed(self, group: str) -> Mapping[Owned, int]:
-        found = self._ask(lambda admin: admin.list_group_offsets({group: None}))[group]
-        return {(at.topic, at.partition): value.offset for at, value in found.items()}
+        offsets = self._ask(lambda admin: admin.list_group_offsets({group: None}))[group]
+        return {(at.topic, at.partition): value.offset for at, value in offsets.items()}
 
     def commit_for(self, group: str, topic: str, partition: int, offset: int) -> None:
         from kafka import OffsetAndMetadata
@@ -198,19 +215,19 @@ class KafkaPython:
 
     def transactions(self) -> Mapping[str, str]:
         by_broker = self._ask(lambda admin: admin.list_transactions())
-        return {each.transactional_id: each.state.value for found in by_broker.values() for each in found}
+        return {each.transactional_id: each.state.value for transactions in by_broker.values() for each in transactions}
 
     def transaction(self, transactional_id: str) -> tuple[str, int, list[Owned]]:
-        found = self._ask(lambda admin: admin.describe_transactions([transactional_id]))[transactional_id]
-        places = [(at.topic, at.partition) for at in found.topic_partitions]
-        return found.state.value, found.transaction_timeout_ms, sorted(places)
+        description = self._ask(lambda admin: admin.describe_transactions([transactional_id]))[transactional_id]
+        places = [(at.topic, at.partition) for at in description.topic_partitions]
+        return description.state.value, description.transaction_timeout_ms, sorted(places)
 
     def producers(self, topic: str, partition: int) -> list[ActiveProducer]:
         at = self._partition(topic, partition)
-        found = self._ask(lambda admin: admin.describe_producers([at]))[at].active_producers
+        producers = self._ask(lambda admin: admin.describe_producers([at]))[at].active_producers
         return [
             ActiveProducer(each.producer_id, each.producer_epoch, each.current_transaction_start_offset)
-            for each in found
+            for each in producers
         ]
 
     def abort(self, topic: str, partition: int, producer: ActiveProducer) -> None:
@@ -244,8 +261,8 @@ class ConfluentKafka:
         self._only(self._admin.create_partitions([NewPartitions(topic, partitions)]))
 
     def partitions(self) -> Mapping[str, int]:
-        found = self._admin.list_topics(timeout=LIMIT).topics
-        return {name: len(topic.partitions) for name, topic in found.items()}
+        topics = self._admin.list_topics(timeout=LIMIT).topics
+        return {name: len(topic.partitions) for name, topic in topics.items()}
 
     def ends(self, topic: str, partition: int) -> tuple[int, int]:
         from confluent_kafka import TopicPartition
@@ -260,8 +277,8 @@ class ConfluentKafka:
     def configs(self, topic: str) -> Mapping[str, str]:
         from confluent_kafka.admin import ConfigResource
 
-        found = self._only(self._admin.describe_configs([ConfigResource("topic", topic)]))
-        return {name: entry.value for name, entry in found.items()}
+        configs = self._only(self._admin.describe_configs([ConfigResource("topic", topic)]))
+        return {name: entry.value for name, entry in configs.items()}
 
     def set_config(self, topic: str, name: str, value: str) -> None:
         from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
@@ -270,11 +287,26 @@ class ConfluentKafka:
         wanted = ConfigResource("topic", topic, incremental_configs=[change])
         self._only(self._admin.incremental_alter_configs([wanted]))
 
+    def broker_configs(self, node: int) -> Mapping[str, str | None]:
+        from confluent_kafka.admin import ConfigResource
+
+        configs = self._only(self._admin.describe_configs([ConfigResource("broker", str(node))]))
+        return {name: entry.value for name, entry in configs.items()}
+
+    def set_broker_config(self, node: int, name: str, value: str) -> None:
+        from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
+
+        change = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        wanted = ConfigResource("broker", str(node), incremental_configs=[change])
+        self._only(self._admin.incremental_alter_configs([wanted]))
+
     def delete_records(self, topic: str, partition: int, before: int) -> int:
         from confluent_kafka import TopicPartition
 
-        found: int = self._only(self._admin.delete_records([TopicPartition(topic, partition, before)])).low_watermark
-        return found
+        low_watermark: int = self._only(
+            self._admin.delete_records([TopicPartition(topic, partition, before)])
+        ).low_watermark
+        return low_watermark
 
     def nodes(self) -> Sequence[int]:
         return [node.id for node in self._admin.describe_cluster().result(LIMIT).nodes]
@@ -283,17 +315,17 @@ class ConfluentKafka:
         return [group.group_id for group in self._admin.list_consumer_groups().result(LIMIT).valid]
 
     def members(self, group: str) -> tuple[str, Mapping[str, list[Owned]]]:
-        found = self._only(self._admin.describe_consumer_groups([group]))
-        return found.state.name.title(), {
+        description = self._only(self._admin.describe_consumer_groups([group]))
+        return description.state.name.title(), {
             member.client_id: [(at.topic, at.partition) for at in member.assignment.topic_partitions]
-            for member in found.members
+            for member in description.members
         }
 
     def committed(self, group: str) -> Mapping[Owned, int]:
         from confluent_kafka import ConsumerGroupTopicPartitions
 
-        found = self._only(self._admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]))
-        return {(at.topic, at.partition): at.offset for at in found.topic_partitions}
+        offsets = self._only(self._admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]))
+        return {(at.topic, at.partition): at.offset for at in offsets.topic_partitions}
 
     def commit_for(self, group: str, topic: str, partition: int, offset: int) -> None:
         from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
@@ -343,14 +375,14 @@ class AioKafka:
         assert [error[1] for error in answer.topic_errors] == [0]
 
     def partitions(self) -> Mapping[str, int]:
-        found = self._ask(lambda admin: admin.describe_topics())
-        return {topic["topic"]: len(topic["partitions"]) for topic in found}
+        topics = self._ask(lambda admin: admin.describe_topics())
+        return {topic["topic"]: len(topic["partitions"]) for topic in topics}
 
     def configs(self, topic: str) -> Mapping[str, str]:
         from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
-        asked = [ConfigResource(ConfigResourceType.TOPIC, topic)]
-        (answer,) = self._ask(lambda admin: admin.describe_configs(asked))
+        resources = [ConfigResource(ConfigResourceType.TOPIC, topic)]
+        (answer,) = self._ask(lambda admin: admin.describe_configs(resources))
         (resource,) = answer.resources
         return {entry[0]: entry[1] for entry in resource[-1]}
 
@@ -375,8 +407,8 @@ class AioKafka:
         }
 
     def committed(self, group: str) -> Mapping[Owned, int]:
-        found = self._ask(lambda admin: admin.list_consumer_group_offsets(group))
-        return {(at.topic, at.partition): value.offset for at, value in found.items()}
+        offsets = self._ask(lambda admin: admin.list_consumer_group_offsets(group))
+        return {(at.topic, at.partition): value.offset for at, value in offsets.items()}
 
 
 class ProgramAdmin(Program):
@@ -389,25 +421,25 @@ class ProgramAdmin(Program):
         self.ask("create_partitions", topic=topic, partitions=partitions)
 
     def partitions(self) -> Mapping[str, int]:
-        found: Mapping[str, int] = self.ask("partitions")
-        return found
+        partitions: Mapping[str, int] = self.ask("partitions")
+        return partitions
 
     def configs(self, topic: str) -> Mapping[str, str]:
-        found: Mapping[str, str] = self.ask("configs", topic=topic)
-        return found
+        configs: Mapping[str, str] = self.ask("configs", topic=topic)
+        return configs
 
     def nodes(self) -> Sequence[int]:
-        found: Sequence[int] = self.ask("nodes")
-        return found
+        nodes: Sequence[int] = self.ask("nodes")
+        return nodes
 
     def groups(self) -> Sequence[str]:
-        found: Sequence[str] = self.ask("groups")
-        return found
+        groups: Sequence[str] = self.ask("groups")
+        return groups
 
     def members(self, group: str) -> tuple[str, Mapping[str, list[Owned]]]:
-        found = self.ask("members", group=group)
-        shares = {client: [(topic, index) for topic, index in share] for client, share in found["members"].items()}
-        return found["state"], shares
+        members = self.ask("members", group=group)
+        shares = {client: [(topic, index) for topic, index in share] for client, share in members["members"].items()}
+        return members["state"], shares
 
     def committed(self, group: str) -> Mapping[Owned, int]:
         return {(topic, partition): offset for topic, partition, offset in self.ask("committed", group=group)}
@@ -423,15 +455,15 @@ class ProgramTransactions(Program):
     """The calls about transactions, over the pipe."""
 
     def transactions(self) -> Mapping[str, str]:
-        found: Mapping[str, str] = self.ask("transactions")
-        return found
+        transactions: Mapping[str, str] = self.ask("transactions")
+        return transactions
 
     def transaction(self, transactional_id: str) -> tuple[str, int, list[Owned]]:
         state, timeout_ms, places = self.ask("transaction", transactional_id=transactional_id)
         return state, timeout_ms, [(topic, index) for topic, index in places]
 
     def producers(self, topic: str, partition: int) -> list[ActiveProducer]:
-        return [ActiveProducer(*found) for found in self.ask("producers", topic=topic, partition=partition)]
+        return [ActiveProducer(*producer) for producer in self.ask("producers", topic=topic, partition=partition)]
 
     def abort(self, topic: str, partition: int, producer: ActiveProducer) -> None:
         who = {"producer_id": producer.producer_id, "epoch": producer.epoch}
@@ -446,12 +478,12 @@ class JavaAdmin(ProgramAdmin, ProgramTransactions, Java):
         self.ask("set_config", topic=topic, name=name, value=value)
 
     def delete_records(self, topic: str, partition: int, before: int) -> int:
-        found: int = self.ask("delete_records", topic=topic, partition=partition, before=before)
-        return found
+        low_watermark: int = self.ask("delete_records", topic=topic, partition=partition, before=before)
+        return low_watermark
 
     def has_acls(self) -> bool:
-        found: bool = self.ask("has_acls")
-        return found
+        answer: bool = self.ask("has_acls")
+        return answer
 
     def delete_offset(self, group: str, topic: str, partition: int) -> None:
         self.ask("delete_offset", group=group, topic=topic, partition=partition)

@@ -168,13 +168,13 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     mark = item.get_closest_marker("scenario")
     if mark and (report.when == "call" or not report.passed):
         params = item.callspec.params  # type: ignore[attr-defined]
-        said = "not run" if report.skipped else "ok" if report.passed else "FAILED"
+        verdict = "not run" if report.skipped else "ok" if report.passed else "FAILED"
         if "family" in params:
             scenario = mark.args[0].format(**params)
             about = (matrix.SAME.get(scenario, scenario), params["family"])
-            _results[about] = max(said, _results.get(about, said), key=["ok", "not run", "FAILED"].index)
-        else:
-            _meetings[mark.args[0], *params.values()] = said
+            _results[about] = max(verdict, _results.get(about, verdict), key=["ok", "not run", "FAILED"].index)
+        elif params.get("ground", MOCK) == MOCK:
+            _meetings[mark.args[0], *(value for name, value in params.items() if name != "ground")] = verdict
     return report
 
 

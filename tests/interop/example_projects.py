@@ -11,6 +11,7 @@ from interop.programs import Program, built_program, go, run
 from need import need
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+DRY_RUN = "-Djunit.platform.execution.dryRun.enabled=true"  # JUnit finds the tests and runs none
 QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
@@ -40,11 +41,11 @@ def _java() -> Project:
     need("javac", "it compiles the example for Java")
     mvn = need("mvn", "it runs the example for Java")
 
-    def fetch(sources: Path, target: Path) -> None:  # running no test fetches all that running one needs
-        run([mvn, *words(target), "-Dtest=None", "-Dsurefire.failIfNoSpecifiedTests=false"], sources)
+    def fetch(sources: Path, target: Path) -> None:  # a dry run fetches all that a run needs, also JUnit's launcher
+        run([mvn, *words(target, DRY_RUN)], sources)
 
-    def words(target: Path) -> list[str]:
-        return ["-q", "-B", "test", f"-Dtarget={target}", f"-DargLine={QUICK_JVM}"]
+    def words(target: Path, *options: str) -> list[str]:
+        return ["-q", "-B", "test", f"-Dtarget={target}", f"-DargLine={' '.join([QUICK_JVM, *options])}"]
 
     return Project([mvn, "-o", *words(_fetched("java", fetch))], EXAMPLES / "java", {"MAVEN_OPTS": QUICK_JVM})
 

@@ -9,10 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from interop.fault_clients import GROUP, PATIENCE, TOPIC, Task, perform
+from interop.fault_clients import GROUP, TOPIC, Task, perform
 
 from mockbroker import ThreadCluster, run_cluster
 
+WAIT = 30.0  # seconds until the rule must have been applied
 CONFIG = {"group.initial.rebalance.delay.ms": 0, "group.min.session.timeout.ms": 100}
 API = {"produce": "Produce", "read": "Fetch", "end": "ListOffsets", "commit": "OffsetCommit", "join": "Heartbeat"}
 
@@ -115,15 +116,15 @@ def play(scenario: Scenario, family: str) -> str:
         with ThreadPoolExecutor(1) as pool:
             doing = pool.submit(perform, family, task)
             if scenario.held:
-                fault.wait_holding(PATIENCE)
+                fault.wait_holding(WAIT)
                 fault.release()
             else:
-                fault.wait_applied(PATIENCE)
+                fault.wait_applied(WAIT)
             outcome = doing.result(60)
         with warnings.catch_warnings(action="ignore", category=ResourceWarning):
             gc.collect()  # clients leave sockets open that a rule has broken
         assert fault.applied
-        said = [*outcome.errors, *(["no error"] if not outcome.errors else [])]
+        errors = [*outcome.errors, *(["no error"] if not outcome.errors else [])]
         requests = len(cluster.requests(API[scenario.task]))
         match scenario.task:
             case "produce":
@@ -132,11 +133,11 @@ def play(scenario: Scenario, family: str) -> str:
             case "commit":
                 effect = "committed" if cluster.committed(GROUP) else "not committed"
             case "join":
-                return f"{', '.join(said)}; {'joined again' if _lives(cluster) >= 2 else 'did not join again'}"
+                return f"{', '.join(errors)}; {'joined again' if _lives(cluster) >= 2 else 'did not join again'}"
             case _:
                 shown = [_short(value) for value in outcome.values]
-                return f"{', '.join(said)}; {'read ' + ', '.join(shown) if shown else 'nothing read'}"
-        return f"{', '.join(said)}; {requests} request{'s' * (requests != 1)}, {effect}"
+                return f"{', '.join(errors)}; {'read ' + ', '.join(shown) if shown else 'nothing read'}"
+        return f"{', '.join(errors)}; {requests} request{'s' * (requests != 1)}, {effect}"
 
 
 def _lives(cluster: ThreadCluster) -> int:

@@ -72,8 +72,8 @@ class Gathering(Stage):
         assert [value for value in values if counted[value] != 1] == [], self.report("read twice")
         assert self.is_fair(), self.report("the group did not stay calm")
         for member in self.there:
-            found = {(topic, partition) for topic, partition, _, value in member.records if value in values}
-            assert found == member.held, self.report(f"{member.name} did not read what it owns")
+            positions = {(topic, partition) for topic, partition, _, value in member.records if value in values}
+            assert positions == member.held, self.report(f"{member.name} did not read what it owns")
         for committed in [member.start_commit() for member in self.there]:
             committed()
 

@@ -9,6 +9,7 @@ import socket
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from itertools import count
 from typing import Any
 
@@ -27,6 +28,11 @@ SETTINGS = {  # of both kinds; short heartbeat intervals of the consumer protoco
     "group.min.session.timeout.ms": "100",
     "group.consumer.session.timeout.ms": "6000",
     "group.consumer.heartbeat.interval.ms": "200",
+    "group.streams.session.timeout.ms": "6000",
+    "group.streams.min.session.timeout.ms": "1000",
+    "group.streams.heartbeat.interval.ms": "300",
+    "group.streams.min.heartbeat.interval.ms": "100",
+    "group.streams.initial.rebalance.delay.ms": "300",
 }
 REAL_SETTINGS = {  # a quick start, also after SIGKILL: a restarted broker waits until its old session has expired
     "offsets.topic.num.partitions": "5",
@@ -109,8 +115,8 @@ class RealGround(Ground):
         need("java", "Apache Kafka runs on it")
         broker_jars(release)
         self.kind = release
-        self._port = free_port()
-        super().__init__(kafka.start(release, self._port, SETTINGS | REAL_SETTINGS))
+        self._port, address = start_broker(release, SETTINGS | REAL_SETTINGS)
+        super().__init__(address)
 
     def restart(self) -> None:
         kafka.kill_and_start(self.kind, self._port)
@@ -121,6 +127,16 @@ class RealGround(Ground):
 
     def stop(self) -> None:
         kafka.stop(self._port)
+
+
+def start_broker(release: str, settings: dict[str, str]) -> tuple[int, str]:
+    """Start a real broker; its port and address. Another process may take a free port before it binds: three attempts."""
+    for _ in range(2):
+        port = free_port()
+        with suppress(RuntimeError):
+            return port, kafka.start(release, port, settings)
+    port = free_port()
+    return port, kafka.start(release, port, settings)
 
 
 def free_port() -> int:

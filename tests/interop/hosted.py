@@ -62,12 +62,12 @@ class HostedClient:
         code = -1
         try:
             for line in self._lines:
-                said = json.loads(line)
-                match said.get("event"):
+                message = json.loads(line)
+                match message.get("event"):
                     case "exit":
-                        code = said["code"]
+                        code = message["code"]
                     case "log":
-                        self.stderr.add(said["line"] + "\n")
+                        self.stderr.add(message["line"] + "\n")
                     case _:
                         self.stdout.add(line)
         except OSError as error:

@@ -59,6 +59,8 @@ CONSUMER_SCENARIOS = (
     "topic grows while subscribed",
 )
 
+SHARE_SCENARIOS = ("accepts, releases and rejects records", "acknowledges implicitly")
+
 TRANSACTIONS = (
     "exactly-once loop with commits, an abort and a crash",
     "is fenced by a producer with the same transactional id",
@@ -92,6 +94,11 @@ MEETINGS: Mapping[str, Meeting] = {  # by scenario
         ("classic members", "consumer members"),
         MIGRATIONS,
     ),
+    "counts words": Meeting(
+        "Kafka Streams 4.2 with group.protocol=streams (KIP-1071): a word count, one of two instances is killed",
+        ("processing guarantee",),
+        [("at_least_once",), ("exactly_once_v2",)],
+    ),
 }
 
 SCENARIOS: Mapping[str, tuple[str, ...]] = {  # by title of a table; names as in the markers of the tests
@@ -112,6 +119,7 @@ SCENARIOS: Mapping[str, tuple[str, ...]] = {  # by title of a table; names as in
         "begins at the latest offset",
     ),
     "Groups of the consumer protocol (KIP-848)": CONSUMER_SCENARIOS,
+    "Share groups (KIP-932)": SHARE_SCENARIOS,
     "Records": (
         "acks=0",
         "acks=1",
@@ -152,6 +160,7 @@ SCENARIOS: Mapping[str, tuple[str, ...]] = {  # by title of a table; names as in
         "SASL over TLS",
         "client certificate",
         "wrong password is refused",
+        "ACLs",
     ),
 }
 SAME = {"RoundRobinAssigner": "roundrobin"}  # the name in kafkajs
@@ -200,6 +209,7 @@ LACKS: Mapping[str, Mapping[str, Iterable[str]]] = {  # reason -> family -> scen
     "its librdkafka repeats its nonce, which Kafka 4.2 refuses too": {
         "kcat": ["SCRAM-SHA-256", "SCRAM-SHA-512"],
     },
+    "does not support share groups": dict.fromkeys(("kafka-python", "aiokafka", "kcat", "kafkajs"), SHARE_SCENARIOS),
 }
 REASONS = {
     (scenario, family): number
@@ -224,8 +234,8 @@ def pinned() -> Mapping[str, str]:
 
 def versions() -> Mapping[str, str]:
     """Return the installed version of every family."""
-    said = subprocess.run(["kcat", "-V"], capture_output=True, text=True).stdout
-    kcat = re.search(r"Version (\S+).*librdkafka (\S+)", said, re.DOTALL)
+    output = subprocess.run(["kcat", "-V"], capture_output=True, text=True).stdout
+    kcat = re.search(r"Version (\S+).*librdkafka (\S+)", output, re.DOTALL)
     assert kcat
     return {
         **{family: version(family) for family in MODULES},
@@ -256,7 +266,7 @@ def page(results: Results, meetings: Mapping[tuple[str, ...], str]) -> str:
         "The result of each client in each scenario of `tests/interop`. `make clients` runs all scenarios and writes this",
         "page.",
         "",
-        *_table(["client", "version"], [[family, found] for family, found in versions().items()]),
+        *_table(["client", "version"], [[family, version] for family, version in versions().items()]),
     ]
     for title, scenarios in SCENARIOS.items():
         rows = [[row_name(name), *(cell(results, name, family) for family in FAMILIES)] for name in scenarios]

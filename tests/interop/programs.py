@@ -140,6 +140,24 @@ def old_java(release: str) -> list[str]:
     return built_program(Program("java-old", build, start), f"java-{release}")
 
 
+@cache
+def word_count() -> list[str]:
+    """What starts java-streams/, an application of Kafka Streams."""
+
+    def build(sources: Path, target: Path) -> None:
+        need("javac", "it compiles the application")
+        mvn = need("mvn", "it fetches Kafka Streams")
+        run([mvn, "-q", "-B", "compile", "dependency:copy-dependencies", f"-Dtarget={target}"], sources)
+
+    def start(target: Path) -> list[str]:
+        java = need("java", "Kafka Streams runs on it")
+        quick = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m"]
+        quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
+        return [java, *quick, quiet, "-cp", f"{target}/jars/*{os.pathsep}{target}/classes", "WordCount"]
+
+    return built_program(Program("java-streams", build, start), "java-streams")
+
+
 def built_program(program: Program, name: str) -> list[str]:
     """What starts a program, which is built if it must be; ``name``: of what is built."""
     sources = HERE / program.sources
@@ -223,9 +241,9 @@ class Asked:
         finally:
             too_late.cancel()
         assert line, f"{self.family} ended instead of answering {call}"
-        said = json.loads(line)
-        assert "error" not in said, f"{self.family}, {call}: {said['error']}"
-        return said.get("answer")
+        message = json.loads(line)
+        assert "error" not in message, f"{self.family}, {call}: {message['error']}"
+        return message.get("answer")
 
     @property
     def alive(self) -> bool:

@@ -153,7 +153,7 @@ def _confluent_kafka(way: Way) -> str:
     how: dict[str, Any] = {"bootstrap.servers": way.servers, "error_cb": heard, **_librdkafka(way)}
     producer = Producer(how)
     sent: list[object] = []
-    producer.produce(TOPIC, VALUE, partition=0, on_delivery=lambda *said: sent.append(said))
+    producer.produce(TOPIC, VALUE, partition=0, on_delivery=lambda *arguments: sent.append(arguments))
     until = time.monotonic() + LIMIT
     while not sent:
         producer.poll(0.05)

@@ -43,6 +43,10 @@ class Wire:
         """Return the requests of an API that have a response, in the order in which they were sent."""
         return [one for one in self.requests if one.api == api and one.answer is not None]
 
+    def in_flight(self, api: str) -> list[TappedRequest]:
+        """Return the requests of an API that have no response yet, in the order in which they were sent."""
+        return [one for one in self.requests if one.api == api and one.answer is None]
+
 
 class _Tap(trio.abc.Stream):
     def __init__(self, stream: trio.abc.Stream, wire: Wire, port: int) -> None:

@@ -35,8 +35,8 @@ def at_work() -> Iterator[Stage]:
 
 @pytest.fixture
 def admin(at_work: Stage, family: str) -> Admin:
-    found: Admin = ADMINS[family](at_work.cluster.bootstrap_servers)
-    return found
+    result: Admin = ADMINS[family](at_work.cluster.bootstrap_servers)
+    return result
 
 
 @pytest.fixture
@@ -66,8 +66,8 @@ COMMITTED = {("orders", 1): 11, ("orders", 2): 12}
 def partitions_of(stage: Stage, topic: str) -> int:
     """0 if there is no such topic."""
     with Connection(stage.cluster) as broker:
-        asked = MetadataRequest(topics=[MetadataRequest.Topic(name=topic)], allow_auto_topic_creation=False)
-        return len(broker.ask(asked, 12).topics[0].partitions)
+        request = MetadataRequest(topics=[MetadataRequest.Topic(name=topic)], allow_auto_topic_creation=False)
+        return len(broker.ask(request, 12).topics[0].partitions)
 
 
 @pytest.mark.scenario("create topic")
@@ -104,6 +104,14 @@ def test_list_topics(admin: Admin) -> None:
 def test_list_offsets(at_work: Stage, admin: Admin, topic: str) -> None:
     ADAPTERS["confluent-kafka"](at_work.cluster.bootstrap_servers).produce(topic, {0: ["a", "b", "c"]})
     assert admin.ends(topic, 0) == (0, 3)
+
+
+@offering("set_broker_config")
+def test_alter_configs_of_a_broker(admin: Admin) -> None:
+    node = admin.nodes()[0]
+    admin.set_broker_config(node, "log.cleaner.delete.retention.ms", "12345")
+    assert ("log.cleaner.delete.retention.ms", "12345") in admin.broker_configs(node).items()
+    assert admin.configs("orders")["max.message.bytes"] == "1048588"
 
 
 @pytest.mark.scenario("describe configs")

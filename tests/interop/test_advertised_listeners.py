@@ -59,15 +59,15 @@ def _neighbours(count: int) -> list[socket.socket]:
     """Return listening sockets at consecutive ports of the loopback interface."""
     for _ in range(100):
         with ExitStack() as stack:
-            found = [stack.enter_context(socket.create_server(("127.0.0.1", 0)))]
-            first = found[0].getsockname()[1]
+            results = [stack.enter_context(socket.create_server(("127.0.0.1", 0)))]
+            first = results[0].getsockname()[1]
             with suppress(OSError, OverflowError):
-                found += [
+                results += [
                     stack.enter_context(socket.create_server(("127.0.0.1", first + number)))
                     for number in range(1, count)
                 ]
                 stack.pop_all()
-                return found
+                return results
     raise AssertionError("no consecutive free ports")
 
 
@@ -95,7 +95,7 @@ def forwarded(**options: Any) -> Iterator[tuple[ThreadCluster, Forwarder]]:
                     listening.shutdown(socket.SHUT_RDWR)  # wakes accept()
                 listening.close()
             for thread in threads:
-                thread.join(10)
+                thread.join(30)
 
 
 def with_confluent_kafka(servers: str, check: Callable[[], None]) -> list[bytes]:
@@ -107,15 +107,15 @@ def with_confluent_kafka(servers: str, check: Callable[[], None]) -> list[bytes]
     assert producer.flush(20) == 0
     consumer = Consumer({"bootstrap.servers": servers, "group.id": "g", "auto.offset.reset": "earliest"})
     consumer.subscribe([TOPIC])
-    found = []
-    while len(found) < len(VALUES):
+    results = []
+    while len(results) < len(VALUES):
         message = consumer.poll(20)
         assert message is not None
         assert message.error() is None
-        found.append(message.value())
+        results.append(message.value())
     check()
     consumer.close()
-    return found
+    return results
 
 
 def with_kafka_python(servers: str, check: Callable[[], None]) -> list[bytes]:
@@ -128,10 +128,10 @@ def with_kafka_python(servers: str, check: Callable[[], None]) -> list[bytes]:
     consumer = KafkaConsumer(
         TOPIC, bootstrap_servers=servers, group_id="g", auto_offset_reset="earliest", consumer_timeout_ms=20_000
     )
-    found = [next(consumer).value for _ in VALUES]
+    results = [next(consumer).value for _ in VALUES]
     check()
     consumer.close()
-    return found
+    return results
 
 
 @pytest.mark.parametrize("client", [with_confluent_kafka, with_kafka_python], ids=["confluent-kafka", "kafka-python"])

@@ -50,6 +50,7 @@ def test_joins_alone_and_consumes_everything(consumer_stage: Stage, family: str)
 @families
 def test_three_join_one_by_one(consumer_stage: Stage, family: str) -> None:
     stage = consumer_stage
+    stage.commit_start()
     stage.produce(VALUES)
     members = [join(stage, family) for _ in range(3)]
     assert sizes(stage) == [2, 2, 2]
@@ -174,8 +175,8 @@ def test_subscription_by_a_regular_expression(consumer_stage: Stage, family: str
     member = join(stage, family, regex="^ord.*")
     stage.wait_values(VALUES, member)
     stage.wait_held(member)
-    asked = [request.body.subscribed_topic_regex for request in stage.cluster.requests("ConsumerGroupHeartbeat")]
-    assert any(asked), "it is the broker that matches"
+    requested = [request.body.subscribed_topic_regex for request in stage.cluster.requests("ConsumerGroupHeartbeat")]
+    assert any(requested), "it is the broker that matches"
 
 
 @pytest.mark.scenario("topic grows while subscribed")

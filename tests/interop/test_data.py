@@ -81,8 +81,8 @@ def test_offset_by_time(stage: Stage, family: str) -> None:
     for timestamp in (1_000_000, 2_000_000, 3_000_000):
         writer.produce("orders", {0: ["a", "b"]}, timestamp=timestamp)
     client = ADAPTERS[family](stage.cluster.bootstrap_servers)
-    asked = (0, 1_000_001, 2_000_000, 2_500_000)
-    assert [client.at("orders", 0, timestamp) for timestamp in asked] == [0, 2, 2, 4]
+    requested = (0, 1_000_001, 2_000_000, 2_500_000)
+    assert [client.at("orders", 0, timestamp) for timestamp in requested] == [0, 2, 2, 4]
     the_end = 6 if family in ("confluent-kafka", "franz-go", "kafkajs") else -1  # they make the end of the broker's -1
     assert client.at("orders", 0, 3_000_001) in (the_end, -1)
 
@@ -152,16 +152,16 @@ def test_the_wrong_broker(wide_stage: Stage) -> None:
         with Connection(wide_stage.cluster, node.node_id) as broker:
             produced = broker.ask(ProduceRequest(acks=1, timeout_ms=1000, topic_data=[write]), 9)
             fetched = broker.ask(FetchRequest(max_wait_ms=0, topics=[read]), 11)
-            found = broker.ask(ListOffsetsRequest(replica_id=-1, topics=[look]), 5)
+            response = broker.ask(ListOffsetsRequest(replica_id=-1, topics=[look]), 5)
             beaten = broker.ask(HeartbeatRequest(group_id="unknown", generation_id=1, member_id="unknown"), 4)
         answers.append(
             (
                 produced.responses[0].partition_responses[0].error_code,
                 fetched.responses[0].partitions[0].error_code,
-                found.topics[0].partitions[0].error_code,
+                response.topics[0].partitions[0].error_code,
                 beaten.error_code,
             )
         )
-    produced, fetched, found, beaten = (sorted(column) for column in zip(*answers, strict=True))
-    assert produced == fetched == found == [0, NOT_LEADER, NOT_LEADER]
+    produced, fetched, response, beaten = (sorted(column) for column in zip(*answers, strict=True))
+    assert produced == fetched == response == [0, NOT_LEADER, NOT_LEADER]
     assert beaten == [NOT_COORDINATOR, NOT_COORDINATOR, 25]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,12 +13,15 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from interop.kafka_tools import dumped
+from tools.compacted_logs import compact_to
 from tools.disk_changes import DiskChanges, content, opened
+from tools.streams_group_harness import WORD_COUNT, Request, StreamsGroupHarness
 
-from kwire.blobs import encode_stored
+from kwire.blobs import encode_record, encode_stored
 from kwire.blobs.offsets_topic import OffsetCommitKey, OffsetCommitValue
 from kwire.records.batch import Record, build_batch, read_batch
 from mockbroker import ThreadCluster, run_cluster
+from mockbroker.groups.streams.records import records as streams_records
 from mockbroker.storage.real_disk import RealDisk
 from mockbroker.topics.model import OFFSETS_TOPIC
 
@@ -71,7 +75,7 @@ def test_transactions_and_compaction(changes: DiskChanges, tmp_path: Path) -> No
     empty = build_batch([], base_offset=read_batch(last).base_offset, last_offset=read_batch(last).last_offset)
     lines = dumped(files(tmp_path / "a-0", ".log"), "--deep-iteration")
     assert any("endTxnMarker: COMMIT coordinatorEpoch: 3" in line for line in lines)
-    topic.partitions[0].log.replace(map(read_batch, [*rest, empty]), 2)
+    compact_to(topic.partitions[0].log, [*rest, empty])
     changes.data_dir.close()
     lines = dumped(files(tmp_path / "a-0", ".log"), "--deep-iteration")
     assert [line.split()[1::2][:3] for line in lines if line.startswith("baseOffset")] == [
@@ -94,6 +98,26 @@ def test_offsets(changes: DiskChanges, tmp_path: Path) -> None:
     assert [key["data"] for key, _ in decoded] == [{"group": "billing", "topic": "orders", "partition": 3}] * 2
     assert decoded[0][1]["data"] == {"offset": 42, "leaderEpoch": 2, "metadata": "noted", "commitTimestamp": 1_000}
     assert decoded[1][1] is None
+
+
+def test_streams_groups(changes: DiskChanges, tmp_path: Path) -> None:
+    harness = StreamsGroupHarness(config={"group.streams.num.standby.replicas": 1})
+    for name in ("m1", "m2"):
+        harness.join(name, WORD_COUNT, user_endpoint=Request.Endpoint(host="h", port=9))
+    harness.settle()
+    records = [
+        Record(key=key, value=value) for key, value in (encode_record(*each) for each in streams_records(harness.group))
+    ]
+    changes.topic(OFFSETS_TOPIC, 1).partitions[0].append(read_batch(build_batch(records)))
+    changes.data_dir.close()
+    dumped = offsets(tmp_path / f"{OFFSETS_TOPIC}-0")
+    assert Counter(key["type"] for key, _ in dumped) == {"17": 1, "19": 2, "20": 1, "21": 2, "22": 2, "23": 1}
+    values = {key["type"]: value["data"] for key, value in dumped}
+    assert values["17"]["epoch"] == harness.group.epoch
+    assert [part["subtopologyId"] for part in values["23"]["subtopologies"]] == ["0", "1"]
+    assert values["19"]["userEndpoint"] == {"host": "h", "port": 9}
+    tasks = values["22"]["activeTasks"]
+    assert sum(len(each["partitions"]) for each in tasks) == len(harness.clients["m2"].owns.active)
 
 
 def test_groups_of_real_clients(tmp_path: Path) -> None:
@@ -163,9 +187,9 @@ def producer(cluster: ThreadCluster) -> Iterator[Producer]:
 def offsets(folder: Path) -> list[tuple[dict[str, object], dict[str, object] | None]]:
     """Keys and values of a partition of the offsets topic, as DumpLogSegments decodes them: type or version, and data."""
     lines = dumped(files(folder, ".log"), "--offsets-decoder", "--print-data-log")
-    found = []
+    results = []
     for line in lines:
         if line.startswith("| offset") and " key: " in line:  # no marker of a transaction
             key, _, payload = line.partition(" key: ")[2].partition(" payload: ")
-            found.append((json.loads(key), json.loads(payload) if payload.startswith("{") else None))
-    return found
+            results.append((json.loads(key), json.loads(payload) if payload.startswith("{") else None))
+    return results

@@ -101,8 +101,8 @@ def test_metadata(broker: Connection, version: int) -> None:
 @versions(10, 13)
 def test_metadata_by_id(broker: Connection, version: int) -> None:
     """Before v12 that is refused, as a broker of 4.2.0 does."""
-    asked = MetadataRequest.Topic(name=None, topic_id=topic_id(broker))
-    (topic,) = broker.ask(MetadataRequest(topics=[asked]), version).topics
+    requested = MetadataRequest.Topic(name=None, topic_id=topic_id(broker))
+    (topic,) = broker.ask(MetadataRequest(topics=[requested]), version).topics
     assert (topic.error_code, topic.name) == ((0, TOPIC) if version >= 12 else (42, ""))
 
 
@@ -134,8 +134,8 @@ def test_find_coordinator(broker: Connection, version: int) -> None:
     answer = broker.ask(
         FindCoordinatorRequest(**{"coordinator_keys": [GROUP]} if version >= 4 else {"key": GROUP}), version
     )
-    found = answer.coordinators[0] if version >= 4 else answer
-    assert (found.error_code, found.node_id) == (0, 0)
+    result = answer.coordinators[0] if version >= 4 else answer
+    assert (result.error_code, result.node_id) == (0, 0)
 
 
 @versions(0, 9)

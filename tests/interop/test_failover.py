@@ -254,16 +254,16 @@ class Failing:
 
     def quiet(self) -> None:
         """Every member has shown itself in the newest generation, after it committed."""
-        asked = {"classic": "Heartbeat", "consumer": "ConsumerGroupHeartbeat"}[self.play.protocol]
-        since = len(self.stage.cluster.requests(asked))
+        requested = {"classic": "Heartbeat", "consumer": "ConsumerGroupHeartbeat"}[self.play.protocol]
+        since = len(self.stage.cluster.requests(requested))
 
         def shown() -> bool:
-            beats = self.stage.cluster.requests(asked)[since:]
+            beats = self.stage.cluster.requests(requested)[since:]
             newest = self.stage.generation()
             return {member.name for member in self.members} <= {
                 beat.client_id
                 for beat in beats
-                if newest == (beat.body.generation_id if asked == "Heartbeat" else beat.body.member_epoch)
+                if newest == (beat.body.generation_id if requested == "Heartbeat" else beat.body.member_epoch)
             }
 
         for _ in range(40):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from effort import usual_and_long
 from interop.adapters import ADAPTERS
 from interop.matrix import PAIRS
 from interop.raw import Connection
@@ -10,6 +11,10 @@ from interop.stage import ASSIGNORS, FAMILIES, LIMIT, MARKS, SESSION_MS, Stage
 
 from kwire.messages.heartbeat import HeartbeatRequest
 
+EVERY = [(family, assignor) for family in FAMILIES for assignor in ASSIGNORS[family]]
+IN_TURN = [
+    (family, ASSIGNORS[family][-1 - number % 2]) for number, family in enumerate(FAMILIES)
+]  # others use the first
 pytestmark = MARKS
 
 FENCED_INSTANCE_ID = 82
@@ -49,7 +54,9 @@ def test_three_join_one_by_one(stage: Stage, family: str) -> None:
 
 
 @pytest.mark.scenario("{assignor}")
-@pytest.mark.parametrize(("family", "assignor"), [(family, name) for family in FAMILIES for name in ASSIGNORS[family]])
+@pytest.mark.parametrize(
+    ("family", "assignor"), usual_and_long(IN_TURN, [each for each in EVERY if each not in IN_TURN])
+)
 def test_assignor(stage: Stage, family: str, assignor: str) -> None:
     for _ in range(2):
         stage.joined(family, assignor=assignor)
@@ -59,7 +66,7 @@ def test_assignor(stage: Stage, family: str, assignor: str) -> None:
 
 
 @pytest.mark.scenario("shares a group")
-@pytest.mark.parametrize(("leads", "follows", "assignor"), PAIRS)
+@pytest.mark.parametrize(("leads", "follows", "assignor"), usual_and_long(PAIRS[::2], PAIRS[1::2]))
 def test_two_families_share_a_group(stage: Stage, leads: str, follows: str, assignor: str) -> None:
     produce(stage, leads)
     first = stage.joined(leads, assignor=assignor)

@@ -138,8 +138,8 @@ def played(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 def test_rebalances_are_those_of_the_journal(played: Played) -> None:
     expected = list(_rebalances(played))
-    found = played.tables["rebalances"]
-    complete = [row for row in found if row["to_generation"] is not None]
+    result = played.tables["rebalances"]
+    complete = [row for row in result if row["to_generation"] is not None]
     assert len(expected) >= 2
     assert [_facts(row) for row in complete] == [facts for facts, *_ in expected]
     lags = []
@@ -161,13 +161,13 @@ def test_members_are_those_of_the_journal(played: Played) -> None:
         for event in played.events
         if event.event == "sync" and _is_back(event, played)
     }
-    found = {(row["generation"], row["member_id"]) for row in played.tables["members"]}
-    assert found == expected | back
+    results = {(row["generation"], row["member_id"]) for row in played.tables["members"]}
+    assert results == expected | back
     ends = {event.member_id: event.event for event in played.events if event.event in ("leave", "expire")}
     how = {row["member_id"]: row["left_how"] for row in played.tables["members"]}
-    said = {"leave": "leave", "expire": "silent"}
-    assert {member: said[end] for member, end in ends.items() if member in how} == {
-        member: end for member, end in how.items() if end in said.values()
+    reported = {"leave": "leave", "expire": "silent"}
+    assert {member: reported[end] for member, end in ends.items() if member in how} == {
+        member: end for member, end in how.items() if end in reported.values()
     }
 
 
@@ -180,12 +180,12 @@ def test_assignments_are_those_of_the_journal(played: Played) -> None:
         for topic, partitions in (event.assignment or {}).items()
         for partition in partitions
     }
-    found = {
+    results = {
         (row["generation"], row["member_id"], row["topic"], row["partition"]) for row in played.tables["assignments"]
     }
-    taken_over = {line for line in found if (line[0], line[1]) not in {e[:2] for e in expected}}
+    taken_over = {line for line in results if (line[0], line[1]) not in {e[:2] for e in expected}}
     assert {line[:2] for line in taken_over} <= synced
-    assert found - taken_over == expected
+    assert results - taken_over == expected
     assert not [row for row in played.tables["violations"] if row["kind"] == "two_owners"]
 
 
@@ -197,12 +197,12 @@ def test_commits_are_those_of_the_journal(played: Played) -> None:
         for topic, offsets in event.offsets.items()
         for partition, offset in offsets.items()
     ]
-    found = [
+    results = [
         (row["topic"], row["partition"], row["offset"])
         for row in played.tables["offset_commits"]
         if row["error_code"] == 0
     ]
-    assert sorted(found) == sorted(expected)
+    assert sorted(results) == sorted(expected)
 
 
 def _is_back(event: Event, played: Played) -> bool:

@@ -14,8 +14,7 @@ import pytest
 from click.testing import CliRunner
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from effort import usual_and_long
-from interop.ground import free_port
+from interop.ground import start_broker
 from interop.stage import MARKS
 from kafka_definitions import broker_jars
 from need import lacking, need
@@ -33,8 +32,7 @@ COMMITS = 300
 class RealBroker:
     def __init__(self, release: str) -> None:
         self.release = release
-        self.port = free_port()
-        self.address = kafka.start(release, self.port, {"offsets.topic.num.partitions": "3"})
+        self.port, self.address = start_broker(release, {"offsets.topic.num.partitions": "3"})
         self.data = kafka.FOLDER / f"run-{self.port}" / "data"
 
     def consumer(self, group: str, **settings: Any) -> Consumer:
@@ -49,8 +47,8 @@ class RealBroker:
             f"{kafka.fetch(self.release)}/*",
             "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
         ]
-        asked = ["--bootstrap-server", self.address, "--describe", "--group", group, "--offsets"]
-        output = subprocess.run([*command, *asked], capture_output=True, text=True, timeout=60, check=True).stdout
+        arguments = ["--bootstrap-server", self.address, "--describe", "--group", group, "--offsets"]
+        output = subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=60, check=True).stdout
         rows = [line.split() for line in output.splitlines() if line.startswith(f"{group} ")]
         return {int(row[2]): int(row[3]) for row in rows if row[1] == "orders"}
 
@@ -60,16 +58,16 @@ def broker(request: pytest.FixtureRequest) -> Iterator[RealBroker]:
     need("java", "it runs Apache Kafka")
     broker_jars(request.param)
     try:
-        found = RealBroker(request.param)
+        result = RealBroker(request.param)
     except (subprocess.CalledProcessError, RuntimeError) as error:
         lacking(f"no Apache Kafka: {error}")
     try:
-        admin = AdminClient({"bootstrap.servers": found.address, **QUIET})
+        admin = AdminClient({"bootstrap.servers": result.address, **QUIET})
         admin.create_topics([NewTopic("orders", 4)])["orders"].result()
-        yield found
+        yield result
     finally:
-        kafka.stop(found.port)
-        shutil.rmtree(found.data.parent)
+        kafka.stop(result.port)
+        shutil.rmtree(result.data.parent)
 
 
 def imported(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -120,7 +118,7 @@ def test_a_broker_that_is_stopped(broker: RealBroker) -> None:
     assert rest["topics"]["orders"]["partitions"] == 4
 
 
-@pytest.mark.parametrize("broker", usual_and_long(RELEASES[:1], RELEASES[1:]), indirect=True)
+@pytest.mark.long
 def test_a_broker_that_is_killed_while_it_is_asked(broker: RealBroker) -> None:
     """What was acknowledged is there; the commit after it may be."""
     consumer = broker.consumer("billing")
@@ -130,6 +128,6 @@ def test_a_broker_that_is_killed_while_it_is_asked(broker: RealBroker) -> None:
     consumer.commit(offsets=[TopicPartition("orders", 0, COMMITS)], asynchronous=True)
     kafka.stop(broker.port, signal.SIGKILL)
     groups, _ = imported(broker.data)
-    found = offsets(groups["billing"])
-    assert found.pop(0) in (COMMITS - 4, COMMITS)
-    assert found == {n: COMMITS - 4 + n for n in (1, 2, 3)}
+    result = offsets(groups["billing"])
+    assert result.pop(0) in (COMMITS - 4, COMMITS)
+    assert result == {n: COMMITS - 4 + n for n in (1, 2, 3)}

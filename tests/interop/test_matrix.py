@@ -16,15 +16,15 @@ pytestmark = pytest.mark.interop
 
 def tables() -> list[list[list[str]]]:
     """Heads and rows, without the line between them."""
-    found: list[list[list[str]]] = [[]]
+    results: list[list[list[str]]] = [[]]
     for line in PAGE.read_text("utf-8").splitlines():
         if line.startswith("| ---"):
             continue
         if line.startswith("|"):
-            found[-1].append([cell.strip() for cell in line.strip("|").split("|")])
-        elif found[-1]:
-            found.append([])
-    return [table for table in found if table]
+            results[-1].append([cell.strip() for cell in line.strip("|").split("|")])
+        elif results[-1]:
+            results.append([])
+    return [table for table in results if table]
 
 
 def test_matrix_has_the_pinned_versions() -> None:

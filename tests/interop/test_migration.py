@@ -22,6 +22,7 @@ class Story:
         self.values: list[str] = []  # all that was written
         self.settled: Counter[str] = Counter()  # how often each was read that is committed
         stage.heartbeat_ms = CONSUMER_HEARTBEAT_MS
+        stage.commit_start()
 
     def comes(self, family: str, protocol: str) -> Member:
         (member,) = self.come(family, protocol, 1)
@@ -71,8 +72,8 @@ class Story:
         counted = Counter(value for member in self.there for value in member.values if value in values)
         assert set(counted.values()) == {1}, self.stage.report("a record was read twice in a calm group")
         for member in self.there:
-            found = {(topic, partition) for topic, partition, _, value in member.records if value in values}
-            assert found == member.held, self.stage.report(f"{member.name} did not read what it owns")
+            results = {(topic, partition) for topic, partition, _, value in member.records if value in values}
+            assert results == member.held, self.stage.report(f"{member.name} did not read what it owns")
 
     def _seen(self) -> set[str]:
         return {value for member in self.stage.members for value in member.values}

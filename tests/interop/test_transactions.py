@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -36,9 +36,12 @@ READERS = {  # each is read by another: those of Python by those of Python, so t
 }
 
 
-def read_by_another(families: Iterable[str]) -> pytest.MarkDecorator:
-    """``family``: each of these, with its reader as a client that the test needs."""
-    marked = [pytest.param(family, marks=pytest.mark.clients(READERS[family])) for family in families]
+def read_by_another(families: Iterable[str], in_long: Collection[str] = ()) -> pytest.MarkDecorator:
+    """``family``: each of these, with its reader as a client that the test needs. ``in_long``: in make test-long only."""
+    marked = []
+    for family in families:
+        marks = [pytest.mark.clients(READERS[family]), *([pytest.mark.long] if family in in_long else [])]
+        marked.append(pytest.param(family, marks=marks))
     return pytest.mark.parametrize("family", marked)
 
 
@@ -117,7 +120,7 @@ def test_exactly_once_by_the_consumer_protocol(works: Stage, family: str) -> Non
     assert works.cluster.groups()[works.group].group_type == "consumer"
 
 
-@read_by_another(KIP_890)
+@read_by_another(KIP_890, in_long=KIP_890[1:])
 def test_exactly_once_as_kafka_3_9(family: str) -> None:
     """Without the feature they take partitions in as before."""
     with factory(as_version="3.9") as stage:
@@ -146,7 +149,7 @@ def exactly_once(stage: Stage, family: str, protocol: str) -> None:
     check_output(stage, READERS[family], [one, two, three], [one, two, two, three, three])
 
 
-@families
+@read_by_another(TRANSFORMERS, in_long=("confluent-kafka", "aiokafka", "franz-go", "kafkajs"))
 def test_exactly_once_while_markers_are_slow(slow_works: Stage, family: str) -> None:
     """Commit after commit, and one who comes while the transaction of the last is being aborted."""
     stage = slow_works

@@ -29,9 +29,9 @@ class Transformer(Member):
 
     def heard(self, line: str) -> None:
         super().heard(line)
-        said = json.loads(line)
-        self.events[said["event"]] += 1
-        self.error = said.get("error", self.error)
+        message = json.loads(line)
+        self.events[message["event"]] += 1
+        self.error = message.get("error", self.error)
 
     def ready(self) -> None:
         """Wait until it owns the transactional id; the former owner is fenced."""
@@ -62,7 +62,7 @@ def transformer(
 ) -> Transformer:
     """One that reads ``stage.topic`` in the stage's group; each record goes to the same partition of OUTPUT."""
     need_client(family)
-    asked = {
+    options = {
         "bootstrap": stage.cluster.bootstrap_servers,
         "client_id": name,
         "group": stage.group,
@@ -74,7 +74,7 @@ def transformer(
         "transactional_id": TRANSACTIONAL_ID,
         "transaction_timeout_ms": timeout_ms,
     }
-    made = Transformer(stage, name, start_client(family, "transform", asked, own_process=own_process))
+    made = Transformer(stage, name, start_client(family, "transform", options, own_process=own_process))
     stage.members.append(made)
     return made
 

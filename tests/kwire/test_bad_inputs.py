@@ -223,8 +223,8 @@ def test_bad_input(given: Input, outcome: Refused | Reads, engine: Engine) -> No
         return
     with pytest.raises(DecodeError) as caught:
         given.decode(given.data, engine=engine)
-    found = caught.value
-    assert Refused(type(found), found.path, found.offset) == outcome
+    result = caught.value
+    assert Refused(type(result), result.path, result.offset) == outcome
 
 
 def strict_cases() -> Iterator[Any]:
@@ -412,6 +412,6 @@ def test_number_of_elements_is_limited(engine: Engine) -> None:
 @EVERY_ENGINE
 def test_unknown_tags_survive_a_round_trip(engine: Engine) -> None:
     given = metadata_v9(b"\1", b"\0\0\0\0", b"\1\x09\2ab").data
-    found = decode_request(given, engine=engine)
-    assert unknown_tags(found.header) == {9: b"ab"}
-    assert encode_request(found.body, 9, correlation_id=0, header=found.header, engine=engine) == given
+    decoded = decode_request(given, engine=engine)
+    assert unknown_tags(decoded.header) == {9: b"ab"}
+    assert encode_request(decoded.body, 9, correlation_id=0, header=decoded.header, engine=engine) == given

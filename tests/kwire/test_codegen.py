@@ -43,5 +43,5 @@ def test_struct_functions_get_their_arguments() -> None:
     made = StructFunctions("default or not")
     name, lines = made.begin("is_set", "o")
     lines.add(f"return sign({made.is_not_initial('reason', schema_of(JoinGroupRequest).fields['reason'])})")
-    found: Any = made.run(name, {"sign": int})
-    assert [found(JoinGroupRequest()), found(JoinGroupRequest(reason="left"))] == [0, 1]
+    result: Any = made.run(name, {"sign": int})
+    assert [result(JoinGroupRequest()), result(JoinGroupRequest(reason="left"))] == [0, 1]

@@ -25,12 +25,12 @@ def test_a_conversation_byte_by_byte() -> None:
     for byte in sent:
         server.receive(bytes([byte]))
     answers = answer(server, 25) + answer(server, 27)
-    found = []
+    results = []
     for byte in answers:
         client.receive(bytes([byte]))
         if (response := client.next_response()) is not None:
-            found.append((response.version, response.body))
-    assert found == [(0, HeartbeatResponse(error_code=25)), (4, HeartbeatResponse(error_code=27))]
+            results.append((response.version, response.body))
+    assert results == [(0, HeartbeatResponse(error_code=25)), (4, HeartbeatResponse(error_code=27))]
     assert client.in_flight == 0
     assert server.buffered == 0
 
@@ -50,7 +50,7 @@ def test_an_answer_without_a_request() -> None:
         ServerSide().answer(b"")
     client = ClientSide()
     client.receive(pack(b"\0\0\0\7"))
-    with pytest.raises(RemoteProtocolError, match="response without a request"):
+    with pytest.raises(RemoteProtocolError, match="the peer sent a response, but no request is pending"):
         client.next_response()
 
 
@@ -58,7 +58,9 @@ def test_an_answer_out_of_order() -> None:
     client = ClientSide()
     client.send(HeartbeatRequest(), 0)
     client.receive(pack(b"\xff\xff\xff\xff\0\0"))
-    with pytest.raises(RemoteProtocolError, match="response with correlation id -1, expected 0"):
+    with pytest.raises(
+        RemoteProtocolError, match="the response has correlation id -1, but the next response must have 0"
+    ):
         client.next_response()
 
 

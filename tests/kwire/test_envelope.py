@@ -11,9 +11,9 @@ from kwire.messages.join_group import JoinGroupRequest
 UNKNOWN = [
     (999, 0, "RequestHeader at byte 0, request_api_key: unknown API key 999"),
     (-5, 0, "RequestHeader at byte 0, request_api_key: unknown API key -5"),
-    (3, 99, "RequestHeader at byte 2, request_api_version: Metadata has versions 0-13, not 99"),
-    (3, -1, "RequestHeader at byte 2, request_api_version: Metadata has versions 0-13, not -1"),
-    (18, 99, "RequestHeader at byte 2, request_api_version: ApiVersions has versions 0-4, not 99"),
+    (3, 99, "RequestHeader at byte 2, request_api_version: Metadata has no version 99: its versions are 0-13"),
+    (3, -1, "RequestHeader at byte 2, request_api_version: Metadata has no version -1: its versions are 0-13"),
+    (18, 99, "RequestHeader at byte 2, request_api_version: ApiVersions has no version 99: its versions are 0-4"),
 ]
 
 
@@ -85,7 +85,7 @@ def test_null_client_id() -> None:
 
 
 def test_no_such_version() -> None:
-    with pytest.raises(SchemaError, match="HeartbeatRequest has versions 0-4, not 5"):
+    with pytest.raises(SchemaError, match="HeartbeatRequest has no version 5: its versions are 0-4"):
         encode_request(HeartbeatRequest(), 5, correlation_id=1)
     with pytest.raises(UnknownApi):
         decode_response(bytes(10), 12, 5)

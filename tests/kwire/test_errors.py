@@ -44,5 +44,7 @@ def test_tree(error: type, parent: type) -> None:
 
 
 def test_the_tree_is_complete() -> None:
-    found = {error for error in vars(errors).values() if isinstance(error, type) and not error.__name__.startswith("_")}
-    assert found == {error for error, _ in PARENTS}
+    results = {
+        error for error in vars(errors).values() if isinstance(error, type) and not error.__name__.startswith("_")
+    }
+    assert results == {error for error, _ in PARENTS}

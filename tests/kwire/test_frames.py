@@ -14,10 +14,10 @@ FRAMES = st.lists(st.binary(max_size=20), max_size=8)
 
 
 def drain(buffer: FrameBuffer) -> list[bytes]:
-    found = []
+    results = []
     while (frame := buffer.next_frame()) is not None:
-        found.append(frame)
-    return found
+        results.append(frame)
+    return results
 
 
 @given(frames=FRAMES, data=st.data())
@@ -157,7 +157,7 @@ def test_complete_is_true_for_a_whole_frame(data: bytes, complete: bool) -> None
     frames.feed(data)
     assert frames.complete == complete
     try:
-        found = frames.next_frame() is not None
+        result = frames.next_frame() is not None
     except FrameError:
-        found = True
-    assert found == complete
+        result = True
+    assert result == complete

@@ -22,7 +22,7 @@ DIRECTIONS = ["request", "response"]
 @pytest.mark.parametrize("stem", MODULES.values())
 def test_frames(stem: str, direction: str, origin: str) -> None:
     lines = list(golden.frames(origin, stem, direction))
-    wrong = {position: found for position, line in enumerate(lines) if (found := golden.problems(line))}
+    wrong = {position: result for position, line in enumerate(lines) if (result := golden.problems(line))}
     assert not wrong
     assert lines
     COUNTS[f"frames of {origin}"] += len(lines)
@@ -41,7 +41,7 @@ WITHOUT_LINES = {
 def test_blobs(name: str) -> None:
     for origin in BLOB_FOLDERS:
         lines = golden.blobs(origin, name)
-        assert not [found for line in lines if (found := blob_problems(STORED[name], line))]
+        assert not [result for line in lines if (result := blob_problems(STORED[name], line))]
         assert lines or origin == "more"
         COUNTS[f"blobs of {origin}"] += len(lines)
 
@@ -54,13 +54,13 @@ def test_no_shared_blob_is_left_out() -> None:
 def blob_problems(blob: type, line: Line) -> list[str]:
     body, version = bytes.fromhex(line["hex_body"]), line["version"]
     value: object = codec.decode(blob, body, version, strict=True)
-    found = golden.value_problems(value, version, line["fields"])
+    result = golden.value_problems(value, version, line["fields"])
     for engine in codec.ENGINES:
-        found += golden.compare("encoded again", codec.encode(value, version, engine=engine), body)
-        found += golden.compare("read", codec.decode(blob, body, version, engine=engine), value)
+        result += golden.compare("encoded again", codec.encode(value, version, engine=engine), body)
+        result += golden.compare("read", codec.decode(blob, body, version, engine=engine), value)
     stored = bytes.fromhex(line["hex_as_stored"])
-    found += golden.compare("as stored", decode_stored(blob, stored), (value, version))
-    return found + golden.compare("stored again", encode_stored(value, version), stored)
+    result += golden.compare("as stored", decode_stored(blob, stored), (value, version))
+    return result + golden.compare("stored again", encode_stored(value, version), stored)
 
 
 def test_captured_blobs() -> None:
@@ -77,8 +77,8 @@ def test_captured_blobs() -> None:
 def test_the_slice_has_every_version_and_direction() -> None:
     for key, stem in MODULES.items():
         for direction in DIRECTIONS:
-            found = {line["api_version"] for line in golden.frames("fixtures", stem, direction)}
-            assert found == set(versions_of(APIS[key].versions)), (stem, direction)
+            results = {line["api_version"] for line in golden.frames("fixtures", stem, direction)}
+            assert results == set(versions_of(APIS[key].versions)), (stem, direction)
 
 
 def with_tags_and_records() -> dict[str, Any]:

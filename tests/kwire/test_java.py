@@ -9,10 +9,12 @@ import pytest
 from kwire.java import (
     bucket_of,
     bucket_order,
+    computed_order,
     copy_order,
     grouped_order,
     map_order,
     partition_for,
+    share_partition_hash,
     string_hash,
     utf16,
     uuid_hash,
@@ -77,6 +79,16 @@ def test_grouping_grows_with_the_call_after_the_thirteenth_key() -> None:
     small = [*keys[:13]]
     assert grouped_order(["\x10", *keys[:12]]) == [" ", "\x10", *keys[1:12]]
     assert grouped_order(["\x10", *keys[:12], "\x10"]) == [*small[:12], "\x10"]
+
+
+def test_a_map_of_known_size_does_not_grow() -> None:
+    assert computed_order([16, 0, 1], int, 3) == [0, 16, 1]
+    assert computed_order([16, 0, 1], int, 30) == [0, 1, 16]
+    assert computed_order(list(range(30, -1, -1)), int, 3) == list(range(31))
+
+
+def test_a_record_hash_has_no_offset() -> None:
+    assert share_partition_hash(UUID(int=5), 2) == 31 * 5 + 2
 
 
 HASHES = [  # text, hash, mod 50, mod 3

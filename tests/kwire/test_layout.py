@@ -129,7 +129,7 @@ def test_weight_of_the_lightest_message() -> None:
 
 
 def test_no_such_version() -> None:
-    with pytest.raises(SchemaError, match="Outer has versions 0-2, not 3"):
+    with pytest.raises(SchemaError, match="Outer has no version 3: its versions are 0-2"):
         resolve(Outer, 3)
     with pytest.raises(SchemaError, match="Protocol is a struct inside messages and has no versions of its own"):
         resolve(JoinGroupRequest.Protocol, 0)

@@ -1,23 +1,40 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-from kwire.lazy import lazy_names
+INIT = "from kwire.lazy import lazy_names\n__getattr__, __dir__ = lazy_names(globals())\n"
+STUB = "from lazy_example.part import run as run\nfrom json import loads as loads\n"
 
 
-def test_module_is_imported_when_its_name_is_first_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "json.tool", raising=False)
-    names: dict[str, object] = {"there": 1}
-    get, names_of = lazy_names("json", names, {"tool": ["main"]})
-    assert names_of() == ["main", "there"]
-    assert "json.tool" not in sys.modules
-    assert get("main") is sys.modules["json.tool"].main
-    assert names["main"] is sys.modules["json.tool"].main
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """A package with one module, whose names are imported on first use."""
+    folder = tmp_path / "lazy_example"
+    folder.mkdir()
+    for name, text in {"__init__.py": INIT, "__init__.pyi": STUB, "part.py": "run = 1\n"}.items():
+        (folder / name).write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield import_module("lazy_example")
+    for name in [name for name in sys.modules if name.partition(".")[0] == "lazy_example"]:
+        del sys.modules[name]
 
 
-def test_unknown_name_is_an_attribute_error() -> None:
-    get, _ = lazy_names("json", {}, {"tool": ["main"]})
-    with pytest.raises(AttributeError, match="module 'json' has no attribute 'mian'"):
-        get("mian")
+def test_module_is_imported_when_its_name_is_first_used(package: ModuleType) -> None:
+    assert {"loads", "run"} <= set(dir(package))
+    assert package.__all__ == ["loads", "run"]
+    assert "lazy_example.part" not in sys.modules
+    assert package.run == 1
+    assert vars(package)["run"] == 1
+    assert "lazy_example.part" in sys.modules
+
+
+def test_unknown_name_is_an_attribute_error(package: ModuleType) -> None:
+    for name in ("rnu", "_rnu"):
+        with pytest.raises(AttributeError, match=f"module 'lazy_example' has no attribute '{name}'"):
+            getattr(package, name)

@@ -40,13 +40,13 @@ def test_each_column_is_the_layout_of_its_versions(message: type) -> None:
     """The rows that a version has are the lines of ``layout.text``, in the same order."""
     declared = schema_of(message).versions
     assert declared is not None
-    found = rows(message)
+    result = rows(message)
     for version in versions_of(declared):
         lines = [
             f"{'  ' * (row.depth + 1)}{row.name}"
             + (f": {row.forms[version]}" if row.field else "")
             + ("" if row.tag is None else f"  [tag {row.tag}]")
-            for row in found
+            for row in result
             if version in row.forms
         ]
         assert lines == text(message, version).splitlines()[1:]
@@ -93,5 +93,5 @@ def test_changes() -> None:
 def test_there_is_a_change_where_a_range_begins(message: type) -> None:
     declared = schema_of(message).versions
     assert declared is not None
-    found = versions.ranges(rows(message), versions_of(declared))
-    assert {change.version for change in changes(message)} == {one.first for one in found[1:]}
+    result = versions.ranges(rows(message), versions_of(declared))
+    assert {change.version for change in changes(message)} == {one.first for one in result[1:]}

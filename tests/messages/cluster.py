@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import shutil
 import socket
+import ssl
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
@@ -14,7 +16,9 @@ from unittest.mock import patch
 
 import pytest
 import trio
+import trustme
 from messages.row import Row
+from tools.broker_harness import BrokerHarness
 from trio.testing import wait_all_tasks_blocked
 
 import mockbroker
@@ -26,7 +30,9 @@ from kwire.records import Record as WireRecord
 from kwire.records import build_batch
 from mockbroker import Cluster, ClusterClosedError, Record, ThreadCluster, open_cluster, run_cluster
 from mockbroker.api.thread import BrokerThread
+from mockbroker.base.effects import Client
 from mockbroker.cli.clock_lines import run_command
+from mockbroker.net.tls_connection import TlsRequests
 from mockbroker.pytest_plugin import _mark_arguments
 from mockbroker.storage.catalogue import CATALOGUE
 
@@ -134,6 +140,11 @@ def coordinator_is_stopped(cluster: Cluster) -> None:
     cluster.evict("g", "a")
 
 
+async def topic_is_not_compacted(cluster: Cluster) -> None:
+    cluster.create_topic("orders")
+    await cluster.compact("orders")
+
+
 def coordinator_is_loading(cluster: Cluster) -> None:
     cluster.stop_broker(cluster.coordinator("g"))
     cluster.set_committed("g", {})
@@ -192,6 +203,25 @@ def forked() -> None:
         shared().groups()
 
 
+def other_thread(cluster: Cluster) -> None:
+    with ThreadPoolExecutor(thread_name_prefix="worker") as pool:
+        pool.submit(cluster.groups).result()
+
+
+def without_trio(cluster: Cluster) -> None:
+    with patch("trio.lowlevel.in_trio_task", return_value=False):
+        cluster.wait_group("g").send(None)
+
+
+def own_thread() -> None:
+    thread = BrokerThread()
+    try:
+        handle = thread.handle()
+        thread.call(lambda _: handle.groups())
+    finally:
+        thread.close()
+
+
 def data_dir(change: Callable[[Path], object] = lambda _: None, **options: Any) -> Callable[[], None]:
     """Return a function that opens a data directory of one broker again after a change.
 
@@ -237,6 +267,16 @@ def unwritable() -> None:
         cluster.create_topic("orders")
 
 
+def unmapped_certificate() -> None:
+    """A request of a client whose certificate no rule maps."""
+    router = BrokerHarness(config={"ssl.principal.mapping.rules": "RULE:^OU=/x/"}).router
+    issued = trustme.CA().issue_cert("x@y", common_name="client")
+    der = ssl.PEM_cert_to_DER_cert(issued.cert_chain_pems[0].bytes().decode())
+    requests = TlsRequests(1, Client(0, "", "/127.0.0.1"), router, lambda: der)
+    requests.receive(b"\0")
+    requests.next_call()
+
+
 def mark(*arguments: Any, **keywords: Any) -> Callable[[], object]:
     item: Any = SimpleNamespace(iter_markers=lambda _: [pytest.mark.kafka(*arguments, **keywords).mark])
     return lambda: _mark_arguments(item)
@@ -244,6 +284,7 @@ def mark(*arguments: Any, **keywords: Any) -> Callable[[], object]:
 
 ROWS = [
     # open_cluster, run_cluster
+    Row("certificate without a rule", unmapped_certificate, "RemoteProtocolError: no rule of ssl.principal.mapping.rules applies to 'CN=client,$REST': add one, or DEFAULT"),
     Row("cluster without brokers", opened(brokers=0), "SettingsError: brokers is 0: a cluster needs at least 1"),
     Row("replication factor", opened(config={"default.replication.factor": 3}), "SettingsError: default.replication.factor is 3, but the cluster has only 1 broker: start with 3 brokers"),
     Row("port", opened(port=70_000), "SettingsError: port 70000 is out of range (0-65535 for 1 broker)"),
@@ -257,37 +298,38 @@ ROWS = [
     Row("misspelled setting", opened(config={"group.max.sise": 2}), "SettingsError: unknown setting group.max.sise; did you mean group.max.size?"),
     Row("unknown setting", opened(config={"nope": 2}), "SettingsError: unknown setting nope: Kafka's brokers have no setting of this or a similar name"),
     Row("value of a setting", opened(config={"group.max.size": "two"}), "SettingsError: group.max.size: expected a whole number, got 'two'"),
+    Row("limit of an address", opened(config={"max.connections.per.ip.overrides": "10.0.0.1"}), "SettingsError: max.connections.per.ip.overrides: expected HOST:NUMBER, got '10.0.0.1'"),
     Row("host of a listener", opened(listeners=["PLAINTEXT://10.0.0.1:0"]), "SettingsError: listeners: host 10.0.0.1 is not supported; every listener binds to 127.0.0.1 (--host or host=)"),
-    Row("listener that is given twice", opened(listeners=["SSL", "SSL"]), "SettingsError: listeners: duplicate listener name in SSL,SSL"),
+    Row("listener that is given twice", opened(listeners=["SSL", "SSL"]), "SettingsError: listeners: duplicate listener name in SSL,SSL: give each listener its own name"),
     Row("listener with a colon", opened(listeners=["SSL:9093"]), "SettingsError: listeners: expected NAME or NAME://:PORT, got 'SSL:9093'"),
     Row("unknown security protocol", opened(listeners=["TLS"]), "SettingsError: listeners: TLS has no security protocol: add it to listener.security.protocol.map, or use one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
     Row("listener at a port out of range", opened(listeners=["SSL://:65540"]), "SettingsError: listeners: port 65540 is out of range (0-65535)"),
     Row("users in a setting", opened(config={"mockbroker.users": "alice"}), "SettingsError: mockbroker.users: expected NAME:PASSWORD"),
     Row("user twice in a setting", opened(config={"mockbroker.users": "alice:a,alice:b"}), "SettingsError: mockbroker.users: duplicate user alice"),
     # data_dir
-    Row("brokers of a data directory", data_dir(brokers=2), "DataDirError: data directory data: created by a cluster of 1 broker (id 0); cannot be opened with 2 brokers (ids 0, 1)"),
+    Row("brokers of a data directory", data_dir(brokers=2), "DataDirError: data directory data: the directory was created by a cluster of 1 broker (id 0), and cannot be opened with 2 brokers (ids 0, 1): start with the same brokers"),
     Row("partitions of a data directory", data_dir(topics={"orders": 5}), "SettingsError: topic orders has 3 partitions in the data directory, not 5: start with 3, and add partitions with CreatePartitions"),
     Row("data directory in use", used_twice, "DataDirError: data directory data: in use by another process; stop that process first"),
-    Row("Kafka's log directory", kafka_log_dir, "DataDirError: data directory data: contains meta.properties but no mockbroker.json: a log directory of Kafka; read it with mockbroker import"),
+    Row("Kafka's log directory", kafka_log_dir, "DataDirError: data directory data: the folder contains meta.properties but no mockbroker.json, so it is a log directory of Kafka: read it with mockbroker import"),
     Row("catalogue that is not JSON", catalogue("{"), "DataDirError: data directory data: mockbroker.json is damaged: invalid JSON: Expecting property name enclosed in double quotes at character 1"),
     Row("catalogue of a newer format", catalogue('{"format": 2}'), "DataDirError: data directory data: mockbroker.json has format 2, only format 1 is supported: upgrade mockbroker"),
     Row("catalogue without topics", catalogue('{"format": 1}'), "DataDirError: data directory data: mockbroker.json is damaged: 'cluster_id' is missing"),
     Row("damaged checkpoint", data_dir(lambda folder: (folder / "log-start-offset-checkpoint").write_text("0\n")), "DataDirError: data directory data: log-start-offset-checkpoint is damaged: expected '0' and '0' (version and number of entries) in the first two lines, got '0' and ''"),
-    Row("damaged coordinator record", data_dir(coordinator_record), "DataDirError: data directory data: a coordinator record cannot be read: OffsetCommitKey v0 at byte 2, group: expected 2 bytes, found 1"),
+    Row("damaged coordinator record", data_dir(coordinator_record), "DataDirError: data directory data: a coordinator record cannot be decoded: OffsetCommitKey v0 at byte 2, group: expected 2 bytes, found 1"),
     Row("data directory that cannot be written", unwritable, "DataDirError: data directory data: cannot write data/mockbroker.json.tmp: No such file or directory"),
     Row("reset with a data directory", in_trio(lambda cluster: cluster.reset(), data_dir="data"), "ResetError: a cluster with a data directory cannot be reset: close it, and open one without data_dir"),
     # Cluster
-    Row("connection to an unknown broker", in_trio(lambda cluster: cluster.connect(7)), "ValueError: broker 7 does not exist (broker ids: 0)"),
+    Row("connection to an unknown broker", in_trio(lambda cluster: cluster.connect(7)), "ValueError: broker 7 does not exist; the broker ids are 0"),
     Row("closed connection", in_trio(closed_connection), "ConnectionClosedError: the client has closed the connection"),
     Row("response above its limit", in_trio(large_response, config={"mockbroker.response.max.bytes": 100}), "ConnectionClosedError: the response would have at least 1400 bytes, above mockbroker.response.max.bytes (100): request fewer items at once, or raise the setting"),
-    Row("version that the release does not serve", in_trio(version_not_served, as_version="2.8"), "ConnectionClosedError: JoinGroup v9 is not served"),
-    Row("state of a group", on_shared(lambda cluster: cluster.wait_group("g", "stable")), "ValueError: state 'stable' is unknown: expected one of Empty, PreparingRebalance, CompletingRebalance, Stable, Assigning, Reconciling, Dead"),
+    Row("version that the release does not serve", in_trio(version_not_served, as_version="2.8"), "ConnectionClosedError: JoinGroup v9 is not in the ApiVersions response of this broker: use a supported version"),
+    Row("state of a group", on_shared(lambda cluster: cluster.wait_group("g", "stable")), "ValueError: state 'stable' is unknown: expected one of Empty, PreparingRebalance, CompletingRebalance, Stable, Assigning, Reconciling, NotReady, Dead"),
     Row("timeout of wait_group", on_shared(lambda cluster: cluster.wait_group("g", timeout=0)), "WaitTimeoutError: timed out after 0 s waiting for group 'g' to be Stable\nthe group does not exist (Dead); existing groups: none\nno group has had an event"),
     Row("timeout of wait_group for members", on_shared(lambda cluster: cluster.wait_group("g", None, 2, timeout=0)), "WaitTimeoutError: timed out after 0 s waiting for group 'g' to have 2 members\nthe group does not exist (Dead); existing groups: none\nno group has had an event"),
     Row("cluster replaced in wait_group", in_trio(replaced_in_wait), "ClusterClosedError: the cluster was replaced by start_over() while waiting for group 'g' to be Stable"),
     Row("topic that exists", on_shared(lambda cluster: cluster.create_topic("orders")), "TopicExistsError: topic orders already exists"),
-    Row("configuration of a topic", on_shared(lambda cluster: cluster.create_topic("new", 1, {"retention.ms": "long"})), "SettingsError: topic new: Invalid value long for configuration retention.ms: Not a number of type LONG"),
-    Row("unknown configuration of a topic", on_shared(lambda cluster: cluster.create_topic("new", 1, {"nope": 1})), "SettingsError: topic new: Unknown topic config name: nope"),
+    Row("configuration of a topic", on_shared(lambda cluster: cluster.create_topic("new", 1, {"retention.ms": "long"})), "SettingsError: topic new has an invalid configuration: Invalid value long for configuration retention.ms: Not a number of type LONG"),
+    Row("unknown configuration of a topic", on_shared(lambda cluster: cluster.create_topic("new", 1, {"nope": 1})), "SettingsError: topic new has an invalid configuration: Unknown topic config name: nope"),
     Row("records of an unknown topic", on_shared(lambda cluster: cluster.records("order")), "UnknownTopicError: topic 'order' does not exist; existing topics: orders"),
     Row("partition of a record", on_shared(lambda cluster: cluster.produce("orders", [Record(value=b"", partition=3)])), "UnknownTopicError: topic orders has no partition 3; its partitions are 0 to 2"),
     Row("requests of a misspelled API", on_shared(lambda cluster: cluster.requests("Heartbeet")), "ValueError: unknown API 'Heartbeet'; did you mean Heartbeat?"),
@@ -300,7 +342,7 @@ ROWS = [
     Row("eviction of an unknown member", in_trio(evict_unknown_member), "UnknownMemberError: group 'g' has no member 'b'; its members: 'a'"),
     Row("rebalance of an empty group", in_trio(rebalance_empty_group, topics=TOPICS), "EmptyGroupError: group 'g' has no members: there is nothing to rebalance"),
     Row("initial fault rule that is invalid", opened(faults=[{"api": "Heartbeat", "error": "REBALANCE"}]), "InvalidRule: faults[0].action.error: unknown value 'REBALANCE' (possible: REBALANCE_IN_PROGRESS)"),
-    Row("initial fault rules with one name", opened(faults=[{"name": "a", "api": "Heartbeat", "hold": True}] * 2), "RuleExists: the rule a exists already: replace it, or use another name"),
+    Row("initial fault rules with one name", opened(faults=[{"name": "a", "api": "Heartbeat", "hold": True}] * 2), "RuleExists: the rule a exists already: replace the rule, or use another name"),
     Row("initial fault rule that is no mapping", opened(faults=["hold"]), "InvalidRule: faults[0]: expected an object, got 'hold'\nfaults[0].action: a rule needs an action (possible: error, disconnect, hold, no_response, throttle_ms, respond, bytes_per_second, malform, evict, delay_ms)"),
     Row("fault rule that does not exist", on_shared(lambda cluster: cluster.faults.state("gate")), "UnknownFaultError: fault rule gate does not exist; existing rules: none"),
     Row("fault rule that is not applied in time", in_trio(wait_for_a_fault), "WaitTimeoutError: timed out after 0.01 s waiting for fault rule gate to hold 1 requests: it has matched 0, was applied to 0 and holds 0 requests\nrule: {'name': 'gate', 'match': {'api': 'Heartbeat'}, 'action': {'hold': True}}\nno group has had an event"),
@@ -316,8 +358,11 @@ ROWS = [
     Row("connection that is not open", on_shared(lambda cluster: cluster.disconnect(999)), "UnknownConnectionError: connection 999 is not open: connections() lists those that are"),
     Row("disconnection of nothing", on_shared(lambda cluster: cluster.disconnect()), "ValueError: disconnect needs either a connection id or client_id=, a glob of client ids"),
     Row("deletion of an internal topic", on_shared(lambda cluster: cluster.delete_topic("__consumer_offsets")), "InternalTopicError: topic __consumer_offsets cannot be deleted: the coordinators store their records in it"),
+    Row("compaction of a topic without the policy", in_trio(topic_is_not_compacted), "NotCompactedError: topic orders is not compacted: set its configuration cleanup.policy=compact"),
     Row("deletion of records out of range", on_shared(lambda cluster: cluster.delete_records("orders", 0, 9)), "ValueError: cannot delete the records of orders-0 before offset 9: expected -1 to 0"),
     # failover
+    Row("paused leader", on_shared(lambda cluster: cluster.pause_replica("orders", 0, 0)), "FailoverError: broker 0 is not an in-sync follower of orders-0 (in-sync followers: [])"),
+    Row("resumed replica that is not paused", on_shared(lambda cluster: cluster.resume_replica("orders", 0, 0)), "FailoverError: the replica of orders-0 on broker 0 is not paused (paused: [])"),
     Row("stopped broker that does not exist", on_shared(lambda cluster: cluster.stop_broker(7)), "UnknownBrokerError: broker 7 does not exist (broker ids: 0)"),
     Row("broker that is stopped twice", stopped_twice, "FailoverError: broker 1 is not running: start it first"),
     Row("killed broker that does not exist", on_shared(lambda cluster: cluster.kill_broker(7)), "UnknownBrokerError: broker 7 does not exist (broker ids: 0)"),
@@ -331,6 +376,9 @@ ROWS = [
     Row("handle of a finished test", finished_test, "ClusterClosedError: this handle belongs to a test that has finished: use the handle of the current test"),
     Row("thread that has died", dead_thread, "ClusterClosedError: the broker's thread has died: TrioInternalError('internal error in Trio - please file a bug!')"),
     Row("forked process", forked, "ClusterClosedError: the cluster runs in process $PID, and this is process 0, forked from it: call the handle in the parent process; clients can connect to bootstrap_servers from any process"),
+    Row("handle of trio in another thread", in_trio(other_thread), "RuntimeError: this handle belongs to thread MainThread, and this is thread worker_0: call it through trio.from_thread.run_sync, or open the cluster with run_cluster, whose handle can be used in any thread"),
+    Row("handle of trio in asyncio", in_trio(without_trio), "RuntimeError: this handle waits only in the trio run that has opened the cluster: in asyncio, open the cluster with run_cluster, and await the methods of its handle that end in _async"),
+    Row("call in the broker's thread", own_thread, "RuntimeError: a call in the broker's thread would wait for itself: a listener of the journal must not call the handle; put the event into a queue, and call the handle in the thread of the test"),
     Row("positional argument of the mark", mark(3), "TypeError: invalid argument of @pytest.mark.kafka: 3; expected keyword arguments of as_version, brokers, clock, config, data_dir, faults, listeners, port, topics, users"),
     Row("unknown argument of the mark", mark(broker=3), "TypeError: invalid argument of @pytest.mark.kafka: broker; expected keyword arguments of as_version, brokers, clock, config, data_dir, faults, listeners, port, topics, users"),
     Row("unknown name", lambda: mockbroker.open, "AttributeError: module 'mockbroker' has no attribute 'open'"),

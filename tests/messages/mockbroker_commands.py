@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import pytest
+import trio
 from click.testing import CliRunner
 from golden import ROOT
 from messages.row import USAGE, Row, Run, run
@@ -32,7 +34,12 @@ from kwire.blobs.offsets_topic import (
 )
 from kwire.records import Record, build_batch
 from mockbroker import run_cluster
+from mockbroker.api.proxied_cluster import ProxiedCluster, intercepted
+from mockbroker.base.errors import ConflictError
+from mockbroker.base.settings import Settings
 from mockbroker.cli import main
+from mockbroker.net.clock import BrokerTime
+from mockbroker.proxy.addresses import Address
 
 CONVERSATION = ROOT / "fixtures" / "conversations" / "4.2.0" / "sync_again.json.gz"
 STOPPED = ROOT / "fixtures" / "log_dirs" / "4.2.0-stopped" / "data"
@@ -90,6 +97,22 @@ def http_port_in_use() -> str:
         return http(str(other.getsockname()[1])).stderr()
 
 
+def preset_of_proxy() -> str:
+    async def cause() -> str:
+        interception = intercepted(Settings.parse({}), BrokerTime(), 0.0)
+        with pytest.raises(ConflictError) as caught:
+            ProxiedCluster(interception, lambda: Address("127.0.0.1", 1)).faults.preset("rolling-restart")
+        return str(caught.value)
+
+    return trio.run(cause)
+
+
+def proxy_port_in_use() -> str:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = str(other.getsockname()[1])
+        return Run(("mockbroker", "proxy", "--to", "a:1", "--port", port)).stderr().replace(port, "$PORT")
+
+
 def ctl(*words: str, answer: object = None, status: str = "200 OK", stdin: str = "") -> Callable[[], str]:
     """Run ``mockbroker ctl`` with a server that has one answer; return what is printed on stderr."""
 
@@ -109,11 +132,6 @@ def ctl_alone(*words: str, files: Mapping[str, str | bytes | None] | None = None
 
 def ctl_without_url() -> str:
     return run("mockbroker ctl groups", environment={"MOCKBROKER_URL": ""}).stderr()
-
-
-def ctl_stream() -> str:
-    with answering(b"HTTP/1.1 200 OK\r\n\r\nretry: 1000\n") as url:
-        return run("mockbroker ctl --url", url, "events", "-f").stderr()
 
 
 def rules(name: str, content: str | bytes) -> Run:
@@ -238,29 +256,47 @@ UNKNOWN_STATE = [
 STORY = {"scenario": "x", "broker": "Apache Kafka 4.2.0", "broker_config": {}}
 
 ROWS = [
+    # mockbroker proxy
+    Row("case of torture", run("mockbroker torture --case nothing -- app"), "Error: no case has such a name and step: --list prints all cases"),
+    Row("torture without a client", run("mockbroker torture"), "Error: expected the command of a client, such as: mockbroker torture -- python app.py"),
+    Row("address to proxy", run("mockbroker proxy --to broker"), "Error: --to broker: 'broker' is not an address: use HOST:PORT"),
+    Row("port to proxy", run("mockbroker proxy --to a:9092,b:70000"), "Error: --to a:9092,b:70000: 'b:70000' is not an address: use HOST:PORT"),
+    Row("proxy with a certificate for other machines", Run(("mockbroker", "proxy", "--to", "a:1", "--host", "0.0.0.0", "--tls-to-certificate", "own.pem"), files={"own.pem": ""}), "Error: --host 0.0.0.0 with --tls-to-certificate: any client that reaches the proxy would act with its certificate; use a loopback address, or --tls with --tls-client-ca"),
+    Row("client certificates without TLS", Run(("mockbroker", "proxy", "--to", "a:1", "--tls-client-ca", "ca.pem"), files={"ca.pem": ""}), "Error: --tls-client-ca has no effect without --tls: add --tls"),
+    Row("certificate for clients of the proxy", Run(("mockbroker", "proxy", "--to", "a:1", "--tls", "none.pem")), "Error: --tls none.pem: cannot load none.pem: No such file or directory"),
+    Row("certificate of the proxy", Run(("mockbroker", "proxy", "--to", "a:1", "--tls-to-certificate", "own.pem"), files={"own.pem": "x"}), "Error: own.pem: the file has no valid certificate, or not its key"),
+    Row("rule that a proxy cannot apply", Run(("mockbroker", "proxy", "--to", "a:1", "--port", "0", "--faults", "r.json"), files={"r.json": '{"match": {"api": "Heartbeat"}, "action": {"evict": true}}'}), "Error: --faults r.json: a proxy cannot evict members of a real cluster: use another action"),
+    Row("preset that a proxy cannot apply", preset_of_proxy, "a proxy cannot apply the preset rolling-restart, which changes the cluster itself"),
+    Row("form of a recording", run("mockbroker proxy --to a:1 --record out.txt"), "Error: --record out.txt: unknown form '.txt'; use one of .jsonl, .ndjson, .pcapng"),
+    Row("folder of a recording", run("mockbroker proxy --to a:1 --record none/out.jsonl"), "Error: --record none/out.jsonl: cannot be written: No such file or directory"),
+    Row("speed of a replay", run("mockbroker replay r.jsonl --speed fast", files={"r.jsonl": ""}), "Error: --speed: fast is not a speed: use a number above 0, or max"),
+    Row("replay of nothing", run("mockbroker replay r.jsonl", files={"r.jsonl": ""}), "Error: r.jsonl: no requests with responses in the recording"),
+    Row("topic of a recording", run("mockbroker proxy --to a:1 --record kafka://broker/"), "Error: --record kafka://broker/: expected kafka://HOST:PORT/TOPIC"),
+    Row("size of no recording", run("mockbroker proxy --to a:1 --record-size 5"), "Error: --record-size and --record-time need --record FILE"),
+    Row("port of the proxy in use", proxy_port_in_use, "Error: cannot listen on 127.0.0.1:$PORT: Address already in use"),
     # mockbroker serve
     Row("port above the last", run("mockbroker serve --port 65535 --brokers 2"), "Error: --port 65535 is too high for 2 brokers: the highest is 65534"),
     Row("folder of the ready file", serve("--ready-file", "none/ready.json"), "Error: --ready-file none/ready.json: the directory none does not exist"),
     Row("ready file that cannot be written", serve("--ready-file", "/proc/ready.json"), "mockbroker: error: cannot report that the cluster is ready: cannot write /proc/ready.json: No such file or directory"),
     Row("setting without a value", setting("num.partitions"), "Error: --set num.partitions: expected KEY=VALUE"),
-    Row("misspelled setting", setting("group.initial.rebalance.dely.ms=0"), "Error: --set: unknown setting group.initial.rebalance.dely.ms; did you mean group.initial.rebalance.delay.ms?"),
-    Row("unknown setting", setting("nope=1"), "Error: --set: unknown setting nope: Kafka's brokers have no setting of this or a similar name"),
-    Row("number that is text", setting("num.partitions=many"), "Error: --set: num.partitions: expected a whole number, got 'many'"),
-    Row("number below its range", setting("num.partitions=0"), "Error: --set: num.partitions: 0 is not between 1 and 100000"),
-    Row("boolean that is a number", setting("auto.create.topics.enable=1"), "Error: --set: auto.create.topics.enable: expected true or false, got '1'"),
-    Row("word that is not allowed", setting("ssl.client.auth=maybe"), "Error: --set: ssl.client.auth: expected one of none, requested, required, got 'maybe'"),
-    Row("number of a setting without effect", setting("log.roll.hours=0"), "Error: --set: log.roll.hours: 0 is not between 1 and 2147483647"),
+    Row("misspelled setting", setting("group.initial.rebalance.dely.ms=0"), "Error: --set has an invalid value: unknown setting group.initial.rebalance.dely.ms; did you mean group.initial.rebalance.delay.ms?"),
+    Row("unknown setting", setting("nope=1"), "Error: --set has an invalid value: unknown setting nope: Kafka's brokers have no setting of this or a similar name"),
+    Row("number that is text", setting("num.partitions=many"), "Error: --set has an invalid value: num.partitions: expected a whole number, got 'many'"),
+    Row("number below its range", setting("num.partitions=0"), "Error: --set has an invalid value: num.partitions: 0 is not between 1 and 100000"),
+    Row("boolean that is a number", setting("auto.create.topics.enable=1"), "Error: --set has an invalid value: auto.create.topics.enable: expected true or false, got '1'"),
+    Row("word that is not allowed", setting("ssl.client.auth=maybe"), "Error: --set has an invalid value: ssl.client.auth: expected one of none, requested, required, got 'maybe'"),
+    Row("number of a setting without effect", setting("log.roll.hours=0"), "Error: --set has an invalid value: log.roll.hours: 0 is not between 1 and 2147483647"),
     Row("replicas without brokers", setting("default.replication.factor=2"), "Error: default.replication.factor is 2, but the cluster has only 1 broker: start with 2 brokers"),
     Row("topic name", serve("--topic", "a/b"), "Error: topic 'a/b': not a legal topic name (1-249 of the characters a-z, A-Z, 0-9, '.', '_' and '-')"),
     Row("partitions that are text", serve("--topic", "orders:six"), "Error: --topic orders:six: expected NAME or NAME:PARTITIONS"),
     Row("topic without partitions", serve("--topic", "orders:0"), "Error: topic orders: the number of partitions, 0, is out of range (1-100000)"),
     Row("topic that is given twice", serve("--topic", "orders", "--topic", "orders:2"), "Error: --topic orders: duplicate topic: name each topic once"),
-    Row("user without a password", serve("--user", "alice"), "Error: --user: expected NAME:PASSWORD"),
+    Row("user without a password", serve("--user", "alice"), "Error: --user has an invalid value: expected NAME:PASSWORD"),
     Row("users file without a password", users_file("# users\nalice\n"), "Error: --users-file users: line 2: expected NAME:PASSWORD"),
     Row("users file with one user twice", users_file("alice:a\nalice:b\n"), "Error: --users-file users: line 2: duplicate user alice"),
     Row("users file that is not UTF-8", users_file(b"\xff"), "Error: --users-file users: not UTF-8: invalid start byte at byte 0"),
-    Row("variable without a password", users_variable("alice"), "Error: MOCKBROKER_USERS: expected NAME:PASSWORD"),
-    Row("variable with one user twice", users_variable("alice:a,alice:b"), "Error: MOCKBROKER_USERS: duplicate user alice"),
+    Row("variable without a password", users_variable("alice"), "Error: MOCKBROKER_USERS has an invalid value: expected NAME:PASSWORD"),
+    Row("variable with one user twice", users_variable("alice:a,alice:b"), "Error: MOCKBROKER_USERS has an invalid value: duplicate user alice"),
     Row("configuration file without a value", config("# all\nnum.partitions\n"), "mockbroker: error: --config server.properties: line 2: expected KEY=VALUE, got 'num.partitions'"),
     Row("configuration file with an unknown setting", config("num.partition=1\n"), "mockbroker: error: --config server.properties: unknown setting num.partition; did you mean num.partitions?"),
     Row("configuration file that is not UTF-8", config(b"\xff"), "mockbroker: error: --config server.properties: not UTF-8: invalid start byte at byte 0"),
@@ -268,11 +304,13 @@ ROWS = [
     Row("listener with a colon", serve("--listener", "SSL:9093"), "Error: --listener: expected NAME or NAME://:PORT, got 'SSL:9093'"),
     Row("listener at another host", serve("--listener", "SSL://10.0.0.1:0"), "Error: listeners: host 10.0.0.1 is not supported; every listener binds to 127.0.0.1 (--host or host=)"),
     Row("listener at a port out of range", serve("--listener", "SSL://:65540"), "Error: --listener: port 65540 is out of range (0-65535)"),
-    Row("listener that is given twice", serve("--listener", "SSL", "--listener", "SSL"), "Error: --listener: duplicate listener name in SSL,SSL"),
+    Row("listener that is given twice", serve("--listener", "SSL", "--listener", "SSL"), "Error: --listener: duplicate listener name in SSL,SSL: give each listener its own name"),
     Row("TLS without a listener", serve("--tls", "auto", "--listener", "PLAINTEXT"), "Error: --tls: no listener uses TLS; add --listener SSL or --listener SASL_SSL"),
     Row("TLS with two certificates", serve("--tls", "auto", "--set", "ssl.keystore.location=x"), "Error: --tls auto conflicts with ssl.keystore.location, which already names certificates: remove one of them"),
-    Row("unknown SASL mechanism", serve("--sasl", "GSSAPI"), "Error: --sasl: expected one or more of OAUTHBEARER, PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 (comma-separated, each once), got 'GSSAPI'"),
-    Row("keystore that does not exist", serve("--listener", "SSL", "--set", "ssl.keystore.location=/none"), "Error: ssl.keystore.location: /none: No such file or directory"),
+    Row("unknown SASL mechanism", serve("--sasl", "GSSAPI"), "Error: --sasl has an invalid value: expected one or more of OAUTHBEARER, PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 (comma-separated, each once), got 'GSSAPI'"),
+    Row("rule for principals", serve("--tls", "auto", "--set", "ssl.principal.mapping.rules=RULE:x"), "Error: ssl.principal.mapping.rules: 'RULE:x' does not begin with a rule: expected DEFAULT or RULE:PATTERN/REPLACEMENT/, optionally with L or U at the end"),
+    Row("pattern of a rule for principals", serve("--tls", "auto", "--set", "ssl.principal.mapping.rules=RULE:(/x/"), "Error: ssl.principal.mapping.rules: '(' is not a valid regular expression: missing ), unterminated subpattern at position 0"),
+    Row("keystore that does not exist", serve("--listener", "SSL", "--set", "ssl.keystore.location=/none"), "Error: ssl.keystore.location: cannot load /none: No such file or directory"),
     Row("clients without a truststore", untrusted_clients, "Error: ssl.client.auth=required needs ssl.truststore.location, a PEM file with the certificates to trust"),
     Row("advertised address without a port", setting("advertised.listeners=PLAINTEXT"), "Error: advertised.listeners: expected NAME://HOST:PORT, got 'PLAINTEXT'"),
     Row("advertised listener that does not exist", setting("advertised.listeners=X://a:1"), "Error: advertised.listeners: unknown listener X; listeners are PLAINTEXT"),
@@ -280,9 +318,9 @@ ROWS = [
     Row("listener that is advertised twice", setting("advertised.listeners=PLAINTEXT://a:1,PLAINTEXT://b:1"), "Error: advertised.listeners: duplicate listener name PLAINTEXT"),
     Row("protocol of a listener name", setting("listener.security.protocol.map=INSIDE"), "Error: listener.security.protocol.map: expected NAME:PLAINTEXT|SSL|SASL_PLAINTEXT|SASL_SSL, got 'INSIDE'"),
     Row("journal that cannot be opened", serve("--journal", "none/journal.jsonl"), "Error: --journal none/journal.jsonl: cannot open the file: No such file or directory"),
-    Row("data directory below a file", serve("--data-dir", "x/data", files={"x": ""}), "mockbroker: error: data directory x/data: Not a directory"),
+    Row("data directory below a file", serve("--data-dir", "x/data", files={"x": ""}), "mockbroker: error: data directory x/data: cannot create or open the folder: Not a directory"),
     # mockbroker import
-    Row("log directory that does not exist", imported("--log-dir", "none"), "Error: none: No such file or directory"),
+    Row("log directory that does not exist", imported("--log-dir", "none"), "Error: none: cannot list the log directory: No such file or directory"),
     Row("folder that is not a log directory", imported("--log-dir", "x", files={"x": None}), "Error: x: not a Kafka log directory (no meta.properties and no partition in it)"),
     Row("log directory without groups", imported("--log-dir", "x", files={"x": None, "x/meta.properties": ""}), "no partition of __consumer_offsets and therefore no group found\nx: no consumer group found"),
     Row("invalid checkpoint", imported("--log-dir", "x", files={"x": None, "x/meta.properties": "", "x/log-start-offset-checkpoint": "0\n2\norders 0 5\n"}), "no partition of __consumer_offsets and therefore no group found\nx/log-start-offset-checkpoint: not a valid checkpoint: expected '0' and '1' (version and number of entries) in the first two lines, got '0' and '2'\nx: no consumer group found"),
@@ -293,19 +331,19 @@ ROWS = [
     Row("log directory of a running broker", locked_log_dir, "Error: x: locked by a running broker; stop the broker first"),
     Row("segment that is truncated", log_dir(log=build_batch([Record(key=COMMIT)]) + b"torn"), "x/__consumer_offsets-0/00000000000000000000.log at byte 80: torn: 4 bytes of a batch header of 61; read up to offset 1\nx: no consumer group found"),
     Row("segments that overlap", log_dir(log=build_batch([Record(key=COMMIT)] * 3), more=build_batch([Record(key=COMMIT)], base_offset=1)), "x/__consumer_offsets-0/00000000000000000001.log at byte 0: base offset 1 overlaps the segment before it\nx: no consumer group found"),
-    Row("batch with a record without a key", log_dir((None, b"")), "x/__consumer_offsets-0/00000000000000000000.log at byte 0: invalid batch: record without a key; read up to offset 0\nx: no consumer group found"),
+    Row("batch with a record without a key", log_dir((None, b"")), "x/__consumer_offsets-0/00000000000000000000.log at byte 0: invalid batch: the record has no key, so its type is unknown; read up to offset 0\nx: no consumer group found"),
     Row("records of an unknown type", log_dir((b"\0\x63a", b"1")), "x/__consumer_offsets-0: 1 record of unknown type 99, the first at offset 0\nx: no consumer group found"),
     Row("damaged record", log_dir((COMMIT, b"\0\3\0")), "x/__consumer_offsets-0/00000000000000000000.log: the record at offset 0 is damaged: OffsetCommitValue v3 at byte 2, offset: expected 8 bytes, found 1\nx: no consumer group found"),
-    Row("record of an unsupported format", log_dir((COMMIT, b"\0\x09")), "x/__consumer_offsets-0/00000000000000000000.log: the record at offset 0 has an unsupported format: OffsetCommitValue at byte 0: OffsetCommitValue has versions 0-4, not 9\nx: no consumer group found"),
-    Row("group that cannot be rebuilt", log_dir(*UNKNOWN_STATE), "x/__consumer_offsets-0: group 'g' cannot be rebuilt: ConsumerGroupCurrentMemberAssignmentValue at byte 0: member m has the unknown state 77 (0-2)\nx: no consumer group found"),
+    Row("record of an unsupported format", log_dir((COMMIT, b"\0\x09")), "x/__consumer_offsets-0/00000000000000000000.log: the record at offset 0 has an unsupported format: OffsetCommitValue at byte 0: OffsetCommitValue has no version 9: its versions are 0-4\nx: no consumer group found"),
+    Row("group that cannot be rebuilt", log_dir(*UNKNOWN_STATE), "x/__consumer_offsets-0: group 'g' cannot be rebuilt: ConsumerGroupCurrentMemberAssignmentValue at byte 0: member m has the unknown state 77: expected 0 to 2\nx: no consumer group found"),
     Row("group without metadata", log_dir(UNKNOWN_STATE[0]), "x/__consumer_offsets-0: group 'g': the group metadata record is missing\nx: no consumer group found"),
     Row("data directory on a full disk", full_disk, "Error: cannot write data directory x: No space left on device"),
-    Row("data directory that is not empty", imported("--log-dir", str(STOPPED), "--data-dir", "x", files={"x": None, "x/y": ""}), "Error: data directory x: not an empty folder; use an empty or a new one"),
+    Row("data directory that is not empty", imported("--log-dir", str(STOPPED), "--data-dir", "x", files={"x": None, "x/y": ""}), "Error: data directory x: the folder is not empty; use an empty or a new one"),
     # mockbroker conform, demo, simulate
     Row("address to conform to", run("mockbroker conform --against localhost", str(CONVERSATION)), "Error: --against localhost: expected HOST:PORT, such as 127.0.0.1:9092"),
-    Row("conversation that is not JSON", conform("{"), "failed   x.json: not JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
-    Row("conversation that is an array", conform("[]"), "failed   x.json: not a JSON object"),
-    Row("conversation without steps", conform(STORY), "failed   x.json: a field is missing or has the wrong type: 'steps'"),
+    Row("conversation that is not JSON", conform("{"), "failed   x.json: the file is not valid JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
+    Row("conversation that is an array", conform("[]"), "failed   x.json: the file must contain a JSON object"),
+    Row("conversation without steps", conform(STORY), "failed   x.json: a field of the conversation is missing or has the wrong type: 'steps'"),
     Row("conversation with an unknown event", conform(STORY | {"steps": [{"n": 1, "event": "sleep"}]}), "failed   x.json: step 1: unknown event 'sleep' (known: broker closed the connection, client closes the connection, connection still open, no answer, no answer yet, note, raw bytes, request, response, unmatched response, wait)"),
     Row("broker that closes the connection", conform_against(lambda connection: connection.recv(1_000)), "failed   sync_again (Apache Kafka 4.2.0): no response to MetadataRequest v9: connection closed by the broker"),
     Row("broker that resets the connection", conform_against(reset), "failed   sync_again (Apache Kafka 4.2.0): no response to MetadataRequest v9: socket connection broken: [Errno 104] Connection reset by peer"),
@@ -313,44 +351,45 @@ ROWS = [
     Row("address of the control API without a port", http("here"), "Error: --http here: expected PORT or HOST:PORT"),
     Row("high port of the control API", http("localhost:65536"), "Error: --http localhost:65536: port 65536 is out of range (0-65535)"),
     Row("control API for others without a token", http("0.0.0.0:0"), "Error: --http 0.0.0.0:0: without a token the control API listens on loopback only: use --http-token-file or MOCKBROKER_HTTP_TOKEN"),
-    Row("option of the control API without its address", serve("--http-host", "box"), "Error: --http-host and --http-token-file need --http"),
+    Row("option of the control API without its address", serve("--http-host", "box"), "Error: --http-host and --http-token-file have no effect without --http: add --http"),
     Row("empty token", http_token("\n"), "Error: --http-token-file token: expected a token of printable ASCII characters without spaces"),
-    Row("token that is not text", http_token(b"\xff"), "Error: --http-token-file token: not UTF-8: invalid start byte at byte 0"),
+    Row("token that is not text", http_token(b"\xff"), "Error: --http-token-file token: the file is not UTF-8: invalid start byte at byte 0"),
     Row("token in an unreadable file", http_unreadable_token, "Error: --http-token-file token: cannot read the file: Input/output error"),
+    Row("demo with a stopped clock", serve("--demo", "--clock", "manual"), "Error: --demo: the consumers of the demo need a running clock: use --clock real"),
+    Row("demo without a listener for its consumers", serve("--demo", "--sasl", "PLAIN", "--user", "alice:secret"), "Error: --demo: the consumers of the demo use neither TLS nor SASL: add --listener PLAINTEXT"),
     Row("port of the control API in use", http_port_in_use, "mockbroker: error: --http: cannot listen on 127.0.0.1:$PORT: Address already in use; choose another port (0 picks a free one) or another address"),
     Row("control API without a package", http_without_starlette, "Error: --http: starlette is missing: pip install 'kwire[http]'"),
     Row("unknown format of a rule file", rules("r.txt", ""), "Error: --faults r.txt: the format is unknown: use a name that ends in .toml, .yaml, .yml, .json"),
-    Row("rule file that is not text", rules("r.toml", b"\xff"), "Error: --faults r.toml: not UTF-8: invalid start byte at byte 0"),
-    Row("rule file without rules", rules("r.json", "{}"), "Error: --faults r.json: no rules: expected a list of rules as fault, in TOML [[fault]]"),
-    Row("rule file with another key", rules("r.toml", "fault = []\ntimes = 1"), "Error: --faults r.toml: unknown key 'times' beside fault: a file of rules has only fault"),
-    Row("rule file that is not TOML", rules("r.toml", "fault"), "Error: --faults r.toml: not TOML: $REASON"),
-    Row("rule file that is not JSON", rules("r.json", "["), "Error: --faults r.json: not JSON: Expecting value: line 1 column 2 (char 1)"),
-    Row("rule file that is not YAML", rules("r.yaml", "["), "Error: --faults r.yaml: not YAML: $REASON"),
+    Row("rule file that is not text", rules("r.toml", b"\xff"), "Error: --faults r.toml: the file is not UTF-8: invalid start byte at byte 0"),
+    Row("rule file without rules", rules("r.json", "{}"), "Error: --faults r.json: the file has no rules: expected a list with the key fault (in TOML [[fault]])"),
+    Row("rule file with another key", rules("r.toml", "fault = []\ntimes = 1"), "Error: --faults r.toml: unknown key 'times': the only key at the top of a file of rules is fault"),
+    Row("rule file that is not TOML", rules("r.toml", "fault"), "Error: --faults r.toml: the file is not valid TOML: $REASON"),
+    Row("rule file that is not JSON", rules("r.json", "["), "Error: --faults r.json: the file is not valid JSON: Expecting value: line 1 column 2 (char 1)"),
+    Row("rule file that is not YAML", rules("r.yaml", "["), "Error: --faults r.yaml: the file is not valid YAML: $REASON"),
     Row("YAML without a package", rules_without_yaml, "Error: --faults r.yaml: yaml is missing: pip install 'kwire[yaml]', or use TOML or JSON"),
     Row("invalid rule in a file", rules("r.toml", "[[fault]]\nmatch = { api = 'Fetch' }\naction = { hold = true }\n[[fault]]\nmatch = { api = 'Fetsh' }\naction = { hold = true }"), "Error: --faults r.toml: rule 2: match.api: unknown API 'Fetsh' (possible: Fetch)"),
-    Row("control API that is not named", ctl_without_url, "Error: no server is named: use --url or MOCKBROKER_URL, with the URL of serve --http"),
+    Row("control API that is not named", ctl_without_url, "Error: no server is given: use --url or MOCKBROKER_URL, with the URL of serve --http"),
     Row("invalid URL of the control API", run("mockbroker ctl --url localhost:80 groups"), "Error: --url localhost:80: expected a URL such as http://127.0.0.1:8080"),
     Row("control API that does not run", ctl_alone("groups"), "Error: no response from http://127.0.0.1:1: Connection refused; is mockbroker serve --http running there?"),
     Row("server without the control API", ctl("groups", answer="hello", status="404 Not Found"), "Error: http://127.0.0.1:$PORT answered with status 404, but not as the control API of mockbroker: use the URL that serve --http has printed"),
     Row("rule that the server refuses", ctl("faults", "add", "--api", "Fetsh", "--hold", answer={"detail": "match.api: unknown API 'Fetsh'", "errors": [{"path": "match.api", "detail": "unknown API 'Fetsh'", "possible": ["Fetch"]}]}, status="422 Unprocessable Content"), "Error: the server refused the request:\n  match.api: unknown API 'Fetsh' (possible: Fetch)"),
     Row("rule with a warning", ctl("faults", "add", "--api", "Produce", "--hold", answer={"name": "r", "warnings": [{"path": "action", "detail": "acks=0"}]}), "warning: action: acks=0"),
-    Row("event stream that is cut", ctl_stream, "Error: http://127.0.0.1:$PORT: the event stream ended"),
     Row("duration without a unit", ctl_alone("clock", "advance", "45"), "Error: 45 is not a valid duration: expected one such as 500ms, 45s, 5m or 2h"),
-    Row("neither options nor a rule", ctl_alone("faults", "add"), "Error: expected either options such as --api and --error, or RULE, or --file"),
-    Row("rule without a name to replace", ctl_alone("faults", "add", "--replace", "--api", "Fetch", "--hold"), "Error: --replace needs a rule with a name"),
-    Row("neither names nor all rules", ctl_alone("faults", "remove"), "Error: expected either names of rules or --all"),
-    Row("file of rules for a running broker", ctl_alone("faults", "add", "--file", "r.json", files={"r.json": "7"}), "Error: --file r.json: no rules: expected a list of rules as fault, in TOML [[fault]]"),
-    Row("rule that is not JSON", ctl_alone("faults", "add", "{"), "Error: the rule is not JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
+    Row("neither options nor a rule", ctl_alone("faults", "add"), "Error: expected exactly one of RULE, --file, and options such as --api and --error"),
+    Row("rule without a name to replace", ctl_alone("faults", "add", "--replace", "--api", "Fetch", "--hold"), "Error: --replace needs a rule with a name: use --name, or the key name of the rule"),
+    Row("neither names nor all rules", ctl_alone("faults", "remove"), "Error: expected either NAME arguments, the rules to remove, or --all"),
+    Row("file of rules for a running broker", ctl_alone("faults", "add", "--file", "r.json", files={"r.json": "7"}), "Error: --file r.json: the file has no rules: expected a list with the key fault (in TOML [[fault]])"),
+    Row("rule that is not JSON", ctl_alone("faults", "add", "{"), "Error: RULE is not valid JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
     Row("parameter without a value", ctl_alone("faults", "add", "--malform", "length", "--parameter", "by"), "Error: --parameter by: expected NAME=VALUE"),
-    Row("response of a rule that is not JSON", ctl_alone("faults", "add", "--respond", "{"), "Error: Invalid value for '--respond': not JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
-    Row("times of a rule", ctl_alone("faults", "add", "--times", "often"), "Error: Invalid value for '--times': often is not an integer or always"),
+    Row("response of a rule that is not JSON", ctl_alone("faults", "add", "--respond", "{"), "Error: Invalid value for '--respond': the value is not valid JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
+    Row("times of a rule", ctl_alone("faults", "add", "--times", "often"), "Error: Invalid value for '--times': often is not valid: expected a number of requests, or always"),
     Row("offset without a partition", ctl_alone("groups", "set-offsets", "g", "orders=5"), "Error: orders=5 is not a valid offset: expected TOPIC:PARTITION=OFFSET"),
     Row("topic setting without a value", ctl_alone("topics", "create", "t", "--config", "retention.ms"), "Error: --config retention.ms: expected KEY=VALUE"),
     Row("preset that does not exist", ctl("presets", "show", "none", answer={"items": []}), "Error: preset none does not exist: mockbroker ctl presets lists all"),
     Row("parameter of a preset without a value", ctl("presets", "run", "latency", "delay_ms", answer={"items": []}), "Error: delay_ms is not a valid parameter: expected NAME=VALUE"),
-    Row("top without a package", top_without_rich, "Error: rich is missing: pip install 'kwire[http]'"),
+    Row("top without a package", top_without_rich, "Error: mockbroker top needs the package rich: pip install 'kwire[http]'"),
     Row("demo without a package", demo_without_rich, "Error: the demo requires packages that are not installed (rich): pip install 'kwire[demo]'"),
     Row("page of faults", run("mockbroker simulate --html page.html"), "Error: --html needs a rebalance protocol: use --scheme with one of all, zookeeper, server, draft, classic, cooperative, consumer"),
-    Row("page of several stories", run("mockbroker simulate --scheme classic --seeds 2 --html page.html"), "Error: --html draws only one story: remove --seeds"),
+    Row("page of several stories", run("mockbroker simulate --scheme classic --seeds 2 --html page.html"), "Error: --html can draw only one story: remove --seeds"),
     Row("page that cannot be written", run("mockbroker simulate --scheme server --html none/page.html"), "--html none/page.html: cannot write the file: No such file or directory"),
 ]  # fmt: skip

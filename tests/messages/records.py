@@ -14,7 +14,7 @@ from kwire.engines.varints import uvarint
 from kwire.explain.pieces import TreeBuilder
 from kwire.explain.records import Allowance, Reader
 from kwire.records import Record, build_batch, build_message_set, read
-from kwire.records.batch import read_batch
+from kwire.records.batch import read_batch, recompress
 from kwire.records.compression import GZIP, LZ4, SNAPPY, ZSTD, compress, decompress
 from kwire.records.control import ControlType, build_marker, control_records, read_control_record
 from kwire.records.message_set import read_message
@@ -95,10 +95,10 @@ ROWS = [
     Row("truncated batch", lambda: read_batch(BATCH[:-1]), "Truncated: RecordBatch at byte 0: expected 69 bytes, found 68"),
     Row("magic of a batch", lambda: read_batch(BATCH[:16] + b"\3" + BATCH[17:]), "DecodeError: RecordBatch at byte 16, magic: magic is 3, expected 2"),
     Row("length of a batch", lambda: read_batch(BATCH[:8] + bytes(4) + BATCH[12:]), "DecodeError: RecordBatch at byte 8, length: batch length 0 is below the minimum of 49"),
-    Row("checksum of a batch", read_all(BATCH[:-2] + b"x" + BATCH[-1:]), "CrcError: RecordBatch at byte 17: checksum 0x9e41f0b2 does not match the data"),
+    Row("checksum of a batch", read_all(BATCH[:-2] + b"x" + BATCH[-1:]), "CrcError: RecordBatch at byte 17: the CRC 0x9e41f0b2 in the batch header does not match the data"),
     Row("count of a batch", read_all(batch(b"", 5)), "LimitError: RecordBatch at byte 57, count: 5 records of at least 7 bytes do not fit into 0 bytes"),
     Row("batch without records", lambda: build_batch([]), "ValueError: a batch needs at least one record"),
-    Row("producer id out of range", lambda: build_batch([Record()], producer_id=2**70), "EncodeError: RecordBatch: a header field is out of range: $REASON"),
+    Row("producer id out of range", lambda: build_batch([Record()], producer_id=2**70), "EncodeError: RecordBatch: a field of the batch header is out of range: $REASON"),
     Row("offset below the first", lambda: build_batch([Record(offset=2**40)], base_offset=0, keep_offsets=True), "EncodeError: RecordBatch: an offset delta of +1099511627776 is out of range (-2147483647 to 2147483647)"),
     Row("header key with a lone surrogate", lambda: build_batch([Record(headers=[("\ud800", b"")])]), "EncodeError: RecordBatch: header key '\\ud800' cannot be encoded as UTF-8: surrogates not allowed"),
     # records
@@ -106,11 +106,12 @@ ROWS = [
     Row("record that ends too early", records(record(HEAD + NULLS + NO_HEADERS + b"x")), "DecodeError: RecordBatch at byte 61, records[0]: the length of the record is 7, but its fields take 6 bytes"),
     Row("bytes after the records", records(record(HEAD + NULLS + NO_HEADERS) + b"more"), "DecodeError: RecordBatch at byte 68: 4 trailing bytes after the last record"),
     Row("key above the data", records(record(HEAD + varint(9) + b"\0\0\0\0")), "Truncated: RecordBatch at byte 65, records[0].key: expected 9 bytes, found 4"),
-    Row("truncated varint", records(record(HEAD + b"\1\x80\x80\x80")), "Truncated: RecordBatch at byte 66, records[0].value: a varint is truncated"),
-    Row("varint of 6 bytes", records(record(HEAD + b"\x80\x80\x80\x80\x80\1")), "LimitError: RecordBatch at byte 65, records[0].key: a varint is longer than 5 bytes"),
+    Row("truncated varint", records(record(HEAD + b"\1\x80\x80\x80")), "Truncated: RecordBatch at byte 66, records[0].value: the data ends inside a varint"),
+    Row("varint of 6 bytes", records(record(HEAD + b"\x80\x80\x80\x80\x80\1")), "LimitError: RecordBatch at byte 65, records[0].key: a varint is longer than the limit of 5 bytes"),
     Row("headers above the data", records(record(HEAD + NULLS + varint(50))), "LimitError: RecordBatch at byte 67, records[0].headers: 50 headers do not fit into 0 bytes"),
+    Row("records that are too large to recompress", lambda: recompress(read_batch(build_batch([Record(value=bytes(9))])), 0, limit=5), "LimitError: RecordBatch at byte 0: 16 bytes of records exceed the limit of 5 bytes"),
     Row("many headers", records(record(HEAD + NULLS + varint(100_001) + b"\0\1" * 100_001)), "LimitError: RecordBatch at byte 69, records[0].headers: 100001 headers exceed the limit of 100000"),
-    Row("header without a key", records(record(HEAD + NULLS + varint(1) + b"\1\1")), "DecodeError: RecordBatch at byte 68, records[0].headers[0].key: the header has no key"),
+    Row("header without a key", records(record(HEAD + NULLS + varint(1) + b"\1\1")), "DecodeError: RecordBatch at byte 68, records[0].headers[0].key: the key of a header is null, but Kafka requires a string"),
     Row("record of a compressed batch", read_all(batch(compress(GZIP, record(HEAD + NULLS + NO_HEADERS, 99)), 1, GZIP)), "Truncated: RecordBatch at byte 61, records[0]: a record has 99 bytes, but only 6 remain (byte 0 after decompression)"),
     # compression
     Row("unknown codec of a batch", lambda: decompress(7, b""), "DecodeError: RecordBatch at byte 0: unknown compression codec 7: expected 0 (none), 1 (gzip), 2 (snappy), 3 (lz4), 4 (zstd)"),
@@ -134,9 +135,9 @@ ROWS = [
     Row("key above its message", read_all(message(struct.pack(">ii", 99, -1))), "Truncated: Message at byte 18, key: expected 99 bytes, found 4"),
     Row("message without a value", read_all(message(struct.pack(">i", 2) + b"kk" + b"\0\0")), "Truncated: Message at byte 24, value: expected 4 bytes, found 2"),
     Row("zstd in a message set", read_all(message(struct.pack(">ii", -1, -1), attributes=ZSTD)), "DecodeError: Message at byte 17, attributes: compression codec 4 is not allowed in message sets"),
-    Row("wrapper without a value", read_all(wrapper(None)), "DecodeError: Message at byte 22, value: the wrapper has no value"),
-    Row("wrapper without messages", read_all(wrapper(b"")), "DecodeError: Message at byte 0, value: the wrapper has no messages"),
-    Row("wrapper inside a wrapper", read_all(wrapper(wrapper(MESSAGE))), "LimitError: Message at byte 0, records[0]: a wrapper inside a wrapper exceeds the limit of 1 level (byte 17 after decompression)"),
+    Row("wrapper without a value", read_all(wrapper(None)), "DecodeError: Message at byte 22, value: the compressed wrapper message has a null value instead of a message set"),
+    Row("wrapper without messages", read_all(wrapper(b"")), "DecodeError: Message at byte 0, value: the compressed wrapper message contains no messages"),
+    Row("wrapper inside a wrapper", read_all(wrapper(wrapper(MESSAGE))), "LimitError: Message at byte 0, records[0]: a compressed message inside a compressed message exceeds the limit of 1 level of nesting (byte 17 after decompression)"),
     Row("offset of a wrapper", read_all(wrapper(message(bytes(8) + struct.pack(">ii", -1, -1), magic=1, offset=9), magic=1, offset=3)), "DecodeError: Message at byte 0, offset: the wrapper has offset 3, but its last message has 9"),
     Row("size of an inner message", read_all(wrapper(message(b"", size=3))), "DecodeError: Message at byte 0, size: message size 3 is below the minimum of 14 (byte 8 after decompression)"),
     Row("message set without records", lambda: build_message_set([]), "ValueError: a message set needs at least one record"),
@@ -144,11 +145,11 @@ ROWS = [
     Row("codec of a message set", lambda: build_message_set([Record()], codec=ZSTD), "ValueError: compression codec 4 is not allowed in message sets"),
     Row("append time of magic 0", lambda: build_message_set([Record()], magic=0, log_append_time=1), "ValueError: messages of magic 0 have no timestamp: leave out log_append_time"),
     Row("headers in a message set", lambda: build_message_set([Record(headers=[("h", b"")])]), "EncodeError: Message: magic 0 and 1 have no headers: use build_batch"),
-    Row("timestamp out of range", lambda: build_message_set([Record(timestamp=2**70)]), "EncodeError: Message: a message field is out of range: $REASON"),
+    Row("timestamp out of range", lambda: build_message_set([Record(timestamp=2**70)]), "EncodeError: Message: a field of the message header is out of range: $REASON"),
     # control records
     Row("records of an ordinary batch", lambda: control_records(read_batch(BATCH)), "ValueError: the batch at offset 0 is not a control batch: check batch.control first"),
-    Row("control record without a key", lambda: read_control_record(Record()), "DecodeError: ControlRecordKey at byte 0: the control record has no key"),
-    Row("control record without a value", lambda: read_control_record(Record(key=b"\0\0\0\1")), "DecodeError: EndTxnMarker at byte 0: the control record has no value"),
+    Row("control record without a key", lambda: read_control_record(Record()), "DecodeError: ControlRecordKey at byte 0: the control record has no key, so its type is unknown"),
+    Row("control record without a value", lambda: read_control_record(Record(key=b"\0\0\0\1")), "DecodeError: EndTxnMarker at byte 0: a control record of type 1 needs a value, but the value is null"),
     Row("marker of a snapshot", lambda: build_marker(ControlType.LEADER_CHANGE, producer_id=1, producer_epoch=0, timestamp=0), "ValueError: LEADER_CHANGE does not end a transaction: use ABORT or COMMIT"),
     # explanations
     Row("explained magic", explained(BATCH[:16] + b"\3" + BATCH[17:]), "magic is 3, expected 0, 1 or 2"),
@@ -160,8 +161,8 @@ ROWS = [
     Row("explained bytes after the records", explained(batch(record(HEAD + NULLS + NO_HEADERS) + b"more")), "4 trailing bytes after the last record"),
     Row("explained headers above the data", explained(batch(record(HEAD + NULLS + varint(50)))), "50 headers do not fit into 0 bytes"),
     Row("explained key above the data", explained(batch(record(HEAD + varint(9)))), "key has 9 bytes, but only 0 remain"),
-    Row("explained varint that is truncated", explained(batch(record(HEAD + b"\x80"))), "a varint is truncated"),
-    Row("explained varint of 11 bytes", explained(batch(record(HEAD + b"\x80" * 11))), "a varint is longer than 10 bytes"),
+    Row("explained varint that is truncated", explained(batch(record(HEAD + b"\x80"))), "the data ends inside a varint"),
+    Row("explained varint of 11 bytes", explained(batch(record(HEAD + b"\x80" * 11))), "a varint is longer than the limit of 10 bytes"),
     Row("explained integer that is truncated", explained(message(struct.pack(">i", 2) + b"kk" + b"\0\0")), "expected 4 bytes of int32, found 2"),
     Row("explained bytes after a message", explained(message(struct.pack(">ii", -1, -1) + b"more")), "4 trailing bytes after the value"),
     Row("explained records above the limit", explained(build_batch([Record()] * 9, codec=GZIP), few_leaves()), "the decompressed data of the frame has more than 50000 leaves: the rest is not shown"),

@@ -38,8 +38,8 @@ class Template:
 
 def templates(files: Sequence[Path]) -> list[Template]:
     """Return the messages of these files, each once per line."""
-    found = {template for file in files for template in _Messages(file).all()}
-    return sorted(found, key=lambda template: (template.file, template.line, template.text))
+    messages = {template for file in files for template in _Messages(file).all()}
+    return sorted(messages, key=lambda template: (template.file, template.line, template.text))
 
 
 def _is_exception(name: str) -> bool:

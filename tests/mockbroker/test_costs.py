@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from uuid import UUID
 
 import pytest
 from tools.broker_harness import BrokerHarness, commit_without_member, stable_member
 from tools.counting import counted
+from tools.share_harness import ShareHarness, Sharer, acquired
 
 from kwire import ErrorCode as E
 from kwire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
@@ -28,6 +30,8 @@ from kwire.messages.offset_commit import OffsetCommitRequest
 from kwire.messages.offset_delete import OffsetDeleteRequest
 from kwire.messages.offset_fetch import OffsetFetchRequest
 from kwire.messages.produce import ProduceRequest
+from kwire.messages.share_acknowledge import ShareAcknowledgeRequest
+from kwire.messages.share_fetch import ShareFetchRequest
 from kwire.messages.txn_offset_commit import TxnOffsetCommitRequest
 from kwire.records import Record, build_batch
 from kwire.records.batch import Batch
@@ -78,8 +82,8 @@ def deleted_topics(size: int) -> tuple[BrokerHarness, Any, int]:
 def one_partition(size: int) -> tuple[BrokerHarness, Any, int]:
     harness = prepared(topics={"t": 1})
     produce(harness, "t", [0], [b""] * 100)
-    asked = ListOffsetsRequest.Topic.Partition(partition_index=0, timestamp=1)
-    topics = [ListOffsetsRequest.Topic(name="t", partitions=[asked] * size)]
+    partition = ListOffsetsRequest.Topic.Partition(partition_index=0, timestamp=1)
+    topics = [ListOffsetsRequest.Topic(name="t", partitions=[partition] * size)]
     return harness, ListOffsetsRequest(replica_id=-1, topics=topics), 5
 
 
@@ -102,8 +106,8 @@ def unstable_offsets(size: int) -> tuple[BrokerHarness, Any, int]:
         topics = [kind(name="t", partitions=[place])]
         request = TxnOffsetCommitRequest(transactional_id=f"tx{number}", group_id="g", topics=topics, **identity)
         assert harness.ask(request, 5).topics[0].partitions[0].error_code == E.NONE
-    asked = OffsetFetchRequest.Topic(name="t", partition_indexes=list(range(size)))
-    return harness, OffsetFetchRequest(group_id="g", topics=[asked], require_stable=True), 7
+    topic = OffsetFetchRequest.Topic(name="t", partition_indexes=list(range(size)))
+    return harness, OffsetFetchRequest(group_id="g", topics=[topic], require_stable=True), 7
 
 
 def committed_partitions(size: int) -> tuple[BrokerHarness, Any, int]:
@@ -137,6 +141,62 @@ def entries_of_a_transaction(size: int) -> tuple[BrokerHarness, Any, int]:
     return harness, AddPartitionsToTxnRequest(transactions=entries), 4
 
 
+def sharing(partitions: int, records: int) -> tuple[BrokerHarness, UUID]:
+    """A member of share group ``g`` with a session on all partitions, before it fetches their records."""
+    harness = ShareHarness({"t": partitions})
+    harness.watched = 0
+    Sharer(h=harness).fetch(*range(partitions))
+    produce(harness, "t", list(range(partitions)), [b""] * records)
+    return harness, harness.topic_id("t")
+
+
+def share_fetch(**fields: Any) -> ShareFetchRequest:
+    given = {
+        "share_session_epoch": 1,
+        "min_bytes": 1,
+        "max_bytes": 1 << 30,
+        "max_records": 1 << 20,
+        "batch_size": 1 << 20,
+    }
+    return ShareFetchRequest(group_id="g", member_id="a", **(given | fields))
+
+
+def shared_partitions(size: int) -> tuple[BrokerHarness, Any, int]:
+    harness, _ = sharing(size, 1)
+    return harness, share_fetch(), 2
+
+
+def acknowledged(size: int) -> tuple[BrokerHarness, UUID, list[dict[str, Any]]]:
+    """Acquired records of one partition, and an acknowledgement of each: accept, release and reject in turns."""
+    harness, topic_id = sharing(1, size)
+    assert acquired(harness.ask(share_fetch(), 2)) == [(0, size - 1, 1)]
+    each = [{"first_offset": n, "last_offset": n, "acknowledge_types": [1 + n % 3]} for n in range(size)]
+    return harness, topic_id, each
+
+
+def acknowledged_batches(size: int) -> tuple[BrokerHarness, Any, int]:
+    harness, topic_id, batches = acknowledged(size)
+    kind = ShareAcknowledgeRequest.Topic
+    partition = kind.Partition(
+        partition_index=0,
+        acknowledgement_batches=[kind.Partition.AcknowledgementBatch(**batch) for batch in batches],
+    )
+    topics = [kind(topic_id=topic_id, partitions=[partition])]
+    request = ShareAcknowledgeRequest(group_id="g", member_id="a", share_session_epoch=2, topics=topics)
+    return harness, request, 2
+
+
+def acknowledged_by_a_fetch(size: int) -> tuple[BrokerHarness, Any, int]:
+    harness, topic_id, batches = acknowledged(size)
+    kind = ShareFetchRequest.Topic
+    partition = kind.Partition(
+        partition_index=0,
+        acknowledgement_batches=[kind.Partition.AcknowledgementBatch(**batch) for batch in batches],
+    )
+    topics = [kind(topic_id=topic_id, partitions=[partition])]
+    return harness, share_fetch(share_session_epoch=2, topics=topics), 2
+
+
 @pytest.mark.parametrize(
     "prepare",
     [
@@ -150,6 +210,9 @@ def entries_of_a_transaction(size: int) -> tuple[BrokerHarness, Any, int]:
         committed_partitions,
         awaited_partitions,
         entries_of_a_transaction,
+        shared_partitions,
+        acknowledged_batches,
+        acknowledged_by_a_fetch,
     ],
 )
 def test_cost_is_linear_in_the_request(prepare: Prepare) -> None:
@@ -244,7 +307,7 @@ def test_compaction_reads_superseded_batches_once(monkeypatch: pytest.MonkeyPatc
     records = Batch.records
     monkeypatch.setattr(Batch, "records", lambda batch, **how: read.append(batch) or records(batch, **how))
     compact(partition, 0)
-    assert len(read) == batches
+    assert len(read) == batches + 1  # the latest one is read again
     assert len(list(partition.log.batches())) == 1
 
 

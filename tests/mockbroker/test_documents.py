@@ -48,10 +48,10 @@ def described(harness: BrokerHarness, group: str = "g") -> Any:
 def reasons(harness: BrokerHarness) -> list[str]:
     """Why there were rebalances, by client ids in place of member ids."""
     names = {event.member_id: event.client for event in harness.journal.events if event.member_id and event.client}
-    found = [event.reason for event in harness.journal.events if event.event == "rebalance"]
+    results = [event.reason for event in harness.journal.events if event.event == "rebalance"]
     for member_id, name in names.items():
-        found = [reason.replace(member_id, name) for reason in found]
-    return found
+        results = [reason.replace(member_id, name) for reason in results]
+    return results
 
 
 # --- groups and partitions ---------------------------------------------------------------------------------------
@@ -116,8 +116,8 @@ def test_eighth_member_of_seven_partitions_idles_till_one_leaves() -> None:
     assert numbers(harness) == {f"C{number}": [number] for number in range(7)} | {"C7": []}
     harness.live(60.0)  # six of its sessions
     assert members[7].heartbeat() == E.NONE
-    found = described(harness)
-    assert (found.group_state, len(found.members)) == ("Stable", 8)
+    result = described(harness)
+    assert (result.group_state, len(result.members)) == ("Stable", 8)
     members[3].leave()
     harness.settle()
     assert numbers(harness) == {"C0": [0], "C1": [1], "C2": [2], "C4": [3], "C5": [4], "C6": [5], "C7": [6]}
@@ -179,9 +179,9 @@ def test_broker_coordinates_the_groups_of_partitions_it_leads() -> None:
         homes[harness.leader("__consumer_offsets", home(name))].add(name)
         answers = [harness.send(BrokerHarness.join(name), 3, node=node).answer.error_code for node in range(3)]
         assert Counter(answers) == {E.NONE: 1, E.NOT_COORDINATOR: 2}
-    found = [{g.group_id for g in harness.ask(ListGroupsRequest(), 5, node=node).groups} for node in range(3)]
-    assert found == [homes[node] for node in range(3)]
-    assert all(len(listed) >= 30 for listed in found)
+    results = [{g.group_id for g in harness.ask(ListGroupsRequest(), 5, node=node).groups} for node in range(3)]
+    assert results == [homes[node] for node in range(3)]
+    assert all(len(listed) >= 30 for listed in results)
 
 
 def test_broker_1_advertises_itself_as_broker_3() -> None:
@@ -200,8 +200,8 @@ def test_whoever_is_asked_the_coordinator_is_the_same() -> None:
     before = {name: harness.broker.coordinator(name) for name in ("g", "h", "i")}
     assert set(before.values()) == {0, 1, 2}
     for name, node in before.items():
-        asked = [harness.ask(FindCoordinatorRequest(key=name), 3, node=each) for each in range(3)]
-        assert [(answer.node_id, answer.port) for answer in asked] == [
+        requested = [harness.ask(FindCoordinatorRequest(key=name), 3, node=each) for each in range(3)]
+        assert [(answer.node_id, answer.port) for answer in requested] == [
             (node, harness.broker.cluster.nodes[node].port)
         ] * 3
     assert harness.broker.groups == {}
@@ -218,10 +218,10 @@ def test_only_the_leader_of_a_partition_accepts_records() -> None:
     for (topic, index), leader in leaders.items():
         for node in range(3):
             data = ProduceRequest.Topic.Partition(index=index, records=build_batch([Record(value=b"from %d" % node)]))
-            asked = ProduceRequest(
+            request = ProduceRequest(
                 acks=-1, timeout_ms=1000, topic_data=[ProduceRequest.Topic(name=topic, partition_data=[data])]
             )
-            answer = harness.ask(asked, 9, node=node).responses[0].partition_responses[0]
+            answer = harness.ask(request, 9, node=node).responses[0].partition_responses[0]
             assert answer.error_code == (E.NONE if node == leader else E.NOT_LEADER_OR_FOLLOWER)
     reader = harness.member("reader", topics=["t", "u"])
     harness.settle()
@@ -243,8 +243,8 @@ def fetched(harness: BrokerHarness, version: int) -> tuple[int, E]:
     if version >= 8:
         kind = OffsetFetchRequest.Group
         topic = kind.Topic(name="t", topic_id=harness.topic_id("t"), partition_indexes=[0])
-        asked = OffsetFetchRequest(groups=[kind(group_id="g", topics=[topic])])
-        place = harness.ask(asked, version).groups[0].topics[0].partitions[0]
+        request = OffsetFetchRequest(groups=[kind(group_id="g", topics=[topic])])
+        place = harness.ask(request, version).groups[0].topics[0].partitions[0]
     else:
         topic = OffsetFetchRequest.Topic(name="t", partition_indexes=[0])
         place = harness.ask(OffsetFetchRequest(group_id="g", topics=[topic]), version).topics[0].partitions[0]
@@ -279,13 +279,13 @@ def test_group_keeps_a_member_that_its_client_forgot() -> None:
     known = [(member.member_id, member.generation) for member in harness.members]
     harness.members.clear()
     for member_id, generation in known:
-        asked = HeartbeatRequest(group_id="g", generation_id=generation, member_id=member_id)
-        assert harness.ask(asked, 4, client_id="somebody else").error_code == E.NONE
-    found = {
+        request = HeartbeatRequest(group_id="g", generation_id=generation, member_id=member_id)
+        assert harness.ask(request, 4, client_id="somebody else").error_code == E.NONE
+    results = {
         member.client_id: read_assignment(decode_stored(ConsumerProtocolAssignment, member.member_assignment)[0])
         for member in described(harness).members
     }
-    assert {name: [index for _, index in share.partitions] for name, share in found.items()} == before
+    assert {name: [index for _, index in share.partitions] for name, share in results.items()} == before
 
 
 # --- what makes a group rebalance --------------------------------------------------------------------------------
@@ -387,13 +387,13 @@ def test_the_leader_watches_topics_that_only_others_read() -> None:
 def group_records(harness: BrokerHarness) -> list[GroupMetadataValue]:
     """What is written of group g."""
     partition = harness.broker.cluster.partition(*harness.broker.offsets_partition("g"))
-    found = []
+    results = []
     for batch in partition.log.batches():
         for record in batch.records():
             assert record.key[:2] == b"\0\2"  # of a group, not an offset
             assert decode_stored(GroupMetadataKey, record.key)[0].group == "g"
-            found.append(decode_stored(GroupMetadataValue, record.value)[0])
-    return found
+            results.append(decode_stored(GroupMetadataValue, record.value)[0])
+    return results
 
 
 def test_leaders_assignment_is_stored_and_returned() -> None:
@@ -429,8 +429,8 @@ def test_the_four_steps_of_an_election() -> None:
         harness.member("C2", "roundrobin"),
     )
     harness.live(2.0)
-    asked = [request for request in harness.router.requests.select() if request.api in ("JoinGroup", "SyncGroup")]
-    proposed = [(r.client_id, [p.name for p in r.body.protocols]) for r in asked if r.api == "JoinGroup"]
+    requested = [request for request in harness.router.requests.select() if request.api in ("JoinGroup", "SyncGroup")]
+    proposed = [(r.client_id, [p.name for p in r.body.protocols]) for r in requested if r.api == "JoinGroup"]
     assert sorted(proposed) == [  # twice each: for an id, and with it
         *[("C0", ["range", "roundrobin"])] * 2,
         *[("C1", ["roundrobin", "range"])] * 2,
@@ -438,9 +438,9 @@ def test_the_four_steps_of_an_election() -> None:
     ]
     (elected,) = [event for event in harness.journal.events if event.event == "generation"]
     assert (elected.leader, elected.protocol) == (harness.members[0].member_id, "roundrobin")
-    synced = [(r.client_id, len(r.body.assignments)) for r in asked if r.api == "SyncGroup"]
+    synced = [(r.client_id, len(r.body.assignments)) for r in requested if r.api == "SyncGroup"]
     assert sorted(synced) == [("C0", 3), ("C1", 0), ("C2", 0)]
-    assert [r.api for r in asked] == ["JoinGroup"] * 6 + ["SyncGroup"] * 3
+    assert [r.api for r in requested] == ["JoinGroup"] * 6 + ["SyncGroup"] * 3
     assert [(len(member.listed), member.protocol) for member in harness.members] == [
         (3, "roundrobin"),
         (0, "roundrobin"),

@@ -13,6 +13,7 @@ from effort import amount
 from tools.broker_harness import BrokerHarness
 from tools.consumer_group_harness import ConsumerGroupHarness
 from tools.counting import counted
+from tools.streams_group_harness import WORD_COUNT, StreamsGroupHarness
 
 from kwire import ErrorCode as E
 from kwire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -26,7 +27,8 @@ from kwire.records.batch import Record, build_batch
 from mockbroker.base.effects import Call, Client, Ticket
 from mockbroker.groups.classic.state import State
 
-GROUPS = MEMBERS = amount(2_000, 10_000)
+GROUPS = MEMBERS = amount(1_000, 10_000)
+WIDE = amount(250, 1_000)  # members of the largest group of a newer protocol
 SESSION = 10.0  # seconds, of members of BrokerHarness
 
 
@@ -206,7 +208,7 @@ def consumers(size: int) -> ConsumerGroupHarness:
 
 def test_consumer_group_heartbeat_cost_is_independent_of_size():
     costs = []
-    for size in (5, 50, 500):
+    for size in (5, 50, WIDE):
         harness = consumers(size)
         assert harness.group.state_name == "Stable"
         with counted() as calls:
@@ -215,11 +217,31 @@ def test_consumer_group_heartbeat_cost_is_independent_of_size():
     assert max(costs) == min(costs)
 
 
-def test_consumer_group_join_cost_is_bounded_per_member():
-    harness = consumers(500)
-    with counted() as calls:
-        harness.join("new", topics=("wide",))
-    assert calls.count < 20 * 500 + 2_000
+def test_consumer_group_join_cost_is_independent_of_size():
+    costs = []
+    for size in (70, 600):  # neither join changes the share of each member or the buckets of Kafka's map
+        harness = ConsumerGroupHarness()
+        harness.watched = 0
+        harness.broker.cluster.create_topic("narrow", [[0]] * 10)
+        for number in range(size):
+            harness.join(f"m{number}", topics=("narrow",))
+        with counted() as calls:
+            harness.join("new", topics=("narrow",))
+        costs.append(calls.count)
+    assert costs[1] <= 1.05 * costs[0]
+
+
+def test_streams_group_join_cost_is_independent_of_size():
+    costs = []
+    for size in (70, 600):
+        harness = StreamsGroupHarness(topics={"t": 10})
+        harness.watched = 0
+        for number in range(size):
+            harness.join(f"m{number}", process_id=f"p{number}")
+        with counted() as calls:
+            harness.join("new", process_id="new")
+        costs.append(calls.count)
+    assert costs[1] <= 1.05 * costs[0]
 
 
 def test_a_storm_of_joins_and_leaves_of_the_consumer_protocol():
@@ -241,6 +263,41 @@ def test_a_storm_of_joins_and_leaves_of_the_consumer_protocol():
     assert group.state_name == "Stable"
     assert len(group.partition_epochs) == 1_000
     assert {wait[1] for wait in group.timers._at} <= set(group.members) | {""}
+
+
+def streams_members(size: int) -> tuple[StreamsGroupHarness, int]:
+    """A streams group whose members have their tasks, one active task each; and the number of calls."""
+    harness = StreamsGroupHarness(
+        config={"group.streams.initial.rebalance.delay.ms": 3_000}, topics={"t": max(size // 2, 1)}
+    )
+    harness.watched = 0
+    with counted() as calls:
+        for number in range(size):
+            harness.join(f"m{number}", WORD_COUNT, process_id=f"p{number // 4}")
+        harness.wait(3.1)
+        harness.settle()
+    return harness, calls.count
+
+
+def test_forming_a_streams_group_is_not_quadratic():
+    costs = {size: streams_members(size)[1] / size for size in (50, WIDE)}
+    assert costs[WIDE] < 1.5 * costs[50]
+
+
+def test_streams_group_heartbeat_cost_is_independent_of_size():
+    costs = []
+    for size in (10, 50, WIDE):
+        harness, _ = streams_members(size)
+        name = "m1"
+        with counted() as calls:
+            harness.poll(name)
+        costs.append(calls.count)
+        assert harness.group.state_name == "Stable"
+    assert max(costs) == min(costs)
+    with counted() as calls:
+        harness.wait(50)  # all sessions expire
+    assert harness.group.empty
+    assert calls.count < 500 * WIDE
 
 
 def test_a_generation_of_thousands_is_an_event_without_names(harness):

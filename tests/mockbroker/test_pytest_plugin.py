@@ -10,12 +10,15 @@ import pytest
 pytest_plugins = ["pytester"]
 
 TESTS = Path(__file__).parent.parent
+UNUSED = "-p no:hypothesispytest -p no:trio -p no:anyio"  # plugins that take a third of the time of such a run
 EXAMPLES = sorted((TESTS.parent / "examples").glob("test_*.py"))
 
 
 def run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
     shutil.copy(TESTS / "plain_client.py", pytester.path)
-    pytester.makeini("[pytest]\nfilterwarnings = error\naddopts = --strict-markers -p no:cacheprovider\npythonpath = .")
+    pytester.makeini(
+        f"[pytest]\nfilterwarnings = error\naddopts = --strict-markers -p no:cacheprovider {UNUSED}\npythonpath = ."
+    )
     return pytester.runpytest_subprocess(*arguments, timeout=60)
 
 
@@ -399,11 +402,11 @@ def test_plugin_is_loaded_only_when_used(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_one(): ...")
     result = run(pytester, "-s", "--markers")
     result.stdout.fnmatch_lines(
-        ["@pytest.mark.kafka(topics=None, config=None, brokers=1, *", "imported ['mockbroker.pytest_plugin']"]
+        ["@pytest.mark.kafka(topics=None, config=None, brokers=1, *", "imported ['kwire', 'mockbroker.pytest_plugin']"]
     )
     result = run(pytester, "-s")
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["imported ['mockbroker.pytest_plugin']"])
+    result.stdout.fnmatch_lines(["imported ['kwire', 'mockbroker.pytest_plugin']"])
 
 
 SHARED = """

@@ -65,12 +65,12 @@ class Outcome:
     def line(self) -> str:
         """Generations, who joined, and who heard what; in the order of their names."""
         by_answer: dict[str, list[str]] = {}
-        for name, heard in sorted(self.heard.items()):
-            for api, error in dict.fromkeys(heard):
+        for name, received in sorted(self.heard.items()):
+            for api, error in dict.fromkeys(received):
                 by_answer.setdefault(f"{api} {error}", []).append(name)
-        heard = "; ".join(f"{what}: {' '.join(names)}" for what, names in sorted(by_answer.items()))
+        received = "; ".join(f"{what}: {' '.join(names)}" for what, names in sorted(by_answer.items()))
         joined = " ".join(f"{name}{times if times > 1 else ''}" for name, times in sorted(self.joined.items()) if times)
-        return f"{self.before} -> {generation_of(self.world)}, {self.seconds:.1f} s, joins: {joined or '-'}, {heard or '-'}"
+        return f"{self.before} -> {generation_of(self.world)}, {self.seconds:.1f} s, joins: {joined or '-'}, {received or '-'}"
 
 
 def play(scenario: Scenario, request: str, kind: str, condition: str = "at once") -> Outcome:
@@ -84,7 +84,7 @@ def play(scenario: Scenario, request: str, kind: str, condition: str = "at once"
     world.run(2.0)
     assert at_rest(world)
     before = generation_of(world)
-    heard = {name: len(member.errors) for name, member in world.members.items()}
+    received = {name: len(member.errors) for name, member in world.members.items()}
     joins = {name: member.joins for name, member in world.members.items()}
     actor = "c" if scenario.step.newcomer or leaves else "a"
     kill = CoordinatorKill(world, GROUP, request, scenario.moment, "" if request == "SyncGroup" else actor)
@@ -107,7 +107,7 @@ def play(scenario: Scenario, request: str, kind: str, condition: str = "at once"
         max(0.0, *(member.changed_at - world.struck_at for member in world.members.values())),
         {name: member.joins - joins.get(name, 0) for name, member in world.members.items()},
         {
-            name: [failed[1:] for failed in member.errors[heard.get(name, 0) :]]
+            name: [failed[1:] for failed in member.errors[received.get(name, 0) :]]
             for name, member in world.members.items()
         },
     )

@@ -6,6 +6,7 @@ after it. More of the order of requests is in sasl/test_gate.py.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import re
 import socket
@@ -30,6 +31,7 @@ from kwire import encode_request
 from kwire.frames import pack
 from kwire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest as Alter
 from kwire.messages.api_versions import ApiVersionsRequest
+from kwire.messages.create_acls import CreateAclsRequest
 from kwire.messages.describe_cluster import DescribeClusterRequest
 from kwire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest as Describe
 from kwire.messages.find_coordinator import FindCoordinatorRequest
@@ -40,10 +42,11 @@ from kwire.messages.sasl_authenticate import SaslAuthenticateRequest
 from kwire.messages.sasl_handshake import SaslHandshakeRequest
 from kwire.records import Record, build_batch
 from mockbroker.base.settings import Settings
-from mockbroker.broker.sasl.users import Users
 from mockbroker.net.listeners import PROTOCOLS
 from mockbroker.net.sockets import FRAME_TIMEOUT
 from mockbroker.net.tls import Tls
+from mockbroker.security.identity import ANONYMOUS
+from mockbroker.security.users import Users
 
 USERS = {"alice": "alice-secret"}
 PLAIN, SASL, SSL = "PLAINTEXT", "SASL_PLAINTEXT", "SSL"
@@ -196,10 +199,10 @@ class SecureConnection(RawConnection):
 
 def context_of(cluster: mockbroker.ThreadCluster, *, client: Path | None = None) -> ssl.SSLContext:
     assert cluster.tls.ca is not None
-    found = ssl.create_default_context(cafile=cluster.tls.ca)
+    result = ssl.create_default_context(cafile=cluster.tls.ca)
     if client is not None:
-        found.load_cert_chain(client)
-    return found
+        result.load_cert_chain(client)
+    return result
 
 
 @pytest.fixture(scope="module")
@@ -231,13 +234,13 @@ def test_connection_before_authentication(cluster, healthy, caplog, name, what, 
                 with pytest.raises(BlockingIOError):
                     talk.sock.recv(1)
             else:
-                found = talk.read_frame()
-                alert = listener == SSL_SPOKEN_PLAIN and found is not None
-                assert found is None or alert if becomes == CLOSED else found[: len(becomes)] == becomes
+                result = talk.read_frame()
+                alert = listener == SSL_SPOKEN_PLAIN and result is not None
+                assert result is None or alert if becomes == CLOSED else result[: len(becomes)] == becomes
     assert all(other.ask(*BEAT).error_code == HEARD for other in healthy)
     lines = [record.getMessage() for record in caplog.records]
     assert len(lines) == (said[-1][1] == CLOSED), lines
-    assert all(re.match(r"127\.0\.0\.1:\d+: closed, .", line) for line in lines)
+    assert all(re.match(r"connection from 127\.0\.0\.1:\d+ closed: .", line) for line in lines)
     assert all(record.exc_info is None for record in caplog.records), "a refusal is no failure of ours"
 
 
@@ -302,12 +305,12 @@ def strict() -> Iterator[mockbroker.ThreadCluster]:
 @pytest.fixture(scope="module")
 def strangers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path | None]:
     folder = tmp_path_factory.mktemp("strangers")
-    found: dict[str, Path | None] = {"no certificate": None}
+    results: dict[str, Path | None] = {"no certificate": None}
     for name in ("wrong authority", "of another time"):
-        found[name] = folder / f"{name}.pem"
+        results[name] = folder / f"{name}.pem"
         over = datetime.now(UTC) - timedelta(days=1) if name == "of another time" else None
-        trustme.CA().issue_cert("x@y", not_after=over).private_key_and_cert_chain_pem.write_to_path(str(found[name]))
-    return found
+        trustme.CA().issue_cert("x@y", not_after=over).private_key_and_cert_chain_pem.write_to_path(str(results[name]))
+    return results
 
 
 def is_heard(cluster: Any, context: ssl.SSLContext) -> bool:
@@ -328,7 +331,7 @@ def test_untrusted_client_certificate_is_refused(strict, strangers, caplog, who)
         assert not is_heard(strict, context_of(strict, client=strangers[who]))
         assert healthy.ask(*BEAT).error_code == HEARD
     (line,) = [record.getMessage() for record in caplog.records]
-    assert re.match(r"127\.0\.0\.1:\d+: closed, TLS: .*certificate", line)
+    assert re.match(r"connection from 127\.0\.0\.1:\d+ closed: TLS: .*certificate", line)
 
 
 def test_expired_client_certificate_is_refused(tmp_path, caplog):
@@ -357,6 +360,46 @@ def test_requested_is_not_required(with_certificate):
         context = context_of(cluster, client=cluster.tls.client if with_certificate else None)
         with SecureConnection(cluster.listeners[SSL], context) as talk:
             assert talk.ask(*BEAT).error_code == HEARD
+
+
+RULES = [  # rules, principal of the generated client certificate
+    ("RULE:^CN=(.*?),.*$/$1/", "User:client"),
+    ("RULE:^OU=.*$/x/,RULE:^CN=(.*?),.*$/$1@host/U", "User:CLIENT@HOST"),
+    ("DEFAULT", "User:CN=client,"),
+]
+
+
+@pytest.mark.parametrize(("rules", "principal"), RULES)
+def test_certificate_names_the_principal(rules: str, principal: str) -> None:
+    config = {"ssl.client.auth": "requested", "ssl.principal.mapping.rules": rules}
+    with mockbroker.run_cluster(listeners=[SSL], config=config) as cluster:
+        for certificate, expected in ((cluster.tls.client, principal), (None, ANONYMOUS)):
+            with SecureConnection(cluster.listeners[SSL], context_of(cluster, client=certificate)) as talk:
+                talk.ask(*BEAT)
+                (connection,) = cluster.connections().values()
+                assert connection.principal.startswith(expected)
+
+
+def test_certificate_without_a_rule_is_refused(caplog: pytest.LogCaptureFixture) -> None:
+    config = {"ssl.client.auth": "required", "ssl.principal.mapping.rules": "RULE:^OU=.*$/x/"}
+    with mockbroker.run_cluster(listeners=[SSL], config=config) as cluster:
+        assert not is_heard(cluster, context_of(cluster, client=cluster.tls.client))
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert "no rule of ssl.principal.mapping.rules applies to 'CN=client," in line
+
+
+def test_acl_of_a_certificate() -> None:
+    """READ on the group is allowed to the principal of the certificate only."""
+    config = {
+        "ssl.client.auth": "requested",
+        "ssl.principal.mapping.rules": "RULE:^CN=(.*?),.*$/$1/",
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:client",
+    }
+    with mockbroker.run_cluster(listeners=[SSL], config=config) as cluster:
+        for certificate, error in ((cluster.tls.client, HEARD), (None, E.GROUP_AUTHORIZATION_FAILED)):
+            with SecureConnection(cluster.listeners[SSL], context_of(cluster, client=certificate)) as talk:
+                assert talk.ask(*BEAT).error_code == error
 
 
 # --- TLS beside everything else ------------------------------------------------------------------------------------
@@ -407,7 +450,7 @@ def test_many_half_handshakes(cluster, healthy):
     before = resident_kib()
     try:
         for _ in range(300):
-            half.append(socket.create_connection(("127.0.0.1", port_of(cluster, SSL)), timeout=20))
+            half.append(socket.create_connection(("127.0.0.1", port_of(cluster, SSL)), timeout=30))
             half[-1].sendall(b"\x16\x03\x01\x40\x00\x01")
         assert all(other.ask(*BEAT).error_code == HEARD for other in healthy)
         assert resident_kib() - before < 300 * 150
@@ -441,11 +484,11 @@ def test_metadata_has_the_ports_of_the_clients_listener(cluster, listener):
             assert [broker.port for broker in talk.ask(*METADATA).brokers] == ports
         assert [broker.port for broker in talk.ask(DescribeClusterRequest(), 1).brokers] == ports
         for version in (2, 4):
-            asked = FindCoordinatorRequest(key="g", coordinator_keys=["g"] if version == 4 else [])
-            asked.key = "" if version == 4 else "g"
-            answer = talk.ask(asked, version)
-            found = answer.coordinators[0] if version == 4 else answer
-            assert found.port == ports[found.node_id]
+            request = FindCoordinatorRequest(key="g", coordinator_keys=["g"] if version == 4 else [])
+            request.key = "" if version == 4 else "g"
+            answer = talk.ask(request, version)
+            result = answer.coordinators[0] if version == 4 else answer
+            assert result.port == ports[result.node_id]
     assert len(set(ports)) == 2
     assert cluster.bootstrap_servers == cluster.listeners[PLAIN]
 
@@ -453,8 +496,8 @@ def test_metadata_has_the_ports_of_the_clients_listener(cluster, listener):
 def test_request_log_redacts_passwords(cluster):
     with SecureConnection(cluster.listeners[SASL]) as talk:
         talk.authenticate()
-    asked = [request.body for request in cluster.requests("SaslAuthenticate")]
-    assert asked[-1] == token(b"[redacted]")[0]
+    requested = [request.body for request in cluster.requests("SaslAuthenticate")]
+    assert requested[-1] == token(b"[redacted]")[0]
 
 
 def test_files_go_with_the_cluster():
@@ -487,3 +530,33 @@ def test_reset_gives_back_the_credentials(cluster):
                 (alice,) = talk.ask(Describe(users=None), 0).results
                 assert sorted(info.mechanism for info in alice.credential_infos) == expected
             mine.reset()
+
+
+# --- what survives a restart ---------------------------------------------------------------------------------------
+
+
+def test_acls_and_altered_users_survive_a_restart(tmp_path: Path) -> None:
+    salted = hashlib.pbkdf2_hmac("sha256", b"new-secret", b"0123456789abcdef", 4_096)
+    changed = Alter.Upsertion(
+        name="alice", mechanism=1, iterations=4_096, salt=b"0123456789abcdef", salted_password=salted
+    )
+    creation = CreateAclsRequest.Creation(
+        resource_type=3, resource_name="g", principal="User:ANONYMOUS", host="*", operation=3, permission_type=3
+    )
+    config = {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
+    options: dict[str, Any] = {"listeners": [PLAIN, SASL], "users": USERS, "data_dir": tmp_path}
+    with (
+        mockbroker.run_cluster(config=config | {"super.users": ANONYMOUS}, **options) as cluster,
+        SecureConnection(cluster.listeners[PLAIN]) as talk,
+    ):
+        assert talk.ask(CreateAclsRequest(creations=[creation]), 3).results[0].error_code == E.NONE
+        assert talk.ask(Alter(upsertions=[changed]), 0).results[0].error_code == E.NONE
+    with (
+        mockbroker.run_cluster(config=config, **options) as cluster,
+        SecureConnection(cluster.listeners[PLAIN]) as talk,
+    ):
+        assert talk.ask(*BEAT).error_code == HEARD
+        other = HeartbeatRequest(group_id="other", generation_id=1, member_id="m")
+        assert talk.ask(other, 4).error_code == E.GROUP_AUTHORIZATION_FAILED
+        users = cluster._perform(lambda served: served._router.broker.users)
+        assert users.scram["alice", "SCRAM-SHA-256"].salt == b"0123456789abcdef"

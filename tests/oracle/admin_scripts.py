@@ -1,4 +1,4 @@
-"""What record.py asks real brokers as an administrator would: one function a conversation."""
+"""Conversations of administrators with a broker, which record.py records; each function is one conversation."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ Change = tuple[str, int, str | None]
 
 async def look(p: Prober, topic: str) -> None:
     await p.wait(300, "until the broker has heard of it")
-    asked = DescribeConfigsRequest.Resource(resource_type=TOPIC, resource_name=topic, configuration_keys=LOOKED_AT)
-    await p.ask("D", DescribeConfigsRequest(resources=[asked], include_synonyms=False), 4)
+    resource = DescribeConfigsRequest.Resource(resource_type=TOPIC, resource_name=topic, configuration_keys=LOOKED_AT)
+    await p.ask("D", DescribeConfigsRequest(resources=[resource], include_synonyms=False), 4)
 
 
 @script()
@@ -41,8 +41,8 @@ async def configs_altered(p: Prober) -> None:
 
     async def alter(*changes: Change, name: str = topic, kind: int = TOPIC, **more: bool) -> None:
         configs = [resource.Config(name=n, config_operation=op, value=v) for n, op, v in changes]
-        asked = resource(resource_type=kind, resource_name=name, configs=configs)
-        await p.ask("A", IncrementalAlterConfigsRequest(resources=[asked], **more), 1)
+        altered = resource(resource_type=kind, resource_name=name, configs=configs)
+        await p.ask("A", IncrementalAlterConfigsRequest(resources=[altered], **more), 1)
 
     await alter(("retention.ms", SET, "1000"), ("max.message.bytes", SET, "2000"))
     await look(p, topic)
@@ -75,14 +75,14 @@ async def configs_replaced(p: Prober) -> None:
     for version in (0, 1, 2):
         for given in ({"retention.ms": "1000", "cleanup.policy": "compact"}, {"max.message.bytes": "2000"}, {}):
             configs = [resource.Config(name=name, value=value) for name, value in given.items()]
-            asked = resource(resource_type=TOPIC, resource_name=topic, configs=configs)
-            await p.ask("A", AlterConfigsRequest(resources=[asked]), version)
+            replaced = resource(resource_type=TOPIC, resource_name=topic, configs=configs)
+            await p.ask("A", AlterConfigsRequest(resources=[replaced]), version)
             await look(p, topic)
     bad = [("retention.ms", "nonsense"), ("no.such.config", "1"), ("retention.ms", None)]
     for name, value in bad:
         configs = [resource.Config(name=name, value=value)]
-        asked = resource(resource_type=TOPIC, resource_name=topic, configs=configs)
-        await p.ask("A", AlterConfigsRequest(resources=[asked]), 2)
+        replaced = resource(resource_type=TOPIC, resource_name=topic, configs=configs)
+        await p.ask("A", AlterConfigsRequest(resources=[replaced]), 2)
     nowhere = resource(resource_type=TOPIC, resource_name="not-there", configs=[])
     await p.ask("A", AlterConfigsRequest(resources=[nowhere]), 2)
 
@@ -108,8 +108,8 @@ async def records_deleted(p: Prober) -> None:
         await a.fetch((0, offset), session_id=0, session_epoch=-1)
     for timestamp in (-2, -1):
         wanted = ListOffsetsRequest.Topic.Partition(partition_index=0, timestamp=timestamp)
-        asked = ListOffsetsRequest.Topic(name=topic, partitions=[wanted])
-        await p.ask("F", ListOffsetsRequest(replica_id=-1, topics=[asked]), 5)
+        listed = ListOffsetsRequest.Topic(name=topic, partitions=[wanted])
+        await p.ask("F", ListOffsetsRequest(replica_id=-1, topics=[listed]), 5)
     await delete((0, 1))
     await delete((0, 3), version=0)
     await a.fetch((0, 3), session_id=0, session_epoch=-1)

@@ -66,12 +66,12 @@ def defined(jars: Path) -> list[list[str]]:
 def check(kind: str, text: str) -> str:
     """Kafka's description of a validator in the form of the table; empty if it says nothing."""
     if kind in ("INT", "LONG", "SHORT", "DOUBLE"):
-        if found := INTERVAL.match(text):
-            least = "-1" if text.endswith(" or -1") else found[1]
-            return f"{least}..{found[2] or ''}"
+        if matched := INTERVAL.match(text):
+            least = "-1" if text.endswith(" or -1") else matched[1]
+            return f"{least}..{matched[2] or ''}"
         return ""
-    if (found := WORDS.match(text)) and "IV0" not in text:
-        return ("~" if found[1] else "") + found[2].replace(", ", "|")
+    if (matched := WORDS.match(text)) and "IV0" not in text:
+        return ("~" if matched[1] else "") + matched[2].replace(", ", "|")
     return ""
 
 

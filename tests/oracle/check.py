@@ -25,12 +25,12 @@ def main() -> None:
     parser.add_argument("--release", default=kafka.NEWEST)
     parser.add_argument("--port", type=int, default=19092)
     parser.add_argument("files", nargs="*", type=Path)
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     by_settings: dict[tuple[tuple[str, str], ...], list[Path]] = {}
-    for file in asked.files or sorted((CONVERSATIONS / asked.release).glob("*.json.gz")):
+    for file in arguments.files or sorted((CONVERSATIONS / arguments.release).glob("*.json.gz")):
         conversation = load(file)
         settings = {name: _text(value) for name, value in conversation.config.items()}
-        settings = kafka.with_users(asked.port, conversation.users) | settings
+        settings = kafka.with_users(arguments.port, conversation.users) | settings
         by_settings.setdefault(tuple(sorted(settings.items())), []).append(file)
     counted: Counter[str] = Counter()
 
@@ -40,7 +40,7 @@ def main() -> None:
 
     for given, files in by_settings.items():
         settings = dict(given)
-        with kafka.running(asked.release, asked.port, settings) as address:
+        with kafka.running(arguments.release, arguments.port, settings) as address:
             host, _, port = address.rpartition(":")
             sasl_port = kafka.sasl_port(int(port)) if "SASL_PLAINTEXT" in settings.get("listeners", "") else None
             trio.run(partial(run, files, (host, int(port)), tell, at_once=1, sasl_port=sasl_port))

@@ -128,8 +128,10 @@ class Consumer:
 async def look(p: Prober, *groups: str, version: int = 1, operations: bool = False) -> None:
     """ConsumerGroupDescribe."""
     await trio.sleep(0.1)  # Kafka 4 shows what is written already
-    asked = ConsumerGroupDescribeRequest(group_ids=list(groups or [p.group]), include_authorized_operations=operations)
-    await p.ask("D", asked, version)
+    request = ConsumerGroupDescribeRequest(
+        group_ids=list(groups or [p.group]), include_authorized_operations=operations
+    )
+    await p.ask("D", request, version)
 
 
 async def look_old(p: Prober, *groups: str, version: int = 6) -> None:
@@ -140,10 +142,10 @@ async def look_old(p: Prober, *groups: str, version: int = 6) -> None:
 
 async def list_groups(p: Prober, *, states: Sequence[str] = (), types: Sequence[str] = (), version: int = 5) -> None:
     await trio.sleep(0.1)
-    asked = ListGroupsRequest(states_filter=list(states))
+    request = ListGroupsRequest(states_filter=list(states))
     if version >= 5:
-        asked.types_filter = list(types)
-    await p.ask("L", asked, version)
+        request.types_filter = list(types)
+    await p.ask("L", request, version)
 
 
 async def create(p: Prober, topic: str, partitions: int, **configs: str) -> None:

@@ -1,4 +1,4 @@
-"""What record.py asks real brokers about groups of the new protocol (KIP-848): one function a conversation."""
+"""Conversations about groups of the consumer protocol (KIP-848), which record.py records, one function for each."""
 
 from __future__ import annotations
 

@@ -24,18 +24,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--release", default=NEW)
     parser.add_argument("--port", type=int, default=19092)
-    asked = parser.parse_args()
-    with kafka.running(asked.release, asked.port, SETTINGS) as address:
+    arguments = parser.parse_args()
+    with kafka.running(arguments.release, arguments.port, SETTINGS) as address:
         host, _, port = address.partition(":")
         at = host, int(port)
         peer = Peer(Teller("topic", at), "topic")
         topic = CreateTopicsRequest.Topic(name=TOPIC, num_partitions=3, replication_factor=1)
         peer.ask(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 5)
         peer.close()
-        told = tell_all(at, asked.release, partial(kafka.kill_and_start, asked.release, asked.port))
-    path = FOLDER / f"{asked.release}.json"
-    path.write_text(json.dumps(told, indent=1) + "\n", "utf-8")
-    sys.stdout.write(f"{path}: {len(told)} stories\n")
+        recording = tell_all(at, arguments.release, partial(kafka.kill_and_start, arguments.release, arguments.port))
+    path = FOLDER / f"{arguments.release}.json"
+    path.write_text(json.dumps(recording, indent=1) + "\n", "utf-8")
+    sys.stdout.write(f"{path}: {len(recording)} stories\n")
 
 
 if __name__ == "__main__":

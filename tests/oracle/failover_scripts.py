@@ -1,4 +1,4 @@
-"""What groups are like when their only broker was killed and is back: stories told to a real one and to ours.
+"""Groups after their only broker was killed and restarted: the same stories are played to Kafka and to mockbroker.
 
 A story is a generator that yields where the broker dies. What it says is written down, a line an answer, and compared.
 """
@@ -216,9 +216,9 @@ class Peer:
         self.say(f"OffsetFetch{' stable' * stable}", answer.error_code or place.error_code, place.committed_offset)
 
     def describe(self) -> None:
-        found = self.ask(DescribeGroupsRequest(groups=[self.teller.group]), 5).groups[0]
-        members = sorted(self.teller.names.get(member.member_id, "?") for member in found.members)
-        self.say("DescribeGroups", found, found.group_state, *members)
+        described = self.ask(DescribeGroupsRequest(groups=[self.teller.group]), 5).groups[0]
+        members = sorted(self.teller.names.get(member.member_id, "?") for member in described.members)
+        self.say("DescribeGroups", described, described.group_state, *members)
 
     # --- the consumer protocol ---
 
@@ -247,9 +247,16 @@ class Peer:
         self.say(f"heartbeat in {request.member_epoch}", answer, "epoch", answer.member_epoch, "share", share)
 
     def describe_consumer(self) -> None:
-        found = self.ask(ConsumerGroupDescribeRequest(group_ids=[self.teller.group]), 1).groups[0]
-        members = sorted(f"{self.teller.names.get(m.member_id, '?')} in {m.member_epoch}" for m in found.members)
-        self.say("ConsumerGroupDescribe", found, found.group_state, found.group_epoch, found.assignment_epoch, *members)
+        described = self.ask(ConsumerGroupDescribeRequest(group_ids=[self.teller.group]), 1).groups[0]
+        members = sorted(f"{self.teller.names.get(m.member_id, '?')} in {m.member_epoch}" for m in described.members)
+        self.say(
+            "ConsumerGroupDescribe",
+            described,
+            described.group_state,
+            described.group_epoch,
+            described.assignment_epoch,
+            *members,
+        )
 
 
 def wait_until_served(at: tuple[str, int], groups: list[str]) -> dict[str, set[str]]:
@@ -259,11 +266,11 @@ def wait_until_served(at: tuple[str, int], groups: list[str]) -> dict[str, set[s
     while time.monotonic() < until:
         peer = Peer(Teller("ready", at), "ready")
         try:
-            found = peer.ask(FindCoordinatorRequest(coordinator_keys=groups), 4).coordinators
-            errors = {ErrorCode(each.error_code) for each in found}
+            coordinators = peer.ask(FindCoordinatorRequest(coordinator_keys=groups), 4).coordinators
+            errors = {ErrorCode(each.error_code) for each in coordinators}
             seen.setdefault("FindCoordinator", set()).update(error.name for error in errors)
-            asked = [OffsetFetchRequest.Group(group_id=group, topics=[]) for group in groups]
-            loaded = {ErrorCode(each.error_code) for each in peer.ask(OffsetFetchRequest(groups=asked), 8).groups}
+            requested = [OffsetFetchRequest.Group(group_id=group, topics=[]) for group in groups]
+            loaded = {ErrorCode(each.error_code) for each in peer.ask(OffsetFetchRequest(groups=requested), 8).groups}
             seen.setdefault("OffsetFetch", set()).update(error.name for error in loaded)
             if not (errors | loaded) & NOT_YET:
                 return seen
@@ -632,19 +639,22 @@ def open_transaction(t: Teller, peer: Peer) -> tuple[int, int]:
     until = time.monotonic() + PATIENCE
     while True:
         peer.ask(FindCoordinatorRequest(key_type=1, coordinator_keys=[name]), 4)  # the first makes the log
-        got = peer.ask(InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000), 4)
-        if got.error_code not in NOT_YET or time.monotonic() > until:
+        response = peer.ask(InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000), 4)
+        if response.error_code not in NOT_YET or time.monotonic() > until:
             break
         time.sleep(0.05)
-    assert not got.error_code, got
+    assert not response.error_code, response
     added = peer.ask(
         AddOffsetsToTxnRequest(
-            transactional_id=name, producer_id=got.producer_id, producer_epoch=got.producer_epoch, group_id=t.group
+            transactional_id=name,
+            producer_id=response.producer_id,
+            producer_epoch=response.producer_epoch,
+            group_id=t.group,
         ),
         3,
     )
     peer.say("AddOffsetsToTxn", added)
-    return got.producer_id, got.producer_epoch
+    return response.producer_id, response.producer_epoch
 
 
 def hold(t: Teller, peer: Peer, producer: tuple[int, int], offset: int) -> None:

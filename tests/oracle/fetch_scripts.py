@@ -1,4 +1,4 @@
-"""What record.py asks real brokers about fetch sessions: one function a conversation."""
+"""Conversations about fetch sessions, which record.py records; each function is one conversation."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ class Reader:
         )
         return await self.p.send(self.conn, request, version)
 
-    async def answer(self, asked: Asked) -> Any:
-        answer = await self.p.answer(asked)
+    async def answer(self, sent: Asked) -> Any:
+        answer = await self.p.answer(sent)
         if not answer.error_code:
             self.session = answer.session_id
             self.epoch += 1

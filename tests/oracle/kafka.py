@@ -22,19 +22,24 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from kwire import decode_response, encode_request
+from kwire import ErrorCode, decode_response, encode_request
 from kwire.frames import pack
 from kwire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kwire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from kwire.messages.read_share_group_state_summary import (
+    ReadShareGroupStateSummaryRequest,
+    ReadShareGroupStateSummaryResponse,
+)
 
 FOLDER = Path(os.environ.get("ORACLE_DIR", Path(__file__).parent.parent.parent / ".oracle"))
+REPORTER = Path(__file__).parent.parent.parent / "fixtures" / "java" / "TelemetryReporter.java"
 NEWEST = "4.2.0"
 JARS = ["kafka_2.13", "kafka-tools", "kafka-clients"]
-READY_WITHIN = 60.0  # seconds
+READY_WITHIN = 120.0  # seconds
 SETTINGS = {  # what the kept conversations were recorded with
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "100",
@@ -47,6 +52,9 @@ SETTINGS = {  # what the kept conversations were recorded with
     "offset.metadata.max.bytes": "4096",
     "num.partitions": "3",
 }
+
+RACK = "broker.rack"
+OF_ALL = (RACK, "replica.selector.class")  # settings of scripts that all brokers of a cluster get
 
 _started: dict[int, subprocess.Popen[bytes]] = {}  # by port, those of this process
 
@@ -89,21 +97,66 @@ def start(release: str = NEWEST, port: int = 19092, settings: Mapping[str, str] 
     shutil.rmtree(run, ignore_errors=True)
     run.mkdir(parents=True)
     properties = run / "server.properties"
-    lines = {**_properties(port, run), **SETTINGS, **(settings or {})}
+    lines = {**_properties(port, run), **SETTINGS, **_of_broker(1, settings)}
     properties.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
     cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-    format_ = ["format", f"--cluster-id={cluster}", "-c", str(properties)]  # an id may begin with a hyphen
+    (run / "cluster").write_text(cluster)
+    _format(jars, run, cluster)
+    broker = _launch(jars, run, port)
+    until = time.monotonic() + READY_WITHIN
+    while not (serves_groups(port) and (release != NEWEST or serves_share_groups(port))):
+        if broker.poll() is not None or time.monotonic() > until:
+            status = broker.poll()
+            stop(port)
+            why = f"ended with status {status}" if status is not None else f"was not ready in {READY_WITHIN:.0f} s"
+            raise RuntimeError(f"the broker on port {port} {why}: {_last_lines(run / 'log')}")
+        time.sleep(0.2)
+    return f"127.0.0.1:{port}"
+
+
+def _last_lines(log: Path) -> str:
+    return "\n".join(log.read_text(errors="replace").splitlines()[-15:])
+
+
+def _format(jars: Path, run: Path, cluster: str) -> None:
+    """Format the log directories of a node. ``cluster``: id of the cluster."""
+    format_ = ["format", f"--cluster-id={cluster}", "-c", str(run / "server.properties")]  # may begin with a hyphen
     with (run / "log").open("wb") as log:
         command = [*_java(jars), "kafka.tools.StorageTool", *format_]
         subprocess.run(command, check=True, stdout=log, stderr=log)
-    broker = _launch(jars, run, port)
+
+
+def join(node: int, release: str = NEWEST, port: int = 19092, settings: Mapping[str, str] | None = None) -> int:
+    """Add a broker to the cluster of the node on ``port``; its own port. ``settings``: over those of SETTINGS."""
+    jars, own = fetch(release), port + 10 * node
+    run = FOLDER / f"run-{own}"
+    shutil.rmtree(run, ignore_errors=True)
+    run.mkdir(parents=True)
+    lines = _properties(port, run) | SETTINGS | _of_broker(node, settings)
+    lines |= {
+        "process.roles": "broker",
+        "node.id": str(node),
+        "listeners": f"PLAINTEXT://127.0.0.1:{own}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{own}",
+    }
+    (run / "server.properties").write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+    _format(jars, run, (FOLDER / f"run-{port}" / "cluster").read_text())
+    _launch(jars, run, own)
     until = time.monotonic() + READY_WITHIN
-    while not serves_groups(port):
-        if broker.poll() is not None or time.monotonic() > until:
-            stop(port)
-            raise RuntimeError(f"no broker on port {port}: see {run / 'log'}")
+    while time.monotonic() < until:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", own), timeout=1):
+            time.sleep(2)  # until it is registered and not fenced
+            return own
         time.sleep(0.2)
-    return f"127.0.0.1:{port}"
+    raise RuntimeError(f"no broker on port {own}: see {run / 'log'}")
+
+
+def _of_broker(node: int, settings: Mapping[str, str] | None) -> dict[str, str]:
+    """Return settings of a broker: of the racks of all brokers, separated by commas as in mockbroker, its own."""
+    own = dict(settings or {})
+    if RACK in own:
+        own[RACK] = own[RACK].split(",")[node - 1]
+    return own
 
 
 def kill_and_start(release: str = NEWEST, port: int = 19092) -> None:
@@ -113,7 +166,18 @@ def kill_and_start(release: str = NEWEST, port: int = 19092) -> None:
 
 
 def _java(jars: Path) -> list[str]:
-    return ["java", "-Xmx640m", "-cp", f"{jars}/*"]
+    return ["java", "-Xmx640m", "-cp", f"{jars}/*:{_classes(jars)}"]
+
+
+def _classes(jars: Path) -> Path:
+    """Return the folder with the compiled reporter of client telemetry, for ``metric.reporters=TelemetryReporter``."""
+    classes = FOLDER / f"classes-{jars.name}"
+    with (FOLDER / f"{classes.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not classes.exists():
+            command = ["javac", "-nowarn", "-cp", f"{jars}/*", "-d", str(classes), str(REPORTER)]
+            subprocess.run(command, check=True, stdout=sys.stderr)
+    return classes
 
 
 def _launch(jars: Path, run: Path, port: int) -> subprocess.Popen[bytes]:
@@ -137,12 +201,23 @@ def stop(port: int = 19092, how: signal.Signals = signal.SIGKILL) -> None:
 
 
 @contextmanager
-def running(release: str = NEWEST, port: int = 19092, settings: Mapping[str, str] | None = None) -> Iterator[str]:
-    """A broker that lives as long as the block; its address."""
-    try:
-        yield start(release, port, settings)
-    finally:
-        stop(port)
+def running(
+    release: str = NEWEST,
+    port: int = 19092,
+    settings: Mapping[str, str] | None = None,
+    brokers: int = 1,
+    down: Iterable[int] = (),
+) -> Iterator[str]:
+    """A cluster that lives as long as the block; the address of its first broker. ``down``: brokers that are not up."""
+    with ExitStack() as stack:
+        stack.callback(stop, port)
+        address = start(release, port, settings)
+        for node in range(2, brokers + 1):
+            own = join(node, release, port, {name: settings[name] for name in OF_ALL if settings and name in settings})
+            stack.callback(stop, own)
+            if node in down:
+                stop(own, signal.SIGTERM)
+        yield address
 
 
 def _pid(run: Path) -> int:
@@ -210,13 +285,36 @@ def serves_groups(port: int) -> bool:
     groups = [OffsetFetchRequest.Group(group_id=f"ready-{n}", topics=[]) for n in range(300)]
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
-            found = exchange(connection, FindCoordinatorRequest(key="ready"), 3)
-            assert isinstance(found, FindCoordinatorResponse)
-            if found.error_code:
+            coordinator = exchange(connection, FindCoordinatorRequest(key="ready"), 3)
+            assert isinstance(coordinator, FindCoordinatorResponse)
+            if coordinator.error_code:
                 return False
             loaded = exchange(connection, OffsetFetchRequest(groups=groups), 8)
             assert isinstance(loaded, OffsetFetchResponse)
             return not any(group.error_code for group in loaded.groups)
+    except OSError:
+        return False
+
+
+def serves_share_groups(port: int) -> bool:
+    """True once the share coordinator is there and every part of its topic is loaded."""
+    topic_id = uuid.UUID(int=1)
+    key = f"ready:{base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip('=')}:0"
+    topic_struct = ReadShareGroupStateSummaryRequest.Topic
+    partitions = [topic_struct.Partition(partition=n) for n in range(300)]
+    request = ReadShareGroupStateSummaryRequest(
+        group_id="ready", topics=[topic_struct(topic_id=topic_id, partitions=partitions)]
+    )
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+            result = exchange(connection, FindCoordinatorRequest(key_type=2, coordinator_keys=[key]), 6)
+            assert isinstance(result, FindCoordinatorResponse)
+            if any(coordinator.error_code for coordinator in result.coordinators):
+                return False
+            loaded = exchange(connection, request, 1)
+            assert isinstance(loaded, ReadShareGroupStateSummaryResponse)
+            codes = {partition.error_code for topic in loaded.results for partition in topic.partitions}
+            return codes == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     except OSError:
         return False
 
@@ -245,14 +343,14 @@ def main() -> None:
     parser.add_argument("--release", default=NEWEST)
     parser.add_argument("--port", type=int, default=19092)
     parser.add_argument("settings", nargs="*", metavar="KEY=VALUE")
-    asked = parser.parse_args()
-    match asked.verb:
+    arguments = parser.parse_args()
+    match arguments.verb:
         case "fetch":
-            print(fetch(asked.release))
+            print(fetch(arguments.release))
         case "start":
-            print(start(asked.release, asked.port, dict(line.split("=", 1) for line in asked.settings)))
+            print(start(arguments.release, arguments.port, dict(line.split("=", 1) for line in arguments.settings)))
         case _:
-            stop(asked.port)
+            stop(arguments.port)
 
 
 if __name__ == "__main__":

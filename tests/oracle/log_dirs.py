@@ -229,8 +229,8 @@ class Story:
 
     def committed(self, groups: list[str]) -> dict[str, Any]:
         """What each has committed, as stable as it is, by group."""
-        asked = [OffsetFetchRequest.Group(group_id=group, topics=None) for group in groups]
-        answer = self.ask(OffsetFetchRequest(groups=asked, require_stable=False), 8)
+        requested = [OffsetFetchRequest.Group(group_id=group, topics=None) for group in groups]
+        answer = self.ask(OffsetFetchRequest(groups=requested, require_stable=False), 8)
         return {group["group_id"]: group["topics"] for group in to_json(answer, 8)["groups"]}
 
     def said(self) -> dict[str, Any]:
@@ -268,11 +268,11 @@ def make(name: str) -> None:
     with kafka.running(dir_.release, PORT, settings) as address:
         story = Story(address, dir_)
         story.play()
-        said = story.said()
+        facts = story.said()
         kafka.stop(PORT, dir_.end)
     run = kafka.FOLDER / f"run-{PORT}"
     keep(run / "data", FIXTURES / name / "data")
-    (FIXTURES / name / "said.json").write_text(json.dumps(said, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    (FIXTURES / name / "said.json").write_text(json.dumps(facts, indent=1, ensure_ascii=False) + "\n", "utf-8")
 
 
 if __name__ == "__main__":

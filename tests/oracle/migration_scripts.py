@@ -1,4 +1,4 @@
-"""What record.py asks real brokers about groups that change their protocol, or have members of both (KIP-848)."""
+"""Conversations about groups that change their protocol or have members of both, which record.py records (KIP-848)."""
 
 from __future__ import annotations
 

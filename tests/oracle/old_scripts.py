@@ -1,4 +1,4 @@
-"""What record.py asks Kafka 3.9 in versions that 4.0 dropped: message sets, and other things of old clients."""
+"""Conversations with Kafka 3.9 in versions that 4.0 removed, such as message sets, which record.py records."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ async def old_produce(p: Prober) -> None:
     for offset in range(0, 72, 3):
         await fetch(p, topic, 11, offset, most=1)
     wanted = ListOffsetsRequest.Topic.Partition(partition_index=0, timestamp=WRITTEN_AT + 5)
-    asked = ListOffsetsRequest.Topic(name=topic, partitions=[wanted])
-    await p.ask("F", ListOffsetsRequest(replica_id=-1, topics=[asked]), 1)
+    listed = ListOffsetsRequest.Topic(name=topic, partitions=[wanted])
+    await p.ask("F", ListOffsetsRequest(replica_id=-1, topics=[listed]), 1)
 
 
 @script(releases=ONLY_OLD)
@@ -219,8 +219,8 @@ async def old_offsets(p: Prober) -> None:
         wanted = ListOffsetsRequest.Topic.Partition(
             partition_index=partition, timestamp=timestamp, max_num_offsets=most
         )
-        asked = ListOffsetsRequest.Topic(name=topic, partitions=[wanted])
-        await p.ask("F", ListOffsetsRequest(replica_id=-1, topics=[asked]), 0)
+        requested = ListOffsetsRequest.Topic(name=topic, partitions=[wanted])
+        await p.ask("F", ListOffsetsRequest(replica_id=-1, topics=[requested]), 0)
 
     for records in (None, build_batch(KEYED)):
         if records:
@@ -235,8 +235,8 @@ async def old_offsets(p: Prober) -> None:
         for epoch in (-1, 0, 1):
             where = OffsetForLeaderEpochRequest.Topic.Partition(partition=0, leader_epoch=epoch)
             nowhere = OffsetForLeaderEpochRequest.Topic.Partition(partition=9, leader_epoch=epoch)
-            asked = OffsetForLeaderEpochRequest.Topic(topic=topic, partitions=[where, nowhere])
-            await p.ask("F", OffsetForLeaderEpochRequest(topics=[asked]), version)
+            requested = OffsetForLeaderEpochRequest.Topic(topic=topic, partitions=[where, nowhere])
+            await p.ask("F", OffsetForLeaderEpochRequest(topics=[requested]), version)
 
 
 @script(releases=ONLY_OLD)

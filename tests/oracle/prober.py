@@ -30,7 +30,7 @@ from mockbroker.lab.conform.connection import PARKS, SETTLE, PlayedConnection
 CLIENT_ID = "probe"
 PATIENCE = 15.0  # seconds
 SOON = 0.1  # an answer that comes within this time of another connection's step was released by it
-HOLDS = PARKS | {"Fetch"}
+HOLDS = PARKS | {"Fetch", "ShareFetch"}
 RANGE = ("range", b"\0\1\0\0\0\1\0\5probe\xff\xff\xff\xff\0\0\0\0")
 MORE = ("range", b"\0\1\0\0\0\2\0\5probe\0\6probe2\xff\xff\xff\xff\0\0\0\0")
 ROUND_ROBIN = ("roundrobin", RANGE[1])
@@ -74,9 +74,9 @@ class Prober:
 
     async def name_topics(self, topics: Sequence[str]) -> None:
         """Ids of topics that are there from the start."""
-        asked = MetadataRequest(topics=[MetadataRequest.Topic(name=name) for name in topics])
+        request = MetadataRequest(topics=[MetadataRequest.Topic(name=name) for name in topics])
         async with open_asker(self.host, self.port) as asker:
-            answer = await asker.ask(asked, 12, MetadataResponse)
+            answer = await asker.ask(request, 12, MetadataResponse)
         self.names |= {uuid_text(topic.topic_id): f"$topic:{topic.name}" for topic in answer.topics}
 
     async def send(self, conn: str, request: object, version: int) -> Asked:
@@ -85,8 +85,8 @@ class Prober:
         number = 1 + sum(step["event"] == "request" for step in self.steps)
         frame = encode_request(request, version, correlation_id=number, client_id=CLIENT_ID)
         api, _, _ = decode_request_header(frame)
-        asked = Asked(0, conn, api.name, api.key, version, number, trio.current_time())
-        asked.n = self._write(
+        sent = Asked(0, conn, api.name, api.key, version, number, trio.current_time())
+        sent.n = self._write(
             conn=conn,
             event="request",
             api=api.name,
@@ -96,35 +96,35 @@ class Prober:
             fields=camel(to_json(request, version)),
             hex=frame.hex(),
         )
-        connection.ids[number] = asked.n
-        self.moves.append((asked.at, asked.n, conn))
+        connection.ids[number] = sent.n
+        self.moves.append((sent.at, sent.n, conn))
         await connection.send(pack(frame))
         if api.name in PARKS:
-            await connection.wait(lambda: asked.n in connection.answers, SETTLE)
-        return asked
+            await connection.wait(lambda: sent.n in connection.answers, SETTLE)
+        return sent
 
-    async def answer(self, asked: Asked) -> Any:
+    async def answer(self, sent: Asked) -> Any:
         """Wait for an answer and write it down."""
-        connection = self.connections[asked.conn]
-        if not await connection.wait(lambda: asked.n in connection.answers, PATIENCE):
-            raise RuntimeError(f"{self.scenario}: no answer to step {asked.n}, {asked.api}")
-        frame, came, _ = connection.answers[asked.n]
-        response = decode_response(frame, asked.key, asked.version)
+        connection = self.connections[sent.conn]
+        if not await connection.wait(lambda: sent.n in connection.answers, PATIENCE):
+            raise RuntimeError(f"{self.scenario}: no answer to step {sent.n}, {sent.api}")
+        frame, came, _ = connection.answers[sent.n]
+        response = decode_response(frame, sent.key, sent.version)
         fields = to_json(response.body, response.version)
-        self._label(asked, fields)
-        held = asked.api in HOLDS and came - asked.at > SETTLE
+        self._label(sent, fields)
+        held = sent.api in HOLDS and came - sent.at > SETTLE
         step: dict[str, Any] = {
-            "conn": asked.conn,
+            "conn": sent.conn,
             "event": "response",
-            "to": asked.n,
-            "api": asked.api,
+            "to": sent.n,
+            "api": sent.api,
             "api_version": response.version,
-            "correlation_id": asked.correlation_id,
-            "after_ms": round((came - asked.at) * 1000, 1),
+            "correlation_id": sent.correlation_id,
+            "after_ms": round((came - sent.at) * 1000, 1),
             "held": held,
         }
         if held:
-            earlier = [(at, n) for at, n, conn in self.moves if asked.at < at <= came and conn != asked.conn]
+            earlier = [(at, n) for at, n, conn in self.moves if sent.at < at <= came and conn != sent.conn]
             at, n = max(earlier, default=(0.0, 0))
             step["released_by_step"] = n if came - at <= SOON else None
         step["fields"] = camel(fields)
@@ -136,17 +136,17 @@ class Prober:
     async def ask(self, conn: str, request: object, version: int) -> Any:
         return await self.answer(await self.send(conn, request, version))
 
-    async def silent(self, asked: Asked, since_ms: int = 300) -> None:
+    async def silent(self, sent: Asked, since_ms: int = 300) -> None:
         """There is no answer yet, so long after the request."""
-        await trio.sleep_until(asked.at + since_ms / 1000)
-        assert asked.n not in self.connections[asked.conn].answers, f"step {asked.n} was answered"
-        self._write(conn=asked.conn, event="no answer yet", to=asked.n, since_ms=since_ms)
+        await trio.sleep_until(sent.at + since_ms / 1000)
+        assert sent.n not in self.connections[sent.conn].answers, f"step {sent.n} was answered"
+        self._write(conn=sent.conn, event="no answer yet", to=sent.n, since_ms=since_ms)
 
-    async def never(self, asked: Asked, waited_ms: int) -> None:
+    async def never(self, sent: Asked, waited_ms: int) -> None:
         """No answer came, and none is waited for any more."""
-        await trio.sleep_until(asked.at + waited_ms / 1000)
-        assert asked.n not in self.connections[asked.conn].answers, f"step {asked.n} was answered"
-        self._write(conn=asked.conn, event="no answer", to=asked.n, waited_ms=waited_ms)
+        await trio.sleep_until(sent.at + waited_ms / 1000)
+        assert sent.n not in self.connections[sent.conn].answers, f"step {sent.n} was answered"
+        self._write(conn=sent.conn, event="no answer", to=sent.n, waited_ms=waited_ms)
 
     async def wait(self, ms: int, why: str = "") -> None:
         self._write(event="wait", ms=ms, why=why)
@@ -157,13 +157,13 @@ class Prober:
         self.moves.append((trio.current_time(), n, conn))
         await trio.aclose_forcefully(self.connections[conn].stream)
 
-    async def closed(self, asked: Asked | str) -> None:
+    async def closed(self, sent: Asked | str) -> None:
         """The broker closed a connection, in place of an answer or after the last."""
-        conn = asked if isinstance(asked, str) else asked.conn
+        conn = sent if isinstance(sent, str) else sent.conn
         connection = self.connections[conn]
         assert await connection.wait(lambda: connection.closed, PATIENCE), f"{conn} is open"
-        assert isinstance(asked, str) or asked.n not in connection.answers, f"step {asked} was answered"
-        to = {} if isinstance(asked, str) else {"to": asked.n}
+        assert isinstance(sent, str) or sent.n not in connection.answers, f"step {sent} was answered"
+        to = {} if isinstance(sent, str) else {"to": sent.n}
         self._write(conn=conn, event="broker closed the connection", **to)
 
     async def raw(self, conn: str, data: bytes, what: str) -> None:
@@ -194,14 +194,17 @@ class Prober:
             self.connections[conn] = connection
         return self.connections[conn]
 
-    def _label(self, asked: Asked, fields: Mapping[str, Any]) -> None:
+    def _label(self, sent: Asked, fields: Mapping[str, Any]) -> None:
         """Ids that the broker made up: of members, and of topics that were made."""
-        member_id = fields.get("member_id") if asked.api in ("JoinGroup", "ConsumerGroupHeartbeat") else None
+        member_id = fields.get("member_id") if sent.api in ("JoinGroup", "ConsumerGroupHeartbeat") else None
         if member_id and MADE_UP.search(member_id) and member_id not in self.names:
-            taken = sum(label.rstrip("0123456789") == f"${asked.conn}" for label in self.names.values())
-            self.names[member_id] = f"${asked.conn}{taken + 1 if taken else ''}"
+            taken = sum(label.rstrip("0123456789") == f"${sent.conn}" for label in self.names.values())
+            self.names[member_id] = f"${sent.conn}{taken + 1 if taken else ''}"
+        if sent.api == "CreateDelegationToken" and fields["token_id"]:
+            number = sum(label.startswith("$token:") for label in self.names.values()) + 1
+            self.names |= {fields["token_id"]: f"$token:{number}", fields["hmac"]: f"$hmac:{number}"}
         for topic in fields.get("topics") or ():
-            if asked.api == "CreateTopics" and topic.get("topic_id", "A" * 22) != "A" * 22:
+            if sent.api == "CreateTopics" and topic.get("topic_id", "A" * 22) != "A" * 22:
                 self.names[topic["topic_id"]] = f"$topic:{topic['name']}"
 
     def _write(self, **step: Any) -> int:
@@ -250,8 +253,8 @@ class Client:
             await self.get_id()
         return await self.p.send(self.conn, self._join(**changes), self.join_version)
 
-    async def joined(self, asked: Asked) -> Any:
-        answer = await self.p.answer(asked)
+    async def joined(self, sent: Asked) -> Any:
+        answer = await self.p.answer(sent)
         if not answer.error_code:
             self.member_id, self.generation = answer.member_id, answer.generation_id
         return answer

@@ -11,14 +11,29 @@ from functools import partial
 from pathlib import Path
 
 import admin_scripts  # noqa: F401
+import authorizer_scripts  # noqa: F401
+import config_scripts  # noqa: F401
+import connection_scripts  # noqa: F401
 import consumer_scripts  # noqa: F401
+import feature_scripts  # noqa: F401
 import fetch_scripts  # noqa: F401
+import follower_scripts  # noqa: F401
 import kafka
+import log_scripts  # noqa: F401
 import migration_scripts  # noqa: F401
 import old_scripts  # noqa: F401
+import quorum_scripts  # noqa: F401
+import quota_scripts  # noqa: F401
+import reassignment_scripts  # noqa: F401
 import repeated_scripts  # noqa: F401
 import sasl_scripts  # noqa: F401
 import scripts  # noqa: F401
+import share_offset_scripts  # noqa: F401
+import share_partition_scripts  # noqa: F401
+import share_scripts  # noqa: F401
+import streams_scripts  # noqa: F401
+import telemetry_scripts  # noqa: F401
+import token_scripts  # noqa: F401
 import topic_scripts  # noqa: F401
 import transaction_scripts  # noqa: F401
 import trio
@@ -42,6 +57,7 @@ RECORDED = (  # settings that every conversation names
     "group.max.session.timeout.ms",
     "offset.metadata.max.bytes",
 )
+NOTICED = 0.3  # seconds after which a broker has noticed closed connections
 CONFIG = {name: int(kafka.SETTINGS[name]) for name in RECORDED}
 
 
@@ -60,6 +76,9 @@ async def record(script: Script, release: str, host: str, port: int) -> Path:
         prober.begun = trio.current_time()
         await script.play(prober)
         nursery.cancel_scope.cancel()
+    for connection in prober.connections.values():
+        await trio.aclose_forcefully(connection.stream)
+    await trio.sleep(NOTICED)
     used = {name: label for name, label in prober.names.items() if name in repr(prober.steps)}
     path = CONVERSATIONS / release / f"{script.name}.json.gz"
     take.keep(
@@ -70,6 +89,7 @@ async def record(script: Script, release: str, host: str, port: int) -> Path:
             "broker_config": {
                 **config,
                 "topics": TOPICS,
+                **({"brokers": script.brokers, "down": list(script.down)} if script.brokers > 1 else {}),
                 **({"users": dict(script.users), "plaintext": list(script.plaintext)} if script.users else {}),
             },
             "names": used,
@@ -87,20 +107,26 @@ def main() -> None:
     parser.add_argument("--release", default=kafka.NEWEST)
     parser.add_argument("--port", type=int, default=19092)
     parser.add_argument("names", nargs="*")
-    asked = parser.parse_args()
-    wanted = [s for s in SCRIPTS if asked.release in s.releases and (not asked.names or s.name in asked.names)]
-    by_config: dict[tuple[tuple[str, str], ...], list[Script]] = {}
+    arguments = parser.parse_args()
+    wanted = [
+        s for s in SCRIPTS if arguments.release in s.releases and (not arguments.names or s.name in arguments.names)
+    ]
+    by_config: dict[tuple[int, tuple[int, ...], tuple[tuple[str, str], ...]], list[Script]] = {}
     for script in wanted:
         given = {name: str(value) for name, value in script.config.items()}
-        by_config.setdefault(tuple((kafka.with_users(asked.port, script.users) | given).items()), []).append(script)
+        settings = kafka.with_users(arguments.port, script.users) | given
+        by_config.setdefault((script.brokers, script.down, tuple(settings.items())), []).append(script)
     bad = 0
-    for config, group in by_config.items():
-        settings = dict(config)
-        with kafka.running(asked.release, asked.port, settings) as address:
+    for (brokers, down, config), group in by_config.items():
+        several = {"brokers": brokers, "down": down} if brokers > 1 else {}
+        with kafka.running(arguments.release, arguments.port, dict(config), **several) as address:
             host, _, port = address.rpartition(":")
             for script in group:
                 try:
-                    path = trio.run(partial(record, script, asked.release, host, int(port)))
+                    path = trio.run(partial(record, script, arguments.release, host, int(port)))
+                    if brokers > 1:  # it cannot be played against another cluster
+                        print(f"recorded {script.name}", flush=True)
+                        continue
                     sasl_port = kafka.sasl_port(int(port)) if script.users else None
                     outcome = trio.run(partial(play_file, path, (host, int(port)), sasl_port))
                 except* (AssertionError, RuntimeError) as error:

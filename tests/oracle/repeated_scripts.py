@@ -1,4 +1,4 @@
-"""What record.py asks real brokers in requests that name one thing twice: one function a conversation."""
+"""Conversations with duplicate elements in requests, which record.py records; each function is one conversation."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ WRITTEN_AT = 1_700_000_000_000  # milliseconds since 1970
 @script(releases=(NEW,))
 async def repeated_topics(p: Prober) -> None:
     """Metadata and DescribeTopicPartitions that name a topic twice: by name, by id, one that is not there."""
-    asked = MetadataRequest.Topic
-    there, gone, illegal = asked(name="probe"), asked(name="not-there"), asked(name="bad/name")
+    topic_struct = MetadataRequest.Topic
+    there, gone, illegal = topic_struct(name="probe"), topic_struct(name="not-there"), topic_struct(name="bad/name")
     for version in (4, 8, 12):
         topics = [there, gone, there, illegal, gone, illegal]
         await p.ask("A", MetadataRequest(topics=topics, allow_auto_topic_creation=False), version)
-    known = asked(name=None, topic_id=topic_id(p, "probe"))
-    await p.ask("A", MetadataRequest(topics=[known, known, asked(name="probe2")]), 12)
+    known = topic_struct(name=None, topic_id=topic_id(p, "probe"))
+    await p.ask("A", MetadataRequest(topics=[known, known, topic_struct(name="probe2")]), 12)
     kind = DescribeTopicPartitionsRequest.Topic
     names = ["probe", "nowhere", "probe", "nowhere"]
     await p.ask("A", DescribeTopicPartitionsRequest(topics=[kind(name=name) for name in names]), 0)
@@ -86,9 +86,9 @@ async def repeated_partitions(p: Prober) -> None:
         await p.ask("A", OffsetForLeaderEpochRequest(topics=[twice, twice]), version)
         nowhere = epochs(topic="not-there", partitions=[place, place])
         await p.ask("A", OffsetForLeaderEpochRequest(topics=[nowhere, nowhere]), version)
-    asked = DescribeProducersRequest.Topic
+    topic_struct = DescribeProducersRequest.Topic
     for names in ([topic, "probe", topic], ["not-there", "not-there"]):
-        twice_each = [asked(name=name, partition_indexes=[0, 1, 0, 9, 9]) for name in names]
+        twice_each = [topic_struct(name=name, partition_indexes=[0, 1, 0, 9, 9]) for name in names]
         await p.ask("A", DescribeProducersRequest(topics=twice_each), 0)
 
 
@@ -145,8 +145,8 @@ async def repeated_topics_of_admins(p: Prober) -> None:
         [(topic, 10_002)],
         [(topic, 6_000), (other, 6_000)],
     ):
-        asked = [grown(name=name, count=count, assignments=None) for name, count in counts]
-        await p.ask("P", CreatePartitionsRequest(topics=asked, timeout_ms=5000, validate_only=True), 3)
+        requested = [grown(name=name, count=count, assignments=None) for name, count in counts]
+        await p.ask("P", CreatePartitionsRequest(topics=requested, timeout_ms=5000, validate_only=True), 3)
     gone = DeleteTopicsRequest.Topic
     id_ = topic_id(p, topic)
     by_name = ["not-there", "not-there", "t-repeated-2", "t-repeated-2"]
@@ -164,11 +164,13 @@ async def repeated_topics_of_admins(p: Prober) -> None:
 async def repeated_configs(p: Prober) -> None:
     """DescribeConfigs and IncrementalAlterConfigs that name a resource or a configuration twice."""
     topic = await create(p, partitions=1)
-    asked = DescribeConfigsRequest.Resource
+    resource_struct = DescribeConfigsRequest.Resource
 
     async def look(*names: str, keys: list[str]) -> None:
         await p.wait(300, "until the broker has heard of it")
-        resources = [asked(resource_type=TOPIC, resource_name=name, configuration_keys=keys) for name in names]
+        resources = [
+            resource_struct(resource_type=TOPIC, resource_name=name, configuration_keys=keys) for name in names
+        ]
         await p.ask("D", DescribeConfigsRequest(resources=resources), 4)
 
     await look(topic, "probe", topic, "not-there", "not-there", keys=["retention.ms", "retention.ms"])
@@ -263,9 +265,9 @@ async def repeated_offsets(p: Prober) -> None:
     gone = OffsetDeleteRequest.Topic
     places = [gone.Partition(partition_index=index) for index in (0, 1, 0, 9, 9)]
     for name in ("probe", "not-there"):
-        asked = gone(name=name, partitions=places)
-        await p.ask("C", OffsetDeleteRequest(group_id=p.group, topics=[asked]), 0)
-        await p.ask("C", OffsetDeleteRequest(group_id=p.group, topics=[asked, asked]), 0)
+        requested = gone(name=name, partitions=places)
+        await p.ask("C", OffsetDeleteRequest(group_id=p.group, topics=[requested]), 0)
+        await p.ask("C", OffsetDeleteRequest(group_id=p.group, topics=[requested, requested]), 0)
 
 
 @script(releases=(NEW,))
@@ -296,11 +298,11 @@ async def repeated_transactions(p: Prober) -> None:
     await a.describe()
     await a.add(("not-there", [0, 0]), (topic, [0, 0]), ("not-there", [0]))
     await p.ask("B", DescribeTransactionsRequest(transactional_ids=[a.name, "nobody", a.name, "nobody"]), 0)
-    asked = ListTransactionsRequest(
+    requested = ListTransactionsRequest(
         state_filters=["Ongoing", "Ongoing", "nonsense", "nonsense"],
         producer_id_filters=[a.producer_id, a.producer_id],
     )
-    await p.ask("B", asked, 1)
+    await p.ask("B", requested, 1)
     keys = [a.name, "nobody", a.name]
     await p.ask("B", FindCoordinatorRequest(key_type=1, coordinator_keys=keys), 4)
     kind = TxnOffsetCommitRequest.Topic
@@ -366,5 +368,5 @@ async def repeated_markers(p: Prober) -> None:
     for markers in ([marker(9, 9)], [marker(0), marker(0)], [marker(0), marker(1)], [marker(9), marker(0), marker(1)]):
         await p.ask("B", WriteTxnMarkersRequest(markers=markers), 1)
     last = ListOffsetsRequest.Topic.Partition(partition_index=0, timestamp=-1)
-    asked = ListOffsetsRequest.Topic(name=topic, partitions=[last])
-    await p.ask("B", ListOffsetsRequest(replica_id=-1, topics=[asked]), 5)
+    requested = ListOffsetsRequest.Topic(name=topic, partitions=[last])
+    await p.ask("B", ListOffsetsRequest(replica_id=-1, topics=[requested]), 5)

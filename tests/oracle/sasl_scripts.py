@@ -1,4 +1,4 @@
-"""What record.py asks real brokers about SASL: one function a conversation.
+"""Conversations about SASL, which record.py records; each function is one conversation.
 
 A conversation is played again as it was, so no step may depend on what a broker made up: SCRAM can fail here, and not
 succeed; tokens of OAUTHBEARER end in the year 2096.
@@ -287,9 +287,9 @@ async def sasl_again_wrongly(p: Prober) -> None:
 async def scram_credentials(p: Prober) -> None:
     """SCRAM credentials of users: set, described, deleted, and the ways of asking for that wrongly."""
 
-    async def alter(*asked: Deletion | Upsertion) -> None:
-        deletions = [one for one in asked if isinstance(one, Deletion)]
-        upsertions = [one for one in asked if isinstance(one, Upsertion)]
+    async def alter(*alterations: Deletion | Upsertion) -> None:
+        deletions = [one for one in alterations if isinstance(one, Deletion)]
+        upsertions = [one for one in alterations if isinstance(one, Upsertion)]
         await p.ask("A", AlterUserScramCredentialsRequest(deletions=deletions, upsertions=upsertions), 0)
 
     async def describe(*names: str) -> None:

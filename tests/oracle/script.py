@@ -1,4 +1,4 @@
-"""What a script is, and the list of all: ``@script()`` puts a function on it, its docstring says what it shows."""
+"""Scripts of conversations: ``@script()`` adds a function to the list; its docstring describes the conversation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,11 @@ Play = Callable[[Prober], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """``users``: with these there is a SASL listener, and connections are to it, but for those in ``plaintext``."""
+    """``users``: with these there is a SASL listener, and connections are to it, but for those in ``plaintext``.
+
+    ``brokers``: number of brokers, whose ids begin at 1; all connections are to broker 1. ``down``: those that are shut
+    down before the conversation.
+    """
 
     name: str
     doc: str
@@ -24,6 +28,8 @@ class Script:
     releases: tuple[str, ...]
     users: Mapping[str, str]
     plaintext: tuple[str, ...]
+    brokers: int = 1
+    down: tuple[int, ...] = ()
 
 
 SCRIPTS: list[Script] = []
@@ -34,10 +40,13 @@ def script(
     releases: tuple[str, ...] = BOTH,
     users: Mapping[str, str] | None = None,
     plaintext: tuple[str, ...] = (),
+    brokers: int = 1,
+    down: tuple[int, ...] = (),
 ) -> Callable[[Play], Play]:
     def keep(play: Play) -> Play:
         doc = " ".join((play.__doc__ or "").split())
-        SCRIPTS.append(Script(play.__name__, doc, play, config or {}, releases, users or {}, plaintext))
+        given = (config or {}, releases, users or {}, plaintext, brokers, down)
+        SCRIPTS.append(Script(play.__name__, doc, play, *given))
         return play
 
     return keep

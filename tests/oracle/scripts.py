@@ -1,4 +1,4 @@
-"""What record.py asks real brokers about classic groups and the rest: one function a conversation."""
+"""Conversations about classic groups and other APIs, which record.py records; each function is one conversation."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ async def describe(p: Prober, *groups: str, version: int = 5, conn: str = "D") -
 
 
 async def fetch(p: Prober, group: str = "", topic: str = "probe", conn: str = "D", version: int = 7) -> None:
-    asked = OffsetFetchRequest.Topic(name=topic, partition_indexes=[0, 1])
-    await p.ask(conn, OffsetFetchRequest(group_id=group or p.group, topics=[asked]), version)
+    requested = OffsetFetchRequest.Topic(name=topic, partition_indexes=[0, 1])
+    await p.ask(conn, OffsetFetchRequest(group_id=group or p.group, topics=[requested]), version)
 
 
 async def together(a: Client, b: Client) -> None:
@@ -759,8 +759,8 @@ async def describe_in_version_6(p: Prober) -> None:
     await describe(p, version=6)
     await a.stable()
     await describe(p, p.group, p.group, version=6)
-    asked = DescribeGroupsRequest(groups=[p.group], include_authorized_operations=True)
-    await p.ask("D", asked, 6)
+    request = DescribeGroupsRequest(groups=[p.group], include_authorized_operations=True)
+    await p.ask("D", request, 6)
 
 
 @script()
@@ -833,7 +833,7 @@ async def leader_epochs(p: Prober) -> None:
 async def configs_described(p: Prober) -> None:
     """DescribeConfigs: chosen keys of a topic and of the broker, unknown keys, things that are not there."""
     kind = DescribeConfigsRequest.Resource
-    asked = [
+    resources = [
         (2, "probe", ["cleanup.policy", "retention.ms"]),
         (2, "probe", ["no.such.key"]),
         (2, "no-such-topic", None),
@@ -845,7 +845,7 @@ async def configs_described(p: Prober) -> None:
         (99, "x", None),
     ]
     for version in (1, 2, 4):
-        for number, name, keys in asked:
+        for number, name, keys in resources:
             wanted = kind(resource_type=number, resource_name=name, configuration_keys=keys)
             await p.ask("A", DescribeConfigsRequest(resources=[wanted]), version)
 

@@ -1,4 +1,4 @@
-"""What record.py asks real brokers about topics, their configurations and what these refuse: one function a conversation."""
+"""Conversations about topics and their configurations, which record.py records; each function is one conversation."""
 
 from __future__ import annotations
 
@@ -180,8 +180,8 @@ async def topic_configs_reported(p: Prober) -> None:
     name = f"{p.scenario}-7"
     wanted = DescribeConfigsRequest.Resource(resource_type=TOPIC, resource_name=name)
     for synonyms in (False, True):
-        asked = DescribeConfigsRequest(resources=[wanted], include_synonyms=synonyms)
-        await p.ask("A", asked, 4)
+        request = DescribeConfigsRequest(resources=[wanted], include_synonyms=synonyms)
+        await p.ask("A", request, 4)
 
 
 @script()
@@ -247,8 +247,8 @@ async def topics_refused_elsewhere(p: Prober) -> None:
             gone = DeleteTopicsRequest(topics=wanted, timeout_ms=5000)
         await p.ask("A", gone, version)
     places = DescribeProducersRequest.Topic
-    asked = [(name, [0, 9, -1]), ("not-there", [0]), ("a/b", [0]), ("", [0])]
-    topics = [places(name=each, partition_indexes=indexes) for each, indexes in asked]
+    requested = [(name, [0, 9, -1]), ("not-there", [0]), ("a/b", [0]), ("", [0])]
+    topics = [places(name=each, partition_indexes=indexes) for each, indexes in requested]
     await p.ask("A", DescribeProducersRequest(topics=topics), 0)
     more = CreatePartitionsRequest.Topic
     for each, count in ((name, 1), ("a/b", 5), ("", 5), ("__consumer_offsets", 51)):
@@ -329,10 +329,13 @@ async def send_bytes(p: Prober, name: str, records: bytes, version: int = 9, ack
     await p.ask("P", ProduceRequest(acks=acks, timeout_ms=5000, topic_data=topics), version)
 
 
-async def fetch(p: Prober, name: str) -> None:
-    place = FetchRequest.Topic.Partition(partition=0, fetch_offset=0, partition_max_bytes=MEBIBYTE)
+async def fetch(p: Prober, name: str, offset: int = 0, isolation_level: int = 0) -> None:
+    place = FetchRequest.Topic.Partition(partition=0, fetch_offset=offset, partition_max_bytes=MEBIBYTE)
     topics = [FetchRequest.Topic(topic=name, partitions=[place])]
-    await p.ask("F", FetchRequest(max_wait_ms=0, min_bytes=0, max_bytes=MEBIBYTE, topics=topics), 11)
+    request = FetchRequest(
+        max_wait_ms=0, min_bytes=0, max_bytes=MEBIBYTE, isolation_level=isolation_level, topics=topics
+    )
+    await p.ask("F", request, 11)
 
 
 async def configured(p: Prober, suffix: str, *given: tuple[str, str]) -> str:
@@ -450,8 +453,8 @@ async def operations_reported(p: Prober) -> None:
     await p.ask("M", plain, 12)
     await p.ask("M", MetadataRequest(topics=[], include_cluster_authorized_operations=True), 9)
     for version in (0, 1):
-        for asked in (True, False):
-            await p.ask("M", DescribeClusterRequest(include_cluster_authorized_operations=asked), version)
+        for included in (True, False):
+            await p.ask("M", DescribeClusterRequest(include_cluster_authorized_operations=included), version)
     for version in (3, 4, 5):
         wanted = DescribeGroupsRequest(groups=[p.group, "not-there"], include_authorized_operations=True)
         await p.ask("M", wanted, version)

@@ -109,6 +109,19 @@ class Producer:
             self.sequences[topic, partition] = due + len(values)
         return answer
 
+    async def produce_records(self, topic: str, *records: Record) -> Any:
+        """Produce records with keys and timestamps to partition 0."""
+        due = self.sequences.get((topic, 0), 0)
+        encoded = build_batch(
+            records, producer_id=self.producer_id, producer_epoch=self.epoch, base_sequence=due, transactional=True
+        )
+        data = ProduceRequest.Topic.Partition(index=0, records=encoded)
+        topics = [ProduceRequest.Topic(name=topic, partition_data=[data])]
+        request = ProduceRequest(transactional_id=self.name, acks=-1, timeout_ms=5000, topic_data=topics)
+        answer = await self.p.ask(self.conn, request, 9)
+        self.sequences[topic, 0] = due + len(records)
+        return answer
+
     async def end(self, committed: bool, version: int = 0, **changes: Any) -> Any:
         """Commit or abort, and time for the markers to be written."""
         version = version or (5 if self.new else 3)
@@ -162,8 +175,8 @@ class Producer:
         return await self.p.ask(self.conn, request, version)
 
     async def describe(self, *names: str) -> Any:
-        asked = DescribeTransactionsRequest(transactional_ids=list(names or [self.name]))
-        return await self.p.ask("D", asked, 0)
+        request = DescribeTransactionsRequest(transactional_ids=list(names or [self.name]))
+        return await self.p.ask("D", request, 0)
 
 
 async def read(p: Prober, topic: str, offset: int = 0, *, isolation: int = COMMITTED, partition: int = 0) -> Any:
@@ -181,8 +194,8 @@ async def read(p: Prober, topic: str, offset: int = 0, *, isolation: int = COMMI
 async def ends(p: Prober, topic: str, *, isolation: int = COMMITTED, partition: int = 0) -> Any:
     """The latest offset."""
     wanted = ListOffsetsRequest.Topic.Partition(partition_index=partition, timestamp=-1)
-    asked = ListOffsetsRequest.Topic(name=topic, partitions=[wanted])
-    return await p.ask("F", ListOffsetsRequest(replica_id=-1, isolation_level=isolation, topics=[asked]), 5)
+    requested = ListOffsetsRequest.Topic(name=topic, partitions=[wanted])
+    return await p.ask("F", ListOffsetsRequest(replica_id=-1, isolation_level=isolation, topics=[requested]), 5)
 
 
 async def offsets(p: Prober, *, stable: bool, everything: bool = False, group: str = "") -> Any:

@@ -1,4 +1,4 @@
-"""What record.py asks real brokers about transactions: one function a conversation."""
+"""Conversations about transactions, which record.py records; each function is one conversation."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ async def begin(p: Prober, topic: str = "", partitions: int = 2, **how: object) 
     await create(p, topic, partitions, segment_ms=FOR_EVER, retention_ms="-1")
     a = Producer(p=p, **how)  # type: ignore[arg-type]
     async with open_asker(p.host, p.port) as asker:  # the first to ask has the topic of transactions made
-        asked = FindCoordinatorRequest(key=a.name, key_type=1)
-        while (await asker.ask(asked, 3, FindCoordinatorResponse)).error_code:
+        request = FindCoordinatorRequest(key=a.name, key_type=1)
+        while (await asker.ask(request, 3, FindCoordinatorResponse)).error_code:
             await trio.sleep(0.1)
         init = InitProducerIdRequest(transactional_id=f"{a.name}-before", transaction_timeout_ms=1000)
         while (await asker.ask(init, 4, InitProducerIdResponse)).error_code:
             await trio.sleep(0.1)
     await p.wait(300)
-    await p.ask("A", asked, 3)
+    await p.ask("A", request, 3)
     await a.init()
     return a, topic
 
@@ -331,6 +331,31 @@ async def txn_markers_by_clients(p: Prober) -> None:
     await a.end(True)
     await read(p, topic)
     await producers(p, topic, 0, 1)
+
+
+@script(releases=(NEW,))
+async def txn_kip890_fenced_end(p: Prober) -> None:
+    """EndTxn of the new flow by a fenced producer, whose epoch is one below that of a transaction in either flow."""
+    a, topic = await begin(p, new=True)
+    for new in (False, True):
+        a.new = new
+        fenced = a.epoch
+        await a.init()
+        if not new:
+            await a.add((topic, [0]))
+        await a.produce(topic, 0)
+        a.new = True
+        for committed in (True, False):
+            await a.end(committed, producer_epoch=fenced)
+        a.new = new
+        await a.end(True)
+        a.new = True
+        for committed in (True, False):
+            await a.end(committed, producer_epoch=fenced)
+        await a.describe()
+        await a.init()
+        for committed in (True, False):
+            await a.end(committed, producer_epoch=fenced + 1)
 
 
 @script(releases=(NEW,))

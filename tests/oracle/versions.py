@@ -31,16 +31,16 @@ SETTLED_AFTER = 3.0  # seconds, until a broker knows the features of the cluster
 
 
 def ask(port: int) -> dict[str, Any]:
-    found = _asked(port, WITH_FEATURES)
-    versions = {str(key["api_key"]): [key["min_version"], key["max_version"]] for key in found["api_keys"]}
+    result = _asked(port, WITH_FEATURES)
+    versions = {str(key["api_key"]): [key["min_version"], key["max_version"]] for key in result["api_keys"]}
     if versions[str(API_VERSIONS.key)][1] >= ALL_FEATURES:
-        found = _asked(port, ALL_FEATURES)
+        result = _asked(port, ALL_FEATURES)
     return {
         "versions": versions,
         "supported": {
-            each["name"]: [each["min_version"], each["max_version"]] for each in found.get("supported_features", [])
+            each["name"]: [each["min_version"], each["max_version"]] for each in result.get("supported_features", [])
         },
-        "features": {each["name"]: each["max_version_level"] for each in found.get("finalized_features", [])},
+        "features": {each["name"]: each["max_version_level"] for each in result.get("finalized_features", [])},
     }
 
 
@@ -96,10 +96,10 @@ def record(release: str, port: int) -> Path:
     old = tuple(map(int, release.split("."))) < tuple(map(int, KRAFT_SINCE.split(".")))
     with with_zookeeper(release, port) if old else kafka.running(release, port):
         time.sleep(SETTLED_AFTER)
-        found = ask(port)
+        versions = ask(port)
     path = RELEASES / f"{release}.json"
     path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps({"release": release, **found}, indent=1) + "\n")
+    path.write_text(json.dumps({"release": release, **versions}, indent=1) + "\n")
     return path
 
 
@@ -107,9 +107,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, default=19092)
     parser.add_argument("releases", nargs="+", metavar="RELEASE")
-    asked = parser.parse_args()
-    for release in asked.releases:
-        print(record(release, asked.port), flush=True)
+    arguments = parser.parse_args()
+    for release in arguments.releases:
+        print(record(release, arguments.port), flush=True)
 
 
 if __name__ == "__main__":

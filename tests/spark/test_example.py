@@ -18,5 +18,5 @@ def test_frames_through_a_topic(spark, tmp_path):
     spec.loader.exec_module(example)
     capture = traces.COMMITTED[0]
     example.stream(spark, str(capture), str(tmp_path))
-    found = traces.rows("frames", spark.read.parquet(str(tmp_path / "frames")))
-    assert found == traces.single([capture], capture.name)["frames"]
+    result = traces.rows("frames", spark.read.parquet(str(tmp_path / "frames")))
+    assert result == traces.single([capture], capture.name)["frames"]

@@ -44,11 +44,11 @@ WAYS = [(65_536, None), (100_003, ()), (1 << 40, None)]  # bytes of a part; file
 def test_same_rows(spark, long, tmp_path, size, guess):
     paths = files([str(path) for path in [*traces.captures(), long, traces.strange(tmp_path)]])
     summary = Job(paths, Output(str(tmp_path / "out")), "c", size, guess).run(spark)
-    found = parquet.read(tmp_path / "out")
-    assert found == traces.single(paths, "c")
-    assert {row["reason"] for row in found["problems"]} == {None, "gaps", "not_tcp", "tls"}
+    result = parquet.read(tmp_path / "out")
+    assert result == traces.single(paths, "c")
+    assert {row["reason"] for row in result["problems"]} == {None, "gaps", "not_tcp", "tls"}
     assert [problem.reason for problem in summary.problems] == [
-        row["error"] for row in found["problems"] if row["error"]
+        row["error"] for row in result["problems"] if row["error"]
     ]
     assert len(summary.problems) == 2
 
@@ -70,21 +70,21 @@ def test_replayed_groups_have_the_same_rows(spark, long, tmp_path, assignor, siz
 @pytest.mark.long
 def test_replayed_groups_in_other_formats(spark, tmp_path):
     paths = [str(traces.COMMITTED[1])]
-    asked = ["--output", str(tmp_path / "out"), "--format", "json", "--capture-id", "c"]
-    result = CliRunner().invoke(command, [*asked, "--input", paths[0], "--what-if", "range"])
+    arguments = ["--output", str(tmp_path / "out"), "--format", "json", "--capture-id", "c"]
+    result = CliRunner().invoke(command, [*arguments, "--input", paths[0], "--what-if", "range"])
     assert (result.exit_code, result.output) == (0, "")
     expected = traces.single(paths, "c", "range")
     for name in ON_REQUEST:
         columns = [column.name for column in ON_REQUEST[name].columns if column.name != "capture_id"]
         types = ", ".join(f"{c.name} {SPARK[c.type]}" for c in ON_REQUEST[name].columns if c.name != "capture_id")
-        found = spark.read.schema(types).options(**EXACT).json(f"{tmp_path}/out/{name}/capture_id=c")
-        rows = rows_of(found.selectExpr("'c' AS capture_id", *columns).toArrow())
+        actual = spark.read.schema(types).options(**EXACT).json(f"{tmp_path}/out/{name}/capture_id=c")
+        rows = rows_of(actual.selectExpr("'c' AS capture_id", *columns).toArrow())
         assert ON_REQUEST[name].sorted(rows) == expected[name] != []
 
 
 def test_run_without_what_if_removes_tables_of_an_earlier_one(spark, tmp_path):
-    asked = ["--input", str(traces.COMMITTED[1]), "--output", str(tmp_path), "--capture-id", "c"]
-    for more, there in ([*asked, "--what-if", "sticky"], {*EVERY}), (asked, {*TABLES}):
+    arguments = ["--input", str(traces.COMMITTED[1]), "--output", str(tmp_path), "--capture-id", "c"]
+    for more, there in ([*arguments, "--what-if", "sticky"], {*EVERY}), (arguments, {*TABLES}):
         assert CliRunner().invoke(command, more).exit_code == 0
         assert {path.parent.name for path in tmp_path.glob("*/capture_id=c")} == there
 
@@ -102,12 +102,12 @@ def test_tasks_that_fail_are_done_again(spark, long, tmp_path):
     output = Output(str(tmp_path))
     with output.staging() as staging:
         ordered = ordered_references(spark, paths, 65_536)
-        found = stages.connection_bundles(ordered.mapInArrow(breaking, ordered.schema), paths, "c", staging).persist()
-        summary = stages.summary_of(found)
+        result = stages.connection_bundles(ordered.mapInArrow(breaking, ordered.schema), paths, "c", staging).persist()
+        summary = stages.summary_of(result)
         written = stages.write_problems(summary, "c", staging)
-        written += stages.write_tables(found.mapInArrow(breaking, found.schema), summary, "c", staging, 4)
+        written += stages.write_tables(result.mapInArrow(breaking, result.schema), summary, "c", staging, 4)
         output.put(spark, staging, "c", summary.written + written)
-        found.unpersist()
+        result.unpersist()
     assert parquet.read(tmp_path) == traces.single(paths, "c")
 
 
@@ -161,8 +161,8 @@ def test_other_formats(spark, tmp_path, form):
     for name, rows in traces.single(paths, "c").items():
         columns = [column for column in TABLES[name].columns if column.name != "capture_id"]
         schema = ", ".join(f"{column.name} {other.get(column.type, SPARK[column.type])}" for column in columns)
-        found = spark.read.format(form).schema(schema).options(**options).load(f"{tmp_path}/{name}/capture_id=c")
-        made = rows_of(found.selectExpr("'c' AS capture_id", *(column.name for column in columns)).toArrow())
+        result = spark.read.format(form).schema(schema).options(**options).load(f"{tmp_path}/{name}/capture_id=c")
+        made = rows_of(result.selectExpr("'c' AS capture_id", *(column.name for column in columns)).toArrow())
         for row in made:
             for column in columns:
                 if other.get(column.type) == "STRING" and row[column.name] is not None:
@@ -177,15 +177,15 @@ def test_the_command(spark, tmp_path, long):
     cut = tmp_path / "cut.pcap"
     cut.write_bytes(long.read_bytes()[:-5])
     for _ in range(2):
-        asked = ["--input", str(cut), "--output", str(tmp_path / "out"), "--split-size", "400000"]
-        result = CliRunner().invoke(command, asked)
+        arguments = ["--input", str(cut), "--output", str(tmp_path / "out"), "--split-size", "400000"]
+        result = CliRunner().invoke(command, arguments)
         assert (result.exit_code, result.stdout) == (1, "")
         assert result.stderr == CliRunner().invoke(groups, ["--json", str(cut)]).stderr
         assert "ends inside a record" in result.stderr
-    found = parquet.read(tmp_path / "out")
+    actual = parquet.read(tmp_path / "out")
     expected = traces.single([cut], "cut.pcap")
-    assert found == expected
-    assert set(found) == set(TABLES)
+    assert actual == expected
+    assert set(actual) == set(TABLES)
     written = spark.read.parquet(str(tmp_path / "out" / "frames"))
     assert {"capture_id", "date"} <= set(written.columns)
     assert written.count() == len(expected["frames"])
@@ -196,14 +196,23 @@ def test_packets_cut_by_a_snap_length_have_the_same_rows(spark, tmp_path):
     """And the same lines on stderr, and exit code."""
     for number, path in enumerate(traces.COMMITTED[3:9:2]):
         (tmp_path / f"{number}.pcap").write_bytes(snapped(path, 200))
-    asked = ["--input", str(tmp_path), "--output", str(tmp_path / "out"), "--split-size", "16000", "--capture-id", "c"]
-    result = CliRunner().invoke(command, asked)
+    arguments = [
+        "--input",
+        str(tmp_path),
+        "--output",
+        str(tmp_path / "out"),
+        "--split-size",
+        "16000",
+        "--capture-id",
+        "c",
+    ]
+    result = CliRunner().invoke(command, arguments)
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr.count("packets truncated by the snap length") == 3
     assert result.stderr == CliRunner().invoke(groups, ["--json", str(tmp_path)]).stderr
-    found = parquet.read(tmp_path / "out")
-    assert found == traces.single(files([str(tmp_path)]), "c")
-    assert {row["incomplete"] for row in found["rebalances"]} == {False, True}
+    actual = parquet.read(tmp_path / "out")
+    assert actual == traces.single(files([str(tmp_path)]), "c")
+    assert {row["incomplete"] for row in actual["rebalances"]} == {False, True}
 
 
 def test_read_frames(spark, long):
@@ -227,13 +236,13 @@ def test_wrong_usage(arguments):
 
 
 def test_missing_java_is_reported(tmp_path):
-    asked = ["pipeline", "--input", str(traces.COMMITTED[0]), "--output", str(tmp_path / "out")]
+    arguments = ["pipeline", "--input", str(traces.COMMITTED[0]), "--output", str(tmp_path / "out")]
     environment = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"} | {"PATH": str(tmp_path)}
-    with commands.command(*asked, env=environment) as process:
+    with commands.command(*arguments, env=environment) as process:
         _, said = process.communicate()
     assert process.returncode == 1
     assert b"Error: Spark did not start: " in said
-    assert b" (it needs Java 17)" in said
+    assert b"; Spark needs Java 17" in said
     assert b"Traceback" not in said
 
 

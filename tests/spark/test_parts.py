@@ -71,5 +71,5 @@ def test_names_that_are_not_utf8(tmp_path):
         event.row("c") for one in bundles.bundles_of(made) for event in bundles.events_of(bundles.unbundle(one.rows))
     ]
     parts.put(str(tmp_path / "s"), str(tmp_path / "t"), "c", written(tmp_path / "s", "group_events", rows))
-    found = parquet.read(tmp_path / "t", ["group_events"])["group_events"]
-    assert [row["group_id"] for row in found] == ["a\\udcff", "b"]
+    result = parquet.read(tmp_path / "t", ["group_events"])["group_events"]
+    assert [row["group_id"] for row in result] == ["a\\udcff", "b"]

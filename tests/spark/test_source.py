@@ -28,23 +28,23 @@ SIZES = [65_536, 65_537, 100_003, 200_000]
 
 
 def all_references(path: Any, size: int) -> list[Any]:
-    found = [batch for split in source.parts(str(path), size) for batch in source.references(source.Part(0, split))]
-    return [row for batch in found for row in batch.to_pylist()]
+    results = [batch for split in source.parts(str(path), size) for batch in source.references(source.Part(0, split))]
+    return [row for batch in results for row in batch.to_pylist()]
 
 
 def references(path: Any, size: int) -> list[Any]:
     """Those that do not say how many packets of a part were skipped, without their numbers in it."""
-    found = [row for row in all_references(path, size) if row["skipped"] is None]
-    return [{name: value for name, value in row.items() if name != "number"} for row in found]
+    results = [row for row in all_references(path, size) if row["skipped"] is None]
+    return [{name: value for name, value in row.items() if name != "number"} for row in results]
 
 
 def skipped(path: Any, size: int) -> Counter:
     """Packets by why they were skipped."""
-    found = Counter()
+    result = Counter()
     for row in all_references(path, size):
         if row["skipped"] is not None:
-            found[row["skipped"]] += row["number"]
-    return found
+            result[row["skipped"]] += row["number"]
+    return result
 
 
 @pytest.fixture(scope="module")
@@ -96,9 +96,9 @@ def test_files_that_are_not_captures(tmp_path):
 
 def test_the_format(spark, long):
     source.register(spark)
-    found = spark.read.format("kafka_pcap").option("splitSize", 65_536).load(str(long))
-    assert found.where("skipped IS NULL").count() == len(references(long, 1 << 40))
-    assert found.where("size > 0").select("path").distinct().collect()[0].path == str(long)
+    result = spark.read.format("kafka_pcap").option("splitSize", 65_536).load(str(long))
+    assert result.where("skipped IS NULL").count() == len(references(long, 1 << 40))
+    assert result.where("size > 0").select("path").distinct().collect()[0].path == str(long)
 
 
 class TestStream:
@@ -110,8 +110,8 @@ class TestStream:
         paths[0].rename(tmp_path / "r" / "z-first.pcap")
         stream = self.stream(tmp_path / "r")
         end = stream.latestOffset(stream.initialOffset(), stream.getDefaultReadLimit())
-        found = [part.split.path.rpartition("/")[2] for part in stream.partitions(stream.initialOffset(), end)]
-        assert found == ["z-first.pcap", "rotated-1.pcap", "rotated-2.pcap"]
+        results = [part.split.path.rpartition("/")[2] for part in stream.partitions(stream.initialOffset(), end)]
+        assert results == ["z-first.pcap", "rotated-1.pcap", "rotated-2.pcap"]
         assert stream.latestOffset(end, stream.getDefaultReadLimit()) == end
         assert json.loads(json.dumps(end)) == end
 
@@ -207,10 +207,10 @@ class Counting(io.FileIO):
     read_bytes = largest = 0
 
     def read(self, size: int = -1) -> Any:
-        found = super().read(size)
-        Counting.read_bytes += len(found)
-        Counting.largest = max(Counting.largest, len(found))
-        return found
+        result = super().read(size)
+        Counting.read_bytes += len(result)
+        Counting.largest = max(Counting.largest, len(result))
+        return result
 
 
 @pytest.fixture
@@ -226,11 +226,11 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def followed(path: Any, **how: Any) -> Any:
-    found = []
+    results = []
     for rows in stages.followed([str(path)], "c", iter(ordered(path, **how))):
-        found += rows.pop("frames", [])
+        results += rows.pop("frames", [])
         rows.clear()
-    return TABLES["frames"].sorted(found)
+    return TABLES["frames"].sorted(results)
 
 
 INTERLEAVED = usual_and_long(
@@ -242,9 +242,9 @@ INTERLEAVED = usual_and_long(
 def test_interleaved_connections_read_a_file_once(tmp_path, counting, connections, rounds, mss):
     """Bytes, not time: no more than 1.2 times the file, in pieces of bounded size, and the same frames."""
     path = interleaved(tmp_path / "i.pcap", connections, rounds, mss=mss)
-    found = followed(path)
-    assert found == traces.single([path], "c")["frames"]
-    assert len({row["conn_id"] for row in found}) == connections
+    result = followed(path)
+    assert result == traces.single([path], "c")["frames"]
+    assert len({row["conn_id"] for row in result}) == connections
     assert 0 < counting.read_bytes <= 1.2 * path.stat().st_size
     assert counting.largest <= AT_ONCE
 

@@ -66,27 +66,27 @@ def test_packets_cut_by_a_snap_length_in_a_stream(spark, tmp_path):
     place = tmp_path / "out"
     stream = Stream([str(tmp_path / "rotating")], Output(str(place)), "c", settle=0.0, files=1)
     assert stream.start(spark, once=True).awaitTermination(LIMIT)
-    found = parquet.read(place)
-    assert found == traces.single(paths, "c")
-    assert any(row["incomplete"] for row in found["rebalances"])
+    result = parquet.read(place)
+    assert result == traces.single(paths, "c")
+    assert any(row["incomplete"] for row in result["rebalances"])
     assert stream.damaged == {str(path) for path in paths}
 
 
 def rows_by_connection(paths: Any, files: Any = None) -> Any:
-    found = {}
+    results = {}
     for number, path in enumerate(paths):
         for split in source.parts(str(path), 1 << 40):
             for batch in source.references(source.Part(number, split)):
                 for row in batch.to_pylist():
-                    found.setdefault(row["connection"], []).append(Row(**row))
-    return found
+                    results.setdefault(row["connection"], []).append(Row(**row))
+    return results
 
 
 def counted(rows: bool, *, provisional: Any) -> tuple[Any, ...]:
     """The kinds of rows, and the rows of those that name frames."""
-    found = [(row.kind, unbundle(row.rows)) for row in rows if row.provisional is provisional]
-    return [kind for kind, _ in found], {
-        (row["conn_id"], row["number"]) for kind, rows in found if kind == "frames" for row in rows
+    results = [(row.kind, unbundle(row.rows)) for row in rows if row.provisional is provisional]
+    return [kind for kind, _ in results], {
+        (row["conn_id"], row["number"]) for kind, rows in results if kind == "frames" for row in rows
     }
 
 
@@ -96,14 +96,14 @@ class TestFollower:
     def test_a_connection_over_two_batches(self, long, tmp_path):
         first, second = traces.cut(long, tmp_path / "r", 2)
         tester = TwsTester(Follower("c"), timeMode="ProcessingTime")
-        found = []
+        results = []
         for path in (first, second):
             for key, rows in rows_by_connection([path]).items():
-                found += tester.test(key, rows)
+                results += tester.test(key, rows)
         expected = {(row["conn_id"], row["number"]) for row in traces.single([long], "c")["frames"]}
-        _, final = counted(found, provisional=False)
+        _, final = counted(results, provisional=False)
         assert final <= expected
-        assert final | counted(found, provisional=True)[1] >= expected
+        assert final | counted(results, provisional=True)[1] >= expected
 
     def test_one_that_falls_silent_is_over(self, long):
         key, rows = max(rows_by_connection([long]).items(), key=lambda item: len(item[1]))
@@ -134,6 +134,6 @@ def test_a_transaction_that_ends_in_a_later_file(spark, tmp_path):
     place = tmp_path / "out"
     stream = Stream([str(folder)], Output(str(place)), "c", settle=0.0, files=1)
     assert stream.start(spark, once=True).awaitTermination(LIMIT)
-    found = parquet.read(place)
-    assert found["offset_commits"] == traces.single(paths, "c")["offset_commits"]
-    assert {row["outcome"] for row in found["offset_commits"]} == {"committed", "aborted"}
+    result = parquet.read(place)
+    assert result["offset_commits"] == traces.single(paths, "c")["offset_commits"]
+    assert {row["outcome"] for row in result["offset_commits"]} == {"committed", "aborted"}

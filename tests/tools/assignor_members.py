@@ -54,9 +54,9 @@ class AssignorHarness(BrokerHarness):
         rebalance: float = 60.0,
     ) -> AssignorMember:
         """Return a member that has not joined yet. ``assignors``: range, if there are none."""
-        found = [assignor(each) if isinstance(each, str) else each for each in assignors or ("range",)]
+        member_assignors = [assignor(each) if isinstance(each, str) else each for each in assignors or ("range",)]
         timing = Timing(session=session, rebalance=rebalance)
-        made = AssignorMember(self, name, found, topics, group=group, timing=timing)
+        made = AssignorMember(self, name, member_assignors, topics, group=group, timing=timing)
         made.start()
         self.members.append(made)
         return made
@@ -84,7 +84,7 @@ class AssignorHarness(BrokerHarness):
 
     def fill(self, topic: str, values: Sequence[bytes], partition: int) -> None:
         given = [records.Record(value=value, partition=partition) for value in values]
-        _, effects = records.produce(self.broker, topic, given, 1_700_000_000_000)
+        _, effects = records.produce(self.broker, topic, given, 0.0)
         self._take(self.router.finish(effects, self.now))
 
     # --- the transport of the members ---
@@ -197,15 +197,15 @@ class AssignorMember(ClassicMember):
 
     def _counts(self, topics: Iterable[str]) -> dict[str, int]:
         wanted = [MetadataRequest.Topic(name=topic) for topic in sorted(topics)]
-        found = self.transport.ask(MetadataRequest(topics=wanted), 9).topics if wanted else []
-        return {topic.name: len(topic.partitions) for topic in found}
+        result = self.transport.ask(MetadataRequest(topics=wanted), 9).topics if wanted else []
+        return {topic.name: len(topic.partitions) for topic in result}
 
     def accept(self, data: bytes) -> None:
-        found = read_assignment(decode_stored(ConsumerProtocolAssignment, data)[0])
-        revoked = set(self.share) - set(found.partitions)
-        self.share = list(found.partitions)
+        received = read_assignment(decode_stored(ConsumerProtocolAssignment, data)[0])
+        revoked = set(self.share) - set(received.partitions)
+        self.share = list(received.partitions)
         self.positions = {place: at for place, at in self.positions.items() if place in self.share}
-        self.assignors[self.protocol].on_assignment(found, self.generation)
+        self.assignors[self.protocol].on_assignment(received, self.generation)
         if self.cooperative and revoked:
             self._next = self.join
 
@@ -248,18 +248,18 @@ class AssignorMember(ClassicMember):
 
     def read(self) -> list[tuple[int, bytes]]:
         """Return partition and value of all records of its partitions, from its positions on."""
-        found: list[tuple[int, bytes]] = []
+        records: list[tuple[int, bytes]] = []
         for topic, index in self.share:
             at = self.positions.get((topic, index), max(self.committed().get((topic, index), 0), 0))
             place = FetchRequest.Topic.Partition(partition=index, fetch_offset=at, partition_max_bytes=1 << 20)
-            asked = FetchRequest(topics=[FetchRequest.Topic(topic=topic, partitions=[place])], max_bytes=1 << 20)
+            request = FetchRequest(topics=[FetchRequest.Topic(topic=topic, partitions=[place])], max_bytes=1 << 20)
             leader = self.transport.leader(topic, index)
-            answer = self.transport.ask(asked, 11, node=leader).responses[0].partitions[0]
+            answer = self.transport.ask(request, 11, node=leader).responses[0].partitions[0]
             assert answer.error_code == E.NONE
             fetched = [record for batch in batches(answer.records or b"") for record in batch.records()]
-            found += [(index, record.value or b"") for record in fetched if record.offset >= at]
+            records += [(index, record.value or b"") for record in fetched if record.offset >= at]
             self.positions[topic, index] = max([at, *(record.offset + 1 for record in fetched)])
-        return found
+        return records
 
     def commit(self) -> E:
         """Commit its positions; return the first error, or NONE."""

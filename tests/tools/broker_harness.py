@@ -19,7 +19,7 @@ from kwire.messages.offset_commit import OffsetCommitRequest
 from kwire.messages.offset_fetch import OffsetFetchRequest
 from kwire.messages.sync_group import SyncGroupRequest
 from kwire.schema import schema_of
-from mockbroker.base.effects import Call, Client, Close, NoReply, Reply, Ticket
+from mockbroker.base.effects import Call, Client, Close, Effects, NoReply, Reply, Ticket, Unmute
 from mockbroker.base.release import KAFKA_4_2, Release
 from mockbroker.base.settings import Settings
 from mockbroker.broker.broker import Broker
@@ -46,6 +46,8 @@ class SentRequest:
         self.answer: Any = None
         self.closed: str | None = None
         self.at: float | None = None
+        self.muted = False  # whether later requests of the connection wait
+        self.unmuted_at: float | None = None
 
     @property
     def parked(self) -> bool:
@@ -125,7 +127,10 @@ class BrokerHarness:
         return sent.answer
 
     def administer(self, group_id: str, event: AdminEvent) -> None:
-        self._take(self.router.finish(self.broker.groups.receive(group_id, event, self.now), self.now))
+        self.finish(self.broker.groups.receive(group_id, event, self.now))
+
+    def finish(self, effects: Effects) -> None:
+        self._take(self.router.finish(effects, self.now))
 
     def wait(self, seconds: float) -> None:
         until = self.now + seconds
@@ -140,15 +145,19 @@ class BrokerHarness:
             check_group_records(self.broker, WALL)
         for outcome in self.router.run(outcomes, self.now):
             sent = self.sent[outcome.ticket]
+            if isinstance(outcome, Unmute):
+                sent.unmuted_at = self.now
+                continue
             assert not sent.done, "answered twice"
             sent.done, sent.at = True, self.now
             match outcome:
-                case Reply(ticket, response):
+                case Reply(ticket, response, _, delivery):
+                    sent.muted = delivery is not None and delivery.mute
                     sent.answer = kwire.decode(sent.message, kwire.encode(response, ticket.version), ticket.version)
                 case Close(_, reason):
                     sent.closed = reason
-                case NoReply():
-                    pass
+                case NoReply(_, mute):
+                    sent.muted = mute
 
 
 def stable_member(

@@ -1,4 +1,4 @@
-"""A page as a browser shows it."""
+"""Pages in a browser, for tests of their content."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from need import lacking, need
 
 @contextmanager
 def opened() -> Iterator[Any]:
-    """A browser. Without one the test is skipped, as need.py has it."""
+    """Start a browser; skip the test if there is none (need.py)."""
     try:
         from playwright import sync_api
     except ImportError:
@@ -25,24 +25,29 @@ def opened() -> Iterator[Any]:
 
 
 class Shown:
-    """A page that is open; ``asked``: every address that it wanted beside its own; ``said``: what went wrong."""
+    """An open page.
+
+    Attributes:
+        requests: URLs that the page requested, except its own.
+        errors: texts of console messages and of uncaught exceptions.
+    """
 
     def __init__(self, browser: Any, path: Path) -> None:
         self.page = browser.new_page()
-        self.asked: list[str] = []
-        self.said: list[str] = []
-        self.page.on("request", lambda request: self.asked.append(request.url))
-        self.page.on("console", lambda message: self.said.append(message.text))
-        self.page.on("pageerror", lambda error: self.said.append(str(error)))
+        self.requests: list[str] = []
+        self.errors: list[str] = []
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.on("console", lambda message: self.errors.append(message.text))
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
         self.page.goto(path.as_uri())
-        self.asked = [url for url in self.asked if url != path.as_uri()]
+        self.requests = [url for url in self.requests if url != path.as_uri()]
 
     def cells(self, table: str) -> list[list[str]]:
         rows = self.page.locator(f"table.{table} tbody tr").all()
         return [[cell.inner_text() for cell in row.locator("td").all()] for row in rows]
 
     def data(self, chart: str) -> Any:
-        """The traces of a chart of plotly."""
+        """Return the traces of a plotly chart."""
         return self.page.evaluate(
             "name => document.getElementById(name).data.map(d => ({name: d.name, x: d.x, y: d.y, custom: d.customdata}))",
             chart,

@@ -40,5 +40,5 @@ def capture(name: str, assignor: str | None = None) -> dict[str, list[Row]]:
 def more_captures() -> list[dict[str, Any]]:
     """Return what was done in each capture of fixtures/more; none if it is not there."""
     manifest = MORE / "manifest.json"
-    found: list[dict[str, Any]] = json.loads(manifest.read_text("utf-8")) if manifest.exists() else []
-    return found
+    entries: list[dict[str, Any]] = json.loads(manifest.read_text("utf-8")) if manifest.exists() else []
+    return entries

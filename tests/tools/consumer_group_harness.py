@@ -105,11 +105,11 @@ class ConsumerGroupHarness(BrokerHarness):
 
     def lines(self, owned: Owned) -> list[ConsumerGroupHeartbeatRequest.TopicPartition]:
         """As a heartbeat has it."""
-        found: dict[str, list[int]] = {}
+        partitions: dict[str, list[int]] = {}
         for topic, index in sorted(owned):
-            found.setdefault(topic, []).append(index)
+            partitions.setdefault(topic, []).append(index)
         line = ConsumerGroupHeartbeatRequest.TopicPartition
-        return [line(topic_id=self.topic_id(topic), partitions=indexes) for topic, indexes in found.items()]
+        return [line(topic_id=self.topic_id(topic), partitions=indexes) for topic, indexes in partitions.items()]
 
     def read(self, lines: Iterable[Any]) -> Owned:
         """By topic name."""
@@ -184,8 +184,8 @@ class MixedGroupHarness(ConsumerGroupHarness):
     def share(self, member_id: str, generation: int) -> dict[str, list[int]]:
         answer = self.sync(member_id, generation, protocol_type="consumer", protocol_name="range")
         assert answer.error_code == ErrorCode.NONE
-        found, _ = decode_stored(ConsumerProtocolAssignment, answer.assignment)
-        return {line.topic: line.partitions for line in found.assigned_partitions}
+        assignment, _ = decode_stored(ConsumerProtocolAssignment, answer.assignment)
+        return {line.topic: line.partitions for line in assignment.assigned_partitions}
 
     def heartbeat(self, member_id: str, generation: int, instance_id: str | None = None) -> int:
         request = HeartbeatRequest(

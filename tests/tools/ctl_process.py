@@ -48,13 +48,13 @@ class Ctl:
         """Return a connection of a Kafka client."""
         return RawConnection(self.servers, client_id=client_id)
 
-    def join(self, connection: RawConnection, group: str) -> str:
-        """Make a connection the only member of a stable group; return its member id."""
+    def join(self, connection: RawConnection, group: str, session_s: int = 10) -> str:
+        """Make a connection the only member of a stable group; return its member id. ``session_s``: its session timeout."""
         self.run("groups", "move-coordinator", group, "0")
         protocols = [JoinGroupRequest.Protocol(name="range")]
         request = JoinGroupRequest(
             group_id=group,
-            session_timeout_ms=10_000,
+            session_timeout_ms=session_s * 1000,
             rebalance_timeout_ms=10_000,
             protocol_type="consumer",
             protocols=protocols,
@@ -89,8 +89,8 @@ def running(folder: Path, *arguments: str) -> Iterator[Ctl]:
         while not ready.exists():
             assert process.poll() is None, process.communicate()
             time.sleep(0.02)
-        found = json.loads(ready.read_text())
-        yield Ctl(process, found["bootstrap_servers"], found["http"])
+        ready_json = json.loads(ready.read_text())
+        yield Ctl(process, ready_json["bootstrap_servers"], ready_json["http"])
     finally:
         process.kill()
         process.communicate()

@@ -8,13 +8,15 @@ from itertools import count
 from typing import Any
 from uuid import UUID
 
-from kwire.records.batch import Record, batches, build_batch, read_batch
+from tools.compacted_logs import compact_to
+
+from kwire.records.batch import Record, build_batch, read_batch
 from mockbroker.storage.data_dir import DataDir
 from mockbroker.storage.disk import Disk
-from mockbroker.topics.model import Cluster, Node, Partition, Topic
+from mockbroker.topics.log_segments import SegmentLimits
+from mockbroker.topics.model import ClusterState, Node, Partition, Topic
 
 SMALL = {"segment.bytes": "300"}  # room for three or four batches
-EVERYTHING = 2**62
 Log = tuple[bytes, ...]
 
 
@@ -35,8 +37,7 @@ def opened(disk: Disk, first_id: int = 1, brokers: int = 1) -> DataDir:
 
 def content(partition: Partition) -> Log:
     """Return the batches of a partition, encoded."""
-    log = partition.log
-    return tuple(batch.data for batch in batches(log.read(log.start, EVERYTHING, at_least_one=True)))
+    return tuple(stored.data for stored in partition.log.stored())
 
 
 def a_batch(text: str, **options: Any) -> bytes:
@@ -63,14 +64,22 @@ class DiskChanges:
     appended: int = 0
 
     @property
-    def cluster(self) -> Cluster:
+    def cluster(self) -> ClusterState:
         return self.data_dir.cluster
 
     def topic(self, name: str, partitions: int, **configs: str) -> Topic:
-        return self.cluster.create_topic(name, [[0]] * partitions, SMALL | configs)
+        topic = self.cluster.create_topic(name, [[0]] * partitions, SMALL | configs)
+        self._limit(topic)
+        return topic
+
+    def _limit(self, topic: Topic) -> None:
+        """Set the maximum size of the segments, as the first Produce does."""
+        for partition in topic.partitions:
+            partition.log.limits = SegmentLimits(int(topic.configs["segment.bytes"] or 0))
 
     def append(self, topic: Topic, index: int, number: int = 1, **options: int) -> None:
         partition = topic.partitions[index]
+        self._limit(topic)
         for _ in range(number):
             self.appended += 1
             partition.append(read_batch(a_batch(f"record {self.appended}", **options)))
@@ -85,7 +94,7 @@ class DiskChanges:
         log = topic.partitions[index].log
         *rest, last = content(topic.partitions[index])
         kept = (*rest[::2], last)
-        log.replace(map(read_batch, kept[:-1]), len(rest))
+        compact_to(log, kept)
         self._note(topic, index, kept, log.start)
 
     def flush(self) -> None:
@@ -97,10 +106,10 @@ class DiskChanges:
         self.past = {place: past[-1:] for place, past in self.past.items()}
         self.catalogues = self.catalogues[-1:]
 
-    def check(self, cluster: Cluster) -> None:
+    def check(self, cluster: ClusterState) -> None:
         """Check that a recovered cluster equals one of the states since the last flush."""
-        found = {name: topic.topic_id for name, topic in cluster.topics.items()}
-        assert found in self.catalogues
+        topic_ids = {name: topic.topic_id for name, topic in cluster.topics.items()}
+        assert topic_ids in self.catalogues
         for topic in cluster.topics.values():
             for partition in topic.partitions:
                 self._check_partition(partition, self.past.get((topic.topic_id, partition.index), [LogVersion()]))

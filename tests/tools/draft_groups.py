@@ -80,10 +80,10 @@ def assert_shared(
     cluster: DraftCluster, partitions: int, consumers: set[str], topics: Sequence[str] = (TOPIC,)
 ) -> None:
     """Each partition has one owner, and these consumers are all that have any."""
-    found = owners(cluster.spans, GROUP, cluster.now)
-    assert sorted(found) == sorted((topic, number) for topic in topics for number in range(partitions))
-    assert all(len(who) == 1 for who in found.values())
-    assert {who for (who,) in found.values()} == consumers
+    owners_by_partition = owners(cluster.spans, GROUP, cluster.now)
+    assert sorted(owners_by_partition) == sorted((topic, number) for topic in topics for number in range(partitions))
+    assert all(len(who) == 1 for who in owners_by_partition.values())
+    assert {who for (who,) in owners_by_partition.values()} == consumers
 
 
 def beat(consumer_id: str | None, of: int) -> HeartbeatRequest:

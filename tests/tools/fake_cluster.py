@@ -34,7 +34,7 @@ from mockbroker.client.committing import Commit
 from mockbroker.client.engine import Engine
 from mockbroker.client.link import Link, LinkState
 from mockbroker.client.positions import OffsetAndMetadata
-from mockbroker.client.settings import Settings
+from mockbroker.client.settings import ConsumerSettings
 
 BOOTSTRAP_PORT = 9_000  # node n listens on the port n above it
 WALL_MS = 1_700_000_000_000  # the time of the engine's clock
@@ -113,7 +113,7 @@ class FakeCluster:
         self.engine = Engine(
             [("boot", BOOTSTRAP_PORT)],
             group,
-            Settings(**settings),
+            ConsumerSettings(**settings),
             jitter=lambda: 0.5,
             wall_clock_ms=lambda: WALL_MS,
             member_id="uuid",
@@ -270,8 +270,8 @@ class FakeCluster:
 
     def request(self, api: str) -> ReceivedRequest:
         """Return the only pending request of an API."""
-        (found,) = self.pending(api)
-        return found
+        (request,) = self.pending(api)
+        return request
 
     def of(self, api: str) -> list[ReceivedRequest]:
         """Return all requests of an API so far."""
@@ -370,9 +370,9 @@ class FakeCluster:
     def topic_id(self, name: str) -> UUID:
         return self.topic_ids.get(name, topic_id(name))
 
-    def topic_name(self, found: UUID) -> str:
+    def topic_name(self, topic_id: UUID) -> str:
         """Return the topic of an id; an empty name if there is none."""
-        return next((name for name in self.topics if self.topic_id(name) == found), "")
+        return next((name for name in self.topics if self.topic_id(name) == topic_id), "")
 
     def find_coordinator(self, request: ReceivedRequest, error: int = 0) -> FindCoordinatorResponse:
         node: dict[str, Any] = {
@@ -383,16 +383,16 @@ class FakeCluster:
         }
         if request.version < 4:
             return FindCoordinatorResponse(**node)
-        found = [FindCoordinatorResponse.Coordinator(key=key, **node) for key in request.body.coordinator_keys]
-        return FindCoordinatorResponse(coordinators=found)
+        coordinators = [FindCoordinatorResponse.Coordinator(key=key, **node) for key in request.body.coordinator_keys]
+        return FindCoordinatorResponse(coordinators=coordinators)
 
     def offset_fetch(
         self, request: ReceivedRequest, *, error: int = 0, of: TopicPartition | None = None
     ) -> OffsetFetchResponse:
         """``error``: of the group, or of the partition ``of``."""
         one_group = request.version < 8
-        asked = request.body.topics if one_group else request.body.groups[0].topics
-        topics = [self._fetched_offsets(request, topic, error if of else 0, of) for topic in asked]
+        requested = request.body.topics if one_group else request.body.groups[0].topics
+        topics = [self._fetched_offsets(request, topic, error if of else 0, of) for topic in requested]
         code = 0 if of else error
         if one_group:
             return OffsetFetchResponse(topics=topics, error_code=code)
@@ -403,7 +403,7 @@ class FakeCluster:
         kind: Any = OffsetFetchResponse.Topic if request.version < 8 else OffsetFetchResponse.Group.Topic
         by_id = request.version >= 10
         name = self.topic_name(topic.topic_id) if by_id else topic.name
-        found = [
+        results = [
             kind.Partition(
                 partition_index=index,
                 committed_offset=self.committed.get((name, index), self.default_committed),
@@ -412,7 +412,7 @@ class FakeCluster:
             )
             for index in topic.partition_indexes
         ]
-        return kind(partitions=found, **({"topic_id": topic.topic_id} if by_id else {"name": name}))
+        return kind(partitions=results, **({"topic_id": topic.topic_id} if by_id else {"name": name}))
 
     # --- answers to a member of a classic group ---
 

@@ -47,13 +47,13 @@ class Log:
 
     def read(self, offset: int, limit: int) -> bytes:
         """From the batch with ``offset`` on: whole batches, as many as fit, one at least."""
-        found = b""
+        records = b""
         for _, last, _, data in self.batches:
             if last >= offset:
-                if found and len(found) + len(data) > limit:
+                if records and len(records) + len(data) > limit:
                     break
-                found += data
-        return found
+                records += data
+        return records
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
         """Return the newest epoch up to this one that has records, and where it ended; -1 and -1 if there is none."""
@@ -198,13 +198,13 @@ class FakeLogCluster(FakeCluster):
         topics: dict[str, FetchResponse.Topic] = {}
         limit = body.max_bytes
         for (name, number), (topic, line) in wanted.items():
-            found = self.fetch_partition((name, number), line, request, limit)
-            limit -= len(found.records or b"")
-            if incremental and not found.records and not found.error_code:
+            fetched = self.fetch_partition((name, number), line, request, limit)
+            limit -= len(fetched.records or b"")
+            if incremental and not fetched.records and not fetched.error_code:
                 continue
             if name not in topics:
                 topics[name] = FetchResponse.Topic(topic=topic.topic, topic_id=topic.topic_id)
-            topics[name].partitions.append(found)
+            topics[name].partitions.append(fetched)
         answer.responses = list(topics.values())
         return answer
 
@@ -252,24 +252,24 @@ class FakeLogCluster(FakeCluster):
             return FetchedPartition(partition_index=wanted.partition, error_code=E.UNKNOWN_TOPIC_ID, high_watermark=-1)
         log = self.logs[partition]
         stable = log.end if log.stable is None else log.stable
-        found = FetchedPartition(
+        fetched = FetchedPartition(
             partition_index=partition[1],
             high_watermark=log.end,
             last_stable_offset=stable,
             log_start_offset=log.start,
         )
         if not log.start <= wanted.fetch_offset <= log.end:
-            found.error_code = E.OFFSET_OUT_OF_RANGE
-            return found
-        found.records = log.read(wanted.fetch_offset, min(limit, wanted.partition_max_bytes)) if limit > 0 else b""
+            fetched.error_code = E.OFFSET_OUT_OF_RANGE
+            return fetched
+        fetched.records = log.read(wanted.fetch_offset, min(limit, wanted.partition_max_bytes)) if limit > 0 else b""
         if request.body.isolation_level:
             kind = FetchedPartition.AbortedTransaction
-            found.aborted_transactions = [
+            fetched.aborted_transactions = [
                 kind(producer_id=producer, first_offset=first)
                 for producer, first, marker in log.aborted
                 if marker >= wanted.fetch_offset
             ]
-        return found
+        return fetched
 
     def list_offsets(self, request: ReceivedRequest) -> ListOffsetsResponse:
         kind = ListOffsetsResponse.Topic

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from kwire.blobs import decode_record
-from kwire.blobs.offsets_topic import ConsumerGroupMetadataValue
+from kwire.blobs.offsets_topic import ConsumerGroupMetadataValue, ShareGroupMetadataValue
 from mockbroker.base.timers import LossDue
 from mockbroker.broker.broker import Broker
 from mockbroker.groups.classic import records as classic_records
@@ -18,6 +18,8 @@ from mockbroker.groups.records.replay import replay_log
 from mockbroker.groups.records.wall_time import WallClock
 from mockbroker.topics.model import OFFSETS_TOPIC
 
+HASHED = ConsumerGroupMetadataValue | ShareGroupMetadataValue  # records with a hash of the metadata of topics
+
 
 def check_group_records(broker: Broker, wall_at_zero: float) -> None:
     """The log of every partition comes to just what its groups are, as far as it outlives their coordinator."""
@@ -27,11 +29,11 @@ def check_group_records(broker: Broker, wall_at_zero: float) -> None:
         groups = broker.groups_of(partition.index)
         if not (groups or partition.log.end):
             continue
-        found = replay_log(partition.log.batches())
+        replay = replay_log(partition.log.batches())
         if partition.index in broker.loading or not led:
             assert not groups, "groups of a partition without a leader"
             continue
-        live = found.values
+        live = replay.values
         memory: dict[bytes, bytes] = {}
         pending: dict[int, dict[bytes, bytes]] = {}
         for group in groups:
@@ -51,14 +53,14 @@ def check_group_records(broker: Broker, wall_at_zero: float) -> None:
         if version == offset_records.TOPIC_ID_VERSION:
             here, there = decoded(live), decoded(memory)
             for name, value in there.items():  # a group that was just read has not looked at its topics yet
-                if isinstance(value, ConsumerGroupMetadataValue) and not value.metadata_hash and name in here:
+                if isinstance(value, HASHED) and not value.metadata_hash and name in here:
                     here[name] = replace(here[name], metadata_hash=0)
             assert here.keys() == there.keys(), (
                 f"written {here.keys() - there.keys()}, not written {there.keys() - here.keys()}"
             )
             assert here == there, [(key, here[key], there[key]) for key in here if here[key] != there[key]]
             written = {
-                who: {key: kept.value for key, kept in held.items()} for who, held in found.pending.items() if held
+                who: {key: kept.value for key, kept in held.items()} for who, held in replay.pending.items() if held
             }
             assert written == pending
 

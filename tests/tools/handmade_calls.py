@@ -137,12 +137,12 @@ class CallLog:
         self.call(client, at, request, response, 4)
 
     def commit(self, client: str, at: float, generation: int, partition: int, offset: int, error: int = 0) -> None:
-        asked = OffsetCommitRequest.Topic(
+        requested = OffsetCommitRequest.Topic(
             name="tea",
             partitions=[OffsetCommitRequest.Topic.Partition(partition_index=partition, committed_offset=offset)],
         )
         request = OffsetCommitRequest(
-            group_id=GROUP, generation_id_or_member_epoch=generation, member_id=client, topics=[asked]
+            group_id=GROUP, generation_id_or_member_epoch=generation, member_id=client, topics=[requested]
         )
         topic = OffsetCommitResponse.Topic(
             name="tea",
@@ -153,11 +153,11 @@ class CallLog:
 
 def blob(partitions: list[int] | list[str]) -> bytes:
     """An assignment of topic tea, or of those that are named."""
-    found: dict[str, list[int]] = {}
+    results: dict[str, list[int]] = {}
     for partition in partitions:
         topic, number = ("tea", partition) if isinstance(partition, int) else split_partition(partition)
-        found.setdefault(topic, []).append(number)
-    shares = [ConsumerProtocolAssignment.TopicPartition(topic=topic, partitions=own) for topic, own in found.items()]
+        results.setdefault(topic, []).append(number)
+    shares = [ConsumerProtocolAssignment.TopicPartition(topic=topic, partitions=own) for topic, own in results.items()]
     return encode_stored(ConsumerProtocolAssignment(assigned_partitions=shares), 0)
 
 

@@ -126,23 +126,23 @@ class History:
         self.generation += 1
         leader, *others = self.members
         done = self.now + 200
-        asked = {member: self.now + 10 + (member != first) * self.random.randint(1, 90) for member in self.members}
+        join_times = {member: self.now + 10 + (member != first) * self.random.randint(1, 90) for member in self.members}
         self.log.metadata(leader, self.now + 5, COUNTS)
         for member in self.members:
             listed = [leader, *others] if member == leader else []
-            self._join(member, asked[member], *listed, took=done + self.random.randint(0, 9) - asked[member])
-        said = {member: self._subscription(member) for member in self.members}
+            self._join(member, join_times[member], *listed, took=done + self.random.randint(0, 9) - join_times[member])
+        subscriptions = {member: self._subscription(member) for member in self.members}
         topics = assignors.without_racks(
-            {t: n for t, n in COUNTS.items() if any(t in one.topics for one in said.values())}
+            {t: n for t, n in COUNTS.items() if any(t in one.topics for one in subscriptions.values())}
         )
-        made = self.members[leader].assignor.assign(topics, said)
+        made = self.members[leader].assignor.assign(topics, subscriptions)
         shares = {member: list(made[member].partitions) for member in self.members}
         plan = {member: names(share) for member, share in shares.items()}
         for member in self.members:
             more: dict[str, Any] = {"plan": plan} if member == leader else {}
             took = self.random.randint(5, 60)
             self.log.sync(member, done + 20 + (member != leader), self.generation, plan[member], took=took, **more)
-        gave_up = [m for m, one in self.members.items() if {*said[m].owned} - {*shares[m]}]
+        gave_up = [m for m, one in self.members.items() if {*subscriptions[m].owned} - {*shares[m]}]
         for member, share in shares.items():
             self.members[member].assigned(share, self.generation)
         if self.cooperative and gave_up:
@@ -305,10 +305,10 @@ class BrokerHistory:
 
 def by_id(partitions: set[TopicPartition]) -> list[dict[str, Any]]:
     """As heartbeats have them."""
-    found: dict[str, list[int]] = {}
+    indexes: dict[str, list[int]] = {}
     for topic, number in sorted(partitions):
-        found.setdefault(topic, []).append(number)
-    return [{"topic_id": IDS[topic], "partitions": numbers} for topic, numbers in found.items()]
+        indexes.setdefault(topic, []).append(number)
+    return [{"topic_id": IDS[topic], "partitions": numbers} for topic, numbers in indexes.items()]
 
 
 def broker_history(name: str, seed: int, steps: int, *, alike: bool = False) -> CallLog:

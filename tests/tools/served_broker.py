@@ -20,16 +20,16 @@ from mockbroker.broker.handlers import HANDLERS
 from mockbroker.broker.handlers.handler import Handler
 from mockbroker.broker.journal import Journal
 from mockbroker.broker.router import Router
-from mockbroker.broker.sasl.users import Users
 from mockbroker.net.bound_listeners import BoundListener, listen
 from mockbroker.net.readiness import Ready, Watch, best_watch
 from mockbroker.net.server import Server
+from mockbroker.security.users import Users
 from mockbroker.storage.data_dir import DataDir
 from mockbroker.storage.disk import Disk
 from mockbroker.topics.model import Node
 
 QUICK = {"group.initial.rebalance.delay.ms": 0, "mockbroker.join.settle.ms": 0, "group.min.session.timeout.ms": 100}
-PATIENCE = 20.0  # seconds, real or virtual, after which a test that waits for an answer fails
+PATIENCE = 30.0  # seconds, real or virtual, after which a test that waits for an answer fails
 
 
 class Peer:

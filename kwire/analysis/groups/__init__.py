@@ -1,5 +1,5 @@
 """The history of a group id, derived from its events.
 
-It consists of lives (a new one begins after deletion, expiry, or loss of the group's state), generations or epochs,
-rebalances, members and sessions.
+It consists of lives, generations or epochs, rebalances, members and sessions. A new life begins after the group was
+deleted, expired or lost its state.
 """

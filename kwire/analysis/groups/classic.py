@@ -1,7 +1,7 @@
 """The history of classic groups: generations from JoinGroup and SyncGroup, their triggers and their cost.
 
 The first JoinGroup response with a new generation id ends a join phase. Events after it, up to the first response with
-the next generation id, count for the next generation; therefore they include the trigger of that generation.
+the next generation id, belong to the next generation; therefore they include the trigger of that generation.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ from kwire.analysis.groups.outcome import (
 def fold(out: Outcome, events: Sequence[GroupEvent], until: int | None = None) -> None:
     """Add the rows of one life of a classic group to ``out``.
 
+    A life of a group id ends when the group is deleted, expires or loses its state.
+
     Args:
+        out: rows of the life.
         events: all events of the life, sorted.
         until: start of the next life, in microseconds since 1970; None for the last life.
     """
@@ -41,7 +44,7 @@ def fold(out: Outcome, events: Sequence[GroupEvent], until: int | None = None) -
 
 
 class _Generations:
-    """A converter of the generations in one life to rows."""
+    """The conversion of one life of a classic group to rows, one generation after the other."""
 
     def __init__(self, life: ClassicLife) -> None:
         self.life = life
@@ -79,10 +82,10 @@ class _Generations:
     def _add_generation(
         self, before: Phase | None, phase: Phase, owners: dict[str, str], triggers: list[Trigger]
     ) -> dict[str, Stop]:
-        """Add the rows of one generation; return how long each member stopped, by member id.
+        """Add the rows of one generation; return the stop of each member, by member id.
 
         Args:
-            before: previous generation, or None for the first.
+            before: previous generation; None for the first.
             phase: generation to add.
             owners: owner of each partition in the previous generation.
             triggers: possible triggers, in order of precedence.
@@ -122,7 +125,7 @@ class _Generations:
         return stops
 
     def _learn_members(self, phase: Phase) -> None:
-        """Record the members of the generation, and the timeouts and subscriptions in their JoinGroup requests."""
+        """Store the members of a generation, with the timeouts and subscriptions in their JoinGroup requests."""
         for member in phase.members:
             if member not in self.life.people:
                 self.life.people[member] = Membership(member_id=member)
@@ -133,7 +136,13 @@ class _Generations:
                     person.joined_ts = join.done.ts
 
     def _end_memberships(self, before: Phase | None, phase: Phase, triggers: list[Trigger]) -> None:
-        """End the membership of members that are not in the new generation."""
+        """End the membership of members that are not in the new generation.
+
+        Args:
+            before: previous generation; None for the first.
+            phase: new generation.
+            triggers: possible triggers of the new generation.
+        """
         expired = {trigger.member_id: trigger for trigger in triggers if trigger.kind == EXPIRED}
         unsynced = {trigger.member_id: trigger for trigger in triggers if trigger.kind == UNSYNCED}
         for member in before.members if before else []:
@@ -159,10 +168,16 @@ class _Generations:
     def _record_static_restarts(
         self, phase: Phase, following: Phase | None, owners: dict[str, str], stops: dict[str, Stop]
     ) -> None:
-        """Record the static members that returned under a new member id without a rebalance.
+        """Record the static members that returned with a new member id without a rebalance.
 
-        For each of them an inferred event ``static_restart`` is added, and the new member id gets the partitions of the
-        old one.
+        For each of them an inferred event ``static_restart`` is added, and the partitions of the old member id are
+        moved to the new one.
+
+        Args:
+            phase: the generation.
+            following: the next generation; None for the last one.
+            owners: owner of each partition, which is updated.
+            stops: stops of the members, by member id.
         """
         high = following.done_ts if following else self.life.end
         for join in self.life.joins:
@@ -195,7 +210,7 @@ class _Generations:
     def _became_empty(self, phase: Phase, following: Phase | None) -> tuple[Trigger, Phase] | None:
         """Return the trigger and the empty generation that followed ``phase`` because all members left.
 
-        The result is None if another member joined before all had left.
+        The result is None if another member joined before all members had left.
         """
         if following is not None and following.generation < phase.generation + 2:
             return None
@@ -233,7 +248,10 @@ class _Generations:
         )
 
     def _add_unfinished(self, before: Phase | None) -> None:
-        """Add the row of a rebalance that had begun but was not complete at the last event."""
+        """Add the row of a rebalance that had begun but was not complete at the last event.
+
+        ``before``: the last generation; None if there was none.
+        """
         if before is None:
             return
         triggers = [

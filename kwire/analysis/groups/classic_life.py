@@ -1,4 +1,7 @@
-"""One life of a classic group: its events, and the state of its members during the fold."""
+"""One life of a classic group: its events, and the state of its members while its rows are computed.
+
+A life of a group id ends when the group is deleted, expires or loses its state.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +16,13 @@ from kwire.analysis.groups.sessions import Sessions
 
 
 class ClassicLife:
-    """One life of a classic group: events, generations and members.
+    """One life of a classic group: its events, generations and members. Times are microseconds since 1970.
 
     Attributes:
         out: rows of the life.
         events: all events of the life, sorted.
-        until: start of the next life, in microseconds since 1970; None for the last life.
-        end: end of the life, in microseconds since 1970.
+        until: start of the next life; None for the last life.
+        end: end of the life.
         joins: all JoinGroup requests with their responses, in order.
         phases: generations, in order.
         sessions: sessions of the members.

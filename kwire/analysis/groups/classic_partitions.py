@@ -1,4 +1,6 @@
-"""Partitions of a classic group across generations: their owners, and since when no member reads them."""
+"""The owners of partitions of a classic group across generations, and the periods in which a partition has no
+reader.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +10,13 @@ from kwire.analysis.groups.outcome import Stop
 
 
 class Partitions:
-    """The owners of partitions and the stops of members in one life.
+    """The owners of partitions in one life of a classic group, and the periods in which members did not read.
+
+    Times are microseconds since 1970.
 
     Attributes:
-        free_since: time since which no member reads a partition, by partition; in microseconds.
-        resumed: time of the latest assignment of each member, by member id; in microseconds.
+        free_since: partition -> time since which no member reads it.
+        resumed: member id -> time of the latest assignment.
     """
 
     def __init__(self, life: ClassicLife) -> None:
@@ -21,10 +25,14 @@ class Partitions:
         self.resumed: dict[str, int] = {}
 
     def stop_of(self, phase: Phase, member: str) -> Stop:
-        """Return the stop of a member in the rebalance that led to this generation.
+        """Return the stop of a member in the rebalance that led to a generation.
 
         The stop begins with the first JoinGroup that the member sent after its previous assignment. It ends when the
-        member receives its assignment in this generation, if it receives one.
+        member receives its assignment in this generation; it has no end if the member receives none.
+
+        Args:
+            phase: the generation.
+            member: member id.
         """
         response, last = phase.received.get(member), self.resumed.get(member)
         until = phase.done_ts if response is None else response.ts
@@ -39,10 +47,10 @@ class Partitions:
         return stop
 
     def free(self, shares: dict[str, list[str]], owners: dict[str, str], phase: Phase) -> None:
-        """Record since when partitions are not read.
+        """Record the times at which members stopped reading partitions.
 
-        A partition is not read if its owner is no longer a member. It is also not read if the owner is a cooperative
-        member and its new assignment lacks the partition.
+        A partition is no longer read if its owner is no longer a member, or if the owner is a cooperative member whose
+        new assignment lacks the partition.
 
         Args:
             shares: partitions in this generation, by member id.
@@ -57,9 +65,13 @@ class Partitions:
                 self.free_since.setdefault(partition, response.ts if response else phase.done_ts)
 
     def _stopped_reading_at(self, owner: str, phase: Phase) -> int:
-        """Return when a former member stopped reading, in microseconds.
+        """Return the time at which a former member stopped reading, in microseconds since 1970.
 
         This is the time of its LeaveGroup, or of its last request if it sent no LeaveGroup.
+
+        Args:
+            owner: member id.
+            phase: first generation without the member.
         """
         person = self.life.people[owner]
         left = phase.done_ts if person.left_ts is None else person.left_ts
@@ -68,9 +80,14 @@ class Partitions:
         return self.life.sessions.last_sign(owner, left) or left
 
     def resume(self, shares: dict[str, list[str]], phase: Phase, stops: dict[str, Stop]) -> None:
-        """Extend the stops of members that received partitions which no member read.
+        """Extend the stops of members that received partitions without a reader.
 
-        The stop of such a member begins when the first of these partitions became unread.
+        The stop of such a member begins at the time at which the first of these partitions lost its reader.
+
+        Args:
+            shares: partitions in this generation, by member id.
+            phase: this generation.
+            stops: stops of the members, by member id, which are updated.
         """
         for member in phase.received:
             share, stop = shares.get(member, []), stops.get(member)
@@ -81,9 +98,13 @@ class Partitions:
             self.free_since.clear()  # partitions without a new owner are no longer subscribed to
 
     def same_instance(self, phase: Phase, owners: dict[str, str]) -> dict[str, str]:
-        """Return the owner of each partition in the previous generation.
+        """Return the owner of each partition in the previous generation, with the current ids of static members.
 
-        For a static member that returned under a new member id, the owner is the new member id.
+        If a static member has returned with a new member id, the owner is the new member id.
+
+        Args:
+            phase: this generation.
+            owners: owner of each partition in the previous generation, as a member id.
         """
         by_instance = {self.life.people[m].instance_id: m for m in phase.members if self.life.people[m].instance_id}
         return {

@@ -11,7 +11,10 @@ from kwire.analysis.groups.sessions import GONE
 
 
 def report_gaps(life: ClassicLife) -> None:
-    """Add a violation for each member that sent no request for longer than its session timeout."""
+    """Add a row of ``violations`` for each member that sent no request for longer than its session timeout.
+
+    ``life``: one life of a classic group; the violations are added to its rows.
+    """
     for member, person in life.people.items():
         timeout = person.session_timeout_ms
         if timeout is None:
@@ -33,10 +36,9 @@ def report_gaps(life: ClassicLife) -> None:
 
 
 def report_commits(life: ClassicLife) -> None:
-    """Add violations for invalid commits.
+    """Add a row of ``violations`` for each invalid commit in one life of a classic group.
 
-    A commit is invalid if the member is fenced, if the generation is old, or if the partition belongs to another
-    member.
+    A commit is invalid if the member is fenced, the generation is old, or the partition belongs to another member.
     """
     moments = [phase.done_ts for phase in life.phases]
     for event in life.events:

@@ -1,4 +1,4 @@
-"""Triggers of generations of a classic group: members that joined, left, expired or changed their subscription."""
+"""Triggers of generations of a classic group: members that join, leave, expire or change their subscription."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SLACK = 250 * MS  # tolerance between the end of a session and the rebalance, fo
 
 
 class Triggers:
-    """The triggers of the generations in one life."""
+    """The search for the triggers of the generations in one life of a classic group."""
 
     def __init__(self, life: ClassicLife) -> None:
         self.life = life
@@ -72,10 +72,10 @@ class Triggers:
         """Yield a trigger for each member that left or whose session expired; end the membership of members that left.
 
         Args:
-            known: members of the current generation.
-            low: start of the period, in microseconds.
-            high: end of the period, in microseconds.
-            after: members of the next generation, or None.
+            known: member ids of the current generation.
+            low: start of the period, in microseconds since 1970.
+            high: end of the period, in microseconds since 1970.
+            after: member ids of the next generation; None if there is none.
         """
         left = set()
         for event in self.life.sessions.between(low, high):
@@ -110,6 +110,11 @@ class Triggers:
     def _sync_timeouts(self, before: Phase, low: int, after: Phase) -> Iterator[Trigger]:
         """Yield a trigger for each member that sent no SyncGroup within the rebalance timeout after its JoinGroup
         response.
+
+        Args:
+            before: generation in which the members should have sent SyncGroup.
+            low: start of the period to search, in microseconds since 1970.
+            after: the next generation.
         """
         timeouts = [
             timeout for m in before.members if (timeout := self.life.people[m].rebalance_timeout_ms) is not None
@@ -131,9 +136,14 @@ class Triggers:
         return named[-1] if named else None
 
     def _trigger_of_join(self, join: Join, before: Phase | None, low: int) -> Trigger | None:
-        """Return the trigger that a waiting JoinGroup shows.
+        """Return the trigger that follows from a JoinGroup that waited for a rebalance.
 
         The result is None if the member rejoined only because it had received REBALANCE_IN_PROGRESS.
+
+        Args:
+            join: the JoinGroup.
+            before: the previous generation; None before the first.
+            low: start of the period after the previous generation, in microseconds since 1970.
         """
         sent, member = join.sent, join.member_id
         ts = max(sent.ts, low)

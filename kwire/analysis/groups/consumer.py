@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kwire.analysis.events import GroupEvent
+from kwire.analysis.events import SHARE_RECORDS, GroupEvent
 from kwire.analysis.groups.consumer_epochs import Epochs
 from kwire.analysis.groups.consumer_members import Member, Members
 from kwire.analysis.groups.outcome import JOINED, LEFT, RESTART, SUBSCRIPTION, Membership, Outcome
@@ -19,7 +19,10 @@ from kwire.analysis.groups.outcome import JOINED, LEFT, RESTART, SUBSCRIPTION, M
 def fold(out: Outcome, events: Sequence[GroupEvent], until: int | None = None) -> None:
     """Add the rows of one life of a group with server-side assignment to ``out``.
 
+    A life of a group id ends when the group is deleted, expires or loses its state.
+
     Args:
+        out: rows of the life.
         events: all events of the life, sorted.
         until: start of the next life, in microseconds since 1970; None for the last life.
     """
@@ -27,7 +30,7 @@ def fold(out: Outcome, events: Sequence[GroupEvent], until: int | None = None) -
 
 
 class _Heartbeats:
-    """A converter of the events in one life to rows, with one method for each kind of event."""
+    """The conversion of one life of a group to rows, with one method for each kind of event."""
 
     def __init__(self, out: Outcome, events: Sequence[GroupEvent]) -> None:
         self.out = out
@@ -44,6 +47,8 @@ class _Heartbeats:
         """
         members, epochs = self.members, self.epochs
         for event in events:
+            if event.event in SHARE_RECORDS:
+                continue  # neither a heartbeat nor an assignment
             read_event = getattr(self, f"_{event.event}", None)
             if event.offset is not None:
                 members.check_commit(event)
@@ -87,9 +92,9 @@ class _Heartbeats:
 
     @staticmethod
     def _is_same(member: Member, sent: GroupEvent) -> bool:
-        """True if ``sent`` is the join of the static member ``member`` after a restart.
+        """Return whether ``sent`` is the join of the static member ``member`` after a restart.
 
-        The join has another member id, or the member had left temporarily before it.
+        Either the join has another member id, or the member had left temporarily before it.
         """
         if not sent.instance_id or member.membership.instance_id != sent.instance_id:
             return False

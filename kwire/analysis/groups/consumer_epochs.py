@@ -1,6 +1,7 @@
 """Epochs of a group with server-side assignment.
 
-Each epoch is a rebalance. It lasts from the first member that receives the epoch to the last one.
+Each epoch is a rebalance. It lasts from the time at which the first member receives the epoch to the time at which the
+last member receives it.
 """
 
 from __future__ import annotations
@@ -14,21 +15,21 @@ from kwire.analysis.groups.outcome import BY_BROKER, LEFT, UNKNOWN, Membership, 
 
 @dataclass(slots=True)
 class Epoch:
-    """A group epoch and its rebalance.
+    """A group epoch, and the rebalance that leads to it. Times are microseconds since 1970.
 
     Attributes:
         number: group epoch.
-        before: previous group epoch, or None if it was not captured.
-        first_ts: time at which the first member received the epoch, in microseconds.
-        ended_ts: time at which the last member so far received the epoch or an assignment in it, in microseconds.
+        before: previous group epoch; None if it was not captured.
+        first_ts: time at which the first member received the epoch.
+        ended_ts: time at which the last member so far received the epoch or an assignment in it.
         trigger: trigger of the rebalance.
-        members_before: member ids of the previous epoch, or None if they were not captured.
+        members_before: member ids of the previous epoch; None if they were not captured.
         owners: owners of partitions in the previous epoch.
         reached: ids of members that received the epoch.
         stops: stops by member id.
         seen_from_start: True if the previous epoch was captured, or this is the first epoch.
         late: ids of static members that returned during the epoch, and so are not part of the rebalance.
-        replaced: old member id by new member id, for the members in ``late`` that returned under a new id.
+        replaced: new member id -> old member id, for members in ``late`` that returned with a new id.
     """
 
     number: int
@@ -45,17 +46,19 @@ class Epoch:
     replaced: dict[str, str] = field(default_factory=dict)
 
     def keeps_stop(self, name: str) -> bool:
-        """True if the member is a static member that returned under the same member id, so that its stop must not
-        change.
+        """Return whether a member's stop must not change, because it is a static member that returned with the same
+        member id.
+
+        ``name``: member id.
         """
         return name in self.late and name not in self.replaced
 
 
 class Epochs:
-    """The epochs of one life.
+    """The epochs of one life of a group with server-side assignment.
 
     Attributes:
-        current: current epoch, or None before the first.
+        current: current epoch; None before the first.
         owners: latest known owner of each partition.
         stops: stop of every member in every closed epoch, as (epoch number, member, stop).
     """
@@ -68,12 +71,12 @@ class Epochs:
         self._previous: list[str] = []  # members of the previous epoch
 
     def reach(self, event: GroupEvent, member: Member, asked: int) -> None:
-        """Record that a member received the epoch in ``event``.
+        """Record that a member received an epoch.
 
         Args:
-            event: response to the member.
+            event: response to the member, with the epoch.
             member: the member.
-            asked: time of the member's request, in microseconds.
+            asked: time of the member's request, in microseconds since 1970.
         """
         self.advance(event)
         number = event.generation or 0
@@ -90,15 +93,18 @@ class Epochs:
             stop.resumed = stop.resumed or event.ts
 
     def extend(self, member: Member, ts: int) -> None:
-        """Set the end of the current rebalance to ``ts``.
+        """Move the end of the current rebalance to a time, because a member received its assignment.
 
-        A static member that returned during the rebalance does not extend it.
+        A static member that returned during the rebalance does not move it. ``ts``: microseconds since 1970.
         """
         if self.current is not None and member.membership.member_id not in self.current.late:
             self.current.ended_ts = max(self.current.ended_ts, ts)
 
     def advance(self, event: GroupEvent) -> None:
-        """Close the current epoch and begin the epoch in ``event``; do nothing if that epoch has already begun."""
+        """Close the current epoch and begin the epoch of a response; do nothing if that epoch has already begun.
+
+        ``event``: response with the epoch.
+        """
         number = event.generation or 0
         if self.current is None or number > self.current.number:
             self.members.notice_silent(event.ts)
@@ -180,12 +186,15 @@ class Epochs:
         )
 
     def resume(self, event: GroupEvent, member: Member, since: int | None) -> None:
-        """Record that a member received partitions; if it stopped several times in an epoch, the longest stop counts.
+        """Record that a member received partitions.
+
+        If it stopped several times in an epoch, the longest stop is recorded.
 
         Args:
             event: response with the assignment.
             member: the member.
-            since: time since which the partitions were not read, in microseconds; None if they were always read.
+            since: time since which the partitions had no reader, in microseconds since 1970; None if they always had
+                one.
         """
         if self.current is None or self.current.keeps_stop(member.membership.member_id):
             return

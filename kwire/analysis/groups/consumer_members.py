@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 from kwire.analysis.columns import MS
-from kwire.analysis.events import SHARE, GroupEvent, split_partition
+from kwire.analysis.events import SHARE, STREAMS, GroupEvent, split_partition
 from kwire.analysis.groups.outcome import EXPIRED, Membership, Outcome, Trigger
 
 SILENT = 2  # heartbeat intervals after which a member without further requests counts as gone
@@ -17,16 +17,16 @@ DEFAULT_INTERVAL = 5000  # ms, if no response has it
 
 @dataclass(slots=True)
 class Member:
-    """A current member.
+    """A current member of a group with server-side assignment. Times are microseconds since 1970.
 
     Attributes:
         membership: attributes of the member for the table ``members``.
         epoch: latest epoch that the member received.
         assigned: assigned partitions.
         holding: partitions that the member may still read, until it reports their revocation.
-        heard: time of the latest event of the member, in microseconds; 0 before the first event.
+        heard: time of the latest event of the member; 0 before the first event.
         interval_ms: heartbeat interval, in milliseconds.
-        away: time at which a static member left temporarily, in microseconds; None for any other member.
+        away: time at which a static member left temporarily; None for any other member.
     """
 
     membership: Membership
@@ -47,7 +47,7 @@ class Members:
         former: memberships that ended, by member id.
         departed: members whose membership ended during the current epoch, by member id.
         triggers: possible triggers of the next epoch.
-        free_since: time since which no member reads a partition, by partition; in microseconds.
+        free_since: partition -> time since which no member reads it, in microseconds since 1970.
     """
 
     def __init__(self, out: Outcome, events: Sequence[GroupEvent]) -> None:
@@ -93,16 +93,24 @@ class Members:
         member.heard = event.ts
 
     def trigger(self, ts: int, kind: str, member: Member, evidence: str) -> None:
-        """Add a possible trigger of the next epoch."""
+        """Add a possible trigger of the next epoch.
+
+        Args:
+            ts: time, in microseconds since 1970.
+            kind: kind of the trigger, one of ORDER.
+            member: member that caused the trigger.
+            evidence: captured facts that show the trigger, as text.
+        """
         membership = member.membership
         self.triggers.append(
             Trigger(ts=ts, kind=kind, member_id=membership.member_id, client_id=membership.client_id, evidence=evidence)
         )
 
     def notice_silent(self, ts: int) -> None:
-        """End the membership of members whose heartbeats have ended.
+        """End the membership of members that have sent no heartbeat for too long.
 
-        A member counts as silent if other members went on for SILENT heartbeat intervals after its last request.
+        A member counts as silent if other members sent heartbeats for SILENT heartbeat intervals after its last
+        request. ``ts``: current time, in microseconds since 1970.
         """
         for name, member in sorted(self.now.items()):
             final = self._last_heard.get(name, 0)
@@ -142,6 +150,8 @@ class Members:
             kind, detail = "commit_fenced", f"it was no longer a member ({past.left_how})"
         elif member is not None and event.generation is not None and 0 <= event.generation < member.epoch:
             kind, detail = "commit_old_generation", f"it was in epoch {member.epoch}"
+        elif self.out.protocol == STREAMS:
+            return  # its assignment has tasks, and commits have topics
         elif member is not None and not _may_own(event, member.assigned | member.holding):
             kind, detail = "commit_not_owner", "the partition was not assigned to it"
         if kind:
@@ -149,9 +159,9 @@ class Members:
 
 
 def _may_own(event: GroupEvent, owned: Collection[str]) -> bool:
-    """True if the partition of a commit is in ``owned``.
+    """Return whether the partition of a commit is, or may be, in ``owned``.
 
-    True also if this cannot be decided, because one of the two is known only by its topic id.
+    It may be if this cannot be decided, because one of the two is known only by its topic id.
     """
     is_id = (event.topic or "").startswith("id:")
     unknown = any(partition.startswith("id:") != is_id for partition in owned)

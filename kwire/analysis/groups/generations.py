@@ -21,7 +21,7 @@ class Phase:
 
     Attributes:
         generation: generation id.
-        done_ts: time of the first JoinGroup response of the generation, in microseconds.
+        done_ts: time of the first JoinGroup response of the generation, in microseconds since 1970.
         joins: JoinGroup requests that waited for the generation, with their responses.
         members: member ids, including static members that returned during the generation.
         leader: member id of the leader.
@@ -41,7 +41,7 @@ class Phase:
 
     @property
     def cooperative(self) -> bool:
-        """True if the protocol is cooperative: members continue to read their partitions during a rebalance."""
+        """Whether the protocol is cooperative: members continue to read their partitions during a rebalance."""
         return any(word in (self.protocol or "") for word in COOPERATIVE_PROTOCOLS)
 
     def shares(self) -> dict[str, list[str]]:
@@ -60,14 +60,15 @@ class Phase:
         }
 
     def ended_ts(self) -> int | None:
-        """Time at which the last waiting member received its assignment, in microseconds; None if no member received
-        one.
+        """Return the time at which the last waiting member received its assignment, in microseconds since 1970.
+
+        The result is None if no member received an assignment.
         """
         waited = {join.member_id for join in self.joins}
         return max((event.ts for member, event in self.received.items() if member in waited), default=None)
 
     def incomplete(self) -> bool:
-        """True if a waiting member never received its assignment."""
+        """Return whether a member that waited for the generation never received its assignment."""
         return any(join.member_id not in self.received for join in self.joins)
 
 

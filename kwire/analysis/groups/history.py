@@ -1,7 +1,7 @@
 """The history of one group id: its groups in each cluster, and the lives of each group.
 
-The history depends only on the events, watermarks and clusters of that group id, so that several processes can compute
-histories in parallel.
+A new life begins after the group was deleted, expired or lost its state. The history depends only on the events,
+watermarks and clusters of that group id, so that several processes can compute histories in parallel.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from itertools import pairwise
 from kwire.analysis import tables
 from kwire.analysis.clusters import Clusters
 from kwire.analysis.columns import MS, Row
-from kwire.analysis.events import CLASSIC, GroupEvent, error_name
+from kwire.analysis.events import CLASSIC, SHARE_RECORDS, GroupEvent, error_name
 from kwire.analysis.groups import classic, consumer
 from kwire.analysis.groups.lives import Life, lives
 from kwire.analysis.groups.outcome import Outcome
@@ -30,16 +30,17 @@ FILLED = (
     "assignments",
     "assignment_changes",
     "offset_commits",
+    "share_records",
     "violations",
 )
 
 
 class Ends:
-    """The end offsets of partitions over time.
+    """The end offsets of partitions over time, from captured responses.
 
     Args:
         watermarks: high watermarks in responses, in any order.
-        names: topic names by ``id:...``.
+        names: topic names; a key is the text ``id:`` followed by the topic id.
         clusters: clusters of the brokers.
     """
 
@@ -55,10 +56,18 @@ class Ends:
             marks.sort()
 
     def before(self, cluster: str | None, topic: str, partition: int, ts: int) -> tuple[int, int] | None:
-        """Return the last end offset of a partition that was captured up to ``ts``, or None.
+        """Return the last end offset of a partition that was captured up to a time.
 
-        The result is (time of the response in microseconds, end offset). Responses of a broker whose cluster is unknown
-        count for every cluster.
+        Responses of a broker whose cluster is unknown count for every cluster.
+
+        Args:
+            cluster: cluster of the partition; None if unknown.
+            topic: topic name.
+            partition: partition number.
+            ts: time, in microseconds since 1970.
+
+        Returns: the time of the response, in microseconds since 1970, and the end offset; None if no end offset was
+        captured.
         """
         latest = []
         for where in {cluster, None}:
@@ -80,8 +89,12 @@ def fold(
     """Return the rows of all groups with one group id, by table name.
 
     Args:
+        capture_id: id of the capture.
+        group_id: the group id.
         events: all events of these groups, in any order, with topic names.
         ends: end offsets of partitions.
+        clusters: clusters of the brokers; None if unknown.
+        transactions: ends of transactions; None if unknown.
         unread: periods without decoded calls, of the whole capture.
     """
     missing = of_group(unread, group_id)
@@ -98,10 +111,10 @@ def fold(
 
 
 def by_cluster(events: Sequence[GroupEvent], clusters: Clusters) -> list[tuple[str | None, list[GroupEvent]]]:
-    """Return the events of one group id by cluster, because groups of several clusters may have the same id.
+    """Divide the events of one group id by cluster, because groups of several clusters may have the same id.
 
-    Events of a broker whose cluster is unknown are added to the cluster that has a member in common with them. Without
-    such a member, they are added to the only cluster in which the same client uses the group.
+    Events of a broker whose cluster is unknown are added to a cluster in which the same member appears. Without such a
+    cluster, they are added to the only cluster in which the same client uses the group.
 
     Args:
         events: sorted events.
@@ -152,7 +165,17 @@ def _rows(
     transactions: Transactions,
     blanks: Blanks,
 ) -> Iterator[tuple[str, Iterable[Row]]]:
-    """Yield the rows of one life, as pairs of table name and rows."""
+    """Yield the rows of one life of a group, as pairs of table name and rows.
+
+    Args:
+        capture_id: id of the capture.
+        group_id: group id.
+        cluster: cluster of the group; None if unknown.
+        life: the life.
+        ends: end offsets of partitions.
+        transactions: ends of transactions.
+        blanks: periods in which calls of the group may be missing.
+    """
     protocols: list[str | None] = [*sorted({event.protocol for event in life.events if event.protocol})] or [None]
     outcomes = {name: Outcome(capture_id, group_id, name, cluster, life.number, blanks) for name in protocols}
     for protocol, out in outcomes.items():
@@ -169,6 +192,7 @@ def _rows(
     inferred = [event for out in outcomes.values() for event in out.events]
     yield "group_events", [event.row(capture_id, cluster, life.number) for event in [*life.events, *inferred]]
     yield "offset_commits", [row for _, row in commits]
+    yield "share_records", [_share_record(first, event) for event in life.events if event.event in SHARE_RECORDS]
     for out in outcomes.values():
         yield "rebalances", out.rebalances
         yield "members", out.members
@@ -180,7 +204,14 @@ def _rows(
 def _commits(
     out: Outcome, events: Sequence[GroupEvent], ends: Ends, transactions: Transactions
 ) -> Iterator[tuple[GroupEvent, Row]]:
-    """Yield each event of an offset commit with its row of ``offset_commits``."""
+    """Yield each event of an offset commit with its row of ``offset_commits``.
+
+    Args:
+        out: rows of the life.
+        events: events of the life, sorted.
+        ends: end offsets of partitions.
+        transactions: ends of transactions.
+    """
     for event in events:
         if event.topic is None or event.partition is None or event.offset is None:
             continue
@@ -214,10 +245,31 @@ def _commits(
         yield event, row
 
 
+def _share_record(out: Outcome, event: GroupEvent) -> Row:
+    """Return the row of ``share_records`` for an event about acquired or acknowledged records."""
+    return tables.SHARE_RECORDS.row(
+        capture_id=out.capture_id,
+        ts=event.ts,
+        group_id=event.group_id,
+        cluster=out.cluster,
+        life=out.life,
+        member_id=event.member_id,
+        client_id=event.client_id,
+        topic=event.topic,
+        partition=event.partition,
+        kind=event.event,
+        first_offset=event.first_offset,
+        records=event.records,
+        deliveries=event.deliveries,
+        error_code=event.error_code,
+        error_name=error_name(event.error_code),
+    )
+
+
 def _coordinator_moves(events: Iterable[GroupEvent]) -> list[GroupEvent]:
     """Return an inferred event for each change of the coordinator.
 
-    The coordinator has changed if a FindCoordinator response has another coordinator than the response before it.
+    The coordinator has changed if two consecutive FindCoordinator responses have different coordinators.
     """
     answers = [event for event in events if event.event == "coordinator_found"]
     return [
@@ -237,9 +289,10 @@ def _coordinator_moves(events: Iterable[GroupEvent]) -> list[GroupEvent]:
 
 
 def _report_decreases(out: Outcome, life: Life, commits: Iterable[tuple[GroupEvent, Row]]) -> None:
-    """Add a violation for each generation and each committed offset that decreased.
+    """Add a row of ``violations`` for each generation, and for each committed offset, that is lower than the previous
+    one.
 
-    Commits that did not take effect are ignored.
+    Commits without an effect are ignored.
     """
     if fell := life.remembered:
         detail = f"to {fell.generation}, though the coordinator knew the member"

@@ -1,4 +1,4 @@
-"""Joins with their responses: JoinGroup requests, and the first heartbeats of KIP-848 members."""
+"""Join requests and their responses: JoinGroup, and the first heartbeat of a member with server-side assignment."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class Join:
 
     Attributes:
         sent: event of the request.
-        asked: time of the first JoinGroup of the member, in microseconds. It is earlier than ``sent`` if the first
-            JoinGroup only returned a member id.
-        done: event of the response, or None if it was not captured.
+        asked: time of the first JoinGroup of the member, in microseconds since 1970. It is earlier than ``sent`` if the
+            first JoinGroup only returned a member id.
+        done: event of the response; None if it was not captured.
     """
 
     sent: GroupEvent
@@ -25,12 +25,12 @@ class Join:
 
     @property
     def member_id(self) -> str:
-        """Member id in the response, else in the request; "" if both lack it."""
+        """The member id in the response, else the one in the request; "" if both lack it."""
         return (self.done.member_id if self.done else None) or self.sent.member_id or ""
 
 
 def joins_of(events: Iterable[GroupEvent]) -> list[Join]:
-    """Return all joins, in the order of their requests."""
+    """Return all joins in these events, in the order of their requests."""
     sent: dict[tuple[str | None, int], Join] = {}
     first_requests: dict[str, int] = {}
     for event in events:

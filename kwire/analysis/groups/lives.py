@@ -19,10 +19,10 @@ CONFIRMS = {"heartbeat", "sync_done"}
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """One life of a group.
+    """One life of a group id, which ends when the group is deleted, expires or loses its state.
 
     Attributes:
-        number: index of the life, from 1.
+        number: number of the life, from 1.
         events: events of the life, sorted.
         until: start of the next life, in microseconds since 1970; None for the last life.
         remembered: first response of the life, if the coordinator still knew the member; else None. The coordinator
@@ -54,8 +54,10 @@ def lives(events: Sequence[GroupEvent]) -> Iterator[Life]:
 
 
 def _later_lives(events: Sequence[GroupEvent]) -> Iterator[tuple[GroupEvent, int]]:
-    """Yield the beginning of each life after the first: the response that shows the life, and its start in
-    microseconds.
+    """Yield the beginning of each life of a group id after the first one.
+
+    Yields: the join response whose generation shows that a new life has begun; and the start of the life, in
+    microseconds since 1970.
     """
     joins = joins_of(events)
     by_answer = {id(join.done): join for join in joins if join.done is not None}
@@ -75,10 +77,15 @@ def _later_lives(events: Sequence[GroupEvent]) -> Iterator[tuple[GroupEvent, int
 
 
 def _start(before: Iterable[GroupEvent], joins: Iterable[Join], first: Join) -> int:
-    """Return the start of a life, in microseconds.
+    """Return the start of a life, in microseconds since 1970.
 
     The start is the first request of the joins that were answered together with ``first``. It is not earlier than the
-    last event that shows the previous life.
+    last event that belongs to the previous life.
+
+    Args:
+        before: events of the previous life.
+        joins: joins of the new life.
+        first: join whose response shows the new life.
     """
     assert first.done is not None
     generation, ts = first.done.generation, first.done.ts

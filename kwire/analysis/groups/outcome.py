@@ -1,4 +1,4 @@
-"""Rows of a group's history, and the triggers of rebalances in every protocol."""
+"""The rows of a group's history, and the triggers of its rebalances, for every group protocol."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class Trigger:
     """A possible trigger of a rebalance.
 
     Attributes:
-        ts: time, in microseconds.
-        kind: one of ORDER.
-        member_id: member that caused the rebalance, or None if unknown.
+        ts: time, in microseconds since 1970.
+        kind: kind of the trigger, one of ORDER.
+        member_id: member that caused the rebalance; None if unknown.
         client_id: client id of that member.
         evidence: captured facts that show the trigger, as text.
     """
@@ -45,7 +45,7 @@ class Trigger:
 
     @property
     def rank(self) -> tuple[int, int]:
-        """Sort key. Of several triggers, the one with the lowest rank is reported."""
+        """The sort key of a trigger. Of several possible triggers, the one with the lowest rank is reported."""
         return self.ts, ORDER.index(self.kind)
 
 
@@ -53,7 +53,7 @@ class Trigger:
 class Membership:
     """The attributes of a member from its first response until it left, expired or was fenced.
 
-    Times are microseconds.
+    Times are microseconds since 1970.
     """
 
     member_id: str
@@ -68,7 +68,7 @@ class Membership:
     left_how: str | None = None
 
     def learn(self, event: GroupEvent) -> None:
-        """Record the client, the timeouts and the subscription that an event of the member contains."""
+        """Store the client, the timeouts and the subscription that an event of the member contains."""
         self.instance_id = event.instance_id or self.instance_id
         self.client_id = event.client_id or self.client_id
         self.host = event.host or self.host
@@ -80,12 +80,17 @@ class Membership:
             self.subscription = event.topics
 
     def end(self, ts: int, how: str) -> None:
-        """End the membership for the reason ``how``; later calls have no effect."""
+        """End the membership; later calls have no effect.
+
+        Args:
+            ts: time, in microseconds since 1970.
+            how: reason, such as "left" or "expired".
+        """
         if self.left_ts is None:
             self.left_ts, self.left_how = ts, how
 
     def gone(self, ts: int) -> bool:
-        """True if the membership ended before ``ts``."""
+        """Return whether the membership ended before the time ``ts``, in microseconds since 1970."""
         return self.left_ts is not None and self.left_ts < ts
 
 
@@ -93,10 +98,12 @@ class Membership:
 class Stop:
     """The stop of a member in a rebalance: its wait for the assignment, and the time in which it did not read.
 
+    Times are microseconds since 1970.
+
     Attributes:
-        resumed: time of the assignment, in microseconds; None if the member received none.
-        asked: start of the wait, in microseconds; None if unknown.
-        stopped: start of the time without reading, in microseconds; None if the member did not stop reading.
+        resumed: time of the assignment; None if the member received none.
+        asked: start of the wait; None if unknown.
+        stopped: start of the time without reading; None if the member did not stop reading.
     """
 
     resumed: int | None = None
@@ -104,7 +111,7 @@ class Stop:
     stopped: int | None = None
 
     def row(self) -> dict[str, Any]:
-        """Return the stop as values of the columns of ``members``."""
+        """Return the durations of the stop, by column name of ``members``."""
         return {
             "stopped_ts": self.stopped,
             "resumed_ts": self.resumed,
@@ -122,7 +129,7 @@ class Outcome:
     """The rows of one life of a group under one protocol.
 
     Attributes:
-        life: index of the life, from 1.
+        life: number of the life, from 1.
         blanks: periods in which calls of the group may be missing.
         events: inferred events.
         rebalances: rows of ``rebalances``.
@@ -146,7 +153,15 @@ class Outcome:
     violations: list[Row] = field(default_factory=list)
 
     def infer(self, ts: int, event: str, member: Membership, reason: str, **more: Any) -> None:
-        """Add an inferred event: an event that no frame contains, but that follows from others."""
+        """Add an inferred event: no frame contains it, but captured events show that it happened.
+
+        Args:
+            ts: time, in microseconds since 1970.
+            event: kind of the event.
+            member: the member.
+            reason: captured facts that show the event, as text.
+            more: values of other columns of ``group_events``.
+        """
         self.events.append(
             GroupEvent(
                 ts=ts,
@@ -164,7 +179,13 @@ class Outcome:
         )
 
     def rebalance(self, trigger: Trigger, stops: Iterable[Stop], **values: Any) -> None:
-        """Add a row of ``rebalances``. ``values``: the columns that neither the trigger nor the stops determine."""
+        """Add a row of ``rebalances``.
+
+        Args:
+            trigger: trigger of the rebalance.
+            stops: stops of the members.
+            values: values of all other columns.
+        """
         waits = [wait for stop in stops if (wait := stop.row()["stw_ms"]) is not None]
         self.rebalances.append(
             tables.REBALANCES.row(
@@ -185,12 +206,11 @@ class Outcome:
     def mark_incomplete(self, until: int | None) -> None:
         """Set ``incomplete`` in rows that may be wrong because calls of the group were not decoded.
 
-        - A rebalance may be wrong if calls are missing between the end of the last but one rebalance before it, and its
-          own end; for the last rebalance of the life, also after its end.
+        - A rebalance may be wrong if calls are missing between the end of the second to last rebalance before it, and
+          its own end; for the last rebalance of the life, also after its end.
         - A member may be wrong if calls are missing between the same time and the first rebalance without the member.
 
-        Args:
-            until: end of the life, in microseconds; None for the last life.
+        ``until``: end of the life, in microseconds since 1970; None for the last life.
         """
         end = inf if until is None else until
         rows = sorted(self.rebalances, key=lambda row: (row["started_ts"], row["to_generation"] or inf))
@@ -214,7 +234,14 @@ class Outcome:
             last_change[row["member_id"]] = row["ts"]
 
     def member(self, generation: int, member: Membership, stop: Stop, *, leader: bool) -> None:
-        """Add a row of ``members``."""
+        """Add a row of ``members``.
+
+        Args:
+            generation: generation id, or group epoch.
+            member: the member.
+            stop: stop of the member in the rebalance.
+            leader: True if the member is the leader.
+        """
         self.members.append(
             tables.MEMBERS.row(
                 **self._base(),
@@ -264,13 +291,16 @@ class Outcome:
     def change(
         self, ts: int, epoch: int, member: Membership, before: set[str], after: set[str], unread_since: int | None
     ) -> None:
-        """Add a row of ``assignment_changes``.
+        """Add a row of ``assignment_changes``: the change of a member's assignment outside a rebalance.
 
         Args:
+            ts: time, in microseconds since 1970.
+            epoch: group epoch.
+            member: the member.
             before: partitions assigned before.
             after: partitions assigned now.
-            unread_since: time since which one of the new partitions was not read, in microseconds; of several times the
-                earliest. None if all were read.
+            unread_since: earliest time since which one of the new partitions had no reader, in microseconds since 1970;
+                None if all had a reader.
         """
         self.changes.append(
             tables.ASSIGNMENT_CHANGES.row(
@@ -299,12 +329,13 @@ class Outcome:
         """Add a row of ``violations``.
 
         Args:
-            ts: time of the violation, in microseconds.
+            ts: time of the violation, in microseconds since 1970.
             kind: kind of the violation.
             detail: description, as text.
-            event: event from which the columns that are not in ``about`` are copied.
-            since: time in microseconds; if calls after this time were not decoded, the violation is marked as not
-                certain. None: never mark it.
+            event: event that supplies the columns that are not in ``about``.
+            since: time in microseconds since 1970: if calls after this time were not decoded, the violation is marked
+                as uncertain; None to never mark it.
+            about: values of columns.
         """
         if since is not None and self.blanks.between(since, ts):
             detail += UNCERTAIN
@@ -316,6 +347,7 @@ class Outcome:
         """Add a violation for an invalid offset commit.
 
         Args:
+            event: event of the commit.
             kind: kind of the violation.
             why: reason, as text.
         """

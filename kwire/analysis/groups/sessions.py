@@ -18,7 +18,7 @@ RENEWING = {"heartbeat", "commit"}  # in addition to JoinGroup and SyncGroup res
 
 
 class Sessions:
-    """The sessions of the members of one classic group. Times are microseconds.
+    """The sessions of the members of one classic group. Times are microseconds since 1970.
 
     Attributes:
         events: events of the group, sorted.
@@ -79,19 +79,29 @@ class Sessions:
                 self.parked[begin.member_id].append((begin.ts, begin.ts))
 
     def between(self, low: int, high: int) -> Sequence[GroupEvent]:
-        """Return events after ``low`` and up to ``high``."""
+        """Return the events after the time ``low`` and up to ``high``, in microseconds since 1970."""
         return self.events[bisect_right(self.moments, low) : bisect_right(self.moments, high)]
 
     def last_sign(self, member: str, before: int) -> int | None:
-        """Return the time of the last request or response of a member up to the time ``before``, or None."""
+        """Return the time of the last request or response of a member up to a time; None without such an event.
+
+        Args:
+            member: member id.
+            before: the time, in microseconds since 1970.
+        """
         return _last(self.signs[member], before)
 
     def is_heard(self, member: str, after: int) -> bool:
-        """True if, after the time ``after``, the member sends a request or receives a fencing error."""
+        """Return whether a member sends a request, or receives a fencing error, after a time.
+
+        Args:
+            member: member id.
+            after: the time, in microseconds since 1970.
+        """
         return any(moments[-1:] > [after] for moments in (self.signs[member], self.gone[member]))
 
     def over(self, person: Membership, high: int) -> int | None:
-        """Return when the session of a member expires, counted from its last renewal up to ``high``, in microseconds.
+        """Return the time at which the session of a member expires, counted from its last renewal up to ``high``.
 
         The result is None if the session timeout or a renewal was not captured.
 
@@ -99,6 +109,10 @@ class Sessions:
         for the leader. A SyncGroup that arrives after the leader's renews the session only in brokers before 4.0. Such
         a broker is recognised by a member that still received normal responses when its session would otherwise have
         expired.
+
+        Args:
+            person: the member.
+            high: time in microseconds since 1970, as the result.
         """
         member = person.member_id
         if person.session_timeout_ms is None or (last := _last(self._renewed[member], high)) is None:
@@ -111,10 +125,10 @@ class Sessions:
         return longer if goes_on else over
 
     def may_commit(self, event: GroupEvent) -> bool:
-        """True if the partition is in one of the member's last two assignments.
+        """Return whether the partition of a commit is in one of the member's last two assignments.
 
-        A partition of the last but one assignment may be committed while it is being revoked. True also if no
-        assignment of the member was captured.
+        A partition of the second to last assignment may be committed while it is being revoked. The result is True if
+        no assignment of the member was captured.
         """
         shares = self.shares[event.member_id or ""]
         place = bisect_right(shares, event.ts, key=lambda share: share[0])

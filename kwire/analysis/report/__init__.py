@@ -1,1 +1,1 @@
-"""Reports for people: groups as text, and as one HTML page."""
+"""Readable reports about groups: as text, and as one HTML page."""

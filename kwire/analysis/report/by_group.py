@@ -1,4 +1,4 @@
-"""Tables rearranged by group, with the changes of each rebalance."""
+"""Tables rearranged by group, with the assignment changes of each rebalance."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from kwire.analysis.columns import Row, Tables
-from kwire.analysis.events import partition_name
+from kwire.analysis.events import ACKNOWLEDGED, partition_name
 from kwire.analysis.tables import EVERY, ON_REQUEST, WHAT_IF, WHAT_IF_ASSIGNMENTS
 from kwire.analysis.transactions import ABORTED, COMMITTED, NOT_KNOWN, REFUSED
 
@@ -22,6 +22,7 @@ OF_GROUPS = (
     "members",
     "assignments",
     "offset_commits",
+    "share_records",
     "violations",
     "errors",
 )
@@ -33,17 +34,18 @@ _KNOWN = {"capture_id", "group_id", "cluster", "protocol"}
 
 
 def moment(ts: int | None) -> str | None:
-    """Return microseconds since 1970 as ISO 8601 text in UTC; None for None."""
+    """Return a time as ISO 8601 text in UTC; None for None. ``ts``: microseconds since 1970."""
     if ts is None:
         return None
     return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=ts)).isoformat(timespec="microseconds")
 
 
 def readable(table: str, row: Row, *, without: Iterable[str] = ()) -> dict[str, Any]:
-    """Return a row with timestamps as text.
+    """Return a row as JSON values, in which timestamps are text.
 
     Args:
         table: name of the table.
+        row: row of the table.
         without: names of columns to leave out.
     """
     left_out = {*without}
@@ -57,8 +59,8 @@ def readable(table: str, row: Row, *, without: Iterable[str] = ()) -> dict[str, 
 def names(rows: Iterable[Row]) -> dict[str, str]:
     """Return display names of members, by member id.
 
-    The name of a member is its client id. If several members have the same client id, the end of the member id is
-    added.
+    The display name of a member is its client id. If several members have the same client id, the end of the member id
+    is appended.
     """
     clients: dict[str, set[str]] = defaultdict(set)
     for row in rows:
@@ -74,6 +76,8 @@ def groups(tables: Tables) -> Iterator[dict[str, Any]]:
     """Yield each group as a JSON object: members, rebalances with assignments before and after, commits, errors.
 
     The object has the key ``what_if`` only if groups were replayed with another assignor.
+
+    ``tables``: rows by table name.
     """
     for (group_id, cluster), rows in apart(tables).items():
         replayed = {"what_if": _what_if(rows)} if WHAT_IF.name in rows else {}
@@ -81,7 +85,7 @@ def groups(tables: Tables) -> Iterator[dict[str, Any]]:
 
 
 def apart(tables: Tables) -> dict[Name, dict[str, list[Row]]]:
-    """Return the rows of each group, by table name.
+    """Return the rows of each group separately, by group and table name.
 
     Groups of different clusters are different groups, even if their ids are equal.
     """
@@ -145,6 +149,7 @@ def _group(rows: Mapping[str, list[Row]]) -> dict[str, Any]:
         "rebalances": rebalances,
         "restarts": list(restarts(rows)),
         "commits": _commits(rows["offset_commits"]),
+        "shared": _shared(rows["share_records"]),
         "errors": [readable("errors", row, without={"capture_id", "group_id", "cluster"}) for row in rows["errors"]],
         "violations": [
             readable("violations", row, without={"capture_id", "group_id", "cluster"}) for row in rows["violations"]
@@ -152,13 +157,29 @@ def _group(rows: Mapping[str, list[Row]]) -> dict[str, Any]:
     }
 
 
+def _shared(rows: Iterable[Row]) -> list[dict[str, Any]]:
+    """Return the numbers of records that each member of a share group acquired and acknowledged.
+
+    Failed requests do not count.
+    """
+    totals: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        total = totals.setdefault(
+            row["member_id"],
+            {"member_id": row["member_id"], **dict.fromkeys(("acquired", *ACKNOWLEDGED), 0), "refused": 0},
+        )
+        total["refused" if row["error_code"] else row["kind"]] += row["records"]
+    return [totals[member] for member in sorted(totals)]
+
+
 # Columns that are summed over the replayed generations of a group.
 _ADDED = ("moved", "moved_what_if", "stopped_ms", "stopped_ms_what_if", "avoided_ms")
 
 
 def _what_if(rows: Tables) -> dict[str, Any]:
-    """Return each generation as captured and as replayed, and the sum of all; the sum is null if no generation was
-    replayed.
+    """Return each generation as captured and as replayed, and the sum of all generations.
+
+    The sum is null if no generation was replayed.
     """
     shares: dict[Generation, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for row in rows[WHAT_IF_ASSIGNMENTS.name]:
@@ -190,7 +211,7 @@ def _what_if(rows: Tables) -> dict[str, Any]:
 def restarts(rows: Tables) -> Iterator[dict[str, Any]]:
     """Yield the restarts of static members that caused no rebalance, as JSON objects.
 
-    ``stw_ms`` is how long the partitions of the member were not read, in milliseconds.
+    ``stw_ms`` is the time in milliseconds for which the partitions of the member were not read.
     """
     rebalanced = {
         (row["life"], row["to_generation"], row["trigger_member"])
@@ -219,7 +240,7 @@ def restarts(rows: Tables) -> Iterator[dict[str, Any]]:
 
 
 def _stops_of_members(stops: Mapping[str, float | None], members: Iterable[str] | None) -> dict[str, float | None]:
-    """Return the stop-the-world time of each member that was in the group after the rebalance, in milliseconds.
+    """Return the stop-the-world time in milliseconds of each member that was in the group after the rebalance.
 
     Static members that returned later are left out.
 

@@ -1,4 +1,7 @@
-"""Tables as one HTML page with charts that works offline, with plotly.js inside (extra ``kwire[report]``)."""
+"""Tables as one HTML page with charts.
+
+The page contains plotly.js, so that it works offline (extra ``kwire[report]``).
+"""
 
 from __future__ import annotations
 
@@ -47,12 +50,18 @@ Cell = str | int | float | None
 
 
 def save(path: Path, tables: Tables, title: str) -> None:
-    """Write the tables as an HTML page. Raises: OSError."""
+    """Write the tables of a capture as one HTML page with charts. Raises: OSError if the file cannot be written.
+
+    Args:
+        path: file to write.
+        tables: rows by table name.
+        title: title of the page.
+    """
     path.write_text(page(tables, title), "utf-8")
 
 
 def page(tables: Tables, title: str) -> str:
-    """Return the tables as an HTML page."""
+    """Return the tables of a capture as one HTML page with charts. ``title``: title of the page."""
     from plotly.offline import get_plotlyjs
 
     body = "\n".join(_body(tables, title))
@@ -129,7 +138,7 @@ def swim_lanes(members: Sequence[Row], called: dict[str, str], end: int) -> Figu
     Args:
         members: rows of ``members``.
         called: display names by member id.
-        end: time of the group's last event, in microseconds.
+        end: time of the group's last event, in microseconds since 1970.
     """
     by_member: dict[str, list[Row]] = defaultdict(list)
     for row in sorted(members, key=lambda row: (row["joined_ts"] or 0, row["generation"])):
@@ -160,12 +169,12 @@ def swim_lanes(members: Sequence[Row], called: dict[str, str], end: int) -> Figu
 
 @dataclass(frozen=True, slots=True)
 class _Bar:
-    """A bar in the lane of a member.
+    """A bar in the lane of a member. Times are microseconds since 1970.
 
     Attributes:
         lane: display name of the member.
-        begin: start, in microseconds.
-        until: end, in microseconds.
+        begin: start.
+        until: end.
         generation: generation of the member.
         share: True if the bar ends with an assignment, False if it ends with the last event of the lane.
     """
@@ -178,15 +187,19 @@ class _Bar:
 
     @property
     def text(self) -> list[str]:
-        """Tooltip: generation, start and duration."""
+        """The tooltip of the bar: generation, start and duration."""
         open_end = "" if self.share else ", no assignment yet"
         return [str(self.generation), _clock(self.begin), f"{_duration(self.until - self.begin)}{open_end}"]
 
 
 def _ends(rows: Sequence[Row], end: int) -> list[int]:
-    """Return the end of each generation of a member, in microseconds.
+    """Return the end of each generation of a member, in microseconds since 1970.
 
     A generation ends with the member's next stop or next assignment, or with its membership.
+
+    Args:
+        rows: rows of ``members`` of one member, in order.
+        end: time of the group's last event, in microseconds since 1970.
     """
     ends: list[int] = []
     later: int | None = None
@@ -199,9 +212,9 @@ def _ends(rows: Sequence[Row], end: int) -> list[int]:
 
 
 def _stops_reading(row: Row) -> int | None:
-    """Return when a member revoked its previous assignment, in microseconds, or None if unknown.
+    """Return the time at which a member revoked its previous assignment, in microseconds since 1970; None if unknown.
 
-    The stop in the row may begin earlier: it includes the time since which partitions of other members were not read.
+    The stop in the row may begin earlier: it includes the time in which partitions of other members had no reader.
     """
     stopped: int | None = row["stopped_ts"]
     resumed: int | None = row["resumed_ts"]
@@ -256,7 +269,7 @@ def lag_lines(commits: Iterable[Row]) -> Figure:
 
 
 def api_versions(usage: Iterable[Row]) -> Figure:
-    """Return a chart of requests by API and version."""
+    """Return a chart of the number of requests by API and version, from the rows of ``api_usage``."""
     counts: Counter[tuple[str, int]] = Counter()
     removed = set()
     for row in usage:
@@ -279,7 +292,7 @@ def _count_text(counts: Counter[tuple[str, int]], removed: set[tuple[str, int]],
 
 
 def latency(rows: Iterable[Row]) -> Figure:
-    """Return a chart of the number of calls by API and latency."""
+    """Return a chart of the number of calls by API and latency, from the rows of ``latency``."""
     counts: Counter[tuple[str, int]] = Counter()
     for row in rows:
         for power, count in (row["histogram"] or {}).items():
@@ -482,7 +495,7 @@ def _number(value: float | None) -> float | None:
 
 
 def _clock(ts: int) -> str:
-    """Return a time as date and time of day in UTC, to milliseconds."""
+    """Return a time as date and time of day in UTC, to milliseconds. ``ts``: microseconds since 1970."""
     return (moment(ts) or "")[:23].replace("T", " ")
 
 

@@ -1,1 +1,3 @@
-"""Replay of a group's history with another assignor, and the comparison with it (``kwire groups --what-if``)."""
+"""The replay of a group's history with another assignor, and its comparison with the captured history
+(``--what-if``).
+"""

@@ -1,6 +1,7 @@
-"""The comparison of a group's history with another assignor: rows of ``what_if`` and ``what_if_assignments``.
+"""The comparison of a group's history with a replay by another assignor: rows of ``what_if`` and
+``what_if_assignments``.
 
-docs/pipeline.md defines the numbers, and what is assumed where the capture lacks information.
+docs/pipeline.md defines the numbers, and the assumptions that are made where the capture lacks information.
 """
 
 from __future__ import annotations
@@ -24,12 +25,14 @@ Owners = dict[TopicPartition, str]
 
 
 def fold(assignor: str, tables: Mapping[str, list[Row]], evidence: Evidence) -> dict[str, list[Row]]:
-    """Return the rows of the groups with one id, by table name. Raises: AssignorError.
+    """Return the rows of the groups with one id, by table name.
 
     Args:
         assignor: name of the other assignor.
         tables: rows from ``history.fold``.
         evidence: subscriptions and partitions of topics.
+
+    Raises: AssignorError if the assignor is unknown or fails.
     """
     rows_by_table: dict[str, list[Row]] = {name: [] for name in ON_REQUEST}
     for life in lives_of(tables):
@@ -47,7 +50,7 @@ class _ReplayedGeneration:
         before: last owner of each partition.
         rebalances: number of rebalances.
         moved: number of partitions with a new owner.
-        stopped: how long partitions had no owner, added over all partitions, in microseconds.
+        stopped: time without an owner, added over all partitions, in microseconds.
     """
 
     shares: Shares
@@ -62,7 +65,7 @@ class _Group:
 
     Attributes:
         owners: last owner of each partition under the other assignor.
-        free: time since which a revoked partition has no owner, by partition; in microseconds.
+        free: revoked partition without an owner -> time of its revocation, in microseconds since 1970.
     """
 
     def __init__(self, assignor: str, evidence: Evidence) -> None:
@@ -95,14 +98,13 @@ class _Group:
             self._move_to_returned(one)
 
     def _forget(self) -> None:
-        """Reset the state after the group has become empty."""
+        """Reset the owners of all partitions, because the group has become empty."""
         self.replay, self.shares, self.owners, self.free, self.instances, self.pending = None, {}, {}, {}, {}, False
 
     def _replay(self, one: Round) -> Replay:
-        """Return the replay of the group.
+        """Return the replay to use for a generation.
 
-        If the previous generation was not captured, the result is a new replay that begins with the captured
-        assignment.
+        If the previous generation was not captured, it is a new replay, which begins with the captured assignment.
         """
         if self.replay is None:
             self.replay = replay_of(self.assignor, one.row["protocol"], self.evidence.topic_id)
@@ -138,9 +140,13 @@ class _Group:
 
     @staticmethod
     def _has_time_for_follow_up(one: Round, following: Round | None) -> bool:
-        """True if an additional follow-up rebalance would have ended before the next generation began.
+        """Return whether an additional follow-up rebalance would have ended before the next generation began.
 
-        Such a rebalance is needed by the other assignor, and is not in the capture.
+        The other assignor needs such a rebalance, but the capture does not contain it.
+
+        Args:
+            one: the generation.
+            following: the next generation; None for the last one.
         """
         return following is None or following.started >= one.ended
 
@@ -165,7 +171,16 @@ class _Group:
         self.owners |= owners
 
     def _stop(self, kind: str, one: Round, partition: TopicPartition, before: str, after: str, *, extra: bool) -> int:
-        """Return how long the partition would have had no owner under the other assignor, in microseconds."""
+        """Return the time for which a partition would have had no owner under the other assignor, in microseconds.
+
+        Args:
+            kind: rebalance protocol: ``eager``, ``cooperative`` or ``consumer``.
+            one: the generation.
+            partition: the partition.
+            before: previous owner.
+            after: new owner.
+            extra: True if the partition moves in an additional follow-up rebalance.
+        """
         if kind == EAGER or (before != after and one.gave_up_by_itself(before, partition)):
             return _unowned_after_revocation(one, before, after)
         if before == after or after not in one.informed:
@@ -182,7 +197,7 @@ class _Group:
         return max(end - one.gone.get(before, one.started), 0) if before not in one.present else end - one.started
 
     def _same_instance(self, one: Round) -> None:
-        """Move partitions of a static member to its new member id."""
+        """Move the partitions of static members that rejoined with a new member id to the new member id."""
         self._rename({old: new for i, new in one.instances.items() if (old := self.instances.get(i, new)) != new})
         self.instances |= one.instances
 
@@ -252,7 +267,7 @@ class _Group:
 
 
 def _unowned_time(one: Round) -> int:
-    """Return how long partitions had no owner, added over all partitions, in microseconds."""
+    """Return the time without an owner in a generation, added over all partitions, in microseconds."""
     total = 0
     for member, share in one.shares.items():
         for partition in share:
@@ -267,10 +282,15 @@ def _unowned_time(one: Round) -> int:
 
 
 def _unowned_after_revocation(one: Round, before: str, after: str) -> int:
-    """Return how long a partition had no owner because its owner had revoked it before the rebalance, in microseconds.
+    """Return the time for which a partition had no owner, because its owner had revoked it before the rebalance.
 
-    In a classic group this time begins when the previous owner rejoined or left. In a KIP-848 group, whose members do
-    not rejoin, it begins with the rebalance.
+    The result is in microseconds. In a classic group the time begins when the previous owner rejoined or left. In a
+    KIP-848 group, whose members do not rejoin, it begins with the rebalance.
+
+    Args:
+        one: the generation.
+        before: previous owner.
+        after: new owner.
     """
     if after not in one.informed:
         return 0

@@ -1,4 +1,4 @@
-"""Evidence for replays, from calls: subscriptions as the leader's assignor receives them, and partitions of topics.
+"""Evidence for replays: subscriptions as the leader's assignor receives them, and the partitions of topics.
 
 Each piece of evidence is found in a single call.
 """
@@ -50,7 +50,7 @@ class Size:
         broker: ``host:port`` of the broker.
         client_id: client id of the client that received the response.
         host: host of that client.
-        topic: topic name, or ``id:...``.
+        topic: topic name; if it is unknown, the text ``id:`` followed by the topic id.
         racks: racks of the replicas of each partition; "" for a broker without a rack.
     """
 
@@ -88,9 +88,13 @@ def subscribed(call: Call) -> Iterator[Subscribed]:
 
 
 def _subscription(blob: bytes, instance_id: str | None) -> Subscription | None:
-    """Return a decoded subscription, or None if it cannot be decoded.
+    """Return a decoded subscription; None if it cannot be decoded.
 
     Owned partitions are removed, because the replay computes them itself.
+
+    Args:
+        blob: encoded subscription.
+        instance_id: group instance id of a static member; None for a dynamic member.
     """
     try:
         decoded, _ = decode_stored(ConsumerProtocolSubscription, blob)
@@ -119,7 +123,12 @@ def sizes(call: Call) -> Iterator[Size]:
 
 
 def wanted(subscriptions: Iterable[Subscribed], events: Iterable[GroupEvent]) -> Iterator[tuple[str, str]]:
-    """Yield pairs of group id and topic: to replay the group, the partitions of the topic must be known."""
+    """Yield group id and topic of each subscription: to replay the group, the partitions of the topic must be known.
+
+    Args:
+        subscriptions: subscriptions in JoinGroup.
+        events: group events, which contain the subscriptions of KIP-848 members.
+    """
     for one in subscriptions:
         yield from ((one.group_id, topic) for topic in one.subscription.topics)
     for event in events:
@@ -134,7 +143,10 @@ Client = tuple[str | None, str | None]  # client id and host
 
 
 class Fresh:
-    """A filter that passes a topic's partitions only if they differ from the previous ones on the same connection."""
+    """A filter that removes repetitions from the partitions of topics in responses.
+
+    It passes the partitions of a topic only if they differ from those in the previous response on the same connection.
+    """
 
     def __init__(self) -> None:
         self._told: dict[tuple[str, str], Racks] = {}
@@ -150,7 +162,7 @@ class Evidence:
     """The subscriptions of groups and the partitions of topics over time.
 
     Args:
-        names: topic names by ``id:...``.
+        names: topic names; a key is the text ``id:`` followed by the topic id.
         clusters: clusters of the brokers.
     """
 
@@ -178,9 +190,16 @@ class Evidence:
         self._ids: dict[str, UUID] | None = None  # computed on first use: few replays need them
 
     def subscription(self, group_id: str, member_id: str, generation: int, ts: int) -> tuple[int, Subscription] | None:
-        """Return the subscription of a member, with the index of the member in the leader's member list, or None.
+        """Return the subscription of a member and its index in the leader's member list; None if the subscription is
+        unknown.
 
-        It is the subscription of this generation, else the last one up to ``ts``. The index is -1 if it is unknown.
+        It is the subscription in this generation, else the last one up to ``ts``. The index is -1 if it is unknown.
+
+        Args:
+            group_id: group id.
+            member_id: member id.
+            generation: generation of the group.
+            ts: time, in microseconds since 1970.
         """
         stated = [one for one in self._said_in.get((group_id, member_id, generation), ()) if one.ts <= ts]
         if not stated:
@@ -191,10 +210,16 @@ class Evidence:
         return None if best is None else (best.place, best.subscription)
 
     def partitions(self, cluster: str | None, topic: str, ts: int, leader: Client | None) -> list[Partition]:
-        """Return the partitions of a topic in the last Metadata response that the leader received up to ``ts``.
+        """Return the partitions of a topic in the last Metadata response that the leader received up to a time.
 
         Without a leader, or if no response to the leader was captured, the latest response to any client is used. The
         list is empty if there is no response. Responses of brokers of unknown cluster count for every cluster.
+
+        Args:
+            cluster: cluster id; None if unknown.
+            topic: topic name.
+            ts: time, in microseconds since 1970.
+            leader: client of the leader; None without a leader.
         """
         places = {cluster, None}
         if leader is not None and any((where, topic, leader) in self._sizes for where in places):
@@ -211,7 +236,7 @@ class Evidence:
         return [Partition(tuple(rack or None for rack in racks)) for racks in max(latest)[2]]
 
     def topic_id(self, topic: str) -> UUID | None:
-        """Return the id of a topic, or None if no response contains the id."""
+        """Return the id of a topic; None if no response contains the id."""
         if self._ids is None:
             self._ids = {
                 name: UUID(bytes=urlsafe_b64decode(key.removeprefix("id:") + "=="))

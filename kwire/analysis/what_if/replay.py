@@ -33,7 +33,7 @@ NAMES = tuple(dict.fromkeys([*CLIENT, *SERVER]))
 
 
 class Replay(ABC):
-    """The replay of one group.
+    """The base class of replays: an assignor that runs over the history of one group.
 
     Attributes:
         kind: ``eager``, ``cooperative``, or ``consumer`` for server-side assignment.
@@ -45,24 +45,31 @@ class Replay(ABC):
     def assign(
         self, members: Mapping[str, Subscription], topics: Topics, generation: int, informed: Collection[str]
     ) -> tuple[Shares, bool]:
-        """Return the assignment, and whether a follow-up rebalance is needed.
+        """Compute an assignment.
 
         Args:
             members: subscriptions by member id, in the order of assignment.
-            topics: partitions of the topics that members subscribe to.
+            topics: partitions of the subscribed topics.
             generation: generation of the assignment.
             informed: ids of the members that received their assignment.
 
-        Raises: AssignorError.
+        Returns: the assignment, and whether a follow-up rebalance is needed.
+
+        Raises: AssignorError if the assignor fails.
         """
 
     @abstractmethod
     def owns(self, shares: Mapping[str, Sequence[TopicPartition]], generation: int) -> None:
-        """Set the current assignment of members."""
+        """Set the current assignment of members to the captured one.
+
+        Args:
+            shares: partitions by member id.
+            generation: generation of the assignment.
+        """
 
     @abstractmethod
     def rename(self, old: str, new: str) -> None:
-        """Move the assignment of a static member to its new member id."""
+        """Move the assignment of a static member from its old member id to its new member id."""
 
 
 def replay_of(name: str, protocol: str, topic_id: Callable[[str], UUID | None]) -> Replay:
@@ -71,7 +78,7 @@ def replay_of(name: str, protocol: str, topic_id: Callable[[str], UUID | None]) 
     Args:
         name: name of the assignor.
         protocol: protocol of the group, which selects between two assignors of the same name.
-        topic_id: function that returns the id of a topic, or None.
+        topic_id: function that returns the id of a topic; None if it is unknown.
 
     Raises: AssignorError for an unknown name.
     """
@@ -83,6 +90,8 @@ def replay_of(name: str, protocol: str, topic_id: Callable[[str], UUID | None]) 
 
 
 class _OfMembers(Replay):
+    """The replay of a client-side assignor: each member has its own instance of the assignor."""
+
     def __init__(self, name: str) -> None:
         self._name = name
         self._assignors: dict[str, Assignor] = {}
@@ -102,8 +111,13 @@ class _OfMembers(Replay):
         return shares, self.kind == COOPERATIVE and withheld > 0
 
     def _joining(self, member: str, subscription: Subscription) -> Subscription:
-        """Return the subscription with which the member joins; only cooperative members send their owned partitions in
-        it.
+        """Return the subscription that a member sends when it joins.
+
+        Only cooperative members include their owned partitions.
+
+        Args:
+            member: member id.
+            subscription: the subscription without owned partitions.
         """
         generation, held = self._held.get(member, (-1, []))
         owned = sorted(partition for partition in held if partition[0] in subscription.topics)
@@ -129,6 +143,8 @@ class _OfMembers(Replay):
 
 
 class _OfBroker(Replay):
+    """The replay of a server-side assignor."""
+
     kind = BY_BROKER
 
     def __init__(self, name: str, topic_id: Callable[[str], UUID | None]) -> None:

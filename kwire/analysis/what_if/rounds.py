@@ -28,23 +28,23 @@ _WITH_ASSIGNMENT = {"sync_done", "assigned"}
 
 @dataclass(slots=True)
 class Round:
-    """A generation, as a replay needs it.
+    """A generation or epoch of the group, with the values that a replay needs. Times are microseconds since 1970.
 
     Attributes:
         row: row of ``rebalances``.
-        members: member ids, in the order of the leader or the broker.
+        members: member ids, in the order in which the leader or the broker assigns.
         present: member ids as a set.
         people: rows of ``members``, by member id.
-        topics: partitions of the topics that members subscribe to.
+        topics: partitions of the subscribed topics.
         shares: partitions by member id.
         owners_before: previous owner of each partition.
         informed: members that received their assignment.
-        asked: time of each member's first request to rejoin, in microseconds.
-        resumed: time at which each member received its assignment, in microseconds.
-        gone: time at which each former member stopped reading, in microseconds.
-        measured: for each partition that moved outside a rebalance, how long it had no owner, in microseconds.
+        asked: time of each member's first request to rejoin.
+        resumed: time at which each member received its assignment.
+        gone: time at which each former member stopped reading.
+        measured: time without an owner in microseconds, for each partition that moved outside a rebalance.
         late: static members that returned during the generation, in order.
-        too_large: name of a topic with more than MOST_PARTITIONS partitions, or None.
+        too_large: name of a topic with more than MOST_PARTITIONS partitions; None if there is none.
         follow_up: True for the second rebalance of a cooperative assignor.
     """
 
@@ -68,18 +68,18 @@ class Round:
 
     @property
     def generation(self) -> int:
-        """Generation id, or group epoch."""
+        """The generation id of a classic group, or the group epoch."""
         number: int = self.row["to_generation"]
         return number
 
     @property
     def instances(self) -> dict[str, str]:
-        """Member ids of static members, by instance id."""
+        """The member ids of static members, by instance id."""
         return {i: member for member in self.members if (i := self.people[member]["instance_id"])}
 
     @property
     def identities(self) -> list[str]:
-        """Instance ids of static members and member ids of other members, sorted."""
+        """The instance ids of static members and the member ids of other members, sorted."""
         return sorted(self.people[member]["instance_id"] or member for member in self.members)
 
     @property
@@ -93,16 +93,21 @@ class Round:
         return self.started if moment is None else moment
 
     def gave_up_by_itself(self, member: str, partition: TopicPartition) -> bool:
-        """True if a classic member gave up a partition because it rejoined without subscribing to the topic."""
+        """Return whether a classic member gave up a partition because it rejoined without subscribing to the topic.
+
+        Args:
+            member: member id.
+            partition: the partition.
+        """
         wanted = self.subscriptions.get(member) if self.row["protocol"] == CLASSIC else None
         return wanted is not None and partition[0] not in wanted.topics
 
     def partitions(self) -> int:
-        """Return the number of partitions to assign."""
+        """Return the number of partitions that the assignor has to assign."""
         return sum(map(len, self.topics.values()))
 
     def same_group(self, before: Round) -> bool:
-        """True if members, subscriptions and numbers of partitions are the same as in the previous generation."""
+        """Return whether members, subscriptions and numbers of partitions equal those of another generation."""
         wanted = [
             {one.people[m]["instance_id"] or m: set(s.topics) for m, s in one.subscriptions.items()}
             for one in (self, before)
@@ -112,7 +117,10 @@ class Round:
 
 
 def lives_of(tables: Mapping[str, list[Row]]) -> Iterator[dict[str, list[Row]]]:
-    """Yield the tables of each group, life and protocol that can be replayed."""
+    """Yield the tables of each combination of group, life and protocol that can be replayed.
+
+    A life of a group id ends when the group is deleted, expires or loses its state.
+    """
     lives: dict[tuple[str | None, int, str], dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
     for name in ("rebalances", "members", "assignments", "group_events"):
         for row in tables[name]:
@@ -142,6 +150,8 @@ def rounds_of(tables: Mapping[str, list[Row]], evidence: Evidence) -> list[Round
 
 
 class _Life:
+    """The rows of one life of a group, from which its generations are built."""
+
     def __init__(self, tables: Mapping[str, list[Row]], evidence: Evidence) -> None:
         self.events = tables["group_events"]
         self.evidence = evidence
@@ -221,7 +231,10 @@ class _Life:
                 )
 
     def _matching_topics(self, topics: Iterable[str]) -> Iterator[str]:
-        """Yield topic names; for a regular expression, the topics assigned so far whose names match."""
+        """Yield topic names.
+
+        For a regular expression, yield the names of those topics assigned so far that match it.
+        """
         for topic in topics:
             if not (topic.startswith("/") and topic.endswith("/")):
                 yield topic
@@ -233,9 +246,10 @@ class _Life:
             yield from (name for name in self.seen if fits(name))
 
     def _set_topic_partitions(self, one_round: Round) -> None:
-        """Set the partitions of the topics.
+        """Set the partitions of each subscribed topic of a round, and the source of this information.
 
-        They come from Metadata responses at the time of the assignment, or else from the assignments so far.
+        The source is the last Metadata response at the time of the assignment; for a topic without such a response, the
+        earlier assignments.
         """
         row, by = one_round.row, set()
         first = one_round.people.get(row["leader"] or "")
@@ -255,7 +269,7 @@ class _Life:
         one_round.sized_by = "both" if len(by) > 1 else next(iter(by), None)
 
     def _stopped_reading_at(self, people: Iterable[Row]) -> dict[str, int]:
-        """Return when each former member stopped reading, in microseconds.
+        """Return the time at which each former member stopped reading, in microseconds since 1970.
 
         This is the time of its leave, or of its last request if the member became silent.
         """
@@ -272,7 +286,7 @@ class _Life:
         return gone
 
     def _unowned_times(self) -> Measured:
-        """Return how long each partition had no owner, in microseconds.
+        """Return the time without an owner, in microseconds, of each partition that moved outside a rebalance.
 
         This time begins when the previous owner had to revoke the partition, or left.
         """

@@ -1,1 +1,1 @@
-"""Decoding of a connection's bytes into frames, and of frames into calls: requests with their responses."""
+"""The conversion of a connection's bytes to frames, and of frames to calls. A call is a request with its response."""

@@ -1,4 +1,4 @@
-"""Decoding of request and response bodies. Options decide which are decoded, kept as bytes, or redacted."""
+"""Decoding of request and response bodies. Options decide which bodies are decoded, kept as bytes, or redacted."""
 
 from __future__ import annotations
 
@@ -36,15 +36,22 @@ class BodyReader:
         self.connection, self.wanted, self.raw, self.redacted = connection, wanted, raw, redacted
 
     def kept(self, frame: bytes, key: int | None) -> bytes | None:
-        """Return a frame without its length prefix; None if it may contain secrets, unless secrets are wanted."""
+        """Return a frame without its length prefix, to be stored in a call.
+
+        The result is None if ``redacted`` is set and the frame may contain secrets.
+
+        Args:
+            frame: the frame, with its length prefix of four bytes.
+            key: API key; None if unknown.
+        """
         return None if self.redacted and key in SECRET_APIS else frame[4:]
 
     def read_request(self, call: Call, form: Form | None, frame: bytes, at: int) -> None:
-        """Set the request of a call.
+        """Decode the body of a request, and store it in the call.
 
         Args:
             call: call to complete.
-            form: header form and classes of the version, or None for an unknown version.
+            form: header format and classes of the version; None for an unknown version.
             frame: the request, with its length prefix.
             at: offset of the body in the frame.
         """
@@ -70,7 +77,12 @@ class BodyReader:
             self.connection.software_version = call.request.client_software_version
 
     def read_response(self, call: Call, frame: bytes) -> None:
-        """Set the response body and the response version of a call, from a frame."""
+        """Decode a response, and store its body and version in the call.
+
+        Args:
+            call: call to complete.
+            frame: the response, with its length prefix.
+        """
         assert call.api_key is not None
         form = form_of(call.api_key, call.api_version or 0)
         if form is None and call.api_key in APIS and answers_unsupported(APIS[call.api_key], frame, 8):

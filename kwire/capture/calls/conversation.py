@@ -1,8 +1,8 @@
-"""Conversion of the segments of one connection, in order of time, to calls.
+"""Conversion of the segments of one connection, in order of time, to calls. A call is a request with its response.
 
 A Conversation processes one segment at a time, with bounded memory, and can be pickled between two segments. The result
-is the same however the segments are divided among method calls. A Conversation opens no file: the caller passes a
-position for each payload, and an object to slice the payload from.
+does not depend on how the segments are divided among method calls. A Conversation opens no file: the caller passes the
+position of each payload, and an object from which the payload is sliced.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from hashlib import blake2b
 from typing import NamedTuple, Protocol
 
-from kwire.capture.calls.exchange import Exchange
+from kwire.capture.calls.exchange import Exchange, FrameOfLog
 from kwire.capture.calls.frame_headers import INT32, is_tls
 from kwire.capture.calls.framing import OFF, SEARCH, SYNC, Framer
 from kwire.capture.calls.model import Call, Connection
@@ -23,13 +23,13 @@ NOT_PLAIN = ACK | FIN | RST | SYN
 
 
 class Sliced(Protocol):
-    """The interface of objects to slice payloads from, such as bytes or a file mapped into memory."""
+    """The interface of objects from which payloads are sliced, such as bytes or a file mapped into memory."""
 
     def __getitem__(self, part: slice, /) -> bytes: ...
 
 
 class Row(NamedTuple):
-    """A TCP segment, the argument of ``Conversation.segment``. The fields are the columns of ``segments.Segments``."""
+    """A TCP segment, the argument of ``Conversation.segment``. Its fields are the columns of ``segments.Segments``."""
 
     upward: bool
     time_us: int
@@ -46,7 +46,7 @@ Parts = tuple[bool, int, int, int, int, int, int, int, int]  # the values of a R
 
 
 class Conversation:
-    """The calls of one connection.
+    """The conversion of the segments of one connection to calls.
 
     Args:
         key: both endpoints.
@@ -57,7 +57,7 @@ class Conversation:
         redacted: True to redact secrets.
 
     Attributes:
-        broker: True if the first endpoint of the key is the broker, False if the second is, None if unknown.
+        broker: True if the first endpoint of the key is the broker, False if the second endpoint is, None if unknown.
     """
 
     __slots__ = (
@@ -121,7 +121,17 @@ class Conversation:
         raw: bool = False,
         redacted: bool = True,
     ) -> Conversation:
-        """Return a Conversation for the frames of a frame log; pass them to ``frame``."""
+        """Return a Conversation for the frames of a frame log; pass the frames to its method ``frame``.
+
+        Args:
+            name: text that identifies the connection.
+            client: ``host:port`` of the client.
+            broker: ``host:port`` of the broker.
+            time_us: time of the first frame, in microseconds since 1970.
+            bodies: API keys whose bodies are decoded; None for all.
+            raw: True to keep all frames as bytes.
+            redacted: True to redact secrets.
+        """
         self = cls.__new__(cls)
         self._begin(f"{name} {client} {broker}", time_us, 0, bodies, raw, redacted)
         self.key, self._ports = (0, 0, 0, 0, 0, 0), ()
@@ -131,19 +141,19 @@ class Conversation:
             framer.mode = SYNC
         return self
 
-    def frame(self, to_broker: bool, frame: bytes, time_us: int, file: str, position: int) -> None:
+    def frame(self, logged: FrameOfLog) -> None:
         """Process the next frame of a frame log."""
-        self._exchange.frame(to_broker, frame, time_us, file, position)
+        self._exchange.frame(logged)
 
     @property
     def held(self) -> int:
-        """Number of buffered bytes."""
+        """The number of bytes that are buffered until missing bytes arrive."""
         buffered = sum(stream.held_bytes for stream in self._streams.values())
         undecided = sum(len(payload) for _, payload, _ in [*self._undecided, *(self._early or ())])
         return buffered + undecided + sum(framer.held for framer in self._framers.values())
 
     def taken(self) -> list[Call]:
-        """Remove the completed calls and return them."""
+        """Return the calls that were completed since the last call of this method."""
         exchange = self._exchange
         calls, exchange.calls = exchange.calls, []
         return calls
@@ -151,7 +161,7 @@ class Conversation:
     # Segments
 
     def is_another(self, row: Row) -> bool:
-        """True if the segment begins a new connection between the same endpoints."""
+        """Return whether a segment begins a new connection between the same endpoints."""
         if row.flags & SYN:
             isn = self.isn.get(row.upward)
             if isn is not None:
@@ -168,13 +178,20 @@ class Conversation:
         return bool(row.size) and following is not None and 2**26 < (row.seq - following) & MASK < 2**32 - 2**26
 
     def segment(self, row: Row, source: Sliced, base: int, file: str) -> None:
-        """Process the next segment. Its payload is at ``row.start - base`` of ``source``."""
+        """Process the next segment.
+
+        Args:
+            row: TCP segment, decoded from its packet.
+            source: object that contains the payload, at ``row.start - base``.
+            base: position in the file at which ``source`` begins.
+            file: path of the file.
+        """
         self.segments((row,), source, base, file)
 
     def segments(self, rows: Sequence[Parts], source: Sliced, base: int, file: str, begin: int = 0) -> int:
-        """Process segments up to the first that may begin another connection; return the index after the last.
+        """Process segments up to the first one that may begin another connection; return the index after the last one.
 
-        Segments that arrive in order take the short path in this method.
+        Segments that arrive in order are processed fast.
 
         Args:
             rows: Rows, or tuples with the same values.
@@ -229,9 +246,10 @@ class Conversation:
         return len(rows)
 
     def _sides(self) -> Sequence[tuple[Stream, Stream, Framer, bool]] | None:
-        """Return (stream, opposite stream, framer, is_request) for both directions, by the value of ``upward``.
+        """Return a tuple (stream, opposite stream, framer, is_request) for each direction; ``Row.upward`` is the index.
 
-        The result is None unless the broker is known and no direction waits for missing segments.
+        The result is None if segments must be processed by ``_segment``: the broker is unknown, a direction waits for
+        missing bytes, early segments are buffered for a SYN, or the conversation is done.
         """
         low, high = self._streams[False], self._streams[True]
         if low.held or high.held or self.broker is None or self.done or self._early:
@@ -240,7 +258,14 @@ class Conversation:
         return (low, high, framers[broker], broker), (high, low, framers[not broker], not broker)
 
     def _segment(self, row: Row, source: Sliced, base: int, file: str) -> None:
-        """Process a segment of any kind."""
+        """Process any segment, for example one that arrives out of order. (``segments`` processes the others faster.)
+
+        Args:
+            row: TCP segment, decoded from its packet.
+            source: object that contains the payload, at ``row.start - base``.
+            base: position in the file at which ``source`` begins.
+            file: path of the file.
+        """
         upward, time_us, position, start, captured, size, seq, ack, flags = row
         connection = self.connection
         if time_us > connection.last_us:
@@ -286,7 +311,7 @@ class Conversation:
             self._replay(early)
 
     def _give_up_syn(self) -> None:
-        """Begin at the first captured byte of each direction, because the SYN was not captured."""
+        """Begin to decode at the first captured byte of each direction, because the SYN was not captured."""
         early, self._early = self._early or [], None
         self._replay(early)
 
@@ -323,9 +348,13 @@ class Conversation:
         self.connection.broker, self.connection.client = (first, second) if broker else (second, first)
 
     def _infer_broker(self, row: Row, payload: bytes) -> None:
-        """Find out which side is the broker if neither a port nor a SYN shows it.
+        """Decide which endpoint is the broker, if neither a port nor a SYN shows it.
 
-        The side that sends a valid request is the client.
+        The endpoint that sends a valid request is the client.
+
+        Args:
+            row: TCP segment, decoded from its packet.
+            payload: captured payload of the segment.
         """
         self._seen_bytes += len(payload)
         if is_tls(payload):
@@ -342,7 +371,10 @@ class Conversation:
         self._replay(rows)
 
     def _replay(self, rows: Sequence[tuple[Row, bytes, str]]) -> None:
-        """Process buffered segments."""
+        """Process the segments that were buffered until the broker was known.
+
+        ``rows``: segment, payload and file of each.
+        """
         for row, payload, file in rows:
             self.segment(row, payload, row.start, file)
 
@@ -353,7 +385,10 @@ class Conversation:
         return 14 <= end <= len(payload) and self._exchange.checks.is_frame(True, payload[:end])
 
     def _advance(self, now_us: int) -> None:
-        """Deliver the bytes that are in order, requests first; skip gaps that will not be filled."""
+        """Pass the bytes that are in order to the framers, requests first. Skip gaps whose bytes are lost.
+
+        ``now_us``: time of the current segment, in microseconds since 1970.
+        """
         for is_request in (True, False):
             stream = self._streams[(not self.broker) == is_request]
             while stream.held or stream.gap:
@@ -386,7 +421,12 @@ class Conversation:
         self._skip_gap(is_request, stream.give_up())
 
     def _skip_gap(self, is_request: bool, size: int) -> None:
-        """Handle a gap of ``size`` bytes in one direction."""
+        """Handle bytes that were never captured: the framer searches for the next frame after them.
+
+        Args:
+            is_request: True for bytes of the client, False for bytes of the broker.
+            size: number of missing bytes.
+        """
         self.connection.gaps += 1
         self.connection.gap_bytes += size
         self._framers[is_request].lost(self._exchange, size)
@@ -421,7 +461,12 @@ class Conversation:
 
 
 def _may_follow(row: Row, syn: Row) -> bool:
-    """True if a segment that was captured before a SYN can belong to the connection that the SYN opens."""
+    """Return whether a segment that was captured before a SYN can belong to the connection that the SYN opens.
+
+    Args:
+        row: TCP segment, decoded from its packet.
+        syn: the SYN.
+    """
     if row.upward != syn.upward and not row.flags & ACK:
         return True
     number = row.seq if row.upward == syn.upward else row.ack

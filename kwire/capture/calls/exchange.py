@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from typing import NamedTuple
 
 from kwire.apikeys import ApiKey
 from kwire.capture.calls.bodies import BodyReader
@@ -14,7 +15,6 @@ from kwire.capture.calls.frame_headers import (
     is_plausible,
     is_tls,
     leading_group,
-    produce_acks,
     read_header,
     server_name,
 )
@@ -35,12 +35,31 @@ from kwire.capture.calls.model import (
 from kwire.capture.calls.pending import PendingCalls
 from kwire.capture.calls.sasl_tokens import SaslTokens
 from kwire.capture.limits import MAX_NOTES, STRANGE
+from kwire.envelope import produce_acks
 from kwire.errors import DecodeError
 from kwire.messages import APIS
 
 
+class FrameOfLog(NamedTuple):
+    """A frame of a frame log.
+
+    Attributes:
+        to_broker: True for a request.
+        frame: the frame, without its length prefix.
+        time_us: time, in microseconds since 1970.
+        path: path of the frame log.
+        position: byte offset of the line in the file.
+    """
+
+    to_broker: bool
+    frame: bytes
+    time_us: int
+    path: str
+    position: int
+
+
 class Exchange:
-    """The calls of one connection. The options are those of Conversation.
+    """The conversion of the frames of one connection to calls. The options are those of Conversation.
 
     If a connection begins with a request of unknown API or version, this call is held back until it is certain that the
     connection is a Kafka connection. Proof is one of these: a request of known API and version, a request of a known
@@ -50,7 +69,7 @@ class Exchange:
         calls: completed calls; after ``finish`` also calls without a response.
         framers: framers of both directions; the key is True for requests.
         good: number of decoded frames; the key is True for requests.
-        checks: recognition of frames.
+        checks: the checks that recognise frames.
     """
 
     __slots__ = (
@@ -99,8 +118,9 @@ class Exchange:
 
     # Frames from the framers
 
-    def frame(self, to_broker: bool, frame: bytes, time_us: int, file: str, position: int) -> None:
+    def frame(self, logged: FrameOfLog) -> None:
         """Process a frame of a frame log."""
+        to_broker, frame, time_us, file, position = logged
         framer = self.framers[to_broker]
         framer.now, framer.file, framer.began_at = max(framer.now, time_us), file, position
         self.connection.last_us = max(self.connection.last_us, time_us)
@@ -114,7 +134,12 @@ class Exchange:
             self._note(f"{file} at byte {position}: not a Kafka {'request' if to_broker else 'response'}")
 
     def request(self, frame: bytes, framer: Framer) -> bool:
-        """Process a request with its length prefix; return False if the bytes cannot be a request."""
+        """Process a request; return False if the bytes cannot be a request.
+
+        Args:
+            frame: the request, with its length prefix.
+            framer: framer of the requests, which has the time and file position of the frame.
+        """
         if not self.good[True] and is_tls(frame):
             self._become_tls(frame)
             return True
@@ -136,7 +161,12 @@ class Exchange:
         return True
 
     def response(self, frame: bytes, framer: Framer) -> bool:
-        """Process a response with its length prefix; return False if the bytes cannot be a response."""
+        """Process a response; return False if the bytes cannot be a response.
+
+        Args:
+            frame: the response, with its length prefix.
+            framer: framer of the responses, which has the time and file position of the frame.
+        """
         if self._tokens.expected and not self._pending:
             self._broker_token(frame, framer)
             return True
@@ -160,9 +190,10 @@ class Exchange:
         """Process a frame of which only the first bytes are available.
 
         Args:
+            is_request: True for a request, False for a response.
             head: first bytes, with the length prefix.
             size: size of the frame, in bytes.
-            why: reason why the rest is missing; None if the rest was skipped because it is not needed.
+            why: reason why bytes are missing; None if they were skipped because they are not needed.
             framer: framer of this direction.
         """
         if is_request:
@@ -194,7 +225,7 @@ class Exchange:
         self._await_response(call, head, header.body)
 
     def _header_of(self, head: bytes) -> Header | None:
-        """Return the header of a truncated request, or None if too few bytes were captured."""
+        """Return the header of a truncated request; None if too few bytes were captured."""
         try:
             return read_header(head, 4)
         except (DecodeError, struct.error):
@@ -206,9 +237,9 @@ class Exchange:
         """Return a new call with the next number.
 
         Args:
-            client_id: client id of the request, or None.
+            client_id: client id of the request; None for null or if unknown.
             framer: framer of the requests; None if the request was not captured.
-            size: bytes of the request; None if it was not captured.
+            size: bytes of the request; None if the request was not captured.
         """
         self.number += 1
         connection = self.connection
@@ -225,7 +256,13 @@ class Exchange:
         return call
 
     def _call_of(self, header: Header, framer: Framer, size: int) -> Call:
-        """Return a call with the attributes of its request's header."""
+        """Return a new call with the API, version, correlation id and client id of a request header.
+
+        Args:
+            header: the decoded header.
+            framer: framer of the requests, which has the time and file position of the frame.
+            size: size of the request, in bytes.
+        """
         checks = self.checks
         if header.client_id != checks.client_id and header.client_id is not None:
             checks.client_id = header.client_id
@@ -239,8 +276,14 @@ class Exchange:
         return call
 
     def _await_response(self, call: Call, frame: bytes, body: int) -> None:
-        """Store a request until its response arrives. A Produce request with acks=0 has no response and is complete at
-        once.
+        """Store a request until its response is captured.
+
+        A Produce request with acks=0 has no response and is complete immediately.
+
+        Args:
+            call: call of the request.
+            frame: the request, with its length prefix.
+            body: offset of the body in the frame.
         """
         if call.api_key == ApiKey.PRODUCE and produce_acks(frame, body, call.api_version or 0) == 0:
             self.calls.append(call)
@@ -252,7 +295,13 @@ class Exchange:
         self.calls.append(call)
 
     def _complete(self, call: Call, framer: Framer, size: int) -> None:
-        """Complete a call with a response of this size."""
+        """Complete a call, because its response was captured.
+
+        Args:
+            call: the call.
+            framer: framer of the responses, which has the time and file position of the frame.
+            size: size of the response, in bytes.
+        """
         call.response_us, call.response_size = framer.now, size
         call.response_file, call.response_position = framer.file, framer.began_at
         self.calls.append(call)
@@ -260,7 +309,14 @@ class Exchange:
     def _without_request(
         self, correlation_id: int | None, frame: bytes, framer: Framer, size: int | None = None
     ) -> None:
-        """Add a call for a response whose request was not captured. Its API is unknown."""
+        """Add a call for a response whose request was not captured. Its API is unknown.
+
+        Args:
+            correlation_id: correlation id of the response; None if unknown.
+            frame: the response, with its length prefix.
+            framer: framer of the responses, which has the time and file position of the frame.
+            size: size of the response in bytes; None for the length of ``frame``.
+        """
         call = self._new_call(self._client_text)
         call.correlation_id, call.reason = correlation_id, REQUEST_NOT_SEEN
         if self._bodies.raw and size is None:
@@ -268,7 +324,13 @@ class Exchange:
         self._complete(call, framer, len(frame) - 4 if size is None else size)
 
     def _client_token(self, frame: bytes, framer: Framer) -> bool:
-        """Process a SASL token of the client, which has no request header."""
+        """Process a SASL token of the client, which has no request header; always return True, because the bytes are a
+        frame.
+
+        Args:
+            frame: the token, with its length prefix.
+            framer: framer of the requests, which has the time and file position of the frame.
+        """
         if not self._tokens.count():
             self._set_status(OPAQUE)
             return True
@@ -278,7 +340,12 @@ class Exchange:
         return True
 
     def _broker_token(self, frame: bytes, framer: Framer) -> None:
-        """Process a SASL token of the broker, which is the response to the client's oldest pending token."""
+        """Process a SASL token of the broker, which is the response to the client's oldest pending token.
+
+        Args:
+            frame: the token, with its length prefix.
+            framer: framer of the responses, which has the time and file position of the frame.
+        """
         call = self._tokens.pop()
         if call is None:
             self._without_request(None, frame, framer)
@@ -289,7 +356,10 @@ class Exchange:
     # Loss of frame boundaries
 
     def strayed(self, is_request: bool) -> None:
-        """Record that a direction has bytes that are not a frame where a frame should begin."""
+        """Record that bytes that are not a frame were captured at a position where a frame should begin.
+
+        ``is_request``: True for bytes of the client, False for bytes of the broker.
+        """
         if self.good[is_request]:
             self._note(f"expected a {'request' if is_request else 'response'}, found other bytes")
             self.lost_track(is_request)
@@ -297,17 +367,26 @@ class Exchange:
             self._is_strange = True
 
     def lost_track(self, is_request: bool) -> None:
-        """Record that from here on frames of a direction may be missing."""
+        """Record that frames of a direction may be missing from the current time on.
+
+        ``is_request``: True for bytes of the client, False for bytes of the broker.
+        """
         self._lost.begin(is_request, self.framers[is_request].now)
 
     def found_again(self, is_request: bool) -> None:
-        """Record that a frame was found after a gap, or after bytes that are not a frame."""
+        """Record that a frame of a direction was found after a gap, or after bytes that are not a frame.
+
+        ``is_request``: True for bytes of the client, False for bytes of the broker.
+        """
         self._lost.end(is_request, self.framers[is_request].now)
         if self.good[is_request]:
             self.connection.resyncs += 1
 
     def searched(self, is_request: bool, size: int) -> None:
-        """Record that a search found no frame in ``size`` bytes."""
+        """Record that a search for the next frame found no frame in ``size`` bytes.
+
+        ``is_request``: True for bytes of the client, False for bytes of the broker.
+        """
         if self.good[True]:
             return
         buffer = self.framers[is_request].buffer
@@ -325,7 +404,10 @@ class Exchange:
             self._note(f"TLS for {name}")
 
     def _set_status(self, status: str) -> None:
-        """Set the status of a connection that is not decodable as Kafka. From now on its bytes are only counted."""
+        """Mark the connection as one that cannot be decoded as Kafka; later bytes are only counted.
+
+        ``status``: TLS, OPAQUE or NOT_KAFKA.
+        """
         self.connection.status = status
         for framer in self.framers.values():
             framer.mode = OFF

@@ -29,7 +29,7 @@ from kwire.messages import APIS
 
 
 class FrameChecks:
-    """Checks whether bytes are a frame, based on the earlier frames of the connection.
+    """Checks whether bytes are a frame of a connection, based on the earlier frames of this connection.
 
     Frames include their length prefix of four bytes.
 
@@ -44,14 +44,24 @@ class FrameChecks:
         self.client_id: bytes | None = None
 
     def is_size(self, is_request: bool, size: int) -> bool:
-        """True if a frame may have this size."""
+        """Return whether a request or response may have this size.
+
+        Args:
+            is_request: True for a request, False for a response.
+            size: size of the frame, in bytes.
+        """
         least = 0 if self._tokens.expected else LEAST_REQUEST if is_request else LEAST_RESPONSE
         return least <= size <= MAX_FRAME
 
     def skip_reason(self, is_request: bool, head: bytes, size: int) -> tuple[bool, str | None]:
-        """Return whether to skip the frame that begins with ``head``, and why.
+        """Return whether to skip a frame, and the reason.
 
         The reason is None if the frame is skipped only because its body is not needed.
+
+        Args:
+            is_request: True for a request, False for a response.
+            head: first bytes of the frame, with its length prefix.
+            size: size of the frame, in bytes.
         """
         wanted = self._bodies.wanted
         if size > MAX_KEPT_FRAME:
@@ -68,13 +78,21 @@ class FrameChecks:
         return any(call.api_key not in wanted for call in calls), None
 
     def places(self, is_request: bool, data: bytes, start: int) -> list[int]:
-        """Return the positions in ``data``, from ``start`` on, at which a frame may begin."""
+        """Return the offsets in ``data``, from ``start`` on, at which a frame may begin.
+
+        ``is_request``: True to search for requests, False for responses.
+        """
         if is_request:
             return frame_search.requests(data, start, self.client_id)
         return frame_search.responses(data, start, self._pending.by_id)
 
     def is_frame(self, is_request: bool, frame: bytes) -> bool:
-        """True if the frame can be decoded completely, to its last byte."""
+        """Return whether a frame can be decoded to its last byte.
+
+        Args:
+            is_request: True for a request, False for a response.
+            frame: the frame, with its length prefix.
+        """
         try:
             return self._is_request(frame) if is_request else self._is_response(frame)
         except (DecodeError, struct.error, UnicodeDecodeError):
@@ -99,7 +117,12 @@ class FrameChecks:
         return end == len(frame)
 
     def may_follow(self, is_request: bool, head: bytes) -> bool:
-        """True if the next frame may begin with these bytes."""
+        """Return whether the bytes after a frame can be the beginning of another frame.
+
+        Args:
+            is_request: True for requests, False for responses.
+            head: the first bytes after the frame.
+        """
         if len(head) < 8:
             return True
         (size,) = INT32(head, 0)
@@ -109,7 +132,9 @@ class FrameChecks:
         return LEAST_REQUEST <= size <= MAX_FRAME and key in APIS and 0 <= version < MAX_VERSION
 
     def is_chain(self, data: bytes) -> bool:
-        """True if a segment consists of whole frames, all without a captured request."""
+        """Return whether data consists of complete frames only, as a check for connections without a captured
+        request.
+        """
         at = 0
         while at + 8 <= len(data):
             size, correlation_id = struct.unpack_from(">ii", data, at)

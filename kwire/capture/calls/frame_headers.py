@@ -1,4 +1,4 @@
-"""Decoding of frame headers in captures (API, version, start of the body), and checks for bytes that are not frames."""
+"""Decoding of frame headers in captures (API, version, start of the body), and checks whether bytes can be a header."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from kwire import codec
 from kwire.apikeys import ApiKey
 from kwire.engines import compiled
+from kwire.envelope import string_length
 from kwire.errors import DecodeError
 from kwire.headers import (
     RequestHeader,
@@ -29,7 +30,7 @@ MAX_KEY, MAX_VERSION = 10_000, 1_000  # for future APIs; above these it is anoth
 
 
 class Form(NamedTuple):
-    """The header forms and message classes of one version of an API."""
+    """The header formats and message classes for one version of an API."""
 
     name: str
     version: int
@@ -41,7 +42,12 @@ class Form(NamedTuple):
 
 @cache
 def form_of(key: int, version: int) -> Form | None:
-    """Return the Form of one version of an API, or None if the API or the version is unknown."""
+    """Return the header formats and classes for one version of an API; None if the API or the version is unknown.
+
+    Args:
+        key: API key.
+        version: API version.
+    """
     if key not in APIS or version not in APIS[key].versions:
         return None
     api = APIS[key]
@@ -50,9 +56,17 @@ def form_of(key: int, version: int) -> Form | None:
 
 
 def body_at(message: type, data: bytes, at: int, version: int) -> tuple[Any, int]:
-    """Decode the message at an offset; return it with the offset after it.
+    """Decode the message that begins at an offset; return the message and the offset after it.
 
     The result is that of ``codec.decode_at``; for small messages this function is faster.
+
+    Args:
+        message: class of the message.
+        data: bytes that contain the message.
+        at: offset of the message.
+        version: version of the message.
+
+    Raises: DecodeError if the message is not valid.
     """
     if len(data) - at <= UNWEIGHED:
         try:
@@ -63,15 +77,15 @@ def body_at(message: type, data: bytes, at: int, version: int) -> tuple[Any, int
 
 
 class Header(NamedTuple):
-    """The header of a request.
+    """The decoded header of a request.
 
     Attributes:
         key: API key.
         version: API version.
         correlation_id: correlation id.
-        client_id: client id, as encoded, or None for null.
-        body: offset of the request's body.
-        form: header form and classes of the version, or None if the version is unknown.
+        client_id: client id, as encoded; None for null.
+        body: offset of the request's body in the data.
+        form: header format and classes of the version; None for an unknown version.
     """
 
     key: int
@@ -83,7 +97,12 @@ class Header(NamedTuple):
 
 
 def read_header(data: bytes, at: int) -> Header:
-    """Decode the header of the request at ``at``. Raises: DecodeError, struct.error."""
+    """Decode a request header. Raises: DecodeError or struct.error if it is not valid or incomplete.
+
+    Args:
+        data: bytes of the request.
+        at: offset of the header.
+    """
     key, version, correlation_id, size = HEADER(data, at)
     body = at + 10
     client_id = None
@@ -109,8 +128,8 @@ def cut_header(data: bytes, at: int, known: bytes | None) -> Header | None:
     Args:
         data: bytes of the request.
         at: offset of the header.
-        known: client id of the connection. If the client id in the header is truncated, ``known`` replaces it, provided
-            that its length and its captured part agree.
+        known: client id of the connection; None if unknown. If the client id in the header is truncated, ``known``
+            replaces it, provided that its length and its captured part agree.
     """
     if len(data) < at + 8:
         return None
@@ -122,7 +141,7 @@ def cut_header(data: bytes, at: int, known: bytes | None) -> Header | None:
 
 
 def is_plausible(header: Header) -> bool:
-    """True if the header may be Kafka's although its API or version is unknown."""
+    """Return whether a header of an unknown API or version has values that a Kafka client could send."""
     if not (0 <= header.key < MAX_KEY and 0 <= header.version < MAX_VERSION):
         return False
     try:
@@ -132,7 +151,13 @@ def is_plausible(header: Header) -> bool:
 
 
 def response_body(form: Form, data: bytes, at: int) -> int:
-    """Return the offset of a response's body. Raises: DecodeError."""
+    """Return the offset of the body in a response. Raises: DecodeError if the bytes are not valid.
+
+    Args:
+        form: header format of the response.
+        data: the response.
+        at: offset of the header.
+    """
     if form.response_header == 0:
         return at + 4
     if data[at + 4 : at + 5] == b"\0":
@@ -141,15 +166,20 @@ def response_body(form: Form, data: bytes, at: int) -> int:
 
 
 def leading_group(form: Form, data: bytes, at: int) -> str | None:
-    """Return the group id of a request, or None.
+    """Return the group id of a request if the body begins with it, or has only strings before it; else None.
 
-    The group id is found if it is one of the strings with which the body begins; the end of the body may be missing.
+    The end of the body may be missing.
+
+    Args:
+        form: formats and classes of the request's API version.
+        data: the request.
+        at: offset of the body.
     """
     for slot in resolve(form.request, form.version).slots:
         if not isinstance(slot.node, Text):
             return None
         try:
-            size, at = _length(data, at, compact=slot.node.compact)
+            size, at = string_length(data, at, compact=slot.node.compact)
         except (struct.error, IndexError):
             return None
         end = at + max(size, 0)
@@ -159,43 +189,16 @@ def leading_group(form: Form, data: bytes, at: int) -> str | None:
     return None
 
 
-def _length(data: bytes, at: int, *, compact: bool) -> tuple[int, int]:
-    """Return the length of a string, which is negative for null, and the offset after the length. Raises: struct.error,
-    IndexError.
-    """
-    if not compact:
-        return struct.unpack_from(">h", data, at)[0], at + 2
-    size, shift = 0, 0
-    while True:
-        byte = data[at]
-        at += 1
-        size |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            return size - 1, at
-
-
-def produce_acks(frame: bytes, at: int, version: int) -> int | None:
-    """Return ``acks`` of the Produce request whose body begins at ``at``; None if these bytes are missing."""
-    try:
-        if version >= 3:
-            size, at = _length(frame, at, compact=version >= 9)
-            at += max(size, 0)
-        acks: int = struct.unpack_from(">h", frame, at)[0]
-    except (struct.error, IndexError):
-        return None
-    return acks
-
-
 def is_tls(data: bytes) -> bool:
-    """True if the data begins with a TLS record. As a length prefix, the same bytes would exceed the maximum frame
-    size.
+    """Return whether data begins with a TLS record.
+
+    As a length prefix, the same bytes would exceed the maximum frame size.
     """
     return len(data) >= 3 and 20 <= data[0] <= 23 and data[1] == 3 and data[2] <= 4
 
 
 def server_name(hello: bytes) -> str | None:
-    """Return the server name (SNI) in a TLS ClientHello, or None if the first TLS record has none."""
+    """Return the server name (SNI) in a TLS ClientHello; None if the first TLS record has none."""
     try:
         at = 5 + 4 + 2 + 32
         if hello[0] != 22 or hello[5] != 1:

@@ -1,4 +1,7 @@
-"""Positions at which frames may begin, by their first bytes. The caller has to decode the frames to be certain."""
+"""The search for positions in captured bytes at which a frame may begin, by its first bytes.
+
+A position is only a candidate: the caller has to decode the frame to be certain.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,13 @@ SELECTIVE = 4  # length of a client id that is long enough to search for
 
 
 def responses(data: bytes, start: int, pending: Iterable[int]) -> list[int]:
-    """Return the positions at which a response to one of the ``pending`` requests may begin, by correlation id."""
+    """Return the offsets at which a response to a pending request may begin.
+
+    Args:
+        data: captured bytes.
+        start: offset at which the search begins.
+        pending: correlation ids of the pending requests.
+    """
     size = _words(data, ">i4", start)
     count = len(size) - 4
     if count <= 0:
@@ -27,9 +36,14 @@ def responses(data: bytes, start: int, pending: Iterable[int]) -> list[int]:
 
 
 def requests(data: bytes, start: int, client_id: bytes | None) -> list[int]:
-    """Return the positions at which a request may begin.
+    """Return the offsets, from ``start`` on, at which a request may begin.
 
-    They are found by the client id if it is known and long enough, else by the whole header.
+    Requests are found by the client id if it is known and long enough, else by the whole header.
+
+    Args:
+        data: captured bytes.
+        start: offset at which the search begins.
+        client_id: client id of earlier requests of the connection, as encoded; None if unknown.
     """
     if client_id is not None and len(client_id) >= SELECTIVE:
         return _of_client(data, start, client_id)
@@ -61,14 +75,19 @@ def _of_client(data: bytes, start: int, client_id: bytes) -> list[int]:
 
 
 def _words(data: bytes, kind: str, start: int) -> Any:
-    """Return the integers at every byte offset from ``start``."""
+    """Return an array with the integer at every byte offset from ``start`` on. ``kind``: numpy type, such as
+    ``>i4``.
+    """
     count = max(len(data) - start - int(kind[2]) + 1, 0)
     return np.ndarray((count,), kind, data, start if count else 0, strides=(1,)).astype(np.int64)
 
 
 @cache
 def _bounds() -> tuple[Any, Any]:
-    """Return the lowest and the highest version by API key. For unknown keys the range is empty."""
+    """Return two arrays, the lowest and the highest version by API key.
+
+    For an unknown key no version is in this range.
+    """
     size = max(APIS) + 2
     lowest, highest = np.full(size, 1, np.int64), np.full(size, 0, np.int64)
     for key, api in APIS.items():

@@ -1,6 +1,7 @@
 """Division of one direction of a connection into frames, and the search for the next frame after a gap.
 
-A frame that is too large, or whose body is not needed, is skipped: its first bytes are stored, the others are counted.
+A frame that is too large, or whose body is not needed, is skipped: its first bytes are stored, the rest is only
+counted.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ TAIL = 13  # bytes that may be the beginning of a header
 
 
 class Checks(Protocol):
-    """The interface of objects that check whether bytes are a frame, such as ``FrameChecks``."""
+    """The interface of objects that decide whether bytes are a frame, such as ``FrameChecks``."""
 
     def is_size(self, is_request: bool, size: int, /) -> bool: ...
     def skip_reason(self, is_request: bool, head: bytes, size: int, /) -> tuple[bool, str | None]: ...
@@ -29,8 +30,9 @@ class Checks(Protocol):
 
 
 class Owner(Protocol):
-    """The interface of objects that receive frames, such as ``Exchange``. Frames include their length prefix of four
-    bytes.
+    """The interface of objects that receive frames, such as ``Exchange``.
+
+    Frames include their length prefix of four bytes.
     """
 
     @property
@@ -61,9 +63,10 @@ class Origin(NamedTuple):
 
 
 class Framer:
-    """Division of one direction of a connection into frames.
+    """The division of the bytes of one direction of a connection into frames.
 
-    The owner is an argument of each method instead of an attribute, so that a Framer can be pickled.
+    The receiver of the frames (``owner``) is an argument of each method instead of an attribute, so that a Framer can
+    be pickled.
     """
 
     __slots__ = (
@@ -104,11 +107,18 @@ class Framer:
 
     @property
     def held(self) -> int:
-        """Number of buffered bytes."""
+        """The number of buffered bytes of incomplete frames."""
         return self.have + len(self.buffer)
 
     def data(self, owner: Owner, data: bytes, file: str, position: int) -> None:
-        """Process the next bytes."""
+        """Process the next bytes of this direction; pass complete frames to the owner.
+
+        Args:
+            owner: receiver of the frames.
+            data: captured bytes, in order.
+            file: path of the file that contains them.
+            position: byte offset of the packet in the file.
+        """
         if self.mode == SYNC and not self.have and not self.to_skip and len(data) >= 4:
             (size,) = INT32(data, 0)
             if size == len(data) - 4:  # the usual case: a segment is a frame
@@ -166,26 +176,36 @@ class Framer:
             self.have += len(part)
 
     def _frame(self, owner: Owner, frame: bytes) -> None:
-        """Pass a complete frame, with its prefix, to the owner."""
+        """Pass a complete frame to the owner. If the owner refuses it, begin to search for the next frame."""
         good = owner.request(frame, self) if self.is_request else owner.response(frame, self)
         if not good:
             self._lose_track(owner, frame)
 
     def _skip_frame(self, head: bytes, why: str | None) -> None:
-        """Skip the rest of the current frame."""
+        """Begin to skip the current frame. Its remaining bytes are only counted.
+
+        Args:
+            head: first bytes of the frame, with its length prefix.
+            why: reason why the frame is skipped; None if its body is not needed.
+        """
         self.head, self.broken = head[:HEAD], why
         self.to_skip = self.need - self.have
         self.parts.clear()
         self.have = 0
 
     def _end_skipped(self, owner: Owner) -> None:
-        """End a skipped frame."""
+        """Pass the first bytes of a skipped frame to the owner, because its last byte was processed."""
         head, why, size = self.head, self.broken, self.need - 4
         self.head, self.broken, self.need = b"", None, 0
         owner.partial(self.is_request, head, size, why, self)
 
     def lost(self, owner: Owner, size: int) -> None:
-        """Handle a gap of ``size`` bytes."""
+        """Handle bytes of this direction that were not captured.
+
+        Args:
+            owner: receiver of the frames.
+            size: number of missing bytes.
+        """
         if self.mode == OFF:
             return
         if self.mode == SEARCH:
@@ -213,7 +233,7 @@ class Framer:
         self.head, self.broken = b"", None
 
     def finish(self, owner: Owner) -> None:
-        """End the direction. The owner receives an incomplete frame as partial."""
+        """End this direction of the connection. The owner receives an incomplete frame by its method ``partial``."""
         if self.mode == SYNC and self.need:
             if not self.to_skip:
                 self._skip_frame(b"".join(self.parts), INCOMPLETE)
@@ -245,9 +265,12 @@ class Framer:
         self.maybe.clear()
 
     def _search(self, owner: Owner, data: bytes, origins: Sequence[Origin]) -> None:
-        """Append ``data`` to the buffer, and search the buffer for a frame.
+        """Append ``data`` to the search buffer, and search the buffer for a frame.
 
-        ``origins``: file positions and times of the bytes of ``data``, counted from its first byte.
+        Args:
+            owner: receiver of the frames.
+            data: captured bytes.
+            origins: file positions and times of these bytes, counted from the first byte of ``data``.
         """
         if not data or self.mode != SEARCH:
             return
@@ -272,7 +295,12 @@ class Framer:
             self.passed += cut
 
     def _resume(self, owner: Owner, place: int) -> None:
-        """Continue with frames from a position in the buffer, with the file positions of the buffered bytes."""
+        """End the search, and continue to read frames.
+
+        Args:
+            owner: receiver of the frames.
+            place: offset in the search buffer at which the next frame begins.
+        """
         rest, origins, now = bytes(self.buffer[place:]), self._origins_from(place), self.now
         self._give_up_buffer()
         self.passed = 0
@@ -285,14 +313,18 @@ class Framer:
         self.now = now
 
     def _origins_from(self, place: int) -> list[Origin]:
-        """Return the origins of buffered bytes from a position, relative to it."""
+        """Return the origins of the buffered bytes after an offset, with offsets relative to it.
+
+        ``place``: the offset.
+        """
         first = bisect_right(self.origins, place, key=lambda origin: origin.at) - 1
         return [origin._replace(at=max(0, origin.at - place)) for origin in self.origins[first:]]
 
     def _find(self, owner: Owner) -> int | None:
-        """Return the position of a frame in the buffer, or None.
+        """Return the offset of a frame in the search buffer; None if the buffer contains none.
 
-        The frame must be complete and decodable, and followed by another frame or by nothing.
+        The frame must be complete and decodable, and must be followed by another frame or by no bytes. ``owner``:
+        receiver of the frames, which checks them.
         """
         size = len(self.buffer)
         data = bytes(self.buffer)

@@ -1,4 +1,4 @@
-"""Periods in which frames of a connection may be missing."""
+"""The periods in which frames of a connection may be missing."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from kwire.capture.limits import LOST_TOGETHER_US, MAX_LOST
 
 
 class LostFrames:
-    """A recorder of ``Connection.lost``, the periods in which frames may be missing.
+    """The periods in which frames of a connection may be missing (``Connection.lost``).
 
-    The argument ``is_request`` of the methods is the direction.
+    The argument ``is_request`` of the methods is the direction: True for bytes of the client.
     """
 
     __slots__ = ("_connection", "_since")
@@ -19,24 +19,32 @@ class LostFrames:
         self._since: dict[bool, int] = {}
 
     def begin(self, is_request: bool, at: int) -> None:
-        """Begin a period: the frame boundaries of a direction are unknown from ``at`` on, in microseconds."""
+        """Begin a period, because the frame boundaries of a direction are no longer known.
+
+        ``at``: time, in microseconds since 1970.
+        """
         self._since.setdefault(is_request, at)
 
     def end(self, is_request: bool, at: int) -> None:
-        """End the current period of a direction, because a frame was found. Do nothing if there is none."""
+        """End the current period, because a frame of this direction was found; do nothing if no period has begun.
+
+        ``at``: time, in microseconds since 1970.
+        """
         if (begin := self._since.pop(is_request, None)) is not None:
             self.add(begin, at)
 
     def finish(self) -> None:
-        """End the open periods."""
+        """End all periods that have begun, at the end of the connection."""
         for begin in self._since.values():
             self.add(begin, self._connection.last_us)
 
     def add(self, begin: int, end: int) -> None:
-        """Add a period, in microseconds since 1970.
+        """Add a period. It is merged with the previous period if there is less than a second between them, or at
+        MAX_LOST periods.
 
-        It is merged with the previous period if less than a second lies between them, or if the connection has MAX_LOST
-        periods already.
+        Args:
+            begin: start of the period, in microseconds since 1970.
+            end: end of the period, in microseconds since 1970.
         """
         periods = self._connection.lost
         if periods and (begin - periods[-1][1] < LOST_TOGETHER_US or len(periods) >= MAX_LOST):

@@ -1,4 +1,4 @@
-"""Connections, and calls on them: a call is a request with its response.
+"""Connections and calls. A call is a request with its response.
 
 The same bytes result in equal objects in one process and in Spark. Times are microseconds since 1970. Sizes are bytes
 of a frame without its length prefix.
@@ -75,7 +75,9 @@ class Connection:
 
     @property
     def remark(self) -> tuple[str, str] | None:
-        """Reason and description of an incomplete decoding of the connection; None if everything was decoded."""
+        """Why the connection was not decoded completely: the reason and its description; None if everything was
+        decoded.
+        """
         if self.status == KAFKA and not self.gap_bytes and not self.notes:
             return None
         remarks = list(self.notes)

@@ -9,9 +9,9 @@ from kwire.capture.limits import MAX_PENDING
 
 
 class PendingCalls:
-    """The pending requests of a connection, in order.
+    """The requests of a connection that wait for a response, in the order in which they were captured.
 
-    Limits: MAX_PENDING requests. Several requests may have the same correlation id.
+    Several requests may have the same correlation id. Limits: MAX_PENDING requests.
     """
 
     __slots__ = ("_count", "by_id")
@@ -28,7 +28,7 @@ class PendingCalls:
             yield from calls
 
     def add(self, call: Call) -> Call | None:
-        """Add a request. Above the limit, remove the oldest request and return it; else return None."""
+        """Add a request. If there are too many, remove the oldest request and return it; else return None."""
         assert call.correlation_id is not None
         calls = self.by_id.get(call.correlation_id)
         if calls is None:
@@ -39,7 +39,7 @@ class PendingCalls:
         return self.pop(next(iter(self.by_id))) if self._count > MAX_PENDING else None
 
     def pop(self, correlation_id: int) -> Call:
-        """Remove and return the oldest request with this id."""
+        """Remove the oldest request with a correlation id, and return it. Raises: KeyError if there is none."""
         calls = self.by_id[correlation_id]
         call = calls.pop(0)
         if not calls:

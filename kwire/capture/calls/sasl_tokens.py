@@ -23,7 +23,7 @@ class SaslTokens:
         self._unanswered: deque[Call] = deque()
 
     def expect(self) -> None:
-        """Expect tokens from now on, because a SaslHandshake v0 succeeded."""
+        """Expect tokens from now on, because a SaslHandshake v0 has succeeded."""
         self.expected, self._seen = True, 0
 
     def end(self) -> None:
@@ -31,20 +31,23 @@ class SaslTokens:
         self.expected = False
 
     def count(self) -> bool:
-        """Count a token of the client. Return False if the client sent more tokens than any SASL mechanism needs."""
+        """Count a token of the client.
+
+        Return False if the client has sent more tokens than any SASL mechanism needs.
+        """
         self._seen += 1
         return self._seen <= MAX_TOKENS - 1
 
     def add(self, call: Call) -> None:
-        """Add a token of the client, whose response is pending."""
+        """Add a token of the client that waits for the broker's token."""
         self._unanswered.append(call)
 
     def pop(self) -> Call | None:
-        """Remove and return the oldest pending token, or None."""
+        """Remove the oldest token that waits for the broker's token, and return it; None if no token is waiting."""
         return self._unanswered.popleft() if self._unanswered else None
 
     def pop_all(self) -> list[Call]:
-        """Remove and return all pending tokens."""
+        """Remove all tokens that wait for the broker's tokens, and return them."""
         calls = list(self._unanswered)
         self._unanswered.clear()
         return calls

@@ -27,13 +27,13 @@ NAMING_APIS = frozenset({*TOPICS_IN, *MEMBERS_IN})
 
 
 class TopicNames(dict[UUID, str]):
-    """Topic names by topic id, from responses.
+    """The topic names by topic id that responses of a capture contain.
 
     Limits: MAX_TOPICS topic ids.
     """
 
     def learn(self, call: Call) -> None:
-        """Add the topic names of a response."""
+        """Add the topic names that the response of a call contains."""
         if call.response is None:
             return
         for topic_id, name in topics_in(call.api_key or 0, call.response):
@@ -42,7 +42,12 @@ class TopicNames(dict[UUID, str]):
 
 
 def topics_in(key: int, response: Any) -> Iterator[tuple[UUID, str | None]]:
-    """Yield topic ids and names in a response."""
+    """Yield each topic id in a response with its topic name.
+
+    Args:
+        key: API key of the response.
+        response: decoded response.
+    """
     if key in TOPICS_IN:
         for topic in getattr(response, TOPICS_IN[key]) or ():
             yield topic.topic_id, topic.name

@@ -1,1 +1,3 @@
-"""Capture files: finding them, their formats, and their records in blocks, also of damaged files."""
+"""Capture files: the search for files, the file formats, and the reading of records in blocks, also from damaged
+files.
+"""

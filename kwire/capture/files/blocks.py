@@ -77,7 +77,7 @@ class Skipped:
 
     @property
     def is_damage(self) -> bool:
-        """True if packets were truncated."""
+        """Whether the packets were truncated."""
         return self.reason == SNAPLEN
 
     def __str__(self) -> str:
@@ -85,7 +85,7 @@ class Skipped:
 
 
 def damage(problems: Iterable[Problem], skipped: Iterable[Skipped]) -> list[Problem | Skipped]:
-    """Return damaged positions and truncated packets, sorted by file."""
+    """Return the problems that are damage, sorted by file: damaged positions, and files with truncated packets."""
     items: list[Problem | Skipped] = [*problems, *(one for one in skipped if one.is_damage)]
     return sorted(items, key=lambda one: (one.file, one.position if isinstance(one, Problem) else inf, one.reason))
 
@@ -94,7 +94,8 @@ def notes(skipped: Iterable[Skipped], remarks: Mapping[str, int]) -> list[str]:
     """Return lines of text about skipped packets and about connections that were not decoded completely.
 
     Args:
-        remarks: number of such connections, by reason.
+        skipped: skipped packets.
+        remarks: number of connections that were not decoded completely, by reason.
     """
     by_file = sorted(skipped, key=lambda one: (one.file, one.reason))
     lines = [str(one) for one in by_file if not one.is_damage]
@@ -105,7 +106,7 @@ def notes(skipped: Iterable[Skipped], remarks: Mapping[str, int]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """An interface of a capture.
+    """A network interface of a capture, as an Interface Description Block describes it.
 
     Attributes:
         link: link type.
@@ -122,7 +123,7 @@ class Interface:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A part of a file: the records that begin from ``start`` up to ``stop``.
+    """A part of a file: the records that begin from position ``start`` up to position ``stop``.
 
     Attributes:
         path: path of the file.
@@ -133,7 +134,7 @@ class Split:
         pcapng: True for pcapng, False for pcap.
         packed: True if the file is compressed with gzip.
         damaged: number of damaged positions before ``start``.
-        time_us: time of the packet before ``start``, in microseconds; only for pcapng.
+        time_us: time of the packet before ``start``, in microseconds since 1970; only for pcapng.
     """
 
     path: str
@@ -174,7 +175,7 @@ class Block:
 
 
 class Damage(Exception):
-    """The exception that ends the reading of a file: reason and position."""
+    """The error for damage that ends the reading of a file. It has the position and the reason."""
 
     def __init__(self, position: int, reason: str) -> None:
         super().__init__(reason)
@@ -183,7 +184,7 @@ class Damage(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """A position at which no valid record begins, although one should, with the reason."""
+    """A position at which a valid record should begin, but does not; with the reason."""
 
     position: int
     reason: str
@@ -205,10 +206,12 @@ class Passed:
 
 
 def words(data: bytes, kind: str, offsets: Ints) -> NDArray[Any]:
-    """Return the integers at these byte offsets.
+    """Return an array of the integers at these byte offsets.
 
     Args:
+        data: captured bytes.
         kind: numpy type of the integers, such as ``<u4``.
+        offsets: offsets of the integers.
     """
     width = int(kind[-1])
-    return np.ndarray((len(data) - width + 1,), kind, data, strides=(1,))[offsets]
+    return np.ndarray((max(len(data) - width + 1, 0),), kind, data, strides=(1,))[offsets]

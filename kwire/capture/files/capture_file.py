@@ -27,17 +27,21 @@ GIVEN_UP = f"stopped after {MAX_DAMAGES} damaged places"
 
 
 def find(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
-    """Return the capture files in ``paths``, ordered by the time of their first packet. Raises: OSError.
+    """Return the capture files in paths, ordered by the time of their first packet.
 
-    Args:
-        paths: files, folders, and addresses; an address may be a pattern.
+    Raises: OSError if a file or a folder cannot be read.
+
+    ``paths``: files, folders, and addresses; an address may be a pattern.
     """
     files = each(paths)
     return sorted(files, key=first_time) if len(files) > 1 else files
 
 
 def each(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
-    """Return the capture files in ``paths`` (files, folders and addresses), ordered by name. Raises: OSError."""
+    """Return the capture files in paths, ordered by name. Raises: OSError if a file or a folder cannot be read.
+
+    ``paths``: files, folders and addresses.
+    """
     files: list[str] = []
     for path in paths:
         if is_address(str(path)):
@@ -59,7 +63,13 @@ def _is_capture(name: str) -> bool:
 
 
 def no_traffic(paths: Iterable[str], files: Collection[str], ports: Collection[int] = ()) -> str:
-    """Return the error message for a capture without frames."""
+    """Return the error message for a capture that contains no Kafka frames.
+
+    Args:
+        paths: paths on the command line.
+        files: capture files that were found in the paths.
+        ports: ports of brokers on the command line; empty for all.
+    """
     if not files:
         return f"{', '.join(paths)}: no capture files (names ending in .pcap, .pcapng, .cap, .dmp, .jsonl, ...)"
     if ports:
@@ -68,7 +78,9 @@ def no_traffic(paths: Iterable[str], files: Collection[str], ports: Collection[i
 
 
 def first_time(path: str) -> int:
-    """Return the time of the first packet or frame in a file, in microseconds since 1970; 0 if there is none."""
+    """Return the time of the first packet or frame in a file, in microseconds since 1970; 0 for a file without
+    packets.
+    """
     file = CaptureFile(path, block=65_536)
     if file.is_log:
         return next((frame.time_us for frame in file.frames()), 0)
@@ -80,13 +92,13 @@ def first_time(path: str) -> int:
 
 @dataclass(slots=True)
 class CaptureFile:
-    """A capture file.
+    """A reader of one capture file.
 
     Attributes:
         path: path or address.
         block: bytes per read.
         problems: damage found so far.
-        last_us: time of the last packet or frame so far, in microseconds; None before the first.
+        last_us: time of the last packet or frame so far, in microseconds since 1970; None before the first.
         reached: the rest of the file, after a part of the file was read completely; else None.
     """
 
@@ -108,7 +120,7 @@ class CaptureFile:
 
     @property
     def is_log(self) -> bool:
-        """True for a frame log: the first byte that is not white space is ``{``."""
+        """Whether the file is a frame log: its first byte that is not white space is ``{``."""
         try:
             with open_at(self.path) as raw:
                 return bool(opened(raw).read(512).lstrip().startswith(b"{"))
@@ -132,7 +144,14 @@ class CaptureFile:
                 self._report(at, f"read error: {error.strerror or error}")
 
     def _frame(self, line: bytes, at: int) -> LoggedFrame | None:
-        """Return the frame in a line; None if the line is invalid. Raises: Damage after too many invalid lines."""
+        """Return the frame in one line of a frame log; None if the line is invalid.
+
+        Args:
+            line: the line.
+            at: byte offset of the line in the file.
+
+        Raises: Damage after too many invalid lines.
+        """
         try:
             return logged(line, at)
         except Damage as damage:
@@ -167,18 +186,25 @@ class CaptureFile:
             self._report(0, f"read error: {error.strerror or error}")
 
     def _whole(self, head: bytes) -> Split:
-        """Return a split of the whole file. ``head``: its first bytes. Raises: Damage."""
+        """Return a Split that contains the whole file.
+
+        ``head``: first bytes of the file. Raises: Damage if the file is not a capture.
+        """
         if head[:4] == PCAPNG:
             return Split(self.path, 0, None, "<", (), True, self.is_packed)
         if head[:4] not in MAGICS:
             reason = f"not a capture (pcap, pcapng or frame log): first bytes {head[:8].hex(' ')}"
             raise Damage(0, reason if head else "the file is empty")
         if len(head) < HEADER:
-            raise Damage(len(head), "the file ends inside its header")
+            raise Damage(len(head), f"the file has {len(head)} bytes, below the {HEADER} bytes of a pcap header")
         return whole(self.path, head, self.is_packed)
 
     def _records(self, source: Any, split: Split) -> Iterator[Block]:
-        """Yield the blocks of a part.
+        """Yield the blocks of records in a part of the file.
+
+        Args:
+            source: the opened file.
+            split: the part.
 
         Raises: Damage at an error that ends the file, or after too many skipped ranges.
         """
@@ -220,7 +246,9 @@ class CaptureFile:
             raise broken
 
     def _report_skipped(self, passed: Passed) -> bool:
-        """Report skipped bytes; return False if it is the same damage directly after the last."""
+        """Add skipped bytes to ``problems``; do nothing and return False if they continue the damage that was
+        reported last.
+        """
         position, reason, size = passed.lost.position, passed.lost.reason, passed.size
         is_same = self._passed is not None and self._passed[1:] == (reason, position)
         if is_same and self._passed:

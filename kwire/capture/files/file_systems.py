@@ -6,6 +6,7 @@ installed. Credentials come from the environment, as these libraries document.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Callable
@@ -19,12 +20,15 @@ OWN = ("abfs", "abfss", "file", "gcs", "gs", "hdfs", "mock", "s3", "viewfs")  # 
 
 
 def is_address(path: str) -> bool:
-    """True for an address such as ``s3://bucket/key``, False for a local path."""
+    """Return True for an address such as ``s3://bucket/key``, False for a local path."""
     return ADDRESS.match(path) is not None
 
 
 def file_system(path: str) -> tuple[Any, str]:
-    """Return the pyarrow.fs.FileSystem of a path or address, and the path in it. Raises: OSError."""
+    """Return the pyarrow.fs.FileSystem for a path or address, and the path inside this file system.
+
+    Raises: OSError if the file system is not supported.
+    """
     from pyarrow import ArrowException, fs
 
     if not is_address(path):
@@ -45,7 +49,7 @@ def below(path: str, *names: str) -> str:
 
 
 def open_at(path: str, *, exact: bool = False) -> BinaryIO:
-    """Open a file for random access. Raises: OSError.
+    """Open a file for random access. Raises: OSError if a file or a folder cannot be read.
 
     Args:
         path: path or address.
@@ -59,7 +63,7 @@ def open_at(path: str, *, exact: bool = False) -> BinaryIO:
 
 
 def size_of(path: str) -> int:
-    """Return the size of a file in bytes. Raises: OSError."""
+    """Return the size of a file in bytes. Raises: OSError if a file or a folder cannot be read."""
     if not is_address(path):
         return os.path.getsize(path)
     with open_at(path) as raw:
@@ -67,7 +71,10 @@ def size_of(path: str) -> int:
 
 
 def changed_at(path: str) -> float:
-    """Return the modification time of a file, in seconds since 1970. Raises: OSError."""
+    """Return the modification time of a file, in seconds since 1970.
+
+    Raises: OSError if a file or a folder cannot be read.
+    """
     if not is_address(path):
         return os.path.getmtime(path)
     files, inside = file_system(path)
@@ -75,7 +82,9 @@ def changed_at(path: str) -> float:
 
 
 def listed(address: str, wanted: Callable[[str], bool]) -> list[str]:
-    """Return the addresses of the files that an address refers to, sorted. Raises: OSError.
+    """Return the addresses of the files that an address refers to, sorted.
+
+    Raises: OSError if a file or a folder cannot be read.
 
     Args:
         address: address of a file, a folder or a pattern; ``*`` in a pattern also matches ``/``.
@@ -92,7 +101,7 @@ def listed(address: str, wanted: Callable[[str], bool]) -> list[str]:
     if not pattern and info.type == fs.FileType.File:
         return [address]
     if info.type == fs.FileType.NotFound and not pattern:
-        raise FileNotFoundError(2, "No such file or directory", address)
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), address)
     infos = files.get_file_info(fs.FileSelector(inside, recursive=True, allow_not_found=True))
     names = [one.path.removeprefix(inside).lstrip("/") for one in infos if one.type == fs.FileType.File]
     if pattern:

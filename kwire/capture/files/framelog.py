@@ -42,7 +42,8 @@ def lines(source: Any, size: int) -> Iterator[bytes]:
     """Yield the lines of a stream. Raises: Damage for a line longer than MAX_LINE.
 
     Args:
-        size: bytes per read.
+        source: binary stream that is opened for reading.
+        size: number of bytes that one read requests.
     """
     rest, at = b"", 0
     while more := source.read(size):
@@ -52,13 +53,20 @@ def lines(source: Any, size: int) -> Iterator[bytes]:
             yield line + b"\n"
             at += len(line) + 1
         if len(rest) > MAX_LINE:
-            raise Damage(at, f"the line is longer than {MAX_LINE} bytes")
+            raise Damage(at, f"the line is longer than the limit of {MAX_LINE} bytes")
     if rest:
         yield rest
 
 
 def logged(line: bytes, at: int) -> LoggedFrame:
-    """Return the frame of one line. Raises: Damage."""
+    """Return the frame in one line of a frame log.
+
+    Args:
+        line: the line.
+        at: byte offset of the line in the file.
+
+    Raises: Damage if the line is invalid.
+    """
     try:
         fields = json.loads(line)
         direction = fields["direction"]
@@ -69,7 +77,9 @@ def logged(line: bytes, at: int) -> LoggedFrame:
             raise ValueError("client and broker must be strings")
         time = fields["time_us"]
         if isinstance(time, bool) or not isinstance(time, int) or not -(2**62) < time < 2**62:
-            raise ValueError("time_us must be an integer (microseconds since 1970)")
+            raise ValueError(
+                f"time_us is {time!r}, expected an integer between -2**62 and 2**62 (microseconds since 1970)"
+            )
         return LoggedFrame(
             time,
             str(fields.get("connection", "")),

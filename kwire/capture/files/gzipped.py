@@ -1,4 +1,4 @@
-"""Decompression of gzip files; of a damaged file, the content before the damage."""
+"""Decompression of gzip files. For a damaged file, the content before the damage is returned."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ GZIP = b"\x1f\x8b"
 
 
 def opened(raw: BinaryIO) -> Any:
-    """Return the file itself, or a stream of its decompressed content if it is a gzip file."""
+    """Return a stream of the file's content: the file itself, or its decompressed content if it is a gzip file."""
     packed = raw.read(2) == GZIP
     raw.seek(0)
     return Unzip(raw) if packed else raw
@@ -33,8 +33,9 @@ class Unzip:
         self.failed: str | None = None
 
     def read(self, size: int) -> bytes:
-        """Return up to ``size`` bytes, or b"" at the end. Raises: Damage, after all content before the damage was
-        returned.
+        """Return up to ``size`` bytes; b"" at the end.
+
+        Raises: Damage, after all content before the damage was returned.
         """
         parts: list[bytes] = []
         need = size
@@ -68,9 +69,9 @@ class Unzip:
         return b"".join(parts)
 
     def _up_to_the_damage(self, unpacker: Any, most: int) -> bytes:
-        """Return the content before the damaged byte.
+        """Return the content before the damaged byte, at most ``most`` bytes.
 
-        It decompresses byte by byte, because the decompressor returns nothing from a call that fails.
+        The content is decompressed byte by byte, because the decompressor returns nothing from a call that fails.
         """
         out = bytearray()
         with suppress(zlib.error):

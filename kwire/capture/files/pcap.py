@@ -27,7 +27,13 @@ BEFORE = 4  # records whose times are compared in the search for the next
 
 
 def whole(path: str, head: bytes, packed: bool) -> Split:
-    """Return a split of the whole file. ``head``: the file header."""
+    """Return a Split that contains all records of a pcap file.
+
+    Args:
+        path: path of the file.
+        head: file header, 24 bytes.
+        packed: True if the file is compressed with gzip.
+    """
     order, ticks = MAGICS[head[:4]]
     _, _, shift, _, snaplen, link = struct.unpack(f"{order}HHiIII", head[4:HEADER])
     return Split(path, HEADER, None, order, (Interface(link & 0xFFFF, ticks, -shift, snaplen),), False, packed)
@@ -36,7 +42,7 @@ def whole(path: str, head: bytes, packed: bool) -> Split:
 class Pcap:
     """A reader of pcap records.
 
-    A record is returned when a plausible record or the end of the file follows. A record with an implausible header
+    A record is returned when a plausible record or the end of the file follows it. A record with an implausible header
     waits in the buffer until the next header is read, because the length in its header may be wrong.
     """
 
@@ -56,9 +62,14 @@ class Pcap:
         self._held = False  # the data begins with the record before the damage
 
     def block(self, data: bytes, base: int, final: bool) -> tuple[Block | None, int]:
-        """Return the complete records in ``data``, and the offset of the first byte that is not processed.
+        """Return the complete records in ``data``, and the offset of the first byte that was not processed.
 
-        If an invalid record follows, ``lost`` is set.
+        If an invalid record follows, the attribute ``lost`` is set.
+
+        Args:
+            data: bytes of the file.
+            base: position of ``data`` in the file.
+            final: True if ``data`` ends at the end of the file.
         """
         starts, at, reason = self._walk(data, base, final)
         end = len(data)
@@ -78,12 +89,18 @@ class Pcap:
         return self._block_of(data, base, starts[:count], used, whole=True), used
 
     def then(self, start: int) -> Split:
-        """Return a split of the file from ``start`` to its end."""
+        """Return a Split that contains the file from position ``start`` to its end."""
         return replace(self.split, start=start, damaged=self.damaged)
 
     def _walk(self, data: bytes, base: int, final: bool) -> tuple[list[int], int, str]:
-        """Return the offsets of records by their sizes, the offset where they end, and the reason if an invalid one
-        is there.
+        """Follow the record sizes from the start of ``data``.
+
+        Args:
+            data: bytes of the file.
+            base: position of ``data`` in the file.
+            final: True if ``data`` ends at the end of the file.
+
+        Returns: the offsets of the records, the offset where they end, and the reason if the record there is invalid.
         """
         starts: list[int] = []
         append, size_at, limit = starts.append, self.size_at, self.limit
@@ -122,9 +139,17 @@ class Pcap:
     def _count_valid(
         self, odd: NDArray[np.bool_], count: int, bad: int, reason: str, ended: bool, final: bool
     ) -> tuple[int, int, str]:
-        """Return the number of valid records, the index of the first invalid header, and the reason.
+        """Return the number of valid records, the index of the first invalid header, and the reason why it is invalid.
 
         A header is invalid if both this header and the next one are implausible.
+
+        Args:
+            odd: mask of the implausible headers.
+            count: number of headers.
+            bad: index of the header at which the walk over the records ended.
+            reason: why the walk ended; "" at the end of the data.
+            ended: True if the walk reached the end of the data.
+            final: True if the data ends at the end of the file.
         """
         for n in np.flatnonzero(odd).tolist():
             if n == 0 and not self._begins:
@@ -144,9 +169,19 @@ class Pcap:
     def _before_damage(
         self, data: bytes, base: int, starts: list[int], bad: int, at: int, reason: str, odd: NDArray[np.bool_]
     ) -> tuple[Block | None, int]:
-        """Handle an invalid record at ``at``: return the records before it.
+        """Handle an invalid record.
 
-        The last of them is left out if its length may be wrong.
+        Args:
+            data: bytes of the file.
+            base: position of ``data`` in the file.
+            starts: offsets of the records.
+            bad: index of the first invalid header in ``starts``.
+            at: offset of the invalid record.
+            reason: why the record is invalid.
+            odd: mask of the implausible headers.
+
+        Returns: the records before the invalid one (without the last of them, if its length may be wrong), and the
+        offset of the first byte that was not processed.
         """
         seconds = words(data, f"{self.split.order}u4", np.array(starts[max(0, bad - BEFORE) : bad], np.int64)).tolist()
         self._near = [*self._near, *seconds][-BEFORE:]
@@ -159,9 +194,15 @@ class Pcap:
         return self._block_of(data, base, starts[: bad - self._held], begin, whole=False), begin
 
     def again(self, data: bytes, base: int, final: bool) -> tuple[Block | None, int, Passed | None]:
-        """Search for the next valid record.
+        """Search for the next valid record after damage.
 
-        Return its records, the number of processed bytes, and the skipped range.
+        Args:
+            data: bytes of the file.
+            base: position of ``data`` in the file.
+            final: True if ``data`` ends at the end of the file.
+
+        Returns: the records that follow, or None; the number of processed bytes; and the skipped range, or None while
+        the search has not ended.
         """
         assert self.lost is not None and self._search is not None  # noqa: PT018 - one is set with the other
         lost = self.lost
@@ -185,9 +226,11 @@ class Pcap:
         return block, end, Passed(lost, base + end - lost.position, place is not None)
 
     def _block_of(self, data: bytes, base: int, starts: list[int], used: int, *, whole: bool) -> Block | None:
-        """Return records as a Block; None if there are none.
+        """Return records as a Block; None for an empty list of records.
 
         Args:
+            data: bytes of the file.
+            base: position of ``data`` in the file.
             starts: offsets of the records in ``data``.
             used: offset after the last record.
             whole: True if a split may begin after these records.

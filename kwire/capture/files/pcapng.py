@@ -18,7 +18,7 @@ PCAPNG = b"\x0a\x0d\x0d\x0a"
 
 
 class Pcapng:
-    """A reader of pcapng blocks."""
+    """A reader of the blocks of a pcapng file."""
 
     def __init__(self, split: Split) -> None:
         self.split = split
@@ -32,9 +32,14 @@ class Pcapng:
         self._from = self._hint = 0  # positions in the file: where the search continues, and where it begins
 
     def block(self, data: bytes, base: int, final: bool) -> tuple[Block | None, int]:
-        """Return the complete packets in ``data``, and the offset of the first byte that is not processed.
+        """Return the complete packets in ``data``, and the offset of the first byte that was not processed.
 
-        If an invalid block follows, ``lost`` is set.
+        If an invalid block follows, the attribute ``lost`` is set.
+
+        Args:
+            data: bytes of the file.
+            base: position of ``data`` in the file.
+            final: True if ``data`` ends at the end of the file.
         """
         rows: list[tuple[int, int, int, int, int, int]] = []
         at = 0
@@ -58,15 +63,20 @@ class Pcapng:
         return Block(self.split.path, base, data, records, starts, sizes, originals, times, links, self.split, then), at
 
     def then(self, start: int) -> Split:
-        """Return a split of the file from ``start`` to its end."""
+        """Return a Split that contains the file from position ``start`` to its end."""
         state = {"order": self.order, "interfaces": tuple(self.interfaces), "damaged": self.damaged}
         return replace(self.split, start=start, time_us=self.time, **state)  # type: ignore[arg-type]
 
     def again(self, data: bytes, base: int, final: bool) -> tuple[None, int, Passed | None]:
-        """Search for the next valid block.
+        """Search for the next valid block after damage.
 
-        Return None (in place of records), the number of processed bytes, and the skipped range once the search has
-        ended.
+        Args:
+            data: bytes of the file.
+            base: position of ``data`` in the file.
+            final: True if ``data`` ends at the end of the file.
+
+        Returns: None (in place of records); the number of processed bytes; and the skipped range, or None while the
+        search has not ended.
         """
         assert self.lost is not None
         search = Blocks(self.order, self.interfaces, self.time or None)
@@ -88,14 +98,27 @@ class Pcapng:
         return None, end, Passed(lost, base + end - lost.position, place is not None)
 
     def _process_block(self, data: bytes, at: int, base: int, rows: list[tuple[int, int, int, int, int, int]]) -> int:
-        """Process one block; return its size, or 0 if it is incomplete. Raises: Damage."""
+        """Process one block of the file, and add its packet to ``rows``.
+
+        Args:
+            data: bytes of the file.
+            at: offset of the block in ``data``.
+            base: position of ``data`` in the file.
+            rows: packets so far.
+
+        Returns: the size of the block in bytes; 0 if the block is incomplete.
+
+        Raises: Damage if the block is invalid.
+        """
         self._hint = 0
         if data[at : at + 4] == PCAPNG:
             self.interfaces = []
             self.order = _order(data, at, base)
         kind, size = struct.unpack_from(f"{self.order}II", data, at)
         if size < 12 or size % 4 or size > MAX_PACKET + 65_536:
-            raise Damage(base + at, f"invalid block size {size}")
+            raise Damage(
+                base + at, f"invalid block size {size}: expected a multiple of 4 from 12 to {MAX_PACKET + 65_536} bytes"
+            )
         if at + size > len(data):
             return 0
         (again,) = struct.unpack_from(f"{self.order}I", data, at + size - 4)
@@ -140,7 +163,13 @@ class Pcapng:
 
 
 def _order(data: bytes, at: int, base: int) -> str:
-    """Return the byte order of a section. Raises: Damage."""
+    """Return the byte order of a section, ``<`` or ``>``. Raises: Damage if its byte-order magic is invalid.
+
+    Args:
+        data: bytes of the file.
+        at: offset of the Section Header Block in ``data``.
+        base: position of ``data`` in the file.
+    """
     magic = data[at + 8 : at + 12]
     if magic not in ORDERS:
         raise Damage(base + at, f"invalid byte-order magic {magic.hex(' ')} in a section")
@@ -148,7 +177,14 @@ def _order(data: bytes, at: int, base: int) -> str:
 
 
 def _interface(data: bytes, at: int, size: int, order: str) -> Interface:
-    """Return the interface that an Interface Description Block describes; invalid options are ignored."""
+    """Return the interface that an Interface Description Block describes; invalid options are ignored.
+
+    Args:
+        data: bytes of the file.
+        at: offset of the block in ``data``.
+        size: size of the block in bytes.
+        order: byte order of the section, ``<`` or ``>``.
+    """
     link, _, snaplen = struct.unpack_from(f"{order}HHI", data, at + 8)
     ticks, shift = US, 0
     option, end = at + 16, at + size - 4

@@ -1,6 +1,6 @@
-"""The search for the next record after damage: the first position at which several valid records begin.
+"""The search for the next record after damage: for the first position at which several consecutive records are valid.
 
-The result is the same however the file is divided into blocks. The work grows linearly with the number of bytes.
+The result does not depend on how the file is divided into blocks. The work grows linearly with the number of bytes.
 """
 
 from __future__ import annotations
@@ -34,9 +34,12 @@ Found = tuple[int | None, int]  # position of the next record, if found; positio
 
 
 def is_packet(data: bytes, at: int, link: int) -> bool:
-    """True if the link header at this position can be followed by an IP packet.
+    """Return whether an IP packet can follow a link header; always True for an unknown link type.
 
-    Always True for an unknown link type.
+    Args:
+        data: bytes of the capture.
+        at: offset of the link header.
+        link: link type of the interface.
     """
     head = data[at : at + 20]
     if link in TYPE_AT:
@@ -50,7 +53,7 @@ def is_packet(data: bytes, at: int, link: int) -> bool:
 
 
 class Records:
-    """The search for pcap records.
+    """A search for the next valid records in a pcap file.
 
     Attributes:
         near: times of records before the damage, in seconds; the next record must have a similar time.
@@ -66,12 +69,12 @@ class Records:
     def next(self, data: bytes, start: int, final: bool) -> Found:
         """Return the first position, from ``start`` on, at which valid records begin.
 
-        The second value is the position up to which the search is complete.
-
         Args:
             data: bytes to search.
             start: offset at which the search begins.
             final: True if no data follows.
+
+        Returns: the position, or None; and the position up to which the search is complete.
         """
         stop = len(data) - 15 if final else len(data) - AHEAD
         for begin, end in _doubling_ranges(start, stop):
@@ -83,7 +86,14 @@ class Records:
         return None, max(start, stop)
 
     def _plausible(self, data: bytes, places: Ints, around: Ints | None) -> tuple[NDArray[np.bool_], Ints, Ints]:
-        """Return which positions have a plausible record header, and the seconds and sizes in the headers."""
+        """Check record headers: return a mask of the plausible ones, and the times (seconds) and sizes (bytes) in the
+        headers.
+
+        Args:
+            data: bytes to search.
+            places: offsets of possible headers.
+            around: times in seconds; a plausible header has a time near to one of them. None for ``near``.
+        """
         seconds, fraction, size, original = (words(data, self.kind, places + 4 * n).astype(np.int64) for n in range(4))
         good = (size >= LEAST_PACKET) & (size <= self.most) & (size <= original) & (original <= LARGEST_PACKET)
         good &= fraction < NANOSECONDS
@@ -97,9 +107,13 @@ class Records:
         return good, seconds, size
 
     def _chained(self, data: bytes, places: Ints, final: bool) -> Ints:
-        """Return the positions from which CHAIN records follow each other.
+        """Return the positions at which CHAIN consecutive valid records begin; at the end of the file fewer are
+        sufficient.
 
-        At the end of the file fewer records are sufficient.
+        Args:
+            data: bytes to search.
+            places: offsets of plausible headers.
+            final: True if no data follows.
         """
         end = len(data)
         start, at = places, places
@@ -125,10 +139,10 @@ class Records:
 
 
 class Blocks:
-    """The search for pcapng blocks.
+    """A search for the next valid blocks in a pcapng file.
 
     Attributes:
-        near_us: time of the packet before the damage, in microseconds, or None.
+        near_us: time of the packet before the damage, in microseconds; None if no packet was read before.
     """
 
     def __init__(self, order: str, interfaces: Sequence[Interface], near_us: int | None) -> None:
@@ -139,12 +153,12 @@ class Blocks:
     def next(self, data: bytes, start: int, final: bool) -> Found:
         """Return the first position, from ``start`` on, at which valid blocks begin.
 
-        The second value is the position up to which the search is complete.
-
         Args:
             data: bytes to search.
             start: offset at which the search begins.
             final: True if no data follows.
+
+        Returns: the position, or None; and the position up to which the search is complete.
         """
         kind = f"{self.order}u4"
         stop = len(data) - 11 if final else len(data) - AHEAD_BLOCKS
@@ -167,7 +181,14 @@ class Blocks:
         return None, max(start, stop)
 
     def is_chain(self, data: bytes, at: int, final: bool) -> bool:
-        """True if BLOCKS blocks follow each other from here; at the end of the file fewer are sufficient."""
+        """Return whether BLOCKS consecutive valid blocks begin at an offset; at the end of the file fewer are
+        sufficient.
+
+        Args:
+            data: bytes to search.
+            at: offset of the first block.
+            final: True if no data follows.
+        """
         order, has_interfaces = self.order, True  # interfaces of the section are known
         for count in range(BLOCKS):
             if at + 12 > len(data):

@@ -1,9 +1,9 @@
-"""Division of large captures into parts without reading them.
+"""Division of large captures into parts without reading them completely.
 
-The boundaries are guessed: a boundary is a position from which several records follow each other. A guess is wrong if
-the captured traffic itself contains a capture. Therefore each part is verified. The first part begins at the start of
-the file, which is certain. A part that was read completely shows whether the next part begins at the right position. So
-all guesses are right if no part reports an error (``is_proven``).
+The boundaries are guessed: a boundary is a position at which several consecutive records are plausible. A guess is
+wrong if the captured traffic itself contains a capture. Therefore each part is verified. The first part begins at the
+start of the file, which is certain. A part that was read completely shows whether the next part begins at the right
+position. So all guesses are right if no part reports an error (``is_proven``).
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ UNKNOWN = -1  # time of the packet before a part, if not known
 
 
 def guessed(path: str, size: int) -> list[Split]:
-    """Divide a capture into parts of about ``size`` bytes; a gzip file is one part. Raises: OSError."""
+    """Divide a capture file into parts of about ``size`` bytes; a gzip file is one part.
+
+    The boundaries are guessed, see ``is_proven``. Raises: OSError if a file or a folder cannot be read.
+    """
     file = CaptureFile(path, block=65_536)
     first = next(file.blocks(), None)
     if first is None:
@@ -56,7 +59,8 @@ def _search(first: Block) -> Records | Blocks:
 
 
 def is_proven(file: CaptureFile, then: Split | None, records: int) -> bool:
-    """True if the boundary after a part is right: the part was read without damage and ends where the next part starts.
+    """Return whether the boundary after a part is right: the part was read without damage and ends where the next one
+    begins.
 
     Args:
         file: file, after the part was read.
@@ -70,5 +74,5 @@ def is_proven(file: CaptureFile, then: Split | None, records: int) -> bool:
 
 
 def _is_truncated(problem: Problem) -> bool:
-    """True if only the last record is truncated."""
+    """Return whether the problem is only that the last record of the file is truncated."""
     return problem.reason.startswith(CUT) and PASSED not in problem.reason

@@ -1,1 +1,1 @@
-"""Conversion of packets to TCP segments, and of the segments of one direction to a byte stream."""
+"""The conversion of packets to TCP segments, and of the segments of one direction to a byte stream."""

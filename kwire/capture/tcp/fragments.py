@@ -16,7 +16,7 @@ from kwire.capture.tcp.segments import ACK, FIN
 
 
 class _LaterFragment(NamedTuple):
-    """A fragment of a packet, other than the first one.
+    """A fragment of an IP packet, other than the first one.
 
     Attributes:
         offset: offset in the packet, in bytes.
@@ -34,7 +34,7 @@ class _LaterFragment(NamedTuple):
 
 
 class _FirstFragment(NamedTuple):
-    """The first fragment of a packet. Its TCP fields apply to all fragments.
+    """The first fragment of an IP packet. Its TCP fields apply to all fragments.
 
     Attributes:
         header: size of the TCP header, in bytes.
@@ -73,12 +73,12 @@ class _FragmentedPacket:
 
 
 class Fragments:
-    """The packets with missing fragments, oldest first.
+    """The packets of which some fragments have not been captured yet, oldest first.
 
     Limits: MAX_FRAGMENTED packets.
 
     Attributes:
-        given_up: number of fragments without a first fragment, by file.
+        given_up: file -> number of fragments that have no first fragment.
     """
 
     def __init__(self) -> None:
@@ -96,7 +96,7 @@ class Fragments:
         return [Skipped(path, count, NO_FIRST_FRAGMENT) for path, count in sorted(given_up.items()) if count]
 
     def _give_up(self) -> None:
-        """Drop the oldest packet."""
+        """Drop the oldest packet, because there are more than MAX_FRAGMENTED packets."""
         packet = self._packets.pop(next(iter(self._packets)))
         self.given_up[packet.path] += len(packet.early) + packet.dropped
 
@@ -142,7 +142,12 @@ class Fragments:
         return rows.plus(more)
 
     def _packet(self, part: Fragment, path: str) -> _FragmentedPacket:
-        """Return the packet that a fragment belongs to. A second first fragment begins another packet."""
+        """Return the packet to which a fragment belongs. A second first fragment begins another packet.
+
+        Args:
+            part: the fragment.
+            path: path of the file.
+        """
         packet = self._packets.get(part.key)
         if packet is None or (part.offset == 0 and packet.head is not None):
             if len(self._packets) >= MAX_FRAGMENTED:
@@ -152,7 +157,14 @@ class Fragments:
 
 
 def _late_row(part: Fragment, head: _FirstFragment | None, piece: _LaterFragment, base: int) -> tuple[int, ...]:
-    """Return the row for a later fragment: a segment with the bytes of the fragment."""
+    """Return the row for a later fragment: a TCP segment with the bytes of this fragment.
+
+    Args:
+        part: the fragment.
+        head: first fragment of the packet; None if it was not captured.
+        piece: offset, size and captured bytes of the fragment.
+        base: position of the current block in the file.
+    """
     assert head is not None
     seq = (head.seq + piece.offset - head.header) & 0xFFFF_FFFF
     place = piece.start - base, piece.captured, piece.size

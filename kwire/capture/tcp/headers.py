@@ -24,7 +24,7 @@ AUTHENTICATION, FRAGMENT = 51, 44
 
 
 class Fragment(NamedTuple):
-    """A fragment of a packet.
+    """A fragment of an IP packet.
 
     Attributes:
         row: index of the record in the block.
@@ -73,7 +73,10 @@ class Rows:
         return self if mask.all() else Rows(*(column[mask] for column in self.columns()))
 
     def plus(self, more: list[tuple[int, ...]]) -> Rows:
-        """Return these rows together with ``more``, in the order of the records."""
+        """Return these rows and additional ones, in the order of the records.
+
+        ``more``: values of the additional rows.
+        """
         if not more:
             return self
         added = [
@@ -95,7 +98,7 @@ def join_rows(parts: list[Rows]) -> Rows:
 
 
 class PacketHeaders:
-    """The parsed headers of one block.
+    """The parsed packet headers of one block of records.
 
     Attributes:
         rows: packets with a TCP header.
@@ -144,9 +147,12 @@ class PacketHeaders:
             self.skip(NOT_IP, other)
 
     def _typed(self, rows: Ints, at: Ints, kind: Ints) -> tuple[Ints, Ints]:
-        """Return the rows that have an IP header, and the offsets of these headers.
+        """Return the rows that have an IP header, and the offsets of these headers. VLAN tags before them are skipped.
 
-        VLAN tags before them are skipped.
+        Args:
+            rows: indices of the records.
+            at: offset of the EtherType of each row.
+            kind: EtherType of each row.
         """
         for _ in range(MAX_VLANS):
             tagged = np.isin(kind, VLANS)
@@ -252,7 +258,7 @@ class PacketHeaders:
         return Rows(*[rows, *ends, self._u32(at + 4), self._u32(at + 8), flags, start, captured, size])
 
     def _captured_rows(self, rows: Ints, needed: Ints) -> Ints:
-        """Return the rows with at least ``needed`` captured bytes."""
+        """Return the rows of which at least ``needed`` bytes were captured; count the rest as incomplete."""
         enough = needed <= self.block.starts[rows] + self.block.sizes[rows]
         if enough.all():
             return rows
@@ -260,13 +266,18 @@ class PacketHeaders:
         return rows[enough]
 
     def _count_incomplete(self, rows: Ints) -> None:
-        """Count the rows with incomplete headers: the rest was not captured, or not sent."""
+        """Count rows whose headers are incomplete, because bytes were not captured or not sent."""
         captured = int(np.count_nonzero(self.block.sizes[rows] >= self.block.originals[rows]))
         self.skip(CUT_HEADERS, captured)
         self.skip(SNAPLEN, len(rows) - captured)
 
     def skip(self, why: str, count: int) -> None:
-        """Count skipped or truncated packets."""
+        """Count packets that are skipped or truncated.
+
+        Args:
+            why: a key of SKIP_REASONS.
+            count: number of packets.
+        """
         if count:
             self.skipped[why] = self.skipped.get(why, 0) + count
 
@@ -285,7 +296,14 @@ class PacketHeaders:
         return self._word(at, ">u8").astype(np.uint64)
 
     def _word(self, at: Ints, kind: str) -> Any:
-        """Return the integers at these offsets. An offset after the end of the data returns an arbitrary value."""
+        """Return an array of the integers at these offsets.
+
+        An offset after the end of the data returns an arbitrary value.
+
+        Args:
+            at: byte offsets.
+            kind: numpy type of the integers, such as ``>u2``.
+        """
         places = len(self.data) - int(kind[2]) + 1
         if places < 1:
             return np.zeros(len(at), kind)

@@ -25,7 +25,7 @@ from kwire.capture.tcp.segments import Key, Segments
 
 @dataclass(slots=True)
 class SegmentReader:
-    """A reader of segments from blocks of packets.
+    """A reader of TCP segments from blocks of packets.
 
     Attributes:
         ports: ports of brokers; empty for all traffic.
@@ -53,13 +53,20 @@ class SegmentReader:
         return _segments(block, rows, parse.skipped, spare)
 
     def problems(self, path: str) -> list[Problem]:
-        """Return the damaged packets since the last call."""
+        """Return the damaged packets found since the last call of this method. ``path``: path of the file."""
         kinds, self.unknown = sorted(self.unknown), set()
         return [Problem(path, 0, f"unknown link type {kind}: its packets are skipped") for kind in kinds]
 
 
 def _segments(block: Block, rows: Rows, skipped: dict[str, int], spare: dict[int, bytes]) -> Segments:
-    """Return rows as segments, with the lower endpoint first and the index of each connection."""
+    """Return parsed packets as Segments. Each connection has an index, and its lower endpoint is the first.
+
+    Args:
+        block: block of the packets.
+        rows: TCP segments as columns.
+        skipped: number of skipped packets by reason, which is updated.
+        spare: payload of fragments outside of the block, by file position.
+    """
     sport, dport = rows.sport.astype(np.uint64), rows.dport.astype(np.uint64)
     upward = (rows.shigh < rows.dhigh) | (
         (rows.shigh == rows.dhigh) & ((rows.slow < rows.dlow) | ((rows.slow == rows.dlow) & (sport <= dport)))
@@ -88,7 +95,7 @@ def _segments(block: Block, rows: Rows, skipped: dict[str, int], spare: dict[int
 
 
 def _numbered(columns: list[Any]) -> tuple[list[Key], Ints]:
-    """Return the distinct rows of these columns, and for each row the index of its distinct row."""
+    """Return the distinct rows of columns, and for each row its index among the distinct rows."""
     if not len(columns[0]):
         return [], np.zeros(0, np.int64)
     mixed = np.zeros(len(columns[0]), np.uint64)
@@ -107,14 +114,14 @@ def _numbered(columns: list[Any]) -> tuple[list[Key], Ints]:
 def read_segments(
     split: Split, ports: Collection[int] = (), *, guess: bool = False, then: Split | None = None
 ) -> Iterator[Segments | Skipped | Problem]:
-    """Yield the segments of the records that begin in a part of a file, one object per block; then skipped packets.
+    """Yield the TCP segments of the records in a part of a file, one object for each block; then the skipped packets.
 
     Args:
         split: part of the file.
         ports: ports of brokers; empty for all traffic.
-        guess: True if the part is from ``guessed``. If its boundary may be wrong, a problem NOT_PROVEN is yielded.
-            Damage other than a truncated file also counts as a sign of this.
-        then: with ``guess``, the next part.
+        guess: True if the boundaries of the part are guessed. If a boundary may be wrong, a problem NOT_PROVEN is
+            yielded. Damage other than a truncated file also means that it may be wrong.
+        then: with ``guess``, the next part; None for the last part.
     """
     file = CaptureFile(split.path)
     reader = SegmentReader(ports)
@@ -138,7 +145,8 @@ def read_segments(
 def splits(path: str, size: int = 64 * BLOCK) -> list[Split]:
     """Divide a capture file into parts of about ``size`` bytes, after reading all record headers.
 
-    No part ends between two fragments of a packet or next to damage. A gzip file is one part. Raises: OSError.
+    No part ends between two fragments of a packet or next to damage. A gzip file is one part. Raises: OSError if a file
+    or a folder cannot be read.
     """
     file = CaptureFile(path, block=max(4_096, min(size, BLOCK)))
     reader = SegmentReader()

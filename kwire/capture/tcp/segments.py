@@ -21,7 +21,7 @@ Key = tuple[int, int, int, int, int, int]  # two endpoints, the lower first: hal
 
 @dataclass(slots=True)
 class Segments:
-    """TCP segments in file order, as columns.
+    """TCP segments in file order, as columns: element ``n`` of each column belongs to segment ``n``.
 
     Attributes:
         flow: index into ``keys``.
@@ -78,13 +78,19 @@ class Segments:
 
 
 def unpack_key(connection: bytes) -> Key:
-    """Return the key of a connection that ``columns`` encoded as bytes."""
+    """Return the key of a connection from the bytes that ``columns`` contains."""
     key: Key = struct.unpack(">QQHQQH", connection)
     return key
 
 
 def endpoint(high: int, low: int, port: int) -> str:
-    """Return ``host:port``; for IPv6 ``[host]:port``."""
+    """Return an endpoint as text: ``host:port``, for IPv6 ``[host]:port``.
+
+    Args:
+        high: upper 64 bits of the address.
+        low: lower 64 bits of the address.
+        port: TCP port.
+    """
     if not high and low & ~0xFFFF_FFFF == MAPPED:
         return f"{ipaddress.IPv4Address(low & 0xFFFF_FFFF)}:{port}"
     return f"[{ipaddress.IPv6Address(high << 64 | low)}]:{port}"

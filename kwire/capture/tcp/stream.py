@@ -1,7 +1,7 @@
-"""One direction of a TCP connection: segments are put in order.
+"""The byte stream of one direction of a TCP connection, which is put together from segments in any order.
 
 A segment that arrives in order only advances ``next``. Other segments are buffered until the gap before them is filled
-or given up. If bytes are sent twice, the first copy is used, as by most receivers.
+or counts as lost. If bytes are sent twice, the first copy is used, as most receivers do.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ KEPT = 2_048  # bytes of the last segment, to compare retransmissions with
 
 
 class Piece(NamedTuple):
-    """Bytes of a stream.
+    """Consecutive bytes of a stream.
 
     Attributes:
-        seq: sequence number, extended beyond 32 bits.
+        seq: sequence number of the first byte, extended beyond 32 bits.
         payload: captured bytes.
         size: number of sent bytes.
     """
@@ -38,14 +38,14 @@ class Piece(NamedTuple):
         return self.seq + self.size
 
     def part(self, begin: int, end: int) -> Piece:
-        """Return the part between two sequence numbers."""
+        """Return the part of these bytes from sequence number ``begin`` up to ``end``."""
         begin, end = max(begin, self.seq), min(end, self.end)
         payload = self.payload[begin - self.seq : end - self.seq]
         return self._replace(seq=begin, payload=payload, size=end - begin)
 
 
 class Stream:
-    """One direction of a TCP connection.
+    """The byte stream of one direction of a TCP connection.
 
     Attributes:
         next: next expected sequence number, extended beyond 32 bits; None before the first segment.
@@ -71,7 +71,7 @@ class Stream:
         return self.next + (delta - (1 << 32) if delta >= HALF else delta)
 
     def hold(self, piece: Piece) -> None:
-        """Buffer the bytes of a piece that are not buffered yet."""
+        """Buffer bytes that arrived out of order, unless they are buffered already."""
         assert self.next is not None
         if piece.seq < self.next:
             self.retransmitted += 1
@@ -86,7 +86,7 @@ class Stream:
             self.held_bytes += len(part.payload)
 
     def _uncovered(self, piece: Piece) -> list[Piece]:
-        """Return the parts of a piece that are not buffered yet."""
+        """Return those parts of a piece that are not buffered yet."""
         parts, begin = [], piece.seq
         n = max(0, bisect_left(self.held, piece.seq, key=lambda held: held.seq) - 1)
         while n < len(self.held) and self.held[n].seq < piece.end:
@@ -104,13 +104,19 @@ class Stream:
         return parts
 
     def _compare(self, piece: Piece, seq: int, known: bytes) -> None:
-        """Count a conflict if the bytes of a piece differ from the bytes received before at the same position."""
+        """Count a conflict if bytes differ from bytes that were received earlier for the same position.
+
+        Args:
+            piece: the new bytes.
+            seq: sequence number at which ``known`` begins.
+            known: bytes received earlier.
+        """
         begin, end = max(seq, piece.seq), min(seq + len(known), piece.seq + len(piece.payload))
         if begin < end and known[begin - seq : end - seq] != piece.payload[begin - piece.seq : end - piece.seq]:
             self.conflicts += 1
 
     def due(self) -> Piece | None:
-        """Remove and return the next piece in order, or None if it has not arrived."""
+        """Remove and return the next bytes in order; None if they have not arrived."""
         if not self.held or self.held[0].seq != self.next:
             return None
         piece = self.held.pop(0)
@@ -121,7 +127,7 @@ class Stream:
 
     @property
     def gap(self) -> int:
-        """Number of missing bytes before the first buffered byte, or up to the last acknowledged byte."""
+        """The number of missing bytes before the first buffered byte, or up to the last acknowledged byte."""
         if self.next is None:
             return 0
         if self.held:
@@ -134,7 +140,12 @@ class Stream:
         return ahead if self.fin is None else min(ahead, self.fin - self.next)  # FIN takes a sequence number too
 
     def notice(self, ack: int, time_us: int) -> bool:
-        """Process an acknowledgement by the peer. Return True if it covers bytes that were not captured."""
+        """Process an acknowledgement of the peer. Return whether it covers bytes that were not captured.
+
+        Args:
+            ack: acknowledged sequence number, 32 bits.
+            time_us: time of the segment, in microseconds since 1970.
+        """
         before = self.gap
         self.acked = ack
         if self.gap and not before:
@@ -142,9 +153,10 @@ class Stream:
         return self.gap > 0
 
     def is_lost(self, now_us: int) -> bool:
-        """True if the gap will not be filled.
+        """Return whether the missing bytes of the gap will never arrive.
 
-        This is so if the peer acknowledged the missing bytes, or if the limit of buffered bytes or of time is exceeded.
+        This is so if the peer has acknowledged them, or if the limit of buffered bytes or of time is exceeded.
+        ``now_us``: current time, in microseconds since 1970.
         """
         if len(self.held) > MAX_HELD_SEGMENTS or self.held_bytes > MAX_HELD:
             return True
@@ -157,11 +169,11 @@ class Stream:
 
     @property
     def is_done(self) -> bool:
-        """True if everything up to FIN was delivered."""
+        """Whether all bytes up to the FIN were delivered."""
         return self.fin is not None and self.next is not None and self.next >= self.fin
 
     def give_up(self) -> int:
-        """Skip the gap; return the number of lost bytes."""
+        """Skip the gap before the buffered bytes; return the number of lost bytes."""
         lost = self.gap
         assert self.next is not None
         self.next += lost

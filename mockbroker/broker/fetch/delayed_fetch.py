@@ -1,6 +1,6 @@
-"""Reads the partitions of Fetch requests, delays requests without enough records, and completes them.
+"""The reading of partitions for Fetch requests, and the delay of requests until enough records are available.
 
-Up to v3 record batches are converted to message sets. Source: Kafka's DelayedFetch and ReplicaManager.
+For versions up to v3, record batches are converted to message sets. Source: Kafka's DelayedFetch and ReplicaManager.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ PartitionResponse = FetchResponse.Topic.Partition
 NONE = ErrorCode.NONE
 READ_COMMITTED = 1
 MAGIC_1_SINCE = 2  # first version of message sets with timestamps
+ANY_REPLICA_SINCE = 11  # first version with which consumers read from followers (KIP-392)
 DIVERGING_EPOCH_SINCE = 12  # first version with last_fetched_epoch, for truncation detection (KIP-595)
 LARGE_FIRST_BATCH_SINCE = 3  # first version that returns the first batch even if it exceeds max_bytes
 MISSING = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
@@ -40,7 +41,8 @@ class FetchResult:
     Attributes:
         responses: The partitions that were read, each with its response; unchanged partitions of a session are omitted.
         size: Total size of the records in bytes.
-        failed: Whether an error or a diverging epoch requires a response at once.
+        failed: Whether an error, a diverging epoch, a preferred replica or the end of a segment requires a response
+            immediately.
         watched: Topic name and index of the partitions that the fetch waits for if it is delayed.
     """
 
@@ -53,13 +55,18 @@ class FetchResult:
 def complete_delayed_fetches(broker: Broker, partitions: Iterable[Partition]) -> Effects:
     """Complete the delayed fetches that are satisfied after a change of these partitions, such as an append.
 
+    Delayed share fetches are completed after the request, by ``Router.finish``.
+
     Returns:
         The responses, and the remaining work on fetches that are read in slices.
     """
+    if broker.share_fetch_purgatory.pending:
+        partitions = list(partitions)
+        broker.changed_partitions += partitions
     if not broker.fetch_purgatory.pending:
         return []
     effects: Effects = []
-    for call, context in broker.fetch_purgatory.watching(partitions):
+    for call, context in broker.fetch_purgatory.watching((each.topic, each.index) for each in partitions):
         if len(context.partitions) > broker.slice_size:
             broker.fetch_purgatory.remove(call.ticket)
             effects += begin(call.ticket, fetch_in_slices(broker, call, context))
@@ -73,12 +80,15 @@ def complete_delayed_fetches(broker: Broker, partitions: Iterable[Partition]) ->
 
 
 def complete_transaction(broker: Broker, end: Ended) -> Effects:
-    """Return the notes of the end of a transaction, and the responses to the delayed fetches that it completes."""
+    """Return the effects of the end of a transaction: events for the journal, and responses to delayed fetches."""
     return [*end.notes, *complete_delayed_fetches(broker, end.appended)]
 
 
 def complete_expired_fetch(broker: Broker, due: FetchDue) -> Effects:
-    """Complete a delayed fetch whose maximum wait has expired with the available records."""
+    """Answer a delayed fetch whose maximum wait has expired with the available records; return the effects.
+
+    ``due``: the deadline of the fetch.
+    """
     delayed = broker.fetch_purgatory.remove(due.ticket)
     if delayed is None:
         return []
@@ -118,15 +128,18 @@ def fetch_in_slices(broker: Broker, call: Call[FetchRequest], context: FetchCont
 
 
 def responds_at_once(call: Call[FetchRequest], context: FetchContext, result: FetchResult) -> bool:
-    """Return whether to respond without delay. The first call also records which partitions do not exist."""
+    """Return whether a fetch is answered without delay, because it has enough records or an error.
+
+    The first call for a fetch also stores which of its partitions do not exist.
+    """
     if context.missing is None:
         context.missing = {key for key, _, response in result.responses if response.error_code in MISSING}
     return is_satisfied(call, result) or call.request.max_wait_ms <= 0 or not result.watched
 
 
 def delay(broker: Broker, call: Call[FetchRequest], context: FetchContext, result: FetchResult) -> None:
-    """Add a fetch to the purgatory until it is satisfied or its maximum wait expires."""
-    broker.fetch_purgatory.add(call, context, result.watched)
+    """Add a fetch to the purgatory. It stays there until it has enough records, or its maximum wait expires."""
+    broker.fetch_purgatory.add(call.ticket, (call, context), result.watched)
     broker.client_deadlines.set(FetchDue(call.ticket), context.expires_at)
 
 
@@ -161,14 +174,14 @@ def _reply_in_slices(broker: Broker, call: Call[FetchRequest], context: FetchCon
 
 
 def _stale_session(call: Call[FetchRequest], context: FetchContext) -> Reply:
-    """Return the response to a fetch whose session was used by a later request."""
+    """Return the response to a fetch whose session was meanwhile used by a later request."""
     assert context.session is not None
     error = ErrorCode.INVALID_FETCH_SESSION_EPOCH
     return Reply(call.ticket, FetchResponse(error_code=error, session_id=context.session.session_id))
 
 
 class _ResponseBuilder:
-    """The builder of the response to a fetch, which also updates or creates the session."""
+    """The builder of the response to a fetch. It also creates or updates the fetch session."""
 
     def __init__(self, context: FetchContext) -> None:
         session = context.session
@@ -176,14 +189,17 @@ class _ResponseBuilder:
         self._response = FetchResponse(session_id=session.session_id if session else 0)
 
     def add(self, responses: Iterable[tuple[Key, FetchPartition, PartitionResponse]]) -> None:
-        """Add partitions, except those of a session that are unchanged and have no records."""
+        """Add partitions to the response, except those of a session that are unchanged and have no records.
+
+        ``responses``: key, session entry and response of each partition.
+        """
         in_session, by_id = self._context.session is not None, self._context.by_id
         topics = self._response.responses
         last = topics[-1] if topics else None
         for _, fetched, response in responses:
             failed = response.error_code != NONE
             changed = fetched.update_response_data(response.high_watermark, response.log_start_offset, failed=failed)
-            if in_session and not changed and not response.records and not _diverges(response):
+            if in_session and not changed and not response.records and not _redirects(response):
                 continue
             name = "" if by_id else fetched.topic
             if last is None or (last.topic, last.topic_id) != (name, fetched.topic_id):
@@ -218,34 +234,49 @@ class _Reader:
         self._remaining = max(0, min(call.request.max_bytes, broker.settings.fetch_max_bytes))
 
     def read(self, partitions: Iterable[tuple[Key, FetchPartition]]) -> None:
-        """Read some partitions, and add them to the result."""
-        broker, context, result = self._broker, self._context, self._result
+        """Read the records of some partitions, and add them to the result."""
+        broker, context, result, rack = self._broker, self._context, self._result, self._call.request.rack_id
         for key, fetched in partitions:
             if fetched.cluster_epoch != broker.cluster.epoch:
                 fetched.resolve(broker.cluster)
             partition = fetched.partition
-            if context.session is not None and partition is not None and _is_unchanged(fetched, partition):
+            if context.session is not None and partition is not None and not rack and _is_unchanged(fetched, partition):
                 result.watched.append((partition.topic, partition.index))
                 continue
             response = _read_partition(broker, self._call, fetched, self._remaining, first=result.size == 0)
             size = len(response.records or b"")
             self._remaining -= size
             result.size += size
-            result.failed |= _diverges(response) or (
+            result.failed |= _redirects(response) or (
                 response.error_code != NONE
                 and not (response.error_code in MISSING and (context.missing is None or key in context.missing))
             )
             result.responses.append((key, fetched, response))
+            if size and partition is not None and self._is_on_older_segment(fetched, partition):
+                result.failed = True
             if partition is not None:
                 result.watched.append((partition.topic, partition.index))
 
+    def _is_on_older_segment(self, fetched: FetchPartition, partition: Partition) -> bool:
+        """Return whether records are in a later segment, which only the next fetch reads.
 
-def _diverges(response: PartitionResponse) -> bool:
-    return response.diverging_epoch.end_offset >= 0
+        Source: Kafka's DelayedFetch.tryComplete.
+        """
+        committed = self._call.request.isolation_level == READ_COMMITTED
+        end = partition.last_stable if committed else partition.log.end
+        return partition.log.spans_segments(fetched.request.fetch_offset, end)
+
+
+def _redirects(response: PartitionResponse) -> bool:
+    """Return whether a response makes the reader truncate its log first, or read from another replica."""
+    return response.diverging_epoch.end_offset >= 0 or response.preferred_read_replica != -1
 
 
 def _is_unchanged(fetched: FetchPartition, partition: Partition) -> bool:
-    """Return whether a partition of a session needs no response, which is the most frequent case."""
+    """Return whether a partition of a fetch session is left out of the response, because its offsets have not changed.
+
+    Most partitions of a session are unchanged.
+    """
     request, log = fetched.request, partition.log
     return (
         request.fetch_offset == log.end == fetched.high_watermark
@@ -259,7 +290,8 @@ def _read_partition(
     broker: Broker, call: Call[FetchRequest], fetched: FetchPartition, remaining: int, *, first: bool
 ) -> PartitionResponse:
     partition, request = fetched.partition, fetched.request
-    error = fetched.error or broker.leader_error(partition, call.client.node, request.current_leader_epoch)
+    replica_error = broker.replica_error if call.version >= ANY_REPLICA_SINCE else broker.leader_error
+    error = fetched.error or replica_error(partition, call.client.node, request.current_leader_epoch)
     if error or partition is None:
         response = PartitionResponse(
             partition_index=request.partition, error_code=error, high_watermark=-1, records=b""
@@ -267,13 +299,11 @@ def _read_partition(
         if error not in MISSING:
             response.aborted_transactions = None
         return response
-    log = partition.log
+    log, end = partition.log, partition.end_at(call.client.node)
     end_of_epoch = None  # the largest epoch up to the reader's last fetched epoch, and its end offset
     if call.version >= DIVERGING_EPOCH_SINCE and request.last_fetched_epoch >= 0:
-        end_of_epoch = partition.epochs.end_of(request.last_fetched_epoch, log.end)
-    if request.fetch_offset < log.start or (
-        end_of_epoch == UNKNOWN if end_of_epoch else request.fetch_offset > log.end
-    ):
+        end_of_epoch = partition.epochs.end_of(request.last_fetched_epoch, end)
+    if request.fetch_offset < log.start or (end_of_epoch == UNKNOWN if end_of_epoch else request.fetch_offset > end):
         return PartitionResponse(
             partition_index=request.partition,
             error_code=ErrorCode.OFFSET_OUT_OF_RANGE,
@@ -281,11 +311,23 @@ def _read_partition(
             aborted_transactions=None,
             records=b"",
         )
-    stable = partition.last_stable
+    stable = min(partition.last_stable, end)
+    if call.request.rack_id and partition.leader == call.client.node:
+        preferred = broker.preferred_replica(partition, call.request.rack_id)
+        if preferred != -1:
+            return PartitionResponse(
+                partition_index=request.partition,
+                high_watermark=end,
+                last_stable_offset=stable,
+                log_start_offset=log.start,
+                preferred_read_replica=preferred,
+                aborted_transactions=None,
+                records=b"",
+            )
     if end_of_epoch and (end_of_epoch[0] < request.last_fetched_epoch or end_of_epoch[1] < request.fetch_offset):
         return PartitionResponse(
             partition_index=request.partition,
-            high_watermark=log.end,
+            high_watermark=end,
             last_stable_offset=stable,
             log_start_offset=log.start,
             diverging_epoch=PartitionResponse.EpochEndOffset(epoch=end_of_epoch[0], end_offset=end_of_epoch[1]),
@@ -293,7 +335,7 @@ def _read_partition(
         )
     committed = call.request.isolation_level == READ_COMMITTED
     limit = max(0, min(remaining, request.partition_max_bytes))
-    before = stable if committed else None
+    before = stable if committed else None if end == log.end else end
     at_least_one = first and call.version >= LARGE_FIRST_BATCH_SINCE
     records = log.read(request.fetch_offset, limit, at_least_one=at_least_one, before=before)
     if call.version < FETCH_BATCHES_SINCE:
@@ -303,7 +345,7 @@ def _read_partition(
         records = converted
     return PartitionResponse(
         partition_index=request.partition,
-        high_watermark=log.end,
+        high_watermark=end,
         last_stable_offset=stable,
         log_start_offset=log.start,
         aborted_transactions=_aborted(partition, request.fetch_offset, len(records)) if committed else None,

@@ -14,7 +14,8 @@ from uuid import UUID
 
 from kwire import ErrorCode
 from kwire.messages.fetch import FetchRequest
-from mockbroker.topics.model import Cluster, Partition
+from mockbroker.base.effects import Call
+from mockbroker.topics.model import ClusterState, Partition
 
 INITIAL, FINAL = 0, -1  # session epochs of full requests: may create a session; closes the session
 BY_ID_SINCE = 13  # first version with topic ids instead of names
@@ -31,7 +32,7 @@ Key: TypeAlias = tuple[str, UUID, int]  # topic name ("" with topic ids), topic 
 
 @dataclass(slots=True)
 class FetchPartition:
-    """A partition of a fetch.
+    """A partition of a Fetch request or of a fetch session.
 
     Attributes:
         topic: Topic name; "" while a topic id is not resolved.
@@ -57,7 +58,7 @@ class FetchPartition:
     def by_id(self) -> bool:
         return self.topic_id != NO_ID
 
-    def resolve(self, cluster: Cluster) -> None:
+    def resolve(self, cluster: ClusterState) -> None:
         """Look the partition up in the cluster, and set ``partition`` or ``error``."""
         topic = cluster.by_id.get(self.topic_id) if self.by_id else cluster.topics.get(self.topic)
         self.partition = topic.partition(self.request.partition) if topic else None
@@ -143,8 +144,11 @@ class FetchContext:
 
     @property
     def is_stale(self) -> bool:
-        """Whether a later request has used the session."""
+        """Whether a later request of the client has used the session meanwhile."""
         return self.session is not None and self.session.epoch != self.epoch
+
+
+DelayedFetch: TypeAlias = tuple[Call[FetchRequest], FetchContext]
 
 
 class FetchSessionCache:
@@ -160,7 +164,10 @@ class FetchSessionCache:
         self._next = count()
 
     def new_context(self, request: FetchRequest, version: int, now: float) -> FetchContext | ErrorCode:
-        """Return the context of a request; or the error, if its session id or session epoch is not valid."""
+        """Return the context of a request; or the error, if its session id or session epoch is not valid.
+
+        ``now``: the broker's time in seconds.
+        """
         by_id = version >= BY_ID_SINCE
         shard = self._shard(request.session_id)
         if request.session_epoch in (INITIAL, FINAL):
@@ -202,7 +209,7 @@ class FetchSessionCache:
 
 
 class _CacheShard:
-    """A shard of the cache.
+    """One of the shards of the session cache, with its share of the slots.
 
     Attributes:
         sessions: Sessions by id, least recently used first.
@@ -218,7 +225,9 @@ class _CacheShard:
         self.sessions.pop(session_id, None)
 
     def touch(self, session: FetchSession, now: float) -> None:
-        """Record the use of a session, which becomes the most recently used."""
+        """Store the time of a session's use, and make it the most recently used session. ``now``: broker time in
+        seconds.
+        """
         session.last_used = now
         session.size = len(session.partitions)
         session.evictable = now - session.created > EVICTION_AFTER
@@ -236,7 +245,12 @@ class _CacheShard:
         return session_id
 
     def _try_evict(self, size: int, now: float) -> bool:
-        """Evict an unused session, or an old one with fewer than ``size`` partitions; return False if there is none."""
+        """Evict an unused session, or an old session with fewer partitions; return False if no session can be evicted.
+
+        Args:
+            size: Number of partitions of the new session.
+            now: Broker time in seconds.
+        """
         oldest = next(iter(self.sessions.values()), None)
         if oldest is None:
             return False

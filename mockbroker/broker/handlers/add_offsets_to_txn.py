@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from kwire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
-from kwire.schema import Versions
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.handlers.handler import Handler
 from mockbroker.transactions import rules
 from mockbroker.transactions.state import Identity
 
@@ -23,6 +21,3 @@ def handle(broker: Broker, call: Call[AddOffsetsToTxnRequest], now: float) -> Ef
     )
     error = rules.error_for_client(error, knows_fenced=call.version >= FENCED_SINCE)
     return [Reply(call.ticket, AddOffsetsToTxnResponse(error_code=error))]
-
-
-HANDLER = Handler(Versions.parse("0-4"), handle)

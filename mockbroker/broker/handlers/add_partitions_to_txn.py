@@ -9,10 +9,8 @@ from kwire.messages.add_partitions_to_txn import (
     Topic,
     TopicResult,
 )
-from kwire.schema import Versions
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.handlers.handler import Handler
 from mockbroker.transactions import rules
 from mockbroker.transactions.state import Identity
 
@@ -52,7 +50,10 @@ def handle(broker: Broker, call: Call[AddPartitionsToTxnRequest], now: float) ->
 
 
 def _add_combined(broker: Broker, call: Call[AddPartitionsToTxnRequest], now: float) -> None:
-    """Add the partitions of all entries of the same transaction at once, so that it is written once."""
+    """Handle a request of a client: add all partitions to the transaction in one step, so that it is written once.
+
+    ``now``: the broker's time in seconds.
+    """
     combined: dict[tuple[str, Identity], list[tuple[str, int]]] = {}
     for transaction in call.request.transactions:
         partitions = _partitions(transaction.topics)
@@ -75,7 +76,16 @@ def _add(
     topics: list[Topic],
     now: float,
 ) -> Errors:
-    """Add all partitions to a transaction, or none of them; return the error of each partition."""
+    """Add all partitions to a transaction, or none of them if one has an error; return the error of each partition.
+
+    Args:
+        broker: The state of the cluster.
+        call: Request with its sender and its ticket.
+        transactional_id: The transactional id.
+        producer: Producer id and epoch.
+        topics: The topics and partitions to add.
+        now: The broker's time in seconds.
+    """
     partitions = _partitions(topics)
     errors = {each: error for each in partitions if (error := _partition_error(broker, call.version, *each))}
     if errors:
@@ -131,6 +141,3 @@ def _results(topics: list[Topic], errors: Errors) -> list[TopicResult]:
         )
         for topic in topics
     ]
-
-
-HANDLER = Handler(Versions.parse("0-5"), handle)

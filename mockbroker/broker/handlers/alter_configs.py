@@ -1,17 +1,12 @@
-"""AlterConfigs: v0-2, for topics. Configurations that the request does not contain are reset to their defaults.
-
-Not modelled: configurations of brokers and groups.
-"""
+"""AlterConfigs: v0-2, for all resources except broker loggers. Configurations that are not named are reset."""
 
 from __future__ import annotations
 
 from kwire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
-from kwire.schema import Versions
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.handlers.handler import Handler
-from mockbroker.topics import alteration
-from mockbroker.topics.alteration import SET, Change
+from mockbroker.topics.alteration import Alteration
+from mockbroker.topics.config_changes import SET, Change
 
 
 def handle(broker: Broker, call: Call[AlterConfigsRequest], now: float) -> Effects:  # noqa: ARG001
@@ -22,9 +17,16 @@ def handle(broker: Broker, call: Call[AlterConfigsRequest], now: float) -> Effec
         )
         for resource in call.request.resources
     ]
-    results = alteration.alter_all(
-        broker.cluster, broker.release, changes, replace_all=True, validate_only=call.request.validate_only
+    alteration = Alteration(
+        cluster=broker.cluster,
+        release=broker.release,
+        brokers=broker.broker_settings,
+        loggers=broker.loggers,
+        node=call.client.node,
+        replace_all=True,
+        validate_only=call.request.validate_only,
     )
+    results = alteration.alter_all(changes)
     responses = [
         AlterConfigsResponse.Resource(
             error_code=result.error, error_message=result.text, resource_type=resource_type, resource_name=name
@@ -32,6 +34,3 @@ def handle(broker: Broker, call: Call[AlterConfigsRequest], now: float) -> Effec
         for ((resource_type, name), _), result in zip(changes, results, strict=True)
     ]
     return [Reply(call.ticket, AlterConfigsResponse(responses=responses))]
-
-
-HANDLER = Handler(Versions.parse("0-2"), handle)

@@ -1,4 +1,4 @@
-"""AlterUserScramCredentials: v0. A change applies to later authentications, until the cluster ends."""
+"""AlterUserScramCredentials: v0. A change applies to later authentications."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from kwire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
 )
-from kwire.schema import Versions
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.handlers.handler import Handler
-from mockbroker.broker.sasl.users import SCRAM_NUMBERS, ScramCredential, Users
+from mockbroker.security.users import SCRAM_NUMBERS, ScramCredential, Users
 
 Result = AlterUserScramCredentialsResponse.Result
 Deletion = AlterUserScramCredentialsRequest.Deletion
@@ -25,7 +23,10 @@ CredentialError = tuple[ErrorCode, str]
 
 
 def handle(broker: Broker, call: Call[AlterUserScramCredentialsRequest], now: float) -> Effects:  # noqa: ARG001
-    """Delete or set one credential of each user; a request must not contain a user twice. Errors come first."""
+    """Delete or set one credential of each user; a request must not contain a user twice. Errors come first.
+
+    ``now``: the broker's time in seconds.
+    """
     alterations: list[Deletion | Upsertion] = [*call.request.deletions, *call.request.upsertions]
     counts = Counter(alteration.name for alteration in alterations)
     errors: dict[str, CredentialError] = {}
@@ -34,7 +35,7 @@ def handle(broker: Broker, call: Call[AlterUserScramCredentialsRequest], now: fl
         if error := DUPLICATE if counts[alteration.name] > 1 else _error(broker.users, alteration):
             errors[alteration.name] = error
         else:
-            _alter(broker.users, alteration)
+            _alter(broker, alteration)
             altered.append(alteration.name)
     results = [Result(user=name, error_code=code, error_message=text) for name, (code, text) in errors.items()]
     results += [Result(user=name, error_message=None) for name in altered]
@@ -58,14 +59,14 @@ def _error(users: Users, alteration: Deletion | Upsertion) -> CredentialError | 
     return None
 
 
-def _alter(users: Users, alteration: Deletion | Upsertion) -> None:
+def _alter(broker: Broker, alteration: Deletion | Upsertion) -> None:
     mechanism = MECHANISMS[alteration.mechanism]
-    if isinstance(alteration, Deletion):
-        del users.scram[alteration.name, mechanism]
-    else:
-        users.scram[alteration.name, mechanism] = ScramCredential.from_salted_password(
+    credential = None
+    if not isinstance(alteration, Deletion):
+        credential = ScramCredential.from_salted_password(
             mechanism, alteration.salted_password, alteration.salt, alteration.iterations
         )
-
-
-HANDLER = Handler(Versions.parse("0"), handle)
+    altered = {(alteration.name, mechanism): credential}
+    broker.users.alter(altered)
+    broker.cluster.scram |= altered
+    broker.cluster.changed()

@@ -10,16 +10,18 @@ from kwire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kwire.schema import Versions
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.handlers.handler import Handler
 
 OPTIONAL_FEATURES_SINCE = 4
-FEATURES_EPOCH = 0  # constant, because the finalized features never change
+SOFTWARE_SINCE = 3
 CLIENT_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")  # Source: Kafka's ApiVersionsRequest.isValid
 
 
 def handle(broker: Broker, call: Call[ApiVersionsRequest], now: float) -> Effects:  # noqa: ARG001
     if not is_valid(call.request, call.version):
         return [Reply(call.ticket, ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST))]
+    if broker.settings.mockbroker_client_telemetry_enable and call.version >= SOFTWARE_SINCE:
+        software = call.request.client_software_name, call.request.client_software_version
+        broker.client_metrics.record_software(call.ticket.connection, *software)
     optional = call.version >= OPTIONAL_FEATURES_SINCE
     if optional not in broker.api_versions:
         broker.api_versions[optional] = _response(broker, optional=optional), {}
@@ -29,7 +31,7 @@ def handle(broker: Broker, call: Call[ApiVersionsRequest], now: float) -> Effect
 def is_valid(request: ApiVersionsRequest, version: int) -> bool:
     """Return whether the name and version of the client software are valid (KIP-511)."""
     software = (request.client_software_name, request.client_software_version)
-    return version < 3 or all(CLIENT_SOFTWARE.fullmatch(text) for text in software)
+    return version < SOFTWARE_SINCE or all(CLIENT_SOFTWARE.fullmatch(text) for text in software)
 
 
 def _response(broker: Broker, *, optional: bool) -> ApiVersionsResponse:
@@ -44,13 +46,13 @@ def _response(broker: Broker, *, optional: bool) -> ApiVersionsResponse:
         for name, (lowest, highest) in broker.release.supported.items()
         if lowest or optional
     ]
-    levels = broker.release.features.items()
+    levels = broker.features.items()
     kind = ApiVersionsResponse.FinalizedFeature
     finalized = [kind(name=name, min_version_level=level, max_version_level=level) for name, level in levels]
     return ApiVersionsResponse(
         api_keys=[_entry(*item) for item in broker.advertised_versions.items()],
         supported_features=supported,
-        finalized_features_epoch=FEATURES_EPOCH,
+        finalized_features_epoch=broker.cluster.features_epoch,
         finalized_features=finalized,
     )
 
@@ -64,6 +66,3 @@ def unsupported(broker: Broker) -> ApiVersionsResponse:
 def _entry(key: int, versions: Versions) -> ApiVersionsResponse.ApiVersion:
     assert versions.last is not None
     return ApiVersionsResponse.ApiVersion(api_key=key, min_version=versions.first, max_version=versions.last)
-
-
-HANDLER = Handler(Versions.parse("0-4"), handle)

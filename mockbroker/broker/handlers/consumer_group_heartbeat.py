@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat: v0-1. Not modelled: throttling, authorization, group configurations.
+"""ConsumerGroupHeartbeat: v0-1. Not modelled: throttling, group configurations.
 
 See kwire/messages/consumer_group_heartbeat.py for version notes.
 """
@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from kwire import ErrorCode
 from kwire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
-from kwire.schema import Versions
-from mockbroker.base.effects import Call, Effects, Reply
+from mockbroker.base.effects import AuthorizedCall, Call, Effects, Reply
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.handlers.handler import Handler
 from mockbroker.groups.consumer.machine import heartbeat_error
 from mockbroker.groups.consumer.state import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH
 from mockbroker.groups.events import ConsumerHeartbeat
@@ -93,7 +91,5 @@ def _event(call: Call[ConsumerGroupHeartbeatRequest]) -> ConsumerHeartbeat:
         owned_partitions=None
         if owned is None
         else frozenset((topic.topic_id, n) for topic in owned for n in topic.partitions),
+        may_describe=call.may_describe if isinstance(call, AuthorizedCall) else None,
     )
-
-
-HANDLER = Handler(Versions.parse("0-1"), handle)

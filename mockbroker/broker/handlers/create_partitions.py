@@ -6,11 +6,9 @@ from collections import Counter
 
 from kwire import ErrorCode
 from kwire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
-from kwire.schema import Versions
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.base.settings import MAX_NEW_PARTITIONS
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.handlers.handler import Handler
 from mockbroker.topics.model import Topic
 from mockbroker.topics.placement import assignment_error, no_room
 
@@ -57,7 +55,14 @@ def _add_partitions(
 
 
 def _replicas(broker: Broker, topic: Topic, requested: RequestTopic, room: int) -> list[list[int]] | PartitionsError:
-    """Return the broker ids of the replicas of each new partition, or the error."""
+    """Return the broker ids of the replicas of each new partition, or the error.
+
+    Args:
+        broker: The state of the cluster.
+        topic: The topic.
+        requested: The topic in the request.
+        room: Maximum number of partitions that the request may still add.
+    """
     existing = len(topic.partitions)
     added = requested.count - existing
     if added == 0:
@@ -83,6 +88,3 @@ def _replicas(broker: Broker, topic: Topic, requested: RequestTopic, room: int) 
         if message := assignment_error(broker.cluster.broker_ids, nodes, first):
             return ErrorCode.INVALID_REPLICA_ASSIGNMENT, message
     return replicas
-
-
-HANDLER = Handler(Versions.parse("0-3"), handle)

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from kwire import ErrorCode
 from kwire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
-from kwire.schema import Versions
 from mockbroker.base.effects import Call, Effects, Note, Reply
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.handlers.handler import Handler
 
 
-def handle(broker: Broker, call: Call[DeleteGroupsRequest], now: float) -> Effects:  # noqa: ARG001
+def handle(broker: Broker, call: Call[DeleteGroupsRequest], now: float) -> Effects:
     effects: Effects = []
     results: list[DeleteGroupsResponse.Result] = []
     for group_id in dict.fromkeys(call.request.groups_names):
-        error = _error(broker, group_id, call.client.node)
+        error = _error(broker, group_id, call.client.node) or broker.groups.delete_on_request(group_id, now)
         if not error:
-            broker.groups.delete(group_id)
             effects.append(Note(event=EventKind.DELETE, group=group_id, client_id=call.client.client_id))
         results.append(DeleteGroupsResponse.Result(group_id=group_id, error_code=error))
     return [*effects, Reply(call.ticket, DeleteGroupsResponse(results=results))]
@@ -30,6 +27,3 @@ def _error(broker: Broker, group_id: str, node: int) -> ErrorCode:
     if group is None:
         return ErrorCode.GROUP_ID_NOT_FOUND
     return ErrorCode.NONE if group.empty else ErrorCode.NON_EMPTY_GROUP
-
-
-HANDLER = Handler(Versions.parse("0-2"), handle)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from kwire import ErrorCode
 from kwire.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
-from kwire.schema import Versions
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.fetch.delayed_fetch import complete_delayed_fetches
-from mockbroker.broker.handlers.handler import Handler
 from mockbroker.topics.model import INTERNAL, Partition
 
 ResponseTopic = DeleteRecordsResponse.Topic
@@ -17,7 +15,10 @@ UNKNOWN = -1
 
 
 def handle(broker: Broker, call: Call[DeleteRecordsRequest], now: float) -> Effects:  # noqa: ARG001
-    """Delete the records before the requested offsets; of a duplicate partition, the last offset counts."""
+    """Delete the records before the requested offsets; of a duplicate partition, the last offset counts.
+
+    ``now``: the broker's time in seconds.
+    """
     requested: dict[str, dict[int, int]] = {}
     for topic in call.request.topics:
         requested.setdefault(topic.name, {}).update(
@@ -61,9 +62,6 @@ def _delete(
         return ResponseTopic.Partition(
             partition_index=index, low_watermark=UNKNOWN, error_code=ErrorCode.OFFSET_OUT_OF_RANGE
         )
-    log.delete_before(until)
+    partition.delete_before(until)
     truncated.append(partition)
     return ResponseTopic.Partition(partition_index=index, low_watermark=log.start)
-
-
-HANDLER = Handler(Versions.parse("0-2"), handle)

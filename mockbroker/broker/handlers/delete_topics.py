@@ -1,4 +1,4 @@
-"""DeleteTopics: v0-6. Deletes topics at once, with their records and committed offsets."""
+"""DeleteTopics: v0-6. Deletes topics immediately, with their records and committed offsets."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from uuid import UUID
 
 from kwire import ErrorCode
 from kwire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
-from kwire.schema import ZERO_UUID, Versions
+from kwire.schema import ZERO_UUID
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.base.texts import OF_ERRORS
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.fetch.delayed_fetch import complete_delayed_fetches
-from mockbroker.broker.handlers.handler import Handler
 from mockbroker.broker.slices import chunks, copy_with, in_slices
 from mockbroker.topics.model import Topic
 
@@ -22,8 +21,11 @@ BY_NAME_AND_ID = "The provided topic name maps to an ID that was already supplie
 DISABLED_SINCE = 3  # first version with TOPIC_DELETION_DISABLED
 
 
-def handle(broker: Broker, call: Call[DeleteTopicsRequest], now: float) -> Effects:  # noqa: ARG001
-    """Delete topics. A topic that the request contains twice, also by name and by id, gets one error instead."""
+def _handle(broker: Broker, call: Call[DeleteTopicsRequest], now: float) -> Effects:  # noqa: ARG001
+    """Delete topics. A topic that the request contains twice, also by name and by id, gets one error instead.
+
+    ``now``: the broker's time in seconds.
+    """
     request = call.request
     requested_topics = (
         request.topics if call.version >= 6 else [RequestTopic(name=name) for name in request.topic_names]
@@ -60,7 +62,7 @@ def handle(broker: Broker, call: Call[DeleteTopicsRequest], now: float) -> Effec
 
 
 def _response(topics: list[Topic]) -> ResponseTopic:
-    """Return the result of a topic. ``topics``: the topic, repeated for each of its entries in the request."""
+    """Return the result for a topic. ``topics``: the topic, once for each of its entries in the request."""
     name, topic_id = topics[0].name, topics[0].topic_id
     if len(topics) == 1:
         return ResponseTopic(name=name, topic_id=topic_id, error_message=None)
@@ -124,4 +126,4 @@ def _merge(response: DeleteTopicsResponse, more: DeleteTopicsResponse) -> None:
     response.responses += more.responses
 
 
-HANDLER = Handler(Versions.parse("0-6"), in_slices(handle, _split, _merge), adapt_response)
+handle = in_slices(_handle, _split, _merge)

@@ -1,13 +1,12 @@
-"""DescribeCluster: v0-2. Not modelled: controller endpoints, fenced brokers (no broker is ever fenced)."""
+"""DescribeCluster: v0-2. A stopped broker is fenced. Not modelled: controller endpoints."""
 
 from __future__ import annotations
 
 from kwire import ErrorCode
 from kwire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
-from kwire.schema import Versions
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.handlers.handler import CLUSTER_OPERATIONS, Handler
+from mockbroker.broker.handlers.handler import CLUSTER_OPERATIONS
 
 BROKERS, CONTROLLERS = 1, 2  # endpoint types
 NOT_A_CONTROLLER = "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
@@ -26,10 +25,22 @@ def handle(broker: Broker, call: Call[DescribeClusterRequest], now: float) -> Ef
                 broker_id=node.node_id,
                 host=node.host_of(call.client.listener),
                 port=node.port_of(call.client.listener),
+                rack=broker.rack(node.node_id),
             )
             for node in cluster.nodes.values()
         ],
     )
+    if request.include_fenced_brokers:
+        response.brokers += [
+            DescribeClusterResponse.Broker(
+                broker_id=node.node_id,
+                host=node.host_of(call.client.listener),
+                port=node.port_of(call.client.listener),
+                is_fenced=True,
+            )
+            for node in cluster.down.values()
+            if node.node_id in cluster.broker_ids
+        ]
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS
     return [Reply(call.ticket, response)]
@@ -41,6 +52,3 @@ def _error_response(endpoint_type: int) -> DescribeClusterResponse:
     else:
         error, text = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {endpoint_type}"
     return DescribeClusterResponse(error_code=error, error_message=text)
-
-
-HANDLER = Handler(Versions.parse("0-2"), handle)

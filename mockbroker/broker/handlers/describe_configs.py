@@ -1,40 +1,52 @@
-"""DescribeConfigs: v0-4. All topic and broker configurations of the release.
+"""DescribeConfigs: v0-4. The configurations of topics, brokers, loggers, groups and client metrics.
 
-Not modelled: documentation texts; configurations of loggers, client metrics and groups.
+Documentation texts are mockbroker's own, for configurations that have an effect. Not modelled: configurations of groups
+before 4.0.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from kwire import ErrorCode
 from kwire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
-from kwire.schema import Versions
-from mockbroker.base.effects import Call, Effects, Reply
+from mockbroker.base.config_sources import DEFAULT, ConfigSource
+from mockbroker.base.documentation import documentation
+from mockbroker.base.effects import Call, Effects, Reply, Steps, begin
 from mockbroker.base.texts import OF_ERRORS, shortened
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.broker_configs import BrokerConfig, broker_configs
-from mockbroker.broker.handlers.handler import Handler
+from mockbroker.broker.broker_configs import BrokerConfig, broker_configs, cluster_wide_configs
+from mockbroker.topics import client_metrics_configs, group_configs
 from mockbroker.topics import configs as topic_configs
-from mockbroker.topics.configs import DEFAULT, STATIC_BROKER
+from mockbroker.topics.broker_alteration import INTEGER
 from mockbroker.topics.model import legal_topic_name, name_error
 
 Resource = DescribeConfigsRequest.Resource
 Result = DescribeConfigsResponse.Result
 Config = Result.Config
-TOPIC, BROKER = 2, 4  # resource types
+OF_LOGGER = 6  # config source of DescribeConfigs
+SLICE = 20  # resources of a request that are described before other requests; they take about 10 ms
 CONFIG_SIZE = 10  # approximate bytes of a configuration in a response, without name and value
-NOT_DESCRIBED = {8: "loggers of brokers", 16: "client metrics", 32: "groups"}  # by resource type
-INTEGER = re.compile(r"[+-]?\d{1,10}")
+SINCE = {16: "Client metrics exist since 3.7.", 32: "Configurations of groups exist since 4.0."}  # by resource type
 WITHOUT_MESSAGE = {ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}  # errors without a message
 
 
 def handle(broker: Broker, call: Call[DescribeConfigsRequest], now: float) -> Effects:  # noqa: ARG001
-    """Describe each resource in the request, duplicates included, as Kafka does."""
+    """Describe each resource in the request, duplicates included, as Kafka does.
+
+    ``now``: the broker's time in seconds.
+    """
+    return begin(call.ticket, _describe_all(broker, call))
+
+
+def _describe_all(broker: Broker, call: Call[DescribeConfigsRequest]) -> Steps:
     requested = {_key(resource): resource for resource in call.request.resources}
-    keys = map(_key, call.request.resources)
-    results = broker.response_room().describe_each(keys, lambda key: _describe(broker, call, requested[key]), _size)
+    keys, room, results = [*map(_key, call.request.resources)], broker.response_room(), list[Result]()
+    for at in range(0, len(keys), SLICE):
+        if at:
+            yield []
+        results += room.describe_each(keys[at : at + SLICE], lambda key: _describe(broker, call, requested[key]), _size)
     return [Reply(call.ticket, DescribeConfigsResponse(results=results))]
 
 
@@ -53,9 +65,15 @@ def _describe(broker: Broker, call: Call[DescribeConfigsRequest], requested: Res
     result = Result(resource_type=requested.resource_type, resource_name=requested.resource_name, error_message="")
     match requested.resource_type:
         case 2:
-            configs, error = _topic(broker, requested.resource_name)
+            configs, error = _topic(broker, requested.resource_name, call.client.node)
         case 4:
-            configs, error = _broker(broker, requested.resource_name)
+            configs, error = _broker(broker, requested.resource_name, call.client.node)
+        case 8:
+            configs, error = _loggers(broker, requested.resource_name, call.client.node)
+        case 16 if broker.release.has_client_metrics:
+            configs, error = _client_metrics(broker, requested.resource_name)
+        case 32 if not broker.release.quirks.configs_before_4_0:
+            configs, error = _group(broker, requested.resource_name)
         case _:
             configs, error = {}, ErrorCode.INVALID_REQUEST
     result.error_code = error
@@ -69,13 +87,15 @@ def _describe(broker: Broker, call: Call[DescribeConfigsRequest], requested: Res
 
 
 def _error_message(call: Call[DescribeConfigsRequest], requested: Resource) -> str:
-    """Return the error message of a resource; mockbroker has its own message only where Kafka returns no error."""
+    """Return the error message of a resource; where Kafka returns no error, a message of mockbroker."""
     name = requested.resource_name
     match requested.resource_type:
         case 2:
             return name_error(name) or ""
-        case 4 if not name:
-            return "Cluster-wide defaults are not supported: request the configurations of a broker by its id."
+        case 16 if not name:
+            return "Client metrics subscription name must not be empty"
+        case 32 if not name:
+            return "Group name must not be empty"
         case 8 if not name:
             return "Broker id must not be empty"
         case 4 | 8 if not INTEGER.fullmatch(name):
@@ -84,10 +104,8 @@ def _error_message(call: Call[DescribeConfigsRequest], requested: Resource) -> s
             return f"Unexpected broker id, expected {call.client.node} or empty string, but received {shortened(name)}"
         case 8 if int(name) != call.client.node:
             return f"Unexpected broker id, expected {call.client.node} but received {shortened(name)}"
-        case resource_type if resource_type in NOT_DESCRIBED:
-            return (
-                f"Configurations of {NOT_DESCRIBED[resource_type]} are not supported, only those of topics and brokers."
-            )
+        case resource_type if resource_type in SINCE:
+            return SINCE[resource_type]
     return OF_ERRORS[ErrorCode.INVALID_REQUEST]
 
 
@@ -100,58 +118,108 @@ def _adapt(config: Config, call: Call[DescribeConfigsRequest]) -> Config:
         config.synonyms = []
     if call.version < 3:
         config.config_type = 0
-    config.documentation = None
+    if not call.request.include_documentation and config.config_source != OF_LOGGER:
+        config.documentation = None
     return config
 
 
-def _topic(broker: Broker, name: str) -> tuple[Mapping[str, Config], ErrorCode]:
+def _topic(broker: Broker, name: str, node: int) -> tuple[Mapping[str, Config], ErrorCode]:
     if not legal_topic_name(name):
         return {}, ErrorCode.INVALID_TOPIC_EXCEPTION
     topic = broker.cluster.topics.get(name)
     if topic is None:
         return {}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     configs = {}
+    settings = broker.settings_of(node)
     for key, config in topic_configs.topic_configs(broker.release).items():
-        sources = list(topic_configs.sources(topic.configs, key, broker.settings, broker.release))
-        synonyms = sources if config.synonym else sources[:-1]  # without the default, which is no broker configuration
+        sources = topic_configs.sources(topic.configs, key, settings, broker.release)
+        if key in topic.configs:
+            sources[0] = replace(sources[0], value=topic_configs.reported(key, config, sources[0].value))
+        effective = topic_configs.effective_source(topic.configs, key, settings, broker.release)
         configs[key] = Config(
             name=key,
-            value=topic_configs.reported(key, config, sources[0].value),
-            config_source=sources[0].source,
+            value=topic_configs.reported(key, config, effective.value),
+            config_source=sources[0].source if sources else effective.source,
             config_type=config.type,
-            synonyms=[
-                Config.Synonym(
-                    name=each.name, value=topic_configs.reported(key, config, each.value), source=each.source
-                )
-                for each in synonyms
-            ],
+            synonyms=_synonyms(sources),
+            documentation=documentation(config.synonym),
         )
     return configs, ErrorCode.NONE
 
 
-def _broker(broker: Broker, name: str) -> tuple[Mapping[str, Config], ErrorCode]:
-    node = broker.cluster.nodes.get(int(name)) if name.isdecimal() else None
-    if node is None:
+def _synonyms(sources: Iterable[ConfigSource], *, is_sensitive: bool = False) -> list[Config.Synonym]:
+    return [
+        Config.Synonym(name=each.name, value=None if is_sensitive else each.value, source=each.source)
+        for each in sources
+    ]
+
+
+def _loggers(broker: Broker, name: str, node: int) -> tuple[Mapping[str, Config], ErrorCode]:
+    if not INTEGER.fullmatch(name) or int(name) != node:
         return {}, ErrorCode.INVALID_REQUEST
+    levels = broker.loggers.effective()
     return {
-        config.name: _of_broker(config) for config in broker_configs(broker.settings, broker.release, node)
+        logger: Config(name=logger, value=level, config_source=OF_LOGGER, config_type=0, documentation="")
+        for logger, level in levels.items()
     }, ErrorCode.NONE
 
 
+def _client_metrics(broker: Broker, name: str) -> tuple[Mapping[str, Config], ErrorCode]:
+    """Return the configurations of a client metrics subscription, which need not exist."""
+    if not name:
+        return {}, ErrorCode.INVALID_REQUEST
+    own = broker.cluster.client_metrics.get(name, {})
+    configs = {}
+    for key, config in client_metrics_configs.CONFIGS.items():
+        found = [ConfigSource(key, own[key], client_metrics_configs.OF_SUBSCRIPTION)] if key in own else []
+        configs[key] = Config(
+            name=key,
+            value=topic_configs.reported(key, config, own.get(key, config.default)),
+            config_source=found[0].source if found else DEFAULT,
+            config_type=config.type,
+            synonyms=_synonyms(found),
+            documentation=None,
+        )
+    return configs, ErrorCode.NONE
+
+
+def _group(broker: Broker, group_id: str) -> tuple[Mapping[str, Config], ErrorCode]:
+    """Return the configurations of a group, which need not exist."""
+    if not group_id:
+        return {}, ErrorCode.INVALID_REQUEST
+    own = broker.cluster.group_configs.get(group_id)
+    configs = {}
+    for name, config in group_configs.GROUP_CONFIGS.items():
+        found = group_configs.source(own, name, broker.settings)
+        configs[name] = Config(
+            name=name,
+            value=found.value,
+            config_source=found.source,
+            config_type=config.type,
+            synonyms=_synonyms([found]),
+            documentation=documentation(config.synonym),
+        )
+    return configs, ErrorCode.NONE
+
+
+def _broker(broker: Broker, name: str, node: int) -> tuple[Mapping[str, Config], ErrorCode]:
+    if not name:
+        found = cluster_wide_configs(broker.broker_settings, broker.release)
+        return {config.name: _of_broker(config) for config in found}, ErrorCode.NONE
+    if not INTEGER.fullmatch(name) or int(name) != node:
+        return {}, ErrorCode.INVALID_REQUEST
+    found = broker_configs(broker.settings_of(node), broker.release, broker.cluster.nodes[node])
+    return {config.name: _of_broker(config) for config in found}, ErrorCode.NONE
+
+
 def _of_broker(config: BrokerConfig) -> Config:
-    source = STATIC_BROKER if config.is_given else DEFAULT
-    synonyms = [Config.Synonym(name=config.name, value=config.value, source=source)] if config.value is not None else []
-    if config.is_given and config.default is not None:
-        synonyms.append(Config.Synonym(name=config.name, value=config.default, source=DEFAULT))
     return Config(
         name=config.name,
         value=config.value,
         is_sensitive=config.is_sensitive,
         read_only=config.read_only,
-        config_source=source,
+        config_source=config.source,
         config_type=config.type,
-        synonyms=synonyms,
+        synonyms=_synonyms(config.sources, is_sensitive=config.is_sensitive),
+        documentation=documentation(config.name),
     )
-
-
-HANDLER = Handler(Versions.parse("0-4"), handle)

@@ -1,13 +1,12 @@
-"""DescribeGroups: v0-6. Not modelled: authorization (everything is allowed)."""
+"""DescribeGroups: v0-6."""
 
 from __future__ import annotations
 
 from kwire import ErrorCode
 from kwire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
-from kwire.schema import Versions
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.handlers.handler import GROUP_OPERATIONS, GROUP_OPERATIONS_BEFORE_4_0, Handler
+from mockbroker.broker.handlers.handler import GROUP_OPERATIONS, GROUP_OPERATIONS_BEFORE_4_0
 from mockbroker.groups.coordinated import DEAD
 
 Described = DescribeGroupsResponse.Group
@@ -15,7 +14,10 @@ MEMBER = 100  # approximate size in bytes of a member in a response, without met
 
 
 def handle(broker: Broker, call: Call[DescribeGroupsRequest], now: float) -> Effects:  # noqa: ARG001
-    """Describe each group in the request, duplicates included, as Kafka does."""
+    """Describe each group in the request, duplicates included, as Kafka does.
+
+    ``now``: the broker's time in seconds.
+    """
     room = broker.response_room()
     groups = room.describe_each(call.request.groups, lambda group_id: _describe(broker, call, group_id), _size)
     return [Reply(call.ticket, DescribeGroupsResponse(groups=groups))]
@@ -57,6 +59,3 @@ def _report_operations(broker: Broker, call: Call[DescribeGroupsRequest], descri
     if call.request.include_authorized_operations:
         older = broker.release.quirks.group_operations_before_4_0
         described.authorized_operations = GROUP_OPERATIONS_BEFORE_4_0 if older else GROUP_OPERATIONS
-
-
-HANDLER = Handler(Versions.parse("0-6"), handle)

@@ -1,35 +1,55 @@
-"""DescribeLogDirs: v0-4. Each broker reports one fictitious log directory, with the sizes of the logs in memory."""
+"""DescribeLogDirs: v0-4. The directories of ``log.dirs`` have no files; their volumes have 1 TiB each."""
 
 from __future__ import annotations
 
 from kwire.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
-from kwire.schema import Versions
-from mockbroker.base.effects import Call, Effects, Reply
+from mockbroker.base.effects import Call, Effects, Reply, Steps, begin
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.handlers.handler import Handler
+from mockbroker.broker.slices import chunks
+from mockbroker.topics.log_dirs import VOLUME, Replica
+from mockbroker.topics.model import Partition, Topic
 
 LogDir = DescribeLogDirsResponse.LogDir
-LOG_DIR = "/memory"
 
 
 def handle(broker: Broker, call: Call[DescribeLogDirsRequest], now: float) -> Effects:  # noqa: ARG001
-    requested_topics = call.request.topics
-    requested = (
-        None
-        if requested_topics is None
-        else {(topic.topic, index) for topic in requested_topics for index in topic.partitions}
-    )
-    topics: list[LogDir.Topic] = []
-    for topic in broker.cluster.topics.values():
-        partitions = [
-            LogDir.Topic.Partition(partition_index=partition.index, partition_size=partition.log.size)
-            for partition in topic.partitions
-            if call.client.node in partition.replicas
-            and (requested is None or (topic.name, partition.index) in requested)
-        ]
-        if partitions:
-            topics.append(LogDir.Topic(name=topic.name, partitions=partitions))
-    return [Reply(call.ticket, DescribeLogDirsResponse(results=[LogDir(log_dir=LOG_DIR, topics=topics)]))]
+    return begin(call.ticket, _describe(broker, call))
 
 
-HANDLER = Handler(Versions.parse("0-4"), handle)
+def _describe(broker: Broker, call: Call[DescribeLogDirsRequest]) -> Steps:
+    node, requested, cluster = call.client.node, call.request.topics, broker.cluster
+    wanted = None if requested is None else {(each.topic, index) for each in requested for index in each.partitions}
+    dirs = {path: LogDir(log_dir=path, total_bytes=VOLUME, usable_bytes=VOLUME) for path in broker.log_dirs.paths}
+    every = [(topic, partition) for topic in cluster.topics.values() for partition in topic.partitions]
+    for number, chunk in enumerate(chunks(every, broker.slice_size)):
+        if number:
+            yield []
+        for topic, partition in chunk:
+            if node in partition.replicas:
+                is_wanted = wanted is None or (topic.name, partition.index) in wanted
+                _add(
+                    broker, dirs, Replica(node, topic.topic_id, partition.index), topic, partition, is_wanted=is_wanted
+                )
+    return [Reply(call.ticket, DescribeLogDirsResponse(results=list(dirs.values())))]
+
+
+def _add(
+    broker: Broker, dirs: dict[str, LogDir], replica: Replica, topic: Topic, partition: Partition, *, is_wanted: bool
+) -> None:
+    """Add a replica to the description of its directory, and of the directory to which it is being moved."""
+    future = broker.log_dirs.future.get(replica)
+    for path in [broker.log_dirs.of(replica, topic.name), *([] if future is None else [future])]:
+        described, is_future = dirs[path], path == future
+        described.usable_bytes -= partition.log.size
+        if not is_wanted:
+            continue
+        if not described.topics or described.topics[-1].name != topic.name:
+            described.topics.append(LogDir.Topic(name=topic.name))
+        described.topics[-1].partitions.append(
+            LogDir.Topic.Partition(
+                partition_index=partition.index,
+                partition_size=0 if is_future else partition.log.size,
+                offset_lag=partition.log.end - partition.log.start if is_future else 0,
+                is_future_key=is_future,
+            )
+        )

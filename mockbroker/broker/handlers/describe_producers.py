@@ -6,11 +6,9 @@ from itertools import islice
 
 from kwire import ErrorCode
 from kwire.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
-from kwire.schema import Versions
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.base.texts import OF_ERRORS
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.handlers.handler import Handler
 from mockbroker.topics.model import name_error
 
 ResponseTopic = DescribeProducersResponse.Topic
@@ -18,7 +16,10 @@ PRODUCER = 40  # approximate bytes of a producer in a response
 
 
 def handle(broker: Broker, call: Call[DescribeProducersRequest], now: float) -> Effects:  # noqa: ARG001
-    """Describe each partition in the request, duplicates included, as Kafka does."""
+    """Describe each partition in the request, duplicates included, as Kafka does.
+
+    ``now``: the broker's time in seconds.
+    """
     room = broker.response_room()
     partitions = [(topic.name, index) for topic in call.request.topics for index in topic.partition_indexes]
     described = iter(
@@ -59,6 +60,3 @@ def _describe(broker: Broker, node: int, topic: str, index: int) -> ResponseTopi
         for producer in partition.producers
     ]
     return ResponseTopic.Partition(partition_index=index, active_producers=active)
-
-
-HANDLER = Handler(Versions.parse("0"), handle)

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from kwire import ErrorCode
 from kwire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse
-from kwire.schema import Versions
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.handlers.handler import TOPIC_OPERATIONS, Handler
+from mockbroker.broker.handlers.handler import TOPIC_OPERATIONS
 from mockbroker.broker.partition_metadata import partition_metadata
-from mockbroker.topics.model import Cluster, Partition, Topic, legal_topic_name
+from mockbroker.topics.model import ClusterState, Partition, Topic, legal_topic_name
 
 ResponseTopic = DescribeTopicPartitionsResponse.Topic
 MAX_PAGE = 2000  # maximum partitions in a response: Kafka's default of max.request.partition.size.limit
@@ -42,7 +41,9 @@ def _error_response(request: DescribeTopicPartitionsRequest, error: ErrorCode) -
     )
 
 
-def _page(cluster: Cluster, names: list[str], first: dict[str, int], limit: int) -> DescribeTopicPartitionsResponse:
+def _page(
+    cluster: ClusterState, names: list[str], first: dict[str, int], limit: int
+) -> DescribeTopicPartitionsResponse:
     """Return a page of topics.
 
     Args:
@@ -75,7 +76,7 @@ def _page(cluster: Cluster, names: list[str], first: dict[str, int], limit: int)
     return response
 
 
-def _response_topic(cluster: Cluster, topic: Topic, partitions: list[Partition]) -> ResponseTopic:
+def _response_topic(cluster: ClusterState, topic: Topic, partitions: list[Partition]) -> ResponseTopic:
     return ResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
@@ -85,10 +86,7 @@ def _response_topic(cluster: Cluster, topic: Topic, partitions: list[Partition])
     )
 
 
-def _partition(cluster: Cluster, partition: Partition) -> ResponseTopic.Partition:
+def _partition(cluster: ClusterState, partition: Partition) -> ResponseTopic.Partition:
     described = partition_metadata(ResponseTopic.Partition, cluster, partition)
     described.eligible_leader_replicas, described.last_known_elr = [], []
     return described
-
-
-HANDLER = Handler(Versions.parse("0"), handle)

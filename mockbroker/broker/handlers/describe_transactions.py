@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from kwire import ErrorCode
 from kwire.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
-from kwire.schema import Versions
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.handlers.handler import Handler
 from mockbroker.transactions.state import PREPARED
 
 ResponseTransaction = DescribeTransactionsResponse.Transaction
@@ -15,7 +13,10 @@ TRANSACTION = 50  # approximate bytes of a transaction in a response, without na
 
 
 def handle(broker: Broker, call: Call[DescribeTransactionsRequest], now: float) -> Effects:  # noqa: ARG001
-    """Describe each transactional id in the request, duplicates included, as Kafka does."""
+    """Describe each transactional id in the request, duplicates included, as Kafka does.
+
+    ``now``: the broker's time in seconds.
+    """
     room = broker.response_room()
     ids = call.request.transactional_ids
     transactions = room.describe_each(ids, lambda id_: _describe(broker, id_, call.client.node), _size)
@@ -46,6 +47,3 @@ def _describe(broker: Broker, transactional_id: str, node: int) -> ResponseTrans
         producer_epoch=producer.epoch,
         topics=[ResponseTransaction.Topic(topic=topic, partitions=indexes) for topic, indexes in topics.items()],
     )
-
-
-HANDLER = Handler(Versions.parse("0"), handle)

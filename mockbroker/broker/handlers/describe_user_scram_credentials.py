@@ -9,17 +9,15 @@ from kwire.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
 )
-from kwire.schema import Versions
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.handlers.handler import Handler
-from mockbroker.broker.sasl.users import SCRAM_NUMBERS, Users
 from mockbroker.broker.slices import chunks, copy_with, in_slices
+from mockbroker.security.users import SCRAM_NUMBERS, Users
 
 Result = DescribeUserScramCredentialsResponse.Result
 
 
-def handle(broker: Broker, call: Call[DescribeUserScramCredentialsRequest], now: float) -> Effects:  # noqa: ARG001
+def _handle(broker: Broker, call: Call[DescribeUserScramCredentialsRequest], now: float) -> Effects:  # noqa: ARG001
     users = broker.users
     counts = Counter(user.name for user in call.request.users or ())
     results = [_describe(users, name, counts[name]) for name in counts or users.with_scram_credentials()]
@@ -54,4 +52,4 @@ def _merge(response: DescribeUserScramCredentialsResponse, more: DescribeUserScr
     response.results += more.results
 
 
-HANDLER = Handler(Versions.parse("0"), in_slices(handle, _split, _merge))
+handle = in_slices(_handle, _split, _merge)

@@ -1,14 +1,12 @@
-"""ElectLeaders: v0-2. An unclean election never finds a leader that a preferred election does not find."""
+"""ElectLeaders: v0-2. Elects the preferred leaders of partitions, or in v1+ any live replica (unclean election)."""
 
 from __future__ import annotations
 
 from kwire import ErrorCode
 from kwire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
-from kwire.schema import Versions
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.broker import failover
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.handlers.handler import Handler
 from mockbroker.topics.model import Partition
 
 PREFERRED, UNCLEAN = 0, 1
@@ -82,6 +80,3 @@ def _elect(
     error, new_effects = failover.elect(broker, partition, now, unclean=request.election_type == UNCLEAN)
     effects += new_effects
     return Topic.Partition(partition_id=partition.index, error_code=error, error_message=TEXTS.get(error))
-
-
-HANDLER = Handler(Versions.parse("0-2"), handle)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from kwire.messages.end_txn import EndTxnRequest, EndTxnResponse
-from kwire.schema import Versions
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.fetch.delayed_fetch import complete_transaction
-from mockbroker.broker.handlers.handler import Handler
 from mockbroker.transactions import rules
 from mockbroker.transactions.state import Identity
 
@@ -28,6 +26,3 @@ def handle(broker: Broker, call: Call[EndTxnRequest], now: float) -> Effects:
     if kip890 and not error:
         response.producer_id, response.producer_epoch = ended.identity
     return [*complete_transaction(broker, ended), Reply(call.ticket, response)]
-
-
-HANDLER = Handler(Versions.parse("0-5"), handle)

@@ -1,4 +1,4 @@
-"""Fetch: v0-18, with fetch sessions. Not modelled: fetching from followers, quotas.
+"""Fetch: v0-18, with fetch sessions. Not modelled: quotas.
 
 A fetch with less than min_bytes of records waits in the purgatory for more, at most max_wait_ms of client time.
 """
@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from kwire import ErrorCode
 from kwire.messages.fetch import FetchRequest, FetchResponse
-from kwire.schema import Versions
 from mockbroker.base.effects import Call, Effects, Reply, begin
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.fetch.delayed_fetch import delay, fetch_in_slices, read, reply, responds_at_once
-from mockbroker.broker.handlers.handler import Handler
 
 
 def handle(broker: Broker, call: Call[FetchRequest], now: float) -> Effects:
@@ -27,6 +25,3 @@ def handle(broker: Broker, call: Call[FetchRequest], now: float) -> Effects:
         return [reply(broker, call, context, result)]
     delay(broker, call, context, result)
     return []
-
-
-HANDLER = Handler(Versions.parse("0-18"), handle)

@@ -1,23 +1,25 @@
-"""FindCoordinator: v0-6, for groups and transactional ids. Not modelled: share groups (INVALID_REQUEST)."""
+"""FindCoordinator: v0-6, for groups, transactional ids and partitions of share groups."""
 
 from __future__ import annotations
 
 import re
+from base64 import urlsafe_b64decode
+from uuid import UUID
 
 from kwire import ErrorCode
 from kwire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from kwire.schema import Versions
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.base.texts import OF_ERRORS
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.handlers.handler import Handler
-from mockbroker.topics.model import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from mockbroker.share.state import StateKey
+from mockbroker.topics.configs import JAVA_SPACE
+from mockbroker.topics.model import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
 
 GROUP, TRANSACTION, SHARE = range(3)
 SHARE_SINCE = 6
 BATCHED_SINCE = 4  # first version with several keys, and without messages for most errors
-SHARE_KEY = re.compile(r"[^:]+:[A-Za-z0-9_-]{22}:\d+")  # group, topic id, partition
-NOT_SERVED = "Share groups are not supported: mockbroker coordinates only groups and transactions."
+STATE_TOPICS = {GROUP: OFFSETS_TOPIC, TRANSACTION: TRANSACTIONS_TOPIC, SHARE: SHARE_STATE_TOPIC}  # by key type
+INTEGER = re.compile(r"[+-]?\d{1,10}")
 Coordinator = FindCoordinatorResponse.Coordinator
 
 
@@ -41,17 +43,20 @@ def handle(broker: Broker, call: Call[FindCoordinatorRequest], now: float) -> Ef
 
 def _find_coordinator(broker: Broker, call: Call[FindCoordinatorRequest], key: str) -> Coordinator:
     key_type = call.request.key_type
-    if key_type not in (GROUP, TRANSACTION):
-        text = NOT_SERVED if SHARE_KEY.fullmatch(key) else OF_ERRORS[ErrorCode.INVALID_REQUEST]
-        if key_type == SHARE and call.version < SHARE_SINCE:
-            text = ""
+    state_key = _share_key(key) if key_type == SHARE and call.version >= SHARE_SINCE else None
+    if key_type not in (GROUP, TRANSACTION) and state_key is None:
+        has_text = key_type != SHARE or call.version < BATCHED_SINCE
+        text = OF_ERRORS[ErrorCode.INVALID_REQUEST] if has_text else ""
         return Coordinator(key=key, node_id=-1, port=-1, error_code=ErrorCode.INVALID_REQUEST, error_message=text)
     if key_type == TRANSACTION and (error := _transaction_error(broker, key)):
         text = OF_ERRORS[error] if error == ErrorCode.COORDINATOR_NOT_AVAILABLE else ""
         return Coordinator(key=key, node_id=-1, port=-1, error_code=error, error_message=text)
+    if state_key is not None:
+        broker.share_state_topic()
     metadata = broker.metadata_view(call.client.node)
-    topic = metadata.topics.get(OFFSETS_TOPIC if key_type == GROUP else TRANSACTIONS_TOPIC)
-    node = None if topic is None else metadata.nodes.get(topic.partition_of(key).leader)
+    topic = metadata.topics.get(STATE_TOPICS[key_type])
+    hashed = key if state_key is None else state_key.coordinator_key
+    node = None if topic is None else metadata.nodes.get(topic.partition_of(hashed).leader)
     if node is None:
         text = OF_ERRORS[ErrorCode.COORDINATOR_NOT_AVAILABLE] if call.version < BATCHED_SINCE else ""
         error = ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -65,6 +70,21 @@ def _find_coordinator(broker: Broker, call: Call[FindCoordinatorRequest], key: s
     )
 
 
+def _share_key(key: str) -> StateKey | None:
+    """Return the partition of a share group that a key names; None if the key is not valid.
+
+    Source: Kafka's SharePartitionKey.
+    """
+    parts = key.rstrip(":").split(":")
+    if len(parts) != 3 or not parts[0].strip(JAVA_SPACE) or not INTEGER.fullmatch(parts[2]):
+        return None
+    try:
+        topic_id = UUID(bytes=urlsafe_b64decode(parts[1] + "=="))
+    except ValueError:
+        return None
+    return StateKey(parts[0].strip(JAVA_SPACE), topic_id, int(parts[2]))
+
+
 def _transaction_error(broker: Broker, transactional_id: str) -> ErrorCode:
     if not transactional_id:
         return ErrorCode.INVALID_REQUEST
@@ -72,6 +92,3 @@ def _transaction_error(broker: Broker, transactional_id: str) -> ErrorCode:
     broker.transaction_coordinator(transactional_id)
     on_demand = broker.settings.mockbroker_transaction_log_on_demand
     return ErrorCode.COORDINATOR_NOT_AVAILABLE if missing and on_demand else ErrorCode.NONE
-
-
-HANDLER = Handler(Versions.parse("0-6"), handle)

@@ -1,48 +1,26 @@
-"""The handler of an API, and the authorized operations of a cluster without authorizer."""
+"""The handler of an API, and the operations that responses report as authorized: without an authorizer, all of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from enum import IntEnum
-from typing import Any
+from importlib import import_module
+from typing import Any, TypeAlias
 
 from kwire.schema import Versions
 from mockbroker.base.effects import Call, Effects
 from mockbroker.broker.broker import Broker
+from mockbroker.security.acl import Operation, ResourceType
+from mockbroker.security.standard_authorizer import SUPPORTED, bits
+
+Handle: TypeAlias = Callable[[Broker, Call[Any], float], Effects]
+AdaptResponse: TypeAlias = Callable[[Any, int], Any]
+
+TOPIC_OPERATIONS = SUPPORTED[ResourceType.TOPIC]
+GROUP_OPERATIONS = SUPPORTED[ResourceType.GROUP]
+GROUP_OPERATIONS_BEFORE_4_0 = bits(Operation.READ, Operation.DELETE, Operation.DESCRIBE)
+CLUSTER_OPERATIONS = SUPPORTED[ResourceType.CLUSTER]
 
 
-class Operation(IntEnum):
-    """An operation that an ACL can allow, with its number in Kafka. Source: Kafka's AclOperation."""
-
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
-
-
-def _bits(*operations: Operation) -> int:
-    return sum(1 << operation for operation in operations)
-
-
-# Authorized operations without an authorizer: all operations of the resource type. Source: Kafka's AclEntry.
-_O = Operation
-_CONFIGS = _O.DESCRIBE_CONFIGS, _O.ALTER_CONFIGS
-GROUP_OPERATIONS = _bits(_O.READ, _O.DELETE, _O.DESCRIBE, *_CONFIGS)
-GROUP_OPERATIONS_BEFORE_4_0 = _bits(_O.READ, _O.DELETE, _O.DESCRIBE)
-TOPIC_OPERATIONS = _bits(_O.READ, _O.WRITE, _O.CREATE, _O.DELETE, _O.ALTER, _O.DESCRIBE, *_CONFIGS)
-CLUSTER_OPERATIONS = _bits(_O.CREATE, _O.ALTER, _O.DESCRIBE, _O.CLUSTER_ACTION, _O.IDEMPOTENT_WRITE, *_CONFIGS)
-
-NO_AUTHORIZER = "No Authorizer is configured."
-
-
-@dataclass(frozen=True, slots=True)
 class Handler:
     """The handler of an API.
 
@@ -54,6 +32,34 @@ class Handler:
             request; None if no response needs it.
     """
 
-    versions: Versions
-    handle: Callable[[Broker, Call[Any], float], Effects]
-    adapt_response: Callable[[Any, int], Any] | None = None
+    __slots__ = ("_module", "adapt_response", "handle", "versions")
+    handle: Handle
+    adapt_response: AdaptResponse | None
+    _module: str  # is imported when one of the functions is read for the first time
+
+    def __init__(self, versions: Versions, handle: Handle, adapt_response: AdaptResponse | None = None) -> None:
+        self.versions = versions
+        self.handle = handle
+        self.adapt_response = adapt_response
+
+    @classmethod
+    def of_module(cls, versions: Versions, module: str) -> Handler:
+        """Return the handler in a module, which is imported when the first request is handled.
+
+        Args:
+            versions: API versions that the handler implements.
+            module: Full name of the module. It has the function ``handle``, and may have ``adapt_response``.
+        """
+        handler = cls.__new__(cls)
+        handler.versions = versions
+        handler._module = module
+        return handler
+
+    def __getattr__(self, name: str) -> Any:
+        """Import the module of the handler, and set the functions. Called only while they are not set."""
+        if name not in ("handle", "adapt_response"):
+            raise AttributeError(name, name=name, obj=self)
+        module = import_module(self._module)
+        self.handle = module.handle
+        self.adapt_response = getattr(module, "adapt_response", None)
+        return getattr(self, name)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from kwire import ErrorCode
 from kwire.messages.heartbeat import HeartbeatRequest
-from kwire.schema import Versions
 from mockbroker.base.effects import Call, Effects
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.handlers.handler import Handler
 from mockbroker.groups.classic.replies import heartbeat_response
 from mockbroker.groups.events import Heartbeat
 
@@ -25,6 +23,3 @@ def handle(broker: Broker, call: Call[HeartbeatRequest], now: float) -> Effects:
         generation=request.generation_id,
     )
     return broker.groups.receive(request.group_id, event, now)
-
-
-HANDLER = Handler(Versions.parse("0-4"), handle)

@@ -1,14 +1,12 @@
-"""IncrementalAlterConfigs: v0-1, for topics. Not modelled: configurations of brokers and groups."""
+"""IncrementalAlterConfigs: v0-1, for topics, groups, brokers, loggers and client metrics."""
 
 from __future__ import annotations
 
 from kwire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
-from kwire.schema import Versions
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.handlers.handler import Handler
-from mockbroker.topics import alteration
-from mockbroker.topics.alteration import Change
+from mockbroker.topics.alteration import Alteration
+from mockbroker.topics.config_changes import Change
 
 
 def handle(broker: Broker, call: Call[IncrementalAlterConfigsRequest], now: float) -> Effects:  # noqa: ARG001
@@ -19,7 +17,15 @@ def handle(broker: Broker, call: Call[IncrementalAlterConfigsRequest], now: floa
         )
         for resource in call.request.resources
     ]
-    results = alteration.alter_all(broker.cluster, broker.release, changes, validate_only=call.request.validate_only)
+    alteration = Alteration(
+        cluster=broker.cluster,
+        release=broker.release,
+        brokers=broker.broker_settings,
+        loggers=broker.loggers,
+        node=call.client.node,
+        validate_only=call.request.validate_only,
+    )
+    results = alteration.alter_all(changes)
     responses = [
         IncrementalAlterConfigsResponse.Resource(
             error_code=result.error, error_message=result.text, resource_type=resource_type, resource_name=name
@@ -27,6 +33,3 @@ def handle(broker: Broker, call: Call[IncrementalAlterConfigsRequest], now: floa
         for ((resource_type, name), _), result in zip(changes, results, strict=True)
     ]
     return [Reply(call.ticket, IncrementalAlterConfigsResponse(responses=responses))]
-
-
-HANDLER = Handler(Versions.parse("0-1"), handle)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from kwire import ErrorCode
 from kwire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from kwire.schema import Versions
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.fetch.delayed_fetch import complete_transaction
-from mockbroker.broker.handlers.handler import Handler
 from mockbroker.transactions import rules
 from mockbroker.transactions.state import NO_EPOCH, NO_PRODUCER, Identity
 
@@ -37,6 +35,3 @@ def handle(broker: Broker, call: Call[InitProducerIdRequest], now: float) -> Eff
 def _error_reply(call: Call[InitProducerIdRequest], error: ErrorCode) -> Reply:
     error = rules.error_for_client(error, knows_fenced=call.version >= FENCED_SINCE)
     return Reply(call.ticket, InitProducerIdResponse(error_code=error, producer_id=-1, producer_epoch=-1))
-
-
-HANDLER = Handler(Versions.parse("0-5"), handle)

@@ -9,10 +9,8 @@ from dataclasses import replace
 
 from kwire import ErrorCode
 from kwire.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from kwire.schema import Versions
 from mockbroker.base.effects import Call, Effects
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.handlers.handler import Handler
 from mockbroker.groups.classic.replies import join_error
 from mockbroker.groups.events import Join
 
@@ -64,6 +62,3 @@ def _id_prefix(call: Call[JoinGroupRequest]) -> str:
     """Return the prefix of a new member id: client id, or instance id of a static member, as franz-go expects."""
     instance_id = call.request.group_instance_id
     return call.client.client_id if instance_id is None else instance_id
-
-
-HANDLER = Handler(Versions.parse("0-9"), handle, adapt_response)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from kwire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
-from kwire.schema import Versions
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.handlers.handler import Handler
 from mockbroker.groups.events import Leave, LeavingMember
 
 
@@ -29,6 +27,3 @@ def adapt_response(response: LeaveGroupResponse, version: int) -> LeaveGroupResp
         return response
     errors = [member.error_code for member in response.members]
     return LeaveGroupResponse(error_code=response.error_code or next(iter(errors), 0))
-
-
-HANDLER = Handler(Versions.parse("0-5"), handle, adapt_response)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from kwire import ErrorCode
 from kwire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from kwire.schema import Versions
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.handlers.handler import Handler
 
 
 def handle(broker: Broker, call: Call[ListGroupsRequest], now: float) -> Effects:  # noqa: ARG001
@@ -25,10 +23,7 @@ def handle(broker: Broker, call: Call[ListGroupsRequest], now: float) -> Effects
         )
         for group in broker.groups.values()
         if broker.coordinator(group.group_id) == call.client.node
-        and (not states or group.state_name.lower() in states)
+        and (not states or group.state_filter in states)
         and (not types or group.type_name in types)
     ]
     return [Reply(call.ticket, ListGroupsResponse(groups=groups))]
-
-
-HANDLER = Handler(Versions.parse("0-5"), handle)

@@ -9,10 +9,8 @@ from collections import Counter
 
 from kwire import DecodeError, ErrorCode
 from kwire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
-from kwire.schema import Versions
 from mockbroker.base.effects import Call, Effects, Reply, Steps, begin
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.handlers.handler import Handler
 from mockbroker.topics.log import PartitionLog
 from mockbroker.topics.model import Partition
 
@@ -29,7 +27,10 @@ def handle(broker: Broker, call: Call[ListOffsetsRequest], now: float) -> Effect
 
 
 def _list_offsets(broker: Broker, call: Call[ListOffsetsRequest], now: float) -> Steps:
-    """List the offset of each partition, in slices. A duplicate partition is rejected, with one result."""
+    """List the offset of each partition, in slices. A duplicate partition is rejected, with one result.
+
+    ``now``: the broker's time in seconds.
+    """
     remaining = broker.slice_size
     counts = Counter(
         (topic.name, partition.partition_index) for topic in call.request.topics for partition in topic.partitions
@@ -132,6 +133,3 @@ def _lookup(partition: Partition, timestamp: int, end: int) -> tuple[int, int] |
 
 def _before(listed: tuple[int, int] | None, end: int) -> tuple[int, int] | None:
     return listed if listed and listed[0] < end else None
-
-
-HANDLER = Handler(Versions.parse("0-11"), handle)

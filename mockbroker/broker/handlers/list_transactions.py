@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from kwire import ErrorCode
 from kwire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
-from kwire.schema import Versions
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.handlers.handler import Handler
 from mockbroker.groups.consumer import regex
 from mockbroker.transactions.state import UNSEEN, State, Transaction
 
@@ -42,8 +40,8 @@ def handle(broker: Broker, call: Call[ListTransactionsRequest], now: float) -> E
 
 
 def _exceeds_duration(txn: Transaction, duration_ms: int, now: float) -> bool:
-    """Return whether a transaction runs for more than ``duration_ms``; True without a transaction, as in Kafka."""
+    """Return whether a transaction has been open for more than ``duration_ms`` milliseconds.
+
+    As in Kafka, return True if no transaction is open.
+    """
     return duration_ms < 0 or txn.started is None or (now - txn.started) * 1000 > duration_ms
-
-
-HANDLER = Handler(Versions.parse("0-2"), handle)

@@ -1,4 +1,4 @@
-"""Metadata: v0-13. Not modelled: racks.
+"""Metadata: v0-13.
 
 As in Kafka, a request that creates a topic gets UNKNOWN_TOPIC_OR_PARTITION for it; the next request gets the topic.
 """
@@ -11,14 +11,14 @@ from uuid import UUID
 
 from kwire import ErrorCode
 from kwire.messages.metadata import MetadataRequest, MetadataResponse
-from kwire.schema import ZERO_UUID, Versions
+from kwire.schema import ZERO_UUID
 from mockbroker.base.effects import Call, Effects, Reply, Steps, begin
 from mockbroker.base.settings import MAX_NEW_PARTITIONS
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.handlers.handler import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, Handler
+from mockbroker.broker.handlers.handler import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from mockbroker.broker.partition_metadata import partition_metadata
 from mockbroker.broker.slices import chunks
-from mockbroker.topics.model import Cluster, Topic, legal_topic_name
+from mockbroker.topics.model import ClusterState, Topic, legal_topic_name
 
 RequestTopic = MetadataRequest.Topic
 ResponseTopic = MetadataResponse.Topic
@@ -30,7 +30,11 @@ TOP_LEVEL_ERROR_SINCE = 13  # first version with a top-level error code
 
 
 def handle(broker: Broker, call: Call[MetadataRequest], now: float) -> Effects:  # noqa: ARG001
-    """Return the cached response if an equal request was handled since the last change of the metadata."""
+    """Return the metadata of the requested topics.
+
+    The response is cached: it is sent again for an equal request, until the metadata changes. ``now``: the broker's
+    time in seconds.
+    """
     request, epoch = call.request, broker.cluster.epoch
     requested = (
         None if request.topics is None else tuple([(topic.name, topic.topic_id.int) for topic in request.topics])
@@ -61,7 +65,7 @@ def _respond(broker: Broker, call: Call[MetadataRequest], epoch: int, key: Hasha
 
 
 def _respond_cached(reply: Reply) -> Steps:
-    """Respond with a cached response that has to be encoded in slices."""
+    """Send a cached response that is large, and therefore is encoded in slices."""
     yield []
     return [reply]
 
@@ -89,7 +93,10 @@ def _build_response(broker: Broker, call: Call[MetadataRequest]) -> Generator[Ef
     response = MetadataResponse(
         brokers=[
             MetadataResponse.Broker(
-                node_id=node.node_id, host=node.host_of(call.client.listener), port=node.port_of(call.client.listener)
+                node_id=node.node_id,
+                host=node.host_of(call.client.listener),
+                port=node.port_of(call.client.listener),
+                rack=broker.rack(node.node_id),
             )
             for node in cluster.nodes.values()
         ],
@@ -102,9 +109,9 @@ def _build_response(broker: Broker, call: Call[MetadataRequest]) -> Generator[Ef
 
 
 def _with_partitions(
-    cluster: Cluster, results: Iterable[TopicResult], size: int
+    cluster: ClusterState, results: Iterable[TopicResult], size: int
 ) -> Generator[Effects, float, list[ResponseTopic]]:
-    """Add the partitions to the results, in slices of ``size`` topics and partitions."""
+    """Add the metadata of the partitions to the results, in slices of ``size`` topics and partitions."""
     topics: list[ResponseTopic] = []
     remaining = size
     for result, topic in results:
@@ -147,14 +154,16 @@ def _error_topic(topic: RequestTopic, error: ErrorCode) -> ResponseTopic:
     return ResponseTopic(error_code=error, name=topic.name or "", topic_id=topic.topic_id)
 
 
-def _by_id(cluster: Cluster, topic_id: UUID) -> TopicResult:
+def _by_id(cluster: ClusterState, topic_id: UUID) -> TopicResult:
     topic = cluster.by_id.get(topic_id)
     if topic is None:
         return ResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id), None
     return _topic_result(topic)
 
 
-def _creates_topics(broker: Broker, call: Call[MetadataRequest], metadata: Cluster, names: Collection[str]) -> bool:
+def _creates_topics(
+    broker: Broker, call: Call[MetadataRequest], metadata: ClusterState, names: Collection[str]
+) -> bool:
     """Return whether to create the topics that do not exist; False if their partitions exceed MAX_NEW_PARTITIONS."""
     allowed = call.version < 4 or call.request.allow_auto_topic_creation
     if not allowed or not broker.settings.auto_create_topics_enable:
@@ -163,7 +172,7 @@ def _creates_topics(broker: Broker, call: Call[MetadataRequest], metadata: Clust
     return missing * broker.settings.num_partitions <= MAX_NEW_PARTITIONS
 
 
-def _by_name(broker: Broker, metadata: Cluster, name: str, *, create: bool) -> TopicResult:
+def _by_name(broker: Broker, metadata: ClusterState, name: str, *, create: bool) -> TopicResult:
     """Return the result of a topic, and create the topic if it does not exist and ``create`` is True.
 
     Args:
@@ -185,6 +194,3 @@ def _by_name(broker: Broker, metadata: Cluster, name: str, *, create: bool) -> T
 
 def _topic_result(topic: Topic) -> TopicResult:
     return ResponseTopic(name=topic.name, topic_id=topic.topic_id, is_internal=topic.internal, partitions=[]), topic
-
-
-HANDLER = Handler(Versions.parse("0-13"), handle)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from kwire import ErrorCode
 from kwire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
-from kwire.schema import ZERO_UUID, Versions
+from kwire.schema import ZERO_UUID
 from mockbroker.base.effects import Call, Effects, Note, Reply
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.handlers.handler import Handler
 from mockbroker.broker.slices import in_slices, merge_topics, split_by_partition
 from mockbroker.groups.coordinated import CoordinatedGroup
 from mockbroker.groups.events import Commit
@@ -26,7 +27,7 @@ KnownPartition = tuple[Topic, RequestTopic, RequestPartition]
 
 
 class _ResponseBuilder:
-    """The builder of the response; partitions that do not exist come first, as in Kafka."""
+    """The builder of the response. As in Kafka, the partitions that do not exist are first."""
 
     def __init__(self) -> None:
         self.topics: dict[object, OffsetCommitResponse.Topic] = {}
@@ -42,7 +43,7 @@ class _ResponseBuilder:
         topic.partitions.append(ResponsePartition(partition_index=partition.partition_index, error_code=error))
 
 
-def handle(broker: Broker, call: Call[OffsetCommitRequest], now: float) -> Effects:
+def _handle(broker: Broker, call: Call[OffsetCommitRequest], now: float) -> Effects:
     builder = _ResponseBuilder()
     if call.version == 0:
         for requested in call.request.topics:
@@ -53,7 +54,12 @@ def handle(broker: Broker, call: Call[OffsetCommitRequest], now: float) -> Effec
     effects: Effects = []
     if known:
         limit = broker.settings.offset_metadata_max_bytes
-        group, error = _admit(broker, call, now)
+        checked = (  # generated only if the group checks each partition
+            (topic.name, partition.partition_index)
+            for topic, _, partition in known
+            if not is_metadata_too_large(partition.committed_metadata, limit)
+        )
+        group, error = _admit(broker, call, checked, now)
         stored: dict[tuple[str, int], int] = {}
         for topic, requested, partition in known:
             partition_error = error
@@ -86,8 +92,13 @@ def _known_partitions(
     return known
 
 
-def _admit(broker: Broker, call: Call[OffsetCommitRequest], now: float) -> tuple[CoordinatedGroup | None, ErrorCode]:
-    """Return the group that a client may commit to, or None and the error of all partitions. Group id "" is valid."""
+def _admit(
+    broker: Broker, call: Call[OffsetCommitRequest], partitions: Iterable[tuple[str, int]], now: float
+) -> tuple[CoordinatedGroup | None, ErrorCode]:
+    """Return the group to which a client may commit, or None and the error of all partitions.
+
+    The empty group id is valid. ``now``: the broker's time in seconds.
+    """
     request = call.request
     if error := broker.coordinator_error(request.group_id, call.client.node):
         return None, error
@@ -105,6 +116,7 @@ def _admit(broker: Broker, call: Call[OffsetCommitRequest], now: float) -> tuple
         instance_id=request.group_instance_id,
         generation=generation,
         supports_member_epochs=call.version >= EPOCHS_SINCE,
+        partitions=partitions,
     )
     error = broker.groups.commit_error(group, event, now)
     return (None, error) if error else (group, NONE)
@@ -137,4 +149,4 @@ def _note(call: Call[OffsetCommitRequest], stored: dict[tuple[str, int], int]) -
     )
 
 
-HANDLER = Handler(Versions.parse("0-10"), in_slices(handle, split_by_partition, merge_topics))
+handle = in_slices(_handle, split_by_partition, merge_topics)

@@ -7,11 +7,9 @@ from dataclasses import dataclass, field
 
 from kwire import ErrorCode
 from kwire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
-from kwire.schema import Versions
 from mockbroker.base.effects import Call, Effects, Note, Reply
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.handlers.handler import Handler
 from mockbroker.groups.coordinated import CoordinatedGroup
 
 ResponseTopic = OffsetDeleteResponse.Topic
@@ -36,6 +34,8 @@ def handle(broker: Broker, call: Call[OffsetDeleteRequest], now: float) -> Effec
     error = broker.group_error(request.group_id, call.client.node)
     if error or group is None:
         return [Reply(call.ticket, OffsetDeleteResponse(error_code=error or ErrorCode.GROUP_ID_NOT_FOUND))]
+    if error := broker.groups.types.of(group).offset_delete_error(group):
+        return [Reply(call.ticket, OffsetDeleteResponse(error_code=error))]
     subscribed = broker.groups.types.of(group).subscribed_topics(group)
     if subscribed is None:
         return [Reply(call.ticket, OffsetDeleteResponse(error_code=ErrorCode.NON_EMPTY_GROUP))]
@@ -73,6 +73,3 @@ def _delete(
         else:
             group.offsets.delete(requested.name, index)
             result.existing.append(ResponseTopic.Partition(partition_index=index))
-
-
-HANDLER = Handler(Versions.parse("0-0"), handle)

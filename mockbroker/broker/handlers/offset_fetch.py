@@ -13,11 +13,9 @@ from uuid import UUID
 
 from kwire import ErrorCode
 from kwire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
-from kwire.schema import Versions
 from mockbroker.base.effects import Call, Effects, Reply, Steps, begin
 from mockbroker.base.response_limit import Room
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.handlers.handler import Handler
 from mockbroker.groups.offsets import Committed, Offsets
 
 NONE = ErrorCode.NONE
@@ -56,7 +54,7 @@ class _Slice:
         return self.remaining <= 0
 
     def next(self) -> Effects:
-        """Begin the next slice; return the effects of the present slice: always []."""
+        """Begin the next slice. Return [], the effects of a slice that only reads."""
         self.remaining = self.size
         return []
 
@@ -94,7 +92,7 @@ class _VisibleOffsets:
 
         Args:
             broker: The state of the cluster.
-            call: The request.
+            call: Request with its sender and its ticket.
             group_id: Group id; a group that does not exist has no offsets.
             requested: Topics in the request; None for all topics.
             room: Counter of the size of the response.
@@ -172,7 +170,18 @@ def _partition_results(
     indexes: Iterable[int],
     error: int = 0,
 ) -> Generator[Effects, float, list[PartitionResult]]:
-    """Return the results of the partitions of a topic, in slices. Raises: ResponseTooLargeError."""
+    """Return the results of the partitions of a topic, in slices.
+
+    Args:
+        struct: Class of a partition's result, which depends on the version.
+        visible: Committed offsets of the group.
+        slice_: Counter of the partitions in the present slice.
+        name: Topic name.
+        indexes: Partition indexes.
+        error: Error code of all partitions, or 0.
+
+    Raises: ResponseTooLargeError if the response exceeds ``mockbroker.response.max.bytes``.
+    """
     partitions: list[PartitionResult] = []
     indexes = list(indexes)
     slice_.remaining -= 1
@@ -193,7 +202,15 @@ def _partition_results(
 def _partition_result(
     struct: type[PartitionResult], visible: _VisibleOffsets, name: str, index: int, error: int
 ) -> PartitionResult:
-    """Return the result of a partition in the struct of v0-7 or of v8+, which have the same fields."""
+    """Return the result of one partition.
+
+    Args:
+        struct: Class of the result; those of v0-7 and v8+ have the same fields.
+        visible: Committed offsets of the group.
+        name: Topic name.
+        index: Partition index.
+        error: Error code of the partition, or 0.
+    """
     committed, unstable = (NO_OFFSET, NONE) if error else visible.get(name, index)
     return struct(
         partition_index=index,
@@ -242,6 +259,3 @@ def _requested_topic(broker: Broker, version: int, requested: OffsetFetchRequest
     if topic is None:
         return "", requested.topic_id, requested.partition_indexes, ErrorCode.UNKNOWN_TOPIC_ID
     return topic.name, requested.topic_id, requested.partition_indexes, NONE
-
-
-HANDLER = Handler(Versions.parse("0-10"), handle)

@@ -1,12 +1,10 @@
-"""OffsetForLeaderEpoch: v0-4. All replicas share one log, so a log is never truncated."""
+"""OffsetForLeaderEpoch: v0-4. All replicas share one log, so a follower never truncates its log."""
 
 from __future__ import annotations
 
 from kwire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
-from kwire.schema import Versions
 from mockbroker.base.effects import Call, Effects, Reply, Steps, begin
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.handlers.handler import Handler
 
 ResponseTopic = OffsetForLeaderEpochResponse.Topic
 ResponsePartition = ResponseTopic.Partition
@@ -43,6 +41,3 @@ def _end_offset(
         return ResponsePartition(partition=requested.partition, error_code=error)
     epoch, end = partition.epochs.end_of(requested.leader_epoch, partition.log.end)
     return ResponsePartition(partition=requested.partition, leader_epoch=epoch, end_offset=end)
-
-
-HANDLER = Handler(Versions.parse("0-4"), handle)

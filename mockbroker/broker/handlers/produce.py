@@ -13,11 +13,9 @@ from kwire.messages.produce import ProduceRequest, ProduceResponse
 from kwire.records.batch import CRC_FROM, HEADER, MAGIC_AT, MAX_BATCH, PREFIX, TRANSACTIONAL, Batch, read_batch, restamp
 from kwire.records.compression import decompress, may_be_produced
 from kwire.records.message_set import PRODUCE_BATCHES_SINCE
-from kwire.schema import Versions
 from mockbroker.base.effects import Call, Close, Effects, NoReply, Reply, Steps, begin
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.fetch.delayed_fetch import complete_delayed_fetches
-from mockbroker.broker.handlers.handler import Handler
 from mockbroker.topics import configs as topic_configs
 from mockbroker.topics import message_sets
 from mockbroker.topics.model import Partition, Topic
@@ -60,7 +58,8 @@ def handle(broker: Broker, call: Call[ProduceRequest], now: float) -> Effects:
 def _append_all(broker: Broker, call: Call[ProduceRequest], now: float) -> Steps:
     """Append to many partitions, in slices by number of partitions and size of records.
 
-    Delayed fetches are completed once, at the end, because a fetch may wait for many of the partitions.
+    Delayed fetches are completed once, at the end, because a fetch may wait for many of the partitions. ``now``: the
+    broker's time in seconds.
     """
     response = ProduceResponse()
     appended: list[Partition] = []
@@ -101,7 +100,7 @@ def _without_duplicates(requested: list[RequestTopic]) -> list[RequestTopic]:
 def _add_to_transaction(broker: Broker, call: Call[ProduceRequest], transactional_id: str, now: float) -> None:
     """Add all partitions of a request to the transaction at once, so that the transaction is logged once (KIP-890).
 
-    Errors of single partitions are reported when their batches are appended.
+    Errors of single partitions are reported when their batches are appended. ``now``: the broker's time in seconds.
     """
     partitions_by_producer: dict[Identity, set[tuple[str, int]]] = {}
     for requested in call.request.topic_data:
@@ -177,14 +176,22 @@ def _append(
         error = ErrorCode.INVALID_REQUIRED_ACKS
     if not error and topic is not None and topic.internal:
         error = ErrorCode.INVALID_TOPIC_EXCEPTION
-    if not error and broker.cluster.down and call.request.acks == ALL and _lacks_replicas(broker, topic, partition):
+    if (
+        call.request.acks == ALL
+        and not error
+        and partition is not None
+        and (broker.cluster.down or partition.catching_up)
+        and _lacks_replicas(broker, topic, partition)
+    ):
         error = ErrorCode.NOT_ENOUGH_REPLICAS
     if error or partition is None:
         return ResponsePartition(index=data.index, error_code=error, base_offset=-1)
     assert topic is not None
-    rules = topic.rules
+    rules = topic.rules.get(partition.leader)
     if rules is None:
-        rules = topic.rules = RecordRules.of(topic.configs, broker.settings, broker.release)
+        settings = broker.settings_of(partition.leader)
+        rules = topic.rules[partition.leader] = RecordRules.of(topic.configs, settings, broker.release)
+    partition.log.limits = broker.logs.config(topic, partition).limits
     batch = check(data.records, call.version, rules.largest_batch)
     if batch is None:
         return ResponsePartition(index=data.index, base_offset=-1)
@@ -193,6 +200,11 @@ def _append(
     now_ms = broker.wall_ms(now)
     if rejected := _rejection(broker, batch, rules, partition, now_ms):
         return _rejected(partition, rejected)
+    if rules.changes_codec(batch):
+        recompressed = _recompressed(batch, rules)
+        if isinstance(recompressed, ErrorCode):
+            return ResponsePartition(index=data.index, error_code=recompressed, base_offset=-1)
+        batch = recompressed
     if len(batch.data) > rules.largest_segment:
         return ResponsePartition(index=data.index, error_code=ErrorCode.RECORD_LIST_TOO_LARGE, base_offset=-1)
     if rules.append_time or batch.log_append_time:  # the timestamp type of the producer is ignored
@@ -202,9 +214,23 @@ def _append(
     if batch.transactional and has_producer and (error := _transaction_error(broker, call, partition, batch, now)):
         message = NOT_ADDED if error == ErrorCode.INVALID_TXN_STATE else None
         return ResponsePartition(index=data.index, error_code=error, base_offset=-1, error_message=message)
-    return _append_batch(
-        partition, batch, appended, starts_at_zero=batch.transactional and call.version >= KIP_890_SINCE
+    result = _append_batch(
+        partition, batch, appended, now_ms, starts_at_zero=batch.transactional and call.version >= KIP_890_SINCE
     )
+    if appended and appended[-1] is partition:
+        broker.logs.appended(topic, partition, result.base_offset, now)
+    return result
+
+
+def _recompressed(batch: Batch, rules: RecordRules) -> Batch | ErrorCode:
+    """Return a batch with the compression codec of the topic, or the error."""
+    try:
+        recompressed = rules.recompressed(batch)
+    except LimitError:
+        return ErrorCode.MESSAGE_TOO_LARGE
+    except DecodeError:
+        return ErrorCode.CORRUPT_MESSAGE
+    return ErrorCode.MESSAGE_TOO_LARGE if len(recompressed.data) > rules.largest_batch else recompressed
 
 
 def _rejected(partition: Partition, rejected: Rejection) -> ResponsePartition:
@@ -228,7 +254,8 @@ def _lacks_replicas(broker: Broker, topic: Topic | None, partition: Partition | 
     """
     assert topic is not None
     assert partition is not None
-    min_in_sync = topic_configs.effective(topic.configs, MIN_IN_SYNC, broker.settings, broker.release)
+    settings = broker.settings_of(partition.leader)
+    min_in_sync = topic_configs.effective(topic.configs, MIN_IN_SYNC, settings, broker.release)
     assert isinstance(min_in_sync, int)
     return len(broker.cluster.in_sync(partition)) < min(min_in_sync, len(partition.replicas))
 
@@ -236,7 +263,10 @@ def _lacks_replicas(broker: Broker, topic: Topic | None, partition: Partition | 
 def _transaction_error(
     broker: Broker, call: Call[ProduceRequest], partition: Partition, batch: Batch, now: float
 ) -> ErrorCode:
-    """Return the coordinator's error for a transactional batch, or NONE if its partition is in the transaction."""
+    """Return the coordinator's error for a transactional batch, or NONE if its partition is in the transaction.
+
+    ``now``: the broker's time in seconds.
+    """
     producer = Identity(batch.producer_id, batch.producer_epoch)
     if partition.producers.is_open(producer.producer_id, producer.epoch if broker.release.kip890 else None):
         return NONE
@@ -253,7 +283,7 @@ def _transaction_error(
 
 
 def _append_batch(
-    partition: Partition, batch: Batch, appended: list[Partition], *, starts_at_zero: bool
+    partition: Partition, batch: Batch, appended: list[Partition], now_ms: int, *, starts_at_zero: bool
 ) -> ResponsePartition:
     """Append a batch, unless it is a duplicate or out of order, and return the result.
 
@@ -261,6 +291,7 @@ def _append_batch(
         partition: The partition.
         batch: The batch.
         appended: List to which the partition is added if the batch is appended.
+        now_ms: The present time in milliseconds since 1970.
         starts_at_zero: True if a producer that is new to the partition must start with sequence 0 (KIP-890).
     """
     log = partition.log
@@ -276,7 +307,7 @@ def _append_batch(
         )
     if outcome:
         return ResponsePartition(index=partition.index, error_code=outcome, base_offset=-1, log_start_offset=log.start)
-    base_offset = partition.append(batch)
+    base_offset = partition.append(batch, now_ms)
     appended.append(partition)
     append_time = batch.max_timestamp if batch.log_append_time else NO_APPEND_TIME
     return ResponsePartition(
@@ -323,6 +354,13 @@ def _rejection(broker: Broker, batch: Batch, rules: RecordRules, partition: Part
     """Return the rejection of a batch with invalid records; None if the batch is accepted.
 
     Records are decoded only if the header of the batch or a setting requires it.
+
+    Args:
+        broker: The state of the cluster.
+        batch: The batch.
+        rules: Requirements of the topic on records.
+        partition: The partition.
+        now_ms: The present time in milliseconds since 1970.
     """
     if not (rules.need_records(batch, now_ms) or broker.settings.mockbroker_check_records):
         return None
@@ -363,6 +401,3 @@ def _may_be_truncated(records: bytes) -> bool:
         return False
     length: int = HEADER.unpack_from(records)[1]
     return length <= MAX_BATCH - PREFIX
-
-
-HANDLER = Handler(Versions.parse("0-13"), handle)

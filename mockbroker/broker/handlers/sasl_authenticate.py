@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from kwire import ErrorCode
 from kwire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
-from kwire.schema import Versions
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.handlers.handler import Handler
 
 TEXT = "SaslAuthenticate request received after successful authentication"
 
@@ -18,6 +16,3 @@ TEXT = "SaslAuthenticate request received after successful authentication"
 def handle(broker: Broker, call: Call[SaslAuthenticateRequest], now: float) -> Effects:  # noqa: ARG001
     response = SaslAuthenticateResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message=TEXT)
     return [Reply(call.ticket, response)]
-
-
-HANDLER = Handler(Versions.parse("0-2"), handle)

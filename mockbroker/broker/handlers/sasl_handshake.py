@@ -7,14 +7,9 @@ from __future__ import annotations
 
 from kwire import ErrorCode
 from kwire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
-from kwire.schema import Versions
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.handlers.handler import Handler
 
 
 def handle(broker: Broker, call: Call[SaslHandshakeRequest], now: float) -> Effects:  # noqa: ARG001
     return [Reply(call.ticket, SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE))]
-
-
-HANDLER = Handler(Versions.parse("0-1"), handle)

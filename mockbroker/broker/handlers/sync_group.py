@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from kwire import ErrorCode
 from kwire.messages.sync_group import SyncGroupRequest
-from kwire.schema import Versions
 from mockbroker.base.effects import Call, Effects
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.handlers.handler import Handler
 from mockbroker.groups.classic.replies import sync_error
 from mockbroker.groups.events import Sync
 
@@ -30,6 +28,3 @@ def handle(broker: Broker, call: Call[SyncGroupRequest], now: float) -> Effects:
         assignments={assignment.member_id: assignment.assignment for assignment in request.assignments},
     )
     return broker.groups.receive(request.group_id, event, now)
-
-
-HANDLER = Handler(Versions.parse("0-5"), handle)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kwire import ErrorCode
 from kwire.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
-from kwire.schema import Versions
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.broker.broker import SLICE_SIZE, Broker
-from mockbroker.broker.handlers.handler import Handler
 from mockbroker.broker.slices import in_slices, merge_topics, split_partitions
 from mockbroker.groups.coordinated import CoordinatedGroup
 from mockbroker.groups.events import Commit
@@ -21,17 +21,17 @@ RequestPartition = TxnOffsetCommitRequest.Topic.Partition
 ResponseTopic = TxnOffsetCommitResponse.Topic
 
 
-def handle(broker: Broker, call: Call[TxnOffsetCommitRequest], now: float) -> Effects:
+def _handle(broker: Broker, call: Call[TxnOffsetCommitRequest], now: float) -> Effects:
     """Commit the offsets of a request, or of a slice of it, in the transaction of the producer.
 
     The response has each topic once; partitions that do not exist come first. If the transaction ends between two
-    slices, the partitions of the later slices get an error.
+    slices, the partitions of the later slices get an error. ``now``: the broker's time in seconds.
     """
     partitions = [(topic.name, partition) for topic in call.request.topics for partition in topic.partitions]
     existing, missing = list[tuple[str, RequestPartition]](), list[tuple[str, RequestPartition]]()
     for topic, partition in partitions:
         (existing if broker.cluster.partition(topic, partition.partition_index) else missing).append((topic, partition))
-    group, error = _admit(broker, call, now) if existing else (None, NONE)
+    group, error = _admit(broker, call, existing, now) if existing else (None, NONE)
     errors = {(topic, partition.partition_index): error for topic, partition in existing}
     if group is not None:
         for topic, partition in existing:
@@ -45,8 +45,13 @@ def handle(broker: Broker, call: Call[TxnOffsetCommitRequest], now: float) -> Ef
     return [Reply(call.ticket, TxnOffsetCommitResponse(topics=list(topics.values())))]
 
 
-def _admit(broker: Broker, call: Call[TxnOffsetCommitRequest], now: float) -> tuple[CoordinatedGroup | None, ErrorCode]:
-    """Return the group if the producer and the member are valid, else None and the error of all partitions."""
+def _admit(
+    broker: Broker, call: Call[TxnOffsetCommitRequest], partitions: Sequence[tuple[str, RequestPartition]], now: float
+) -> tuple[CoordinatedGroup | None, ErrorCode]:
+    """Return the group to which a producer may commit offsets, or None and the error of all partitions.
+
+    The producer id and epoch and the member are checked. ``now``: the broker's time in seconds.
+    """
     request = call.request
     if error := broker.group_error(request.group_id, call.client.node):
         return None, error
@@ -66,6 +71,7 @@ def _admit(broker: Broker, call: Call[TxnOffsetCommitRequest], now: float) -> tu
         instance_id=request.group_instance_id,
         generation=request.generation_id,
         supports_member_epochs=True,
+        partitions=((topic, partition.partition_index) for topic, partition in partitions),
     )
     if error := broker.groups.transactional_commit_error(request.group_id, event):
         return None, error
@@ -98,4 +104,4 @@ def _split(broker: Broker, request: TxnOffsetCommitRequest) -> list[TxnOffsetCom
     return split_partitions(request, max(broker.slice_size, SLICE_SIZE))
 
 
-HANDLER = Handler(Versions.parse("0-5"), in_slices(handle, _split, merge_topics))
+handle = in_slices(_handle, _split, merge_topics)

@@ -6,11 +6,9 @@ from collections.abc import Mapping
 
 from kwire import ErrorCode
 from kwire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
-from kwire.schema import Versions
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.fetch.delayed_fetch import complete_delayed_fetches
-from mockbroker.broker.handlers.handler import Handler
 from mockbroker.topics.model import Partition
 from mockbroker.transactions.state import Identity
 
@@ -19,7 +17,10 @@ RequestMarker = WriteTxnMarkersRequest.Marker
 
 
 def handle(broker: Broker, call: Call[WriteTxnMarkersRequest], now: float) -> Effects:
-    """Write each marker once to each of its partitions. The response has each producer id once."""
+    """Write each marker once to each of its partitions. The response has each producer id once.
+
+    ``now``: the broker's time in seconds.
+    """
     effects: Effects = []
     appended: list[Partition] = []
     results: dict[int, dict[str, dict[int, ErrorCode]]] = {}
@@ -74,6 +75,3 @@ def _write(
     if not error:
         appended.append(partition)
     return error
-
-
-HANDLER = Handler(Versions.parse("0-2"), handle)

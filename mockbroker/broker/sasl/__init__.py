@@ -1,1 +1,1 @@
-"""The SASL mechanisms, one module each, and the credentials of users."""
+"""The SASL mechanisms, each in its own module, and the credentials of users."""

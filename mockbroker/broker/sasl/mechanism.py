@@ -8,29 +8,31 @@ from typing import Protocol, TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class Challenge:
-    """The exchange continues: the client must respond to ``token``."""
+    """The result of a token after which the exchange continues: the client must respond to ``token``."""
 
     token: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Authenticated:
-    """The exchange has succeeded.
+    """The result of a token that completes the authentication.
 
     Attributes:
         user: The authenticated principal.
         token: The last token to the client.
         expires_at_ms: End of the session in milliseconds since 1970; None if the mechanism sets no end.
+        by_token: Whether the client has authenticated with a delegation token.
     """
 
     user: str
     token: bytes = b""
     expires_at_ms: int | None = None
+    by_token: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The authentication has failed.
+    """The result of a token with which the authentication fails.
 
     Attributes:
         text: Kafka's error message; None for the message that all mechanisms share.
@@ -43,8 +45,13 @@ Verdict: TypeAlias = Challenge | Authenticated | Failed
 
 
 class Mechanism(Protocol):
-    """One authentication exchange with a client."""
+    """The interface of a SASL mechanism: one authentication exchange with a client."""
 
     def evaluate(self, token: bytes, wall_ms: int) -> Verdict:
-        """Evaluate a token of the client, and return the result. ``wall_ms``: the present time in ms since 1970."""
+        """Evaluate a token of the client, and return the result.
+
+        Args:
+            token: The token.
+            wall_ms: The present time in milliseconds since 1970.
+        """
         ...

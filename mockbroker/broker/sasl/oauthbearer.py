@@ -57,7 +57,10 @@ class OAuthBearer:
 
 
 def _bearer(pairs: str) -> str | None:
-    """Return the token in the key-value pairs; None unless the key ``auth`` occurs once. Other keys are extensions."""
+    """Return the token in a message of the client, the value of its key ``auth``; None unless this key occurs once.
+
+    ``pairs``: the key-value pairs of the message. Other keys are extensions, which are ignored.
+    """
     items = [pair.partition("=") for pair in pairs.split("\1") if pair]
     auth = [value for key, _, value in items if key == "auth"]
     match = BEARER.fullmatch(auth[0]) if len(auth) == 1 else None

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from mockbroker.broker.sasl.mechanism import Authenticated, Failed, Verdict
-from mockbroker.broker.sasl.users import Users
+from mockbroker.security.users import Users
 
 OTHER_AUTHORIZATION = "Authentication failed: Client requested an authorization id that is different from username"
 
 
 class Plain:
-    """An exchange with the PLAIN mechanism. Source (error messages, order of the checks): Kafka's PlainSaslServer."""
+    """An exchange with the SASL mechanism PLAIN.
+
+    Source (error messages, order of the checks): Kafka's PlainSaslServer.
+    """
 
     def __init__(self, users: Users) -> None:
         self._users = users

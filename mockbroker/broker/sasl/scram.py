@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping
 
@@ -9,10 +10,15 @@ from scramp import ScramException, ScramMechanism
 
 from mockbroker.broker.sasl.mechanism import Authenticated, Challenge, Failed, Verdict
 from mockbroker.broker.sasl.plain import OTHER_AUTHORIZATION
-from mockbroker.broker.sasl.users import SCRAM_HASHES, ScramCredential, ScramCredentials, Users
+from mockbroker.security.delegation_tokens import DelegationToken
+from mockbroker.security.users import SCRAM_HASHES, ScramCredential, ScramCredentials, Users
 
 ITERATIONS = 4096  # Kafka's default
-FIRST = re.compile(r"n,(?:a=(?P<authorization>[^,]+))?,(?:m=[^,]*,)?n=(?P<user>[^,]+),r=.*", re.DOTALL)
+FIRST = re.compile(
+    r"n,(?:a=(?P<authorization>[^,]+))?,(?:m=[^,]*,)?n=(?P<user>[^,]+),r=[^,]*(?P<extensions>(?:,[A-Za-z]+=[^,]+)*)",
+    re.DOTALL,
+)
+BY_TOKEN = re.compile(r",tokenauth=true(?:,|$)", re.IGNORECASE)  # the user is the id of a delegation token (KIP-48)
 
 
 class Scram256Or512:
@@ -30,6 +36,8 @@ class Scram256Or512:
         self._users = users
         self._server = ScramMechanism(mechanism).make_server(self._credential, s_nonce=new_nonce())
         self._sent_challenge = False
+        self._by_token = False
+        self._token: DelegationToken | None = None
 
     def evaluate(self, token: bytes, wall_ms: int) -> Verdict:  # noqa: ARG002
         try:
@@ -45,12 +53,17 @@ class Scram256Or512:
             return Failed()
         if match["authorization"] not in (None, match["user"]):
             return Failed(OTHER_AUTHORIZATION)
-        self._server.set_client_first(text)
+        self._by_token = BY_TOKEN.search(match["extensions"]) is not None
+        self._server.set_client_first(text.removesuffix(match["extensions"]))  # scramp accepts names of one letter
+        self._server.client_first_bare += match["extensions"]  # which the proof of the client contains
         return Challenge(self._server.get_server_first().encode())
 
     def _final(self, text: str) -> Verdict:
         self._server.set_client_final(text)
-        return Authenticated(self._user, self._server.get_server_final().encode())
+        signature = self._server.get_server_final().encode()
+        if self._token is None:
+            return Authenticated(self._user, signature)
+        return Authenticated(self._token.owner.name, signature, self._token.expires_at_ms, by_token=True)
 
     def _credential(self, user: str) -> tuple[bytes, bytes, bytes, int] | None:
         """Return the credential of a user as scramp needs it; None for an unknown user.
@@ -59,10 +72,20 @@ class Scram256Or512:
             Salt, stored key, server key and number of iterations.
         """
         self._user = user
+        if self._by_token:
+            return self._credential_of_token(user)
         credential = self._users.scram.get((user, self._mechanism))
         if credential is None:
             return None
         return credential.salt, credential.stored_key, credential.server_key, credential.iterations
+
+    def _credential_of_token(self, token_id: str) -> tuple[bytes, bytes, bytes, int] | None:
+        self._token = self._users.tokens.by_id(token_id)
+        if self._token is None:
+            return None
+        salt = hashlib.sha256(token_id.encode()).digest()
+        key = ScramMechanism(self._mechanism).make_auth_info(self._token.password, ITERATIONS, salt)
+        return salt, key[1], key[2], ITERATIONS
 
 
 def derive(passwords: Mapping[str, str], mechanisms: Iterable[str], new_salt: Callable[[], bytes]) -> ScramCredentials:

@@ -1,4 +1,4 @@
-"""``mockbroker ctl brokers``: stop, kill and start brokers, and freeze their metadata."""
+"""The commands ``mockbroker ctl brokers``: stop, kill and start brokers, and freeze their metadata."""
 
 from __future__ import annotations
 

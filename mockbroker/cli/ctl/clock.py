@@ -1,4 +1,4 @@
-"""``mockbroker ctl clock``: the broker's clock."""
+"""The commands ``mockbroker ctl clock``: show, stop, resume and advance the broker's clock."""
 
 from __future__ import annotations
 

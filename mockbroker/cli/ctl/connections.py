@@ -1,4 +1,4 @@
-"""``mockbroker ctl connections``: connections of Kafka clients."""
+"""The commands ``mockbroker ctl connections``: list and close the connections of Kafka clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``mockbroker ctl faults``: fault rules."""
+"""The commands ``mockbroker ctl faults``: add, list, remove and release fault rules."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ def add(session: Session, rule: str | None, file: Path | None, replace: bool, op
     the meaning of docs/faults.md: conditions, how often the rule applies, and its action.
     """
     if sum([rule is not None, file is not None, bool(options)]) != 1:
-        raise click.UsageError("expected either options such as --api and --error, or RULE, or --file")
+        raise click.UsageError("expected exactly one of RULE, --file, and options such as --api and --error")
     for form in _forms(rule, file, options):
         name = form.get("name") if isinstance(form, dict) else None
         if replace and not isinstance(name, str):
-            raise click.UsageError("--replace needs a rule with a name")
+            raise click.UsageError("--replace needs a rule with a name: use --name, or the key name of the rule")
         path = f"/v1/faults/{segment(name)}" if replace else "/v1/faults"
         answer = session.client.ask("PUT" if replace else "POST", path, body=form)
         session.show(answer, escape(answer["name"]))
@@ -75,9 +75,9 @@ def show(session: Session, name: str) -> None:
 @click.option("--all", "all_", is_flag=True, help="Remove all rules.")
 @pass_session
 def remove(session: Session, names: tuple[str, ...], all_: bool) -> None:
-    """Remove fault rules, and release what they hold. NAME may have the wildcards * and ?."""
+    """Remove fault rules, and release the requests that they hold. NAME may have the wildcards * and ?."""
     if all_ == bool(names):
-        raise click.UsageError("expected either names of rules or --all")
+        raise click.UsageError("expected either NAME arguments, the rules to remove, or --all")
     for name in ["*"] if all_ else names:
         if {"*", "?"}.intersection(name):
             session.client.ask("DELETE", "/v1/faults", query={"name": name})
@@ -114,7 +114,13 @@ def wait(session: Session, name: str, applied: int | None, holding: int | None, 
 
 
 def _forms(rule: str | None, file: Path | None, options: Mapping[str, Any]) -> list[Any]:
-    """Return the rules that the arguments of ``add`` give, in their JSON form."""
+    """Return the rules that the arguments of ``ctl faults add`` describe, in their JSON form.
+
+    Args:
+        rule: The argument RULE: JSON, or ``-`` for stdin.
+        file: Value of --file.
+        options: Options such as --api, by name.
+    """
     try:
         if file is not None:
             return read_rules(file)
@@ -124,7 +130,7 @@ def _forms(rule: str | None, file: Path | None, options: Mapping[str, Any]) -> l
     except RuleFileError as error:
         raise click.UsageError(f"--file {file}: {error}" if file else str(error)) from error
     except (ValueError, RecursionError) as error:
-        raise click.UsageError(f"the rule is not JSON: {error}") from error
+        raise click.UsageError(f"RULE is not valid JSON: {error}") from error
     return [rule_form(options)]
 
 
@@ -155,7 +161,7 @@ def _show_one(session: Session, fault: Mapping[str, Any]) -> None:
 
 
 def _words(section: Mapping[str, Any]) -> str:
-    """Return a part of a rule as ``name=value`` words."""
+    """Return a section of a rule, such as its conditions, as words ``name=value``."""
     return " ".join(
         f"{name}={value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
         for name, value in section.items()

@@ -1,4 +1,4 @@
-"""``mockbroker ctl groups``: groups, their members and committed offsets."""
+"""The commands ``mockbroker ctl groups``: show and change groups, their members and committed offsets."""
 
 from __future__ import annotations
 
@@ -110,10 +110,17 @@ def total_lag(group: Mapping[str, Any]) -> int:
 
 
 def partitions(assignment: Mapping[str, Any] | None) -> str | None:
-    """Return an assignment as text, such as ``orders:0,1``."""
+    """Return an assignment as text, such as ``orders:0,1``; None without an assignment."""
     if assignment is None:
         return None
     return " ".join(f"{topic}:{','.join(map(str, indexes))}" for topic, indexes in assignment.items() if indexes)
+
+
+def tasks(by_type: Mapping[str, Any] | None) -> str | None:
+    """Return the tasks of a member as text, such as ``active 0:0,1 standby 1:2``; None if its group has no tasks."""
+    if by_type is None:
+        return None
+    return " ".join(f"{name} {partitions(each)}" for name, each in by_type.items() if each)
 
 
 def _path(group: str) -> str:
@@ -136,6 +143,7 @@ def _text(group: Mapping[str, Any]) -> str:
     facts = [f"{name} {cell(group[name])}" for name in names if name in group]
     parts = [f"group {cell(group['id'])}: {', '.join(facts)}"]
     if group["members"]:
+        has_tasks = any("tasks" in each for each in group["members"])
         header = ("MEMBER", "INSTANCE", "CLIENT ID", "HOST", "SUBSCRIPTION", "ASSIGNMENT", "LAST HEARTBEAT")
         rows = [
             (
@@ -146,10 +154,11 @@ def _text(group: Mapping[str, Any]) -> str:
                 _names(each["subscription"]),
                 partitions(each["assignment"]),
                 each["last_heartbeat"],
+                *([tasks(each.get("tasks"))] if has_tasks else []),
             )
             for each in group["members"]
         ]
-        parts.append(table(header, rows))
+        parts.append(table((*header, "TASKS") if has_tasks else header, rows))
     if group["offsets"]:
         columns = ("topic", "partition", "offset", "lag", "metadata")
         rows_of_offsets = [[each[name] for name in columns] for each in group["offsets"]]

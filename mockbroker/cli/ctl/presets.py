@@ -1,4 +1,4 @@
-"""``mockbroker ctl presets``: named sets of fault rules."""
+"""The commands ``mockbroker ctl presets``: show and apply presets, which are named sets of fault rules."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def list_(session: Session) -> None:
 @click.argument("preset")
 @pass_session
 def show(session: Session, preset: str) -> None:
-    """Show what a preset does, and its parameters."""
+    """Show the effect of a preset, and its parameters."""
     found = _presets(session).get(preset)
     if found is None:
         raise click.UsageError(f"preset {escape(preset)} does not exist: mockbroker ctl presets lists all")

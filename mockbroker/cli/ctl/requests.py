@@ -1,4 +1,4 @@
-"""``mockbroker ctl requests``: requests of Kafka clients."""
+"""The command ``mockbroker ctl requests``: show the requests of Kafka clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``mockbroker ctl reset``: the cluster as it was at its start."""
+"""The command ``mockbroker ctl reset``: reset the cluster to its state at the start."""
 
 from __future__ import annotations
 

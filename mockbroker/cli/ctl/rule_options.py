@@ -1,4 +1,4 @@
-"""The options of ``mockbroker ctl faults add``: each key of a fault rule is one."""
+"""The options of ``mockbroker ctl faults add``: one option for each key of a fault rule."""
 
 from __future__ import annotations
 
@@ -20,14 +20,16 @@ def _json(_: click.Context, param: click.Parameter, value: str | None) -> Any:
     try:
         return None if value is None else json.loads(value)
     except (ValueError, RecursionError) as error:
-        raise click.BadParameter(f"not JSON: {error}", param=param) from error
+        raise click.BadParameter(f"the value is not valid JSON: {error}", param=param) from error
 
 
 def _times(_: click.Context, param: click.Parameter, value: str | None) -> str | int | None:
     if value is None or value == ALWAYS:
         return value
     if not (value.isascii() and value.isdecimal() and len(value) <= DIGITS):
-        raise click.BadParameter(f"{escape(value)} is not an integer or {ALWAYS}", param=param)
+        raise click.BadParameter(
+            f"{escape(value)} is not valid: expected a number of requests, or {ALWAYS}", param=param
+        )
     return int(value)
 
 
@@ -111,8 +113,10 @@ OTHERS: Mapping[str, Callable[[Any], Any]] = {
 }
 
 
-def rule_options(function: F) -> Callable[..., Any]:
-    """Add the options to a command, whose function gets those given as ``options``: keyword arguments of ``add``."""
+def rule_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options to a command. Its function gets the given options as ``options``: keyword arguments of
+    ``faults.add``.
+    """
 
     @wraps(function)
     def with_options(*args: Any, **given: Any) -> Any:

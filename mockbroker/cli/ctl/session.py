@@ -1,4 +1,4 @@
-"""What the subcommands of ``mockbroker ctl`` share: the client, the output format, and their declaration."""
+"""The parts that the subcommands of ``mockbroker ctl`` share: the client, the output format, and their declaration."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LONGEST_WAIT_MS = 60_000
 
 
 class Session:
-    """The server of a command, and how its answers are printed.
+    """The server and the output format that a command uses.
 
     Attributes:
         as_json: Whether answers are printed as JSON.
@@ -37,28 +37,39 @@ class Session:
 
     @cached_property
     def client(self) -> ControlClient:
-        """The client of the server. Raises: click.UsageError if no URL or no valid one was given."""
+        """The client of the control API. Raises: click.UsageError if no URL was given, or an invalid one."""
         url = self._url or os.environ.get(URL_VARIABLE)
         if not url:
-            raise click.UsageError(f"no server is named: use --url or {URL_VARIABLE}, with the URL of serve --http")
+            raise click.UsageError(f"no server is given: use --url or {URL_VARIABLE}, with the URL of serve --http")
         return ControlClient(url, read_token(self._token_file, "--token-file"))
 
     def show(self, value: Any, text: str | Callable[[], str]) -> None:
-        """Print an answer: its JSON, or the text for people."""
+        """Print an answer of the server.
+
+        Args:
+            value: The JSON value, which is printed with --json.
+            text: The text for people, or a function that returns it.
+        """
         click.echo(json_line(value) if self.as_json else text if isinstance(text, str) else text())
 
     def show_table(self, answer: Mapping[str, Any], header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-        """Print a list: its JSON, or a table."""
+        """Print a list that the server returned: with --json as JSON, else as a table.
+
+        Args:
+            answer: The JSON value.
+            header: Titles of the columns.
+            rows: Cells of each row.
+        """
         self.show(answer, lambda: table(header, rows))
 
     def note(self, text: str) -> None:
-        """Print what was done, if an answer has no content; nothing with --json."""
+        """Print the result of a command for which the server returns no content. With --json, print nothing."""
         if not self.as_json:
             click.echo(text)
 
 
 class CtlCommand(click.Command):
-    """A subcommand, which accepts --json after its name too, and prints errors as the session wants."""
+    """A click command that also accepts --json after its name, and prints errors in the session's output format."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -74,7 +85,7 @@ class CtlCommand(click.Command):
 
 
 class CtlGroup(click.Group):
-    """A subcommand with commands of its own. Without one of them, it runs the first."""
+    """A click group that runs its first command if no command is given."""
 
     command_class = CtlCommand
 

@@ -1,4 +1,4 @@
-"""``mockbroker ctl topics``: topics and their records."""
+"""The commands ``mockbroker ctl topics``: list, create and delete topics, read and append records."""
 
 from __future__ import annotations
 
@@ -98,10 +98,29 @@ def produce(session: Session, topic: str, values: tuple[str, ...], key: str | No
 @click.argument("before", type=click.IntRange(-1))
 @pass_session
 def delete_records(session: Session, topic: str, partition: int, before: int) -> None:
-    """Delete the records of a partition before the offset BEFORE; -1 for all, after "--"."""
+    """Delete the records of a partition before the offset BEFORE; "-- -1" as BEFORE deletes all."""
     query = {"partition": partition, "before": before}
     session.client.ask("DELETE", f"/v1/topics/{segment(topic)}/records", query=query)
     session.note(f"deleted records of partition {partition}")
+
+
+@command.command("run-retention")
+@click.argument("topic")
+@pass_session
+def run_retention(session: Session, topic: str) -> None:
+    """Delete the segments of a topic that retention.ms and retention.bytes do not retain, as at the next check."""
+    answer = session.client.ask("POST", f"/v1/topics/{segment(topic)}/retention")
+    starts = ", ".join(str(each["start"]) for each in answer["partitions"])
+    session.show(answer, f"log start offsets: {starts}")
+
+
+@command.command("compact")
+@click.argument("topic")
+@pass_session
+def compact(session: Session, topic: str) -> None:
+    """Compact a topic with cleanup.policy=compact, its active segments included."""
+    answer = session.client.ask("POST", f"/v1/topics/{segment(topic)}/compaction")
+    session.show(answer, f"compacted {escape(topic)}")
 
 
 @command.command("move-leader")
@@ -116,6 +135,32 @@ def move_leader(session: Session, topic: str, partition: int, broker: int) -> No
     session.show(answer, f"the leader of partition {answer['partition']} is broker {answer['leader']}")
 
 
+@command.command("pause-replica")
+@click.argument("topic")
+@click.argument("partition", type=click.IntRange(0))
+@click.argument("broker", type=int)
+@pass_session
+def pause_replica(session: Session, topic: str, partition: int, broker: int) -> None:
+    """Stop a follower from fetching, so that it is not in sync."""
+    _act_on_replica(session, topic, partition, broker, "pause")
+
+
+@command.command("resume-replica")
+@click.argument("topic")
+@click.argument("partition", type=click.IntRange(0))
+@click.argument("broker", type=int)
+@pass_session
+def resume_replica(session: Session, topic: str, partition: int, broker: int) -> None:
+    """Let a paused replica fetch again."""
+    _act_on_replica(session, topic, partition, broker, "resume")
+
+
+def _act_on_replica(session: Session, topic: str, partition: int, broker: int, action: str) -> None:
+    path = f"/v1/topics/{segment(topic)}/partitions/{partition}/replicas/{broker}"
+    answer = session.client.ask("POST", path, body={"action": action})
+    session.show(answer, f"in-sync replicas: {', '.join(map(str, answer['in_sync']))}")
+
+
 def _text(data: Any) -> str | None:
-    """Return a key or a value of a record; bytes that are not text as base64."""
+    """Return a key or value of a record as text; bytes that are not UTF-8 as base64."""
     return f"base64:{data['base64']}" if isinstance(data, dict) else data

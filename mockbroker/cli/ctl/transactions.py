@@ -1,4 +1,4 @@
-"""``mockbroker ctl transactions``: transactional ids and their transactions."""
+"""The command ``mockbroker ctl transactions``: show transactional ids and their transactions."""
 
 from __future__ import annotations
 

@@ -83,7 +83,10 @@ def assign(
 
 
 def encoded_assignments(assignments: Mapping[str, Assignment]) -> list[SyncGroupRequest.Assignment]:
-    """Return the encoded assignments for the leader's SyncGroup. ``assignments``: by member id."""
+    """Return the assignments of all members as elements of the leader's SyncGroup.
+
+    ``assignments``: assignments by member id.
+    """
     return [
         SyncGroupRequest.Assignment(
             member_id=member_id, assignment=encode_stored(write_assignment(share), BLOB_VERSION)
@@ -93,16 +96,18 @@ def encoded_assignments(assignments: Mapping[str, Assignment]) -> list[SyncGroup
 
 
 def decode_assignment(given: bytes) -> Assignment:
-    """Return the assignment in a SyncGroup response. If ``given`` is empty, the assignment has no partitions.
+    """Return the assignment in a SyncGroup response. It has no partitions if ``given`` is empty.
 
     Raises: ConsumerError if the bytes cannot be decoded.
     """
     if not given:  # some leaders omit members without partitions
         return Assignment()
     if len(given) < SMALLEST_ASSIGNMENT:
-        raise ConsumerError(f"invalid assignment ({len(given)} bytes): not a ConsumerProtocolAssignment")
+        raise ConsumerError(
+            f"the assignment ({len(given)} bytes) in the SyncGroup response is not a ConsumerProtocolAssignment"
+        )
     try:
         blob, _ = decode_stored(ConsumerProtocolAssignment, given)
     except DecodeError as error:
-        raise ConsumerError(f"invalid assignment: {error}") from error
+        raise ConsumerError(f"the assignment of the group leader is invalid: {error}") from error
     return read_assignment(blob)

@@ -16,13 +16,14 @@ from mockbroker.client.subscription import SubscriptionType
 
 
 class Completing:
-    """The last step in a rebalance of one member: applies the assignment and calls the user's listener."""
+    """The last step of a rebalance of one member: it applies the assignment and calls the user's listener."""
 
     def __init__(self, components: Components, status: MemberStatus, leading: Leading, protocol: str) -> None:
         self._components, self._status, self._leading, self._protocol = components, status, leading, protocol
 
     def complete(self) -> Steps:
-        """Apply the assignment in the user's next poll. If the generation has ended before, request a rebalance.
+        """Apply the assignment during the next poll of the user. Request a rebalance if the generation has ended
+        before.
 
         Raises: ConsumerError for an assignment that cannot be decoded; the first exception of assignor and listener.
         """

@@ -9,7 +9,7 @@ from enum import Enum
 
 from mockbroker.client.backoff import Backoff
 from mockbroker.client.classic.status import ClassicState
-from mockbroker.client.settings import Settings
+from mockbroker.client.settings import ConsumerSettings
 
 SENDS_HEARTBEATS = (
     ClassicState.COMPLETING_REBALANCE,
@@ -18,7 +18,7 @@ SENDS_HEARTBEATS = (
 
 
 class HeartbeatAction(Enum):
-    """The next action of a member with regard to heartbeats; each value is the reason."""
+    """The next action of a member: to send a heartbeat, or to leave the group for a certain reason."""
 
     NOTHING = "not in a group"
     FIND_COORDINATOR = "the coordinator is unknown"
@@ -38,7 +38,7 @@ class Heartbeat:
         in_flight: Whether a heartbeat has neither a response nor a failure yet.
     """
 
-    def __init__(self, settings: Settings, backoff: Backoff) -> None:
+    def __init__(self, settings: ConsumerSettings, backoff: Backoff) -> None:
         self._settings, self._backoff = settings, backoff
         self.session_deadline = self.poll_deadline = float("inf")
         self.next_heartbeat = float("inf")
@@ -46,18 +46,23 @@ class Heartbeat:
         self._failures = 0
 
     def enable(self, now: float) -> None:
-        """Start all timers, because a generation begins."""
+        """Start all timers, because a generation begins. ``now``: seconds on the engine's clock."""
         self.renew(now)
         self.record_poll(now)
         self.next_heartbeat = now + self._settings.heartbeat_interval
 
     def renew(self, now: float) -> None:
-        """Restart the session timer, because the coordinator has responded."""
+        """Restart the session timer, because the coordinator has responded. ``now``: seconds on the engine's clock."""
         self.session_deadline = now + self._settings.session_timeout
         self._failures = 0
 
     def record_poll(self, now: float, *, waiting: bool = False) -> None:
-        """Restart the poll timer. ``waiting``: stop the timer instead, because the user waits inside a poll."""
+        """Restart the poll timer, because the user has called ``poll``.
+
+        Args:
+            now: Seconds on the engine's clock.
+            waiting: True to stop the timer instead, because the user waits inside a poll.
+        """
         self.poll_deadline = float("inf") if waiting else now + self._settings.max_poll_interval
 
     def sent(self, now: float) -> None:
@@ -65,14 +70,21 @@ class Heartbeat:
         self.next_heartbeat = now + self._settings.heartbeat_interval
 
     def failed(self, now: float) -> None:
-        """Schedule a retry after the backoff, because the heartbeat failed or its response did not renew the
-        session.
+        """Schedule a retry after the backoff, because a heartbeat failed or its response did not renew the session.
+
+        ``now``: seconds on the engine's clock.
         """
         self.next_heartbeat = now + self._backoff.after(self._failures)
         self._failures += 1
 
     def next_action(self, now: float, state: ClassicState, *, coordinator_known: bool) -> HeartbeatAction:
-        """Return the action that is due now. If several are due, return the first in the order of the code."""
+        """Return the action that is due now; of several due actions, the first in the order of the code.
+
+        Args:
+            now: Seconds on the engine's clock.
+            state: State of the member.
+            coordinator_known: Whether the coordinator is known.
+        """
         if state not in SENDS_HEARTBEATS:
             return HeartbeatAction.NOTHING
         if not coordinator_known:
@@ -86,8 +98,13 @@ class Heartbeat:
         return HeartbeatAction.SEND
 
     def next_deadline(self, state: ClassicState, *, coordinator_known: bool) -> float:
-        """Return the earliest time at which a timer ends, so that ``next_action`` has another result; inf if no timer
-        runs.
+        """Return the earliest time at which ``next_action`` has another result, in seconds on the engine's clock.
+
+        Return inf if no timer runs.
+
+        Args:
+            state: State of the member.
+            coordinator_known: Whether the coordinator is known.
         """
         if state not in SENDS_HEARTBEATS or not coordinator_known:
             return float("inf")

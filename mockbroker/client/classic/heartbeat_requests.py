@@ -18,7 +18,7 @@ FIRST_STATIC_VERSION = 3
 
 
 class HeartbeatRequests:
-    """The sender of the heartbeats of one member, one in flight at a time."""
+    """The sender of the heartbeats of one member. At most one heartbeat is in flight."""
 
     def __init__(self, components: Components, status: MemberStatus, heartbeat: Heartbeat) -> None:
         self._components, self._status, self._heartbeat = components, status, heartbeat

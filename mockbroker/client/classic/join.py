@@ -51,13 +51,14 @@ class Joining:
     ) -> None:
         self._components, self._status, self._heartbeat = components, status, heartbeat
         self._assignors, self._protocol = assignors, protocol
-        self._where = f"JoinGroup of {components.group}"
+        self._where = f"JoinGroup of group {components.group}"
 
     def join(self, reason: str) -> Waiting[JoinGroupResponse | Retry]:
-        """Send JoinGroup; return the response that begins a generation, or a Retry after a retriable error.
+        """Send JoinGroup, and wait for the response.
 
-        Args:
-            reason: Why the member joins; sent to the coordinator.
+        ``reason``: why the member joins; sent to the coordinator.
+
+        Returns: the response that begins a generation, or a Retry after a retriable error.
 
         Raises: UnjoinedGroup if the member left the group before the response; ConsumerError.
         """
@@ -83,7 +84,8 @@ class Joining:
         if response.protocol_type not in (None, PROTOCOL_TYPE):
             raise InconsistentGroupProtocol(
                 ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
-                f"{self._where}: protocol type {response.protocol_type!r} is not supported, only {PROTOCOL_TYPE!r}",
+                f"{self._where}: the protocol type of the group is {response.protocol_type!r}, "
+                f"but a consumer needs {PROTOCOL_TYPE!r}",
             )
         status.state = ClassicState.COMPLETING_REBALANCE
         status.member_id, status.generation = response.member_id, response.generation_id
@@ -115,7 +117,7 @@ class Joining:
                 f"{self._where}: the broker does not support group_instance_id: open the consumer without it"
             )
         if code not in RETRIES:
-            raise broker_error(code, self._where)
+            raise broker_error(code, f"{self._where} failed")
         if code in COORDINATOR_MOVED:
             self._components.coordinator.mark_unknown()
         if code == ErrorCode.MEMBER_ID_REQUIRED:

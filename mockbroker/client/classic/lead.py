@@ -14,7 +14,7 @@ from mockbroker.client.flow import WAIT, Waiting
 
 
 class Leading:
-    """The work of one member while it is the leader.
+    """The tasks of one member while it is the leader of the group.
 
     Args:
         components: The components of the consumer.
@@ -45,10 +45,12 @@ class Leading:
         return assignor
 
     def assign(self, response: JoinGroupResponse) -> Waiting[Mapping[str, Assignment]]:
-        """Return the assignments by member id, as soon as metadata contains the subscribed topics of all members.
+        """Wait until the metadata contains the subscribed topics of all members; return the assignments by member id.
 
         The result is empty for a static leader that rejoins, because the assignment of the group does not change
         (KIP-814).
+
+        ``response``: the JoinGroup response, which contains the subscriptions.
         """
         components, status = self._components, self._status
         metadata = components.metadata

@@ -1,4 +1,7 @@
-"""The LeaveGroup request of a dynamic member. Source: AbstractCoordinator.maybeLeaveGroup of kafka-clients."""
+"""The LeaveGroup request of a dynamic member.
+
+Source: AbstractCoordinator.maybeLeaveGroup of kafka-clients.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,14 @@ FIRST_VERSION_WITH_MEMBERS = 3  # v3 lists members; v5 adds the reason
 
 
 def send_leave(components: Components, status: MemberStatus, reason: str) -> OutgoingCall | None:
-    """Reset the generation and send LeaveGroup; return the request.
+    """Reset the generation of a member, and send LeaveGroup; return the request.
 
     Return None without sending if the member is static, if it has no member id, or if the coordinator is unavailable.
+
+    Args:
+        components: The components of the consumer.
+        status: Status of the member.
+        reason: Why the member leaves; sent to the coordinator.
     """
     member_id, group_id = status.member_id, components.group or ""
     static = components.settings.group_instance_id is not None

@@ -112,7 +112,10 @@ class ClassicMembership:
     # Driving
 
     def maintain(self, *, polling: bool) -> None:
-        """Send a due heartbeat and continue the rebalance. ``polling``: also run steps that need a poll.
+        """Send a due heartbeat, and continue the rebalance.
+
+        Args:
+            polling: True to also run the steps that need a poll of the user.
 
         Raises: with ``polling``: ConsumerError, AssignorError, exceptions of a listener or an assignor.
         """

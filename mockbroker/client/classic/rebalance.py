@@ -22,7 +22,7 @@ from mockbroker.client.subscription import SubscriptionType
 
 
 class Rebalance:
-    """The rebalances of one member.
+    """The rebalances of one member of a classic group.
 
     Args:
         components: The components of the consumer.
@@ -48,7 +48,7 @@ class Rebalance:
         self.backoff_until = 0.0
 
     def run(self) -> Steps:
-        """Rebalance until the member has no more reason to rejoin.
+        """Run rebalances until the member has no more reason to rejoin.
 
         Raises: ConsumerError, AssignorError, exceptions of the listener or of an assignor.
         """

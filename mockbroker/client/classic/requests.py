@@ -13,7 +13,7 @@ PROTOCOL_TYPE = "consumer"
 
 
 class Retry(Enum):
-    """The time at which to send the next JoinGroup, after a rebalance without an assignment."""
+    """When to send the next JoinGroup, after a rebalance that ended without an assignment."""
 
     AT_ONCE = "at once"
     AFTER_BACKOFF = "after the backoff"
@@ -36,8 +36,8 @@ def call_coordinator(
         first_static_version: Lowest version that supports instance ids.
         timeout: Seconds until the request times out; None for ``request_timeout``.
 
-    Returns: the request; None if the connection was lost or the request timed out.
-    Raises: UnsupportedVersion.
+    Returns: the request; None if the connection was lost or the request timed out. Raises: UnsupportedVersion if the
+    broker and the client have no common version of the API.
     """
     versions = (0 if components.settings.group_instance_id is None else first_static_version), None
     while (call := components.coordinator.send_request(key, build, timeout=timeout, versions=versions)) is None:

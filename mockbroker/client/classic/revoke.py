@@ -1,4 +1,4 @@
-"""The revocation before a JoinGroup: commits, and revokes the partitions that the member cannot keep.
+"""The revocation step before a JoinGroup: the member commits, and revokes the partitions that it cannot keep.
 
 Source: ConsumerCoordinator.onJoinPrepare of kafka-clients.
 """
@@ -22,14 +22,14 @@ class Revoking:
 
     @property
     def needed(self) -> bool:
-        """Whether the revocation step of this rebalance has not run, or partitions of an ended generation are still
-        assigned.
+        """Whether the revocation step is to run: it has not run in this rebalance, or partitions of an ended generation
+        remain.
         """
         status = self._status
         return not status.revoked or (status.generation == NO_GENERATION and len(self._components.positions) > 0)
 
     def revoke(self) -> Steps:
-        """Commit, then call the listener: ``on_revoked``, or ``on_lost`` without a generation.
+        """Commit the positions, then call the listener: ``on_revoked``, or ``on_lost`` if the member has no generation.
 
         Raises: exceptions of the listener.
         """

@@ -16,7 +16,7 @@ NO_GENERATION = -1
 
 
 class ClassicState(Enum):
-    """The state of a member of a classic group from the member's own view."""
+    """The state of a member of a classic group, as the member itself knows it."""
 
     UNJOINED = "unjoined"
     PREPARING_REBALANCE = "preparing rebalance"
@@ -59,7 +59,7 @@ class MemberStatus:
 
     @property
     def identity(self) -> Identity:
-        """The membership fields of the member's requests."""
+        """The membership fields (generation, member id, instance id) of the member's requests."""
         return Identity(self.generation, self.member_id, self._instance_id)
 
     def rejoin(self, reason: str) -> None:

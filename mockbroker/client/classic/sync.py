@@ -35,12 +35,13 @@ class Syncing:
         self._components, self._status = components, status
 
     def sync(self, assignments: Mapping[str, Assignment]) -> Waiting[Retry | None]:
-        """Send SyncGroup, and enter STABLE with the assignment in the response.
+        """Send SyncGroup, and wait for the response; the member is STABLE after an assignment was received.
 
         Args:
             assignments: Assignments by member id for the leader; empty for other members.
 
         Returns: None if the member is STABLE, else a Retry.
+
         Raises: ConsumerError.
         """
         status = self._status
@@ -84,7 +85,7 @@ class Syncing:
         if code == ErrorCode.FENCED_INSTANCE_ID:
             raise self._status.fence("SyncGroup")
         if code not in RETRIES:
-            raise broker_error(code, f"SyncGroup of {self._components.group}")
+            raise broker_error(code, f"SyncGroup of group {self._components.group} failed")
         if code in COORDINATOR_MOVED:
             self._components.coordinator.mark_unknown()
         if code in OUT_OF_GENERATION:

@@ -1,4 +1,4 @@
-"""The broker's clock: read, stop and advance it."""
+"""The resource ``/v1/clock``: read, stop and advance the broker's clock."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mockbroker.control.control import Control
 from mockbroker.control.feed import iso
 from mockbroker.control.problems import NotPossible, Refused
 from mockbroker.control.resources.events import EVENT
-from mockbroker.control.routes import Answer, Call
+from mockbroker.control.routes import Answer, CheckedRequest
 from mockbroker.control.shapes import Items, Number, Object, Text, Whole
 from mockbroker.faults.sections import Problem
 
@@ -22,12 +22,12 @@ CLOCK = Object(
 CHANGE = Object(optional={"mode": Text(CLOCKS), "advance_ms": Number(MAX_STEP * 1000)})
 
 
-async def read(control: Control, call: Call) -> Answer:  # noqa: ARG001
-    """Answer GET /v1/clock."""
-    return Answer(_json(control))
+async def read(control: Control, call: CheckedRequest) -> Answer:  # noqa: ARG001
+    """Answer GET /v1/clock: return the mode and the time of the clock."""
+    return Answer(clock_json(control))
 
 
-async def change(control: Control, call: Call) -> Answer:
+async def change(control: Control, call: CheckedRequest) -> Answer:
     """Answer POST /v1/clock: stop or resume the clock, or advance it."""
     clock = control.cluster.clock
     if len(call.body) != 1:
@@ -41,11 +41,12 @@ async def change(control: Control, call: Call) -> Answer:
             raise Refused(409, 'the clock is real and cannot be advanced: set {"mode": "manual"} first')
         before = control.feed.last
         await clock.advance(call.body["advance_ms"] / 1000)
-        return Answer({**_json(control), "events": list(control.feed.since(before))})
-    return Answer(_json(control))
+        return Answer({**clock_json(control), "events": list(control.feed.since(before))})
+    return Answer(clock_json(control))
 
 
-def _json(control: Control) -> dict[str, Any]:
+def clock_json(control: Control) -> dict[str, Any]:
+    """Return the mode and the time of the clock as a JSON object."""
     clock = control.cluster.clock
     return {
         "mode": CLOCKS[not clock.running],

@@ -1,14 +1,15 @@
-"""Connections of Kafka clients."""
+"""The resource ``/v1/connections``: the connections of Kafka clients."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from mockbroker.api.connections import ConnectionSnapshot
 from mockbroker.control.control import Control
 from mockbroker.control.feed import iso
-from mockbroker.control.paging import page
+from mockbroker.control.paging import page_of
 from mockbroker.control.problems import Refused
-from mockbroker.control.routes import Answer, Call, Parameter, paging
+from mockbroker.control.routes import Answer, CheckedRequest, Parameter, paging
 from mockbroker.control.shapes import Flag, Object, Text, Whole, listed
 
 CONNECTION = Object(
@@ -31,28 +32,27 @@ CLOSE_PARAMETERS = (
 )
 
 
-async def read(control: Control, call: Call) -> Answer:
-    """Answer GET /v1/connections."""
-    found = control.cluster.connections()
-
-    def item(number: int) -> dict[str, Any]:
-        each = found[number]
-        return {
-            "id": each.connection_id,
-            "client_id": each.client_id,
-            "address": each.address,
-            "listener": each.listener,
-            "broker": each.broker,
-            "principal": each.principal,
-            "requests": each.requests,
-            "since": iso(each.since_ms / 1000),
-        }
-
-    return page(call, found, item)
+async def read(control: Control, call: CheckedRequest) -> Answer:
+    """Answer GET /v1/connections: return the open connections."""
+    return page_of(call, control.cluster.connections(), connection_json)
 
 
-async def close(control: Control, call: Call) -> Answer:
-    """Answer DELETE /v1/connections/{connection}."""
+def connection_json(each: ConnectionSnapshot) -> dict[str, Any]:
+    """Return a connection as a JSON object."""
+    return {
+        "id": each.connection_id,
+        "client_id": each.client_id,
+        "address": each.address,
+        "listener": each.listener,
+        "broker": each.broker,
+        "principal": each.principal,
+        "requests": each.requests,
+        "since": iso(each.since_ms / 1000),
+    }
+
+
+async def close(control: Control, call: CheckedRequest) -> Answer:
+    """Answer DELETE /v1/connections/{connection}: close a connection."""
     number = Whole().parse(call.path["connection"])
     if not isinstance(number, int):
         raise Refused(404, "the id of a connection is a number: GET /v1/connections lists all")

@@ -1,4 +1,4 @@
-"""The journal: events as a list, and as a stream."""
+"""The resource ``/v1/events``: the events of the journal, as a list and as a stream."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mockbroker.base.event_kinds import EventKind
 from mockbroker.control.control import Control
 from mockbroker.control.feed import GAP
 from mockbroker.control.problems import NotPossible
-from mockbroker.control.routes import Answer, Call, Parameter, paging
+from mockbroker.control.routes import Answer, CheckedRequest, Parameter, paging
 from mockbroker.control.shapes import Anything, Object, Text, Whole, listed
 from mockbroker.control.streams import EventStream
 
@@ -34,8 +34,8 @@ STREAM_PARAMETERS = (
 )
 
 
-async def read(control: Control, call: Call) -> Answer:
-    """Answer GET /v1/events."""
+async def read(control: Control, call: CheckedRequest) -> Answer:
+    """Answer GET /v1/events: return a page of the journal."""
     limit, matches = call.query["limit"], _filter(call)
     last, items, more = control.feed.last, list[dict[str, Any]](), False
     after = call.query["after"]
@@ -47,25 +47,33 @@ async def read(control: Control, call: Call) -> Answer:
     return Answer({"items": items, "next": items[-1]["id"] if more else None, "last": last})
 
 
-async def stream(control: Control, call: Call) -> Response:
-    """Answer GET /v1/events/stream with server-sent events."""
-    with control.streams.one():
-        pass  # the stream itself counts when it is sent
-    after = call.query["after"]
-    header = call.request.headers.get(LAST_ID)
-    if header is not None:  # of a client that connects again, so that it is newer than the parameter
-        after = Whole().parse(header)
-        if problems := list(Whole().problems(after, LAST_ID)):
-            raise NotPossible(problems)
+async def stream(control: Control, call: CheckedRequest) -> Response:
+    """Answer GET /v1/events/stream: send new events of the journal as server-sent events."""
+    after = position(call)
     return EventStream(control, control.feed.last if after is None else after, _filter(call))
 
 
-def _filter(call: Call) -> Callable[[dict[str, Any]], bool]:
+def position(call: CheckedRequest) -> int | None:
+    """Return the id of the event after which a stream begins; None to begin with new events.
+
+    Raises: NotPossible if the header ``Last-Event-ID`` is not valid.
+    """
+    header = call.request.headers.get(LAST_ID)
+    if header is None:
+        after: int | None = call.query["after"]
+        return after
+    number = Whole().parse(header)  # of a client that connects again, so that it is newer than the parameter
+    if problems := list(Whole().problems(number, LAST_ID)):
+        raise NotPossible(problems)
+    return int(number)
+
+
+def _filter(call: CheckedRequest) -> Callable[[dict[str, Any]], bool]:
     group, kind = call.query["group"], call.query["kind"]
 
     def matches(event: dict[str, Any]) -> bool:
         if event["kind"] == GAP:
-            return True
+            return kind in (None, GAP) or kind in event.get("kinds", KINDS)
         return group in (None, event["group"]) and kind in (None, event["kind"])
 
     return matches

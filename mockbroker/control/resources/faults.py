@@ -1,4 +1,4 @@
-"""Fault rules and presets."""
+"""The resources ``/v1/faults`` and ``/v1/presets``: fault rules and presets."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mockbroker.api.wait import EVENTS_SHOWN
 from mockbroker.control.control import Control
 from mockbroker.control.paging import page
 from mockbroker.control.problems import NotPossible, Refused
-from mockbroker.control.routes import TIMEOUT, Answer, Call, Parameter
+from mockbroker.control.routes import TIMEOUT, Answer, CheckedRequest, Parameter
 from mockbroker.control.shapes import Anything, Flag, Items, MapOf, Object, Text, Whole, listed, shown
 from mockbroker.faults.presets import PRESETS
 from mockbroker.faults.sections import Problem
@@ -51,30 +51,30 @@ PARAMETERS = Object(further=Anything())
 ADDED = Object({"faults": Items(Text())})
 
 
-async def read_all(control: Control, call: Call) -> Answer:
-    """Answer GET /v1/faults."""
+async def read_all(control: Control, call: CheckedRequest) -> Answer:
+    """Answer GET /v1/faults: return all fault rules with their counters."""
     states = {each.name: each for each in control.cluster.faults.states()}
     return page(call, states, lambda name: states[name].to_json())
 
 
-async def read(control: Control, call: Call) -> Answer:
-    """Answer GET /v1/faults/{fault}."""
+async def read(control: Control, call: CheckedRequest) -> Answer:
+    """Answer GET /v1/faults/{fault}: return a fault rule with its counters."""
     return Answer(control.cluster.faults.state(call.path["fault"]).to_json())
 
 
-async def add(control: Control, call: Call) -> Answer:
-    """Answer POST /v1/faults."""
+async def add(control: Control, call: CheckedRequest) -> Answer:
+    """Answer POST /v1/faults: add a fault rule."""
     state = control.cluster.faults.add_rule(dict(call.body))
     return Answer(state.to_json(), {"Location": f"/v1/faults/{quote(state.name, safe='')}"})
 
 
-async def put(control: Control, call: Call) -> Answer:
-    """Answer PUT /v1/faults/{fault}."""
+async def put(control: Control, call: CheckedRequest) -> Answer:
+    """Answer PUT /v1/faults/{fault}: replace a fault rule, or add it."""
     return Answer(control.cluster.faults.put_rule(call.path["fault"], dict(call.body)).to_json())
 
 
-async def remove(control: Control, call: Call) -> Answer:
-    """Answer DELETE /v1/faults/{fault}: remove a rule, or a preset with its rules and changes to the cluster."""
+async def remove(control: Control, call: CheckedRequest) -> Answer:
+    """Answer DELETE /v1/faults/{fault}: remove a rule; or a preset, with its rules and cluster changes."""
     name, faults = call.path["fault"], control.cluster.faults
     if name not in faults.active_presets():
         faults.state(name)  # raises UnknownFaultError
@@ -82,19 +82,21 @@ async def remove(control: Control, call: Call) -> Answer:
     return Answer()
 
 
-async def remove_all(control: Control, call: Call) -> Answer:
-    """Answer DELETE /v1/faults."""
+async def remove_all(control: Control, call: CheckedRequest) -> Answer:
+    """Answer DELETE /v1/faults: remove all fault rules whose name matches the parameter ``name``."""
     control.cluster.faults.remove(call.query["name"])
     return Answer()
 
 
-async def release(control: Control, call: Call) -> Answer:
-    """Answer POST /v1/faults/{fault}/release."""
+async def release(control: Control, call: CheckedRequest) -> Answer:
+    """Answer POST /v1/faults/{fault}/release: release requests that a fault rule holds."""
     return Answer({"released": control.cluster.faults.release(call.path["fault"], call.body.get("count"))})
 
 
-async def wait(control: Control, call: Call) -> Answer:
-    """Answer GET /v1/faults/{fault}/wait."""
+async def wait(control: Control, call: CheckedRequest) -> Answer:
+    """Answer GET /v1/faults/{fault}/wait: wait until a fault rule was applied or holds requests, and return the
+    rule.
+    """
     name, query = call.path["fault"], call.query
     faults = control.cluster.faults
     if query["applied"] is None and query["holding"] is None:
@@ -117,13 +119,13 @@ async def wait(control: Control, call: Call) -> Answer:
     )
 
 
-async def read_presets(control: Control, call: Call) -> Answer:  # noqa: ARG001
-    """Answer GET /v1/presets."""
+async def read_presets(control: Control, call: CheckedRequest) -> Answer:  # noqa: ARG001
+    """Answer GET /v1/presets: return all presets with their parameters."""
     return Answer({"items": [preset.to_json() for preset in control.cluster.faults.presets()], "next": None})
 
 
-async def apply_preset(control: Control, call: Call) -> Answer:
-    """Answer POST /v1/presets/{preset}: add its rules and make its changes, all of them or none."""
+async def apply_preset(control: Control, call: CheckedRequest) -> Answer:
+    """Answer POST /v1/presets/{preset}: add the rules of a preset and make its cluster changes, all of them or none."""
     name = call.path["preset"]
     if name not in PRESETS:
         raise Refused(404, f"unknown preset {shown(name)}: the presets are {', '.join(PRESETS)}")

@@ -1,22 +1,29 @@
-"""Groups: their members, assignments and committed offsets."""
+"""The resource ``/v1/groups``: groups with their members, assignments and committed offsets."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping, Sequence
 from math import inf
 from typing import Any
 from uuid import UUID
 
 from mockbroker.api.wait import EVENTS_SHOWN, STATES
+from mockbroker.broker.slices import chunks
 from mockbroker.control.control import Control
-from mockbroker.control.paging import page
+from mockbroker.control.lag_history import lag
+from mockbroker.control.paging import answer, ids_of_page
 from mockbroker.control.problems import Refused
 from mockbroker.control.resources.events import EVENT
-from mockbroker.control.routes import TIMEOUT, Answer, Call, Parameter
+from mockbroker.control.routes import TIMEOUT, Answer, CheckedRequest, Parameter
 from mockbroker.control.shapes import Anything, Items, MapOf, Null, Object, Text, Whole, listed
+from mockbroker.control.slices import complete
 from mockbroker.groups.coordinated import DEAD, CoordinatedGroup, session_timer
+from mockbroker.groups.group_type import MemberDescription
 from mockbroker.groups.group_types import GROUP_TYPES
+from mockbroker.groups.offsets import Committed
 
+MEMBERS_AT_ONCE = 100  # members that are described before other tasks run
+OFFSETS_AT_ONCE = 1_000
 TYPES = tuple(each.name for each in GROUP_TYPES.types)
 MEMBER = Object(
     {
@@ -29,7 +36,13 @@ MEMBER = Object(
         "last_heartbeat": Null(Text(format="date-time")),
         "last_heartbeat_ms": Null(Whole(-(2**63))),
     },
-    {"subscribed_regex": Null(Text()), "state": Text(), "epoch": Whole(-2)},
+    {
+        "subscribed_regex": Null(Text()),
+        "state": Text(),
+        "epoch": Whole(-2),
+        "process_id": Text(),
+        "tasks": MapOf(MapOf(Items(Whole()))),
+    },
     name="Member",
 )
 OFFSET = Object(
@@ -52,6 +65,10 @@ GROUP = Object(
     name="Group",
 )
 GROUPS = listed(GROUP)
+LAG = Object(
+    {"times_ms": Items(Whole()), "total": Items(Whole()), "partitions": MapOf(MapOf(Items(Null(Whole()))))},
+    name="LagHistory",
+)
 TIMED_OUT = Object({"group": Null(GROUP), "events": Items(EVENT)}, further=Anything())
 EVICT_PARAMETERS = (Parameter("reason", Text(), "reason for the journal", ""),)
 CONDITIONS = (
@@ -65,19 +82,31 @@ NEW_OFFSETS = Object({"offsets": Items(Object({"topic": Text(), "partition": Who
 _Names = Mapping[UUID, str]
 
 
-async def read_all(control: Control, call: Call) -> Answer:
-    """Answer GET /v1/groups."""
-    names, groups = _topic_names(control), control.broker.groups
-    return page(call, groups, lambda group_id: group_json(control, groups[group_id], names))
+async def read_all(control: Control, call: CheckedRequest) -> Answer:
+    """Answer GET /v1/groups: return all groups."""
+    names, groups = topic_names(control), control.broker.groups
+    wanted, cursor = ids_of_page(call, groups)
+    listed_groups = [
+        await complete(group_json(control, group, names))
+        for group_id in wanted
+        if (group := groups.get(group_id)) is not None  # else it was deleted between two slices
+    ]
+    return answer(listed_groups, cursor)
 
 
-async def read(control: Control, call: Call) -> Answer:
-    """Answer GET /v1/groups/{group}."""
-    return Answer(group_json(control, existing(control, call.path["group"]), _topic_names(control)))
+async def read(control: Control, call: CheckedRequest) -> Answer:
+    """Answer GET /v1/groups/{group}: return a group."""
+    group = existing(control, call.path["group"])
+    return Answer(await complete(group_json(control, group, topic_names(control))))
 
 
-async def wait(control: Control, call: Call) -> Answer:
-    """Answer GET /v1/groups/{group}/wait."""
+async def read_lag(control: Control, call: CheckedRequest) -> Answer:
+    """Answer GET /v1/groups/{group}/lag: return the lag of a group over time."""
+    return Answer(await complete(control.lags.slices(existing(control, call.path["group"]).group_id)))
+
+
+async def wait(control: Control, call: CheckedRequest) -> Answer:
+    """Answer GET /v1/groups/{group}/wait: wait until a group meets the conditions, and return the group."""
     group_id, query = call.path["group"], call.query
 
     def is_met() -> bool | None:
@@ -94,102 +123,131 @@ async def wait(control: Control, call: Call) -> Answer:
 
     met = await control.wait(is_met, query["timeout_ms"])
     group = control.broker.groups.get(group_id)
-    found = _dead(group_id) if group is None else group_json(control, group, _topic_names(control))
+    content = _dead(group_id) if group is None else await complete(group_json(control, group, topic_names(control)))
     if met:
-        return Answer(found)
+        return Answer(content)
     raise Refused(
         504,
         f"the group did not meet the condition within {query['timeout_ms']} ms",
-        more={"group": found, "events": control.feed.latest(EVENTS_SHOWN, group_id)},
+        more={"group": content, "events": control.feed.latest(EVENTS_SHOWN, group_id)},
     )
 
 
-async def rebalance(control: Control, call: Call) -> Answer:
-    """Answer POST /v1/groups/{group}/rebalance."""
+async def rebalance(control: Control, call: CheckedRequest) -> Answer:
+    """Answer POST /v1/groups/{group}/rebalance: start a rebalance."""
     control.cluster.rebalance(call.path["group"], call.body.get("reason", ""))
     return await read(control, call)
 
 
-async def evict(control: Control, call: Call) -> Answer:
-    """Answer DELETE /v1/groups/{group}/members/{member}."""
+async def evict(control: Control, call: CheckedRequest) -> Answer:
+    """Answer DELETE /v1/groups/{group}/members/{member}: evict a member."""
     control.cluster.evict(call.path["group"], call.path["member"], call.query["reason"])
     return Answer()
 
 
-async def set_offsets(control: Control, call: Call) -> Answer:
-    """Answer PUT /v1/groups/{group}/offsets."""
+async def set_offsets(control: Control, call: CheckedRequest) -> Answer:
+    """Answer PUT /v1/groups/{group}/offsets: set committed offsets."""
     offsets = {(each["topic"], each["partition"]): each["offset"] for each in call.body["offsets"]}
     control.cluster.set_committed(call.path["group"], offsets)
     return await read(control, call)
 
 
 def existing(control: Control, group_id: str) -> CoordinatedGroup:
-    """Return a group. Raises: Refused with status 404 if it does not exist."""
+    """Return the group with this id. Raises: Refused with status 404 if it does not exist."""
     group = control.broker.groups.get(group_id)
     if group is None:
-        raise Refused(404, "this group does not exist: GET /v1/groups lists all groups")
+        raise Refused(404, f"group {group_id!r} does not exist: GET /v1/groups lists all groups")
     return group
 
 
-def group_json(control: Control, group: CoordinatedGroup, names: _Names) -> dict[str, Any]:
-    """Return a group as a JSON object. ``names``: topic names by topic id."""
+def group_json(control: Control, group: CoordinatedGroup, names: _Names) -> Generator[None, None, dict[str, Any]]:
+    """Return a group as a JSON object; yield between slices.
+
+    Each slice shows the members at its own time: a member that leaves between two slices may be missing.
+
+    Args:
+        control: The state of the control API.
+        group: The group.
+        names: Topic names by topic id.
+    """
+    summary = summary_json(control, group)
+    members, offsets = list[dict[str, Any]](), list[dict[str, Any]]()
+    for some in chunks(list(group.members), MEMBERS_AT_ONCE):
+        members += members_json(control, group, some, names)
+        yield
+    for committed in chunks(sorted(group.offsets.committed.items()), OFFSETS_AT_ONCE):
+        offsets += _offsets_json(control, committed)
+        yield
+    return {**summary, "members": members, "offsets": offsets}
+
+
+def members_json(
+    control: Control, group: CoordinatedGroup, member_ids: Sequence[str], names: _Names
+) -> list[dict[str, Any]]:
+    """Return members of a group as JSON objects; ids of members that have left the group are ignored.
+
+    Args:
+        control: The state of the control API.
+        group: The group.
+        member_ids: Ids of the members.
+        names: Topic names by topic id.
+    """
+    groups = control.broker.groups
+    described = groups.types.of(group).describe_members(group, member_ids, names, groups.context)
+    return [member_json(control, group, member) for member in described]
+
+
+def summary_json(control: Control, group: CoordinatedGroup) -> dict[str, Any]:
+    """Return a group as a JSON object, without members and offsets."""
     broker = control.broker
-    group_type = broker.groups.types.of(group)
-    described = group_type.to_json(group, names, broker.settings)
-    view = group_type.view(group, broker.groups.context)
+    summary = broker.groups.types.of(group).summary(group, broker.groups.context)
     return {
         "id": group.group_id,
         "type": group.type_name,
         "state": group.state_name,
         "generation": group.generation,
-        **({"epoch": described["epoch"]} if "epoch" in described else {}),
+        **({} if summary.epoch is None else {"epoch": summary.epoch}),
         "protocol_type": group.protocol_type,
-        "protocol": view.protocol,
-        "leader": view.leader,
+        "protocol": summary.protocol,
+        "leader": summary.leader,
         "coordinator": broker.coordinator(group.group_id),
-        "members": [_member_json(control, group, member) for member in described["members"]],
-        "offsets": _offsets_json(control, group),
     }
 
 
-def _member_json(control: Control, group: CoordinatedGroup, member: Mapping[str, Any]) -> dict[str, Any]:
-    expires = group.timers.at(session_timer(member["member_id"]))
-    timeout_ms = member["session_timeout_ms"]
-    if timeout_ms is None:
-        timeout_ms = control.broker.settings.group_consumer_session_timeout_ms
-    begin = control.cluster.journal.begin
+def member_json(control: Control, group: CoordinatedGroup, member: MemberDescription) -> dict[str, Any]:
+    """Return a member as a JSON object."""
+    expires = group.timers.at(session_timer(member.member_id))
+    begin, timeout_ms = control.cluster.journal.begin, member.session_timeout_ms
     heartbeat_ms = None if expires is None or expires == inf else round((expires - begin) * 1000) - timeout_ms
     return {
-        "member_id": member["member_id"],
-        "instance_id": member["instance_id"],
-        "client_id": member["client_id"],
-        "host": member["client_host"].removeprefix("/"),
-        "subscription": member["subscribed_topics"],
-        "assignment": member["assignment"],
+        "member_id": member.member_id,
+        "instance_id": member.instance_id,
+        "client_id": member.client_id,
+        "host": member.client_host.removeprefix("/"),
+        "subscription": member.subscription,
+        "assignment": member.assignment,
         "last_heartbeat": None if heartbeat_ms is None else control.feed.time(heartbeat_ms),
         "last_heartbeat_ms": heartbeat_ms,
-        **({"subscribed_regex": member["subscribed_regex"]} if "subscribed_regex" in member else {}),
-        **({"state": member["state"], "epoch": member["member_epoch"]} if "member_epoch" in member else {}),
+        **({} if member.regex is None else {"subscribed_regex": member.regex or None}),
+        **({} if member.state is None else {"state": member.state}),
+        **({} if member.epoch is None else {"epoch": member.epoch}),
+        **({} if member.process_id is None else {"process_id": member.process_id}),
+        **({} if member.tasks is None else {"tasks": member.tasks}),
     }
 
 
-def _offsets_json(control: Control, group: CoordinatedGroup) -> list[dict[str, Any]]:
+def _offsets_json(control: Control, committed: Sequence[tuple[tuple[str, int], Committed]]) -> list[dict[str, Any]]:
     topics = control.broker.cluster.topics
-    found = []
-    for (name, index), committed in sorted(group.offsets.committed.items()):
-        topic = topics.get(name)
-        partition = None if topic is None else topic.partition(index)
-        lag = None if partition is None else max(partition.log.end - committed.offset, 0)
-        found.append(
-            {
-                "topic": name,
-                "partition": index,
-                "offset": committed.offset,
-                "lag": lag,
-                "metadata": committed.metadata,
-            }
-        )
-    return found
+    return [
+        {
+            "topic": name,
+            "partition": index,
+            "offset": each.offset,
+            "lag": lag(topics, name, index, each.offset),
+            "metadata": each.metadata,
+        }
+        for (name, index), each in committed
+    ]
 
 
 def _dead(group_id: str) -> dict[str, Any]:
@@ -208,5 +266,6 @@ def _dead(group_id: str) -> dict[str, Any]:
     }
 
 
-def _topic_names(control: Control) -> dict[UUID, str]:
+def topic_names(control: Control) -> dict[UUID, str]:
+    """Return the names of all topics, by topic id."""
     return {topic_id: topic.name for topic_id, topic in control.broker.cluster.by_id.items()}

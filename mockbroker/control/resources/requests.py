@@ -1,4 +1,4 @@
-"""Requests of Kafka clients and the responses to them."""
+"""The resource ``/v1/requests``: the requests of Kafka clients and their responses."""
 
 from __future__ import annotations
 
@@ -6,19 +6,21 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import trio
+
 from kwire import APIS
 from kwire.envelope import decode_request
 from kwire.json.objects import to_json
-from mockbroker.base.effects import Call as KafkaCall
-from mockbroker.base.effects import Ticket
+from mockbroker.base.effects import Call, Ticket
 from mockbroker.broker.request_log import RequestLog
 from mockbroker.control.control import Control
-from mockbroker.control.routes import Answer, Call, Parameter, paging
+from mockbroker.control.routes import Answer, CheckedRequest, Parameter, paging
 from mockbroker.control.shapes import Anything, MapOf, Null, Object, Text, Whole, listed
 from mockbroker.faults.lookups import broker_lookups
 from mockbroker.faults.matching import Matcher, Subject
 from mockbroker.faults.rule import Match
 
+AT_ONCE = 20  # requests that are decoded before other tasks run
 API_NAMES = tuple(sorted(api.name for api in APIS.values()))
 REQUEST = Object(
     {
@@ -39,30 +41,43 @@ REQUEST = Object(
     name="Request",
 )
 REQUESTS = listed(REQUEST, last=Whole())
-PARAMETERS = (
-    *paging(Whole()),
+FILTERS = (
     Parameter("api", Text(API_NAMES), "only requests of this API"),
     Parameter("client_id", Text(), "only requests of this client id"),
     Parameter("group", Text(), "only requests that name this group"),
     Parameter("topic", Text(), "only requests that name this topic, or its id"),
 )
+PARAMETERS = (*paging(Whole()), *FILTERS)
 
 
-async def read(control: Control, call: Call) -> Answer:
-    """Answer GET /v1/requests. The id of a request is its number, from 1 on; numbers are not used again."""
+async def read(control: Control, call: CheckedRequest) -> Answer:
+    """Answer GET /v1/requests: return a page of the request log.
+
+    The id of a request is its number, starting at 1; numbers are not reused.
+    """
     log, limit, after = control.request_log, call.query["limit"], call.query["after"] or 0
-    matches, items, more = _filter(control, call), list[dict[str, Any]](), False
+    matches, items, more = request_filter(control, call), list[dict[str, Any]](), False
     first = max(after, log.removed)
     for number, entry in enumerate(log.entries(first), first + 1):
         if matches(entry):
             if more := len(items) == limit:
                 break
-            items.append(_json(control, log, number, entry))
+            items.append(request_json(control, log, number, entry))
+        if number % AT_ONCE == 0:
+            await trio.lowlevel.checkpoint()
     last = log.removed + len(log)
     return Answer({"items": items, "next": items[-1]["id"] if more else None, "last": last})
 
 
-def _json(control: Control, log: RequestLog, number: int, entry: Ticket) -> dict[str, Any]:
+def request_json(control: Control, log: RequestLog, number: int, entry: Ticket) -> dict[str, Any]:
+    """Return a logged request as a JSON object, with the bodies of request and response.
+
+    Args:
+        control: The state of the control API.
+        log: The request log.
+        number: Id of the request.
+        entry: Entry of the request in the log.
+    """
     request = log.decode(entry)
     return {
         "id": number,
@@ -81,8 +96,8 @@ def _json(control: Control, log: RequestLog, number: int, entry: Ticket) -> dict
     }
 
 
-def _filter(control: Control, call: Call) -> Callable[[Ticket], bool]:
-    """Return a function that says whether a logged request matches the parameters."""
+def request_filter(control: Control, call: CheckedRequest) -> Callable[[Ticket], bool]:
+    """Return a function that returns whether a logged request matches the query parameters of ``call``."""
     api, client_id, group, topic = (call.query[name] for name in ("api", "client_id", "group", "topic"))
     matcher = Matcher(Match(group=_literal(group), topic=_literal(topic)))
     is_about_names = group is not None or topic is not None
@@ -94,12 +109,12 @@ def _filter(control: Control, call: Call) -> Callable[[Ticket], bool]:
         if not is_about_names:
             return True
         request = decode_request(entry.frame)
-        kafka_call = KafkaCall(entry, entry.client, request.body, entry.frame)
+        kafka_call = Call(entry, entry.client, request.body, entry.frame)
         return bool(matcher.elements(Subject(kafka_call, lookups)))
 
     return matches
 
 
 def _literal(name: str | None) -> str | None:
-    """Return a glob that matches only this name."""
+    """Return a glob that matches only this name; None for None."""
     return None if name is None else re.sub(r"([*?\\])", r"\\\1", name)

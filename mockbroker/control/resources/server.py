@@ -1,11 +1,11 @@
-"""The server itself: health, the cluster as a whole, reset, sessions, and the OpenAPI document."""
+"""The resources of the server itself: its health, the cluster, reset, sessions, and the OpenAPI document."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from mockbroker.control.control import Control
-from mockbroker.control.routes import Answer, Call
+from mockbroker.control.routes import Answer, CheckedRequest
 from mockbroker.control.shapes import Items, Object, Text, Whole
 
 BROKER_STATES = ("running", "stopped")
@@ -32,34 +32,37 @@ RESET = Object({"after": Whole()})
 LOGIN = Object({"token": Text()})
 
 
-async def health(control: Control, call: Call) -> Answer:  # noqa: ARG001
-    """Answer GET /v1/health."""
+async def health(control: Control, call: CheckedRequest) -> Answer:  # noqa: ARG001
+    """Answer GET /v1/health: return the kind, the release and the capabilities of the running server."""
     return Answer({"status": "ok", "kind": control.kind, "release": _release(control), "capabilities": _can(control)})
 
 
-async def cluster(control: Control, call: Call) -> Answer:  # noqa: ARG001
-    """Answer GET /v1/cluster."""
+async def cluster(control: Control, call: CheckedRequest) -> Answer:  # noqa: ARG001
+    """Answer GET /v1/cluster: return brokers, settings and counters of the cluster."""
+    return Answer(cluster_json(control))
+
+
+def cluster_json(control: Control) -> dict[str, Any]:
+    """Return the cluster as a JSON object."""
     handle = control.cluster
     broker = control.broker
     topics = [topic for topic in broker.cluster.topics.values() if not topic.internal]
-    return Answer(
-        {
-            "kind": control.kind,
-            "capabilities": _can(control),
-            "release": _release(control),
-            "cluster_id": broker.cluster.cluster_text,
-            "bootstrap_servers": handle.bootstrap_servers,
-            "listeners": [{"name": name, "bootstrap_servers": servers} for name, servers in handle.listeners.items()],
-            "brokers": brokers(control),
-            "counts": {
-                "topics": len(topics),
-                "partitions": sum(len(topic.partitions) for topic in topics),
-                "groups": len(broker.groups.items()),
-                "members": sum(len(group.members) for group in broker.groups.values()),
-                "connections": control.connection_count,
-            },
-        }
-    )
+    return {
+        "kind": control.kind,
+        "capabilities": _can(control),
+        "release": _release(control),
+        "cluster_id": broker.cluster.cluster_text,
+        "bootstrap_servers": handle.bootstrap_servers,
+        "listeners": [{"name": name, "bootstrap_servers": servers} for name, servers in handle.listeners.items()],
+        "brokers": brokers(control),
+        "counts": {
+            "topics": len(topics),
+            "partitions": sum(len(topic.partitions) for topic in topics),
+            "groups": len(broker.groups.items()),
+            "members": sum(len(group.members) for group in broker.groups.values()),
+            "connections": control.connection_count,
+        },
+    }
 
 
 def brokers(control: Control) -> list[dict[str, Any]]:
@@ -76,25 +79,28 @@ def brokers(control: Control) -> list[dict[str, Any]]:
     ]
 
 
-async def reset(control: Control, call: Call) -> Answer:  # noqa: ARG001
-    """Answer POST /v1/reset: ``after`` is the id of the last event before the reset."""
+async def reset(control: Control, call: CheckedRequest) -> Answer:  # noqa: ARG001
+    """Answer POST /v1/reset: reset the cluster.
+
+    The field ``after`` of the response is the id of the last event before the reset.
+    """
     control.cluster.reset()
     control.feed.wake()
     return Answer({"after": control.feed.last})
 
 
-async def log_in(control: Control, call: Call) -> Answer:
-    """Answer POST /v1/session with a session cookie."""
+async def log_in(control: Control, call: CheckedRequest) -> Answer:
+    """Answer POST /v1/session: begin a session, and return its cookie."""
     return Answer({}, {"Set-Cookie": control.access.log_in(call.body["token"])})
 
 
-async def log_out(control: Control, call: Call) -> Answer:
+async def log_out(control: Control, call: CheckedRequest) -> Answer:
     """Answer DELETE /v1/session: end the session."""
     return Answer(headers={"Set-Cookie": control.access.log_out(call.request.headers)})
 
 
 def _release(control: Control) -> str:
-    return control.broker.release.name
+    return control.cluster.release_name
 
 
 def _can(control: Control) -> list[str]:

@@ -1,4 +1,4 @@
-"""Topics and their records."""
+"""The resource ``/v1/topics``: topics and their records."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from mockbroker.base.settings import MAX_PARTITIONS, SettingsError
 from mockbroker.control.control import Control
 from mockbroker.control.paging import page
 from mockbroker.control.problems import NotPossible
-from mockbroker.control.routes import Answer, Call, Parameter, paging
+from mockbroker.control.routes import Answer, CheckedRequest, Parameter, paging
 from mockbroker.control.shapes import Either, Flag, Items, MapOf, Null, Number, Object, Text, Whole, listed
 from mockbroker.faults.sections import Problem
 
-PARTITION = Object({"partition": Whole(), "leader": Whole(-1), "start": Whole(), "end": Whole()})
+PARTITION = Object({"partition": Whole(), "leader": Whole(-1), "start": Whole(), "end": Whole(-1)})
 TOPIC = Object(
     {"name": Text(), "id": Text(), "internal": Flag(), "partitions": Items(PARTITION), "config": MapOf(Null(Text()))},
     name="Topic",
@@ -70,14 +70,14 @@ DELETE_PARAMETERS = (
 )
 
 
-async def read_all(control: Control, call: Call) -> Answer:
-    """Answer GET /v1/topics."""
+async def read_all(control: Control, call: CheckedRequest) -> Answer:
+    """Answer GET /v1/topics: return all topics."""
     topics = control.broker.cluster.topics
-    return page(call, topics, lambda name: _topic(control, name))
+    return page(call, topics, lambda name: topic_json(control, name))
 
 
-async def create(control: Control, call: Call) -> Answer:
-    """Answer POST /v1/topics."""
+async def create(control: Control, call: CheckedRequest) -> Answer:
+    """Answer POST /v1/topics: create a topic."""
     name = call.body["name"]
     partitions = call.body.get("partitions", control.broker.settings.num_partitions)
     try:
@@ -86,25 +86,25 @@ async def create(control: Control, call: Call) -> Answer:
         if isinstance(error, ConflictError):
             raise
         raise NotPossible([Problem("", str(error))]) from error
-    return Answer(_topic(control, name), {"Location": f"/v1/topics/{quote(name, safe='')}"})
+    return Answer(topic_json(control, name), {"Location": f"/v1/topics/{quote(name, safe='')}"})
 
 
-async def delete(control: Control, call: Call) -> Answer:
-    """Answer DELETE /v1/topics/{topic}."""
+async def delete(control: Control, call: CheckedRequest) -> Answer:
+    """Answer DELETE /v1/topics/{topic}: delete a topic."""
     control.cluster.delete_topic(call.path["topic"])
     return Answer()
 
 
-async def read_records(control: Control, call: Call) -> Answer:
-    """Answer GET /v1/topics/{topic}/records."""
+async def read_records(control: Control, call: CheckedRequest) -> Answer:
+    """Answer GET /v1/topics/{topic}/records: return a page of the records."""
     query, first = call.query, call.query["offset"] or 0
     records = control.cluster.records(call.path["topic"], query["partition"], committed=query["committed"])
     found = {f"{each.partition}:{each.offset}": each for each in records if each.offset >= first}
     return page(call, found, lambda cursor: _record_json(found[cursor]))
 
 
-async def append(control: Control, call: Call) -> Answer:
-    """Answer POST /v1/topics/{topic}/records."""
+async def append(control: Control, call: CheckedRequest) -> Answer:
+    """Answer POST /v1/topics/{topic}/records: append records."""
     problems: list[Problem] = []
     records = [_record(form, f"records[{at}]", problems) for at, form in enumerate(call.body["records"])]
     if problems:
@@ -112,8 +112,8 @@ async def append(control: Control, call: Call) -> Answer:
     return Answer({"offsets": control.cluster.produce(call.path["topic"], records)})
 
 
-async def delete_records(control: Control, call: Call) -> Answer:
-    """Answer DELETE /v1/topics/{topic}/records."""
+async def delete_records(control: Control, call: CheckedRequest) -> Answer:
+    """Answer DELETE /v1/topics/{topic}/records: delete the records of a partition before an offset."""
     topic, partition, before = call.path["topic"], call.query["partition"], call.query["before"]
     if missing := [Problem(name, "missing") for name in ("partition", "before") if call.query[name] is None]:
         raise NotPossible(missing)
@@ -127,7 +127,20 @@ async def delete_records(control: Control, call: Call) -> Answer:
     return Answer()
 
 
-def _topic(control: Control, name: str) -> dict[str, Any]:
+async def run_retention(control: Control, call: CheckedRequest) -> Answer:
+    """Answer POST /v1/topics/{topic}/retention: delete the segments that exceed the retention limits."""
+    control.cluster.run_retention(call.path["topic"])
+    return Answer(topic_json(control, call.path["topic"]))
+
+
+async def compact(control: Control, call: CheckedRequest) -> Answer:
+    """Answer POST /v1/topics/{topic}/compaction: compact a topic."""
+    await control.cluster.compact(call.path["topic"])
+    return Answer(topic_json(control, call.path["topic"]))
+
+
+def topic_json(control: Control, name: str) -> dict[str, Any]:
+    """Return a topic as a JSON object."""
     topic = control.broker.cluster.topics[name]
     return {
         "name": name,
@@ -142,7 +155,13 @@ def _topic(control: Control, name: str) -> dict[str, Any]:
 
 
 def _record(form: Mapping[str, Any], path: str, problems: list[Problem]) -> Record:
-    """Return a record of its JSON form; what is wrong is added to ``problems``."""
+    """Return the record that a JSON object describes.
+
+    Args:
+        form: The JSON object.
+        path: Path of the object in the body, for problems.
+        problems: List to which problems are appended.
+    """
     headers = form.get("headers", [])
     if isinstance(headers, dict):
         headers = [{"key": key, "value": value} for key, value in headers.items()]
@@ -183,7 +202,7 @@ def _record_json(record: Record) -> dict[str, Any]:
 
 
 def _json(data: bytes | None) -> Any:
-    """Return bytes as text if they are UTF-8, else as base64."""
+    """Return bytes as text if they are UTF-8, else as base64; null for None."""
     try:
         return None if data is None else data.decode()
     except UnicodeDecodeError:

@@ -1,12 +1,13 @@
-"""Transactional ids and their transactions."""
+"""The resource ``/v1/transactions``: the transactional ids and their current transactions."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from mockbroker.api.snapshots import TransactionSnapshot
 from mockbroker.control.control import Control
-from mockbroker.control.paging import page
-from mockbroker.control.routes import Answer, Call
+from mockbroker.control.paging import page_of
+from mockbroker.control.routes import Answer, CheckedRequest
 from mockbroker.control.shapes import Items, Null, Object, Text, Whole, listed
 
 TRANSACTION = Object(
@@ -25,21 +26,20 @@ TRANSACTION = Object(
 TRANSACTIONS = listed(TRANSACTION)
 
 
-async def read(control: Control, call: Call) -> Answer:
-    """Answer GET /v1/transactions."""
-    found = control.cluster.transactions()
+async def read(control: Control, call: CheckedRequest) -> Answer:
+    """Answer GET /v1/transactions: return all transactional ids."""
+    return page_of(call, control.cluster.transactions(), transaction_json)
 
-    def item(transactional_id: str) -> dict[str, Any]:
-        each = found[transactional_id]
-        return {
-            "transactional_id": each.transactional_id,
-            "producer_id": each.producer_id,
-            "epoch": each.epoch,
-            "state": each.state,
-            "timeout_ms": each.timeout_ms,
-            "started_ms": each.started_ms,
-            "partitions": [{"topic": topic, "partition": index} for topic, index in each.partitions],
-            "coordinator": each.coordinator,
-        }
 
-    return page(call, found, item)
+def transaction_json(each: TransactionSnapshot) -> dict[str, Any]:
+    """Return a transactional id as a JSON object."""
+    return {
+        "transactional_id": each.transactional_id,
+        "producer_id": each.producer_id,
+        "epoch": each.epoch,
+        "state": each.state,
+        "timeout_ms": each.timeout_ms,
+        "started_ms": each.started_ms,
+        "partitions": [{"topic": topic, "partition": index} for topic, index in each.partitions],
+        "coordinator": each.coordinator,
+    }

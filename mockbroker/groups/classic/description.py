@@ -12,7 +12,7 @@ from kwire.errors import WireError
 from kwire.messages.describe_groups import DescribeGroupsResponse
 from mockbroker.groups.classic.state import ClassicGroup, Member, State
 from mockbroker.groups.classic.subscription import CONSUMER, decode_assignment
-from mockbroker.groups.group_type import GroupView
+from mockbroker.groups.group_type import GroupView, MemberDescription
 from mockbroker.groups.records.wall_time import WallClock
 
 WALL = WallClock(0.0)  # the times of imported groups are seconds since 1970
@@ -62,6 +62,23 @@ def view(group: ClassicGroup) -> GroupView:
     )
 
 
+# --- control API --------------------------------------------------------------------------------------------------
+
+
+def member_description(group: ClassicGroup, member: Member) -> MemberDescription:
+    """Return a member as the control API shows it."""
+    subscription = _subscribed_topics(group.protocol_type, _subscription(group, member))
+    return MemberDescription(
+        member_id=member.member_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        session_timeout_ms=round(member.session_timeout * 1000),
+        instance_id=member.instance_id,
+        subscription=subscription,
+        assignment=_sorted(decode_assignment(group.protocol_type, member.assignment)),
+    )
+
+
 # --- mockbroker import --------------------------------------------------------------------------------------------
 
 
@@ -83,7 +100,7 @@ def to_json(group: ClassicGroup) -> dict[str, Any]:
 
 
 def _member_to_json(group: ClassicGroup, member: Member) -> dict[str, Any]:
-    subscription = member.metadata(group.protocol or "")
+    subscription = _subscription(group, member)
     return {
         "member_id": member.member_id,
         "instance_id": member.instance_id,
@@ -96,6 +113,11 @@ def _member_to_json(group: ClassicGroup, member: Member) -> dict[str, Any]:
         "assignment": _sorted(decode_assignment(group.protocol_type, member.assignment)),
         "assignment_bytes": _base64(member.assignment),
     }
+
+
+def _subscription(group: ClassicGroup, member: Member) -> bytes:
+    """Return the metadata of the chosen protocol; empty if none is chosen, or if the member rejoined without it."""
+    return next((metadata for name, metadata in member.protocols if name == group.protocol), b"")
 
 
 def _subscribed_topics(protocol_type: str, subscription: bytes) -> list[str] | None:

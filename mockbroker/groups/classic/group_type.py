@@ -27,8 +27,10 @@ from mockbroker.groups.events import AdminEvent, Commit, Event, Heartbeat, Join,
 from mockbroker.groups.group_type import (
     ALL_TOPICS,
     Context,
+    GroupSummary,
     GroupType,
     GroupView,
+    MemberDescription,
     RetentionStart,
     TopicNames,
 )
@@ -50,11 +52,21 @@ class ClassicType(GroupType[ClassicGroup]):
     # --- requests and time ---
 
     def new(self, group_id: str, context: Context, now: float) -> ClassicGroup:
-        """Create a group without members, in state Empty since ``now``."""
+        """Create a group without members, in state Empty since ``now``.
+
+        ``now``: the current time in seconds.
+        """
         return ClassicGroup.from_settings(group_id, context.settings, now, context.quirks)
 
     def receive(self, group: ClassicGroup, event: Event, context: Context, now: float) -> GroupEffects:
-        """Handle a request; return the effects."""
+        """Handle a request; return the effects.
+
+        Args:
+            group: The group.
+            event: The request.
+            context: Data and functions that all groups share.
+            now: The current time in seconds.
+        """
         if isinstance(event, Join) and _exceeds_pending_members(event, context):
             return [_join_refused(event)]
         return machine.receive(group, event, now)
@@ -62,11 +74,23 @@ class ClassicType(GroupType[ClassicGroup]):
     def receive_without_group(
         self, group_id: str, other: CoordinatedGroup | None, event: Event, context: Context, now: float
     ) -> GroupEffects:
-        """Create the group for a JoinGroup without member id; reject other requests. Return the effects.
+        """Create the group for a JoinGroup without member id, reject other requests; return the effects.
 
-        An empty group of another type is replaced, and the new group takes over the committed offsets.
+        An empty group of another type is replaced, and the new group takes over the committed offsets. A JoinGroup to a
+        group that is not replaced gets INCONSISTENT_GROUP_PROTOCOL.
+
+        Args:
+            group_id: The group id.
+            other: The group of another type with this id; None if no group exists.
+            event: The request.
+            context: Data and functions that all groups share.
+            now: The current time in seconds.
         """
-        if not isinstance(event, Join) or event.member_id or (other is not None and not other.empty):
+        if not isinstance(event, Join):
+            return machine.receive_without_group(event)
+        if other is not None and not other.is_replaced_by(CLASSIC):
+            return [replies.join_error(event.ticket, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "")]
+        if event.member_id:
             return machine.receive_without_group(event)
         if _exceeds_pending_members(event, context):
             return [_join_refused(event)]
@@ -77,11 +101,21 @@ class ClassicType(GroupType[ClassicGroup]):
         return [RegisterGroup(group), *machine.receive(group, event, now)]
 
     def administer(self, group: ClassicGroup, event: AdminEvent, context: Context, now: float) -> GroupEffects:  # noqa: ARG002
-        """Evict a member or start a rebalance; return the effects."""
+        """Evict a member or start a rebalance; return the effects.
+
+        Args:
+            group: The group.
+            event: The eviction or the rebalance that the control API requests.
+            context: Data and functions that all groups share.
+            now: The current time in seconds.
+        """
         return administration.administer(group, event, now)
 
     def tick(self, group: ClassicGroup, context: Context, now: float) -> GroupEffects:
-        """Handle the due timers; return the effects."""
+        """Handle the due timers; return the effects.
+
+        ``now``: the current time in seconds.
+        """
         return timers.tick(group, context.join_settle, now)
 
     # --- failover ---
@@ -94,7 +128,10 @@ class ClassicType(GroupType[ClassicGroup]):
         return phases.fail_pending_requests(group, ErrorCode.NOT_COORDINATOR)
 
     def load(self, group: ClassicGroup, now: float) -> Effects:
-        """Start a rebalance if the group has more members than group.max.size."""
+        """Start a rebalance if the group has more members than group.max.size.
+
+        ``now``: the current time in seconds.
+        """
         if len(group.members) <= group.max_size:
             return []
         return phases.prepare_rebalance(
@@ -104,7 +141,7 @@ class ClassicType(GroupType[ClassicGroup]):
     # --- records ---
 
     def group_id_of(self, key: GroupMetadataKey) -> str:
-        """Return the group id in the key of a record."""
+        """Return the group id in the decoded key of a record."""
         return key.group
 
     def records(self, group: ClassicGroup, wall: WallClock) -> Iterable[Record]:
@@ -130,24 +167,39 @@ class ClassicType(GroupType[ClassicGroup]):
         wall: WallClock,
         now: float,
     ) -> ClassicGroup | None:
-        """Return a group that is created from its latest record. Sessions restart at ``now``."""
+        """Return a group that is created from its latest record. Sessions restart at ``now``.
+
+        ``now``: the current time in seconds.
+        """
         return records.group_from_record(group_id, entries[-1][1], context, wall, now)
 
     # --- commit rules ---
 
     def commit_error(self, group: ClassicGroup, event: Commit, now: float) -> ErrorCode:
-        """Return the error of an OffsetCommit, or NONE; an accepted commit renews the session of the member."""
+        """Return the error of an OffsetCommit, or NONE; an accepted commit renews the session of the member.
+
+        Args:
+            group: The group.
+            event: The request.
+            now: The current time in seconds.
+        """
         return heartbeat.commit(group, event, now)
 
     def transactional_commit_error(self, group: ClassicGroup, event: Commit) -> ErrorCode:
-        """Return the error of a TxnOffsetCommit, or NONE."""
+        """Return the error of a TxnOffsetCommit, or NONE.
+
+        Args:
+            group: The group.
+            event: The request.
+        """
         return rules.transactional_commit_error(group, event)
 
     def retention_start(self, group: ClassicGroup) -> RetentionStart:
-        """Return a function from topic and committed offset to the start of the offset's retention time in seconds.
+        """Return a function of topic and committed offset that returns the start of the offset's retention time, in
+        seconds.
 
-        The function returns None for an offset that does not expire in the current state of the group.
-        Source: Kafka's ClassicGroup.offsetExpirationCondition.
+        The function returns None for an offset that does not expire in the current state of the group. Source: Kafka's
+        ClassicGroup.offsetExpirationCondition.
         """
         subscribed = subscribed_topics(group) if group.state is State.STABLE else None
 
@@ -185,8 +237,36 @@ class ClassicType(GroupType[ClassicGroup]):
         return description.view(group)
 
     def to_json(self, group: ClassicGroup, topics: TopicNames, settings: Settings) -> Mapping[str, Any]:  # noqa: ARG002
-        """Return the JSON object that ``mockbroker import`` prints for the group, without group id and offsets."""
+        """Return the JSON object that ``mockbroker import`` prints for the group, without group id and offsets.
+
+        Args:
+            group: The group.
+            topics: Topic names by topic id.
+            settings: The settings of the brokers.
+        """
         return description.to_json(group)
+
+    def summary(self, group: ClassicGroup, context: Context) -> GroupSummary:  # noqa: ARG002
+        """Return the fields of a group that the control API shows, without members."""
+        return GroupSummary(protocol=group.protocol, leader=group.leader)
+
+    def describe_members(
+        self,
+        group: ClassicGroup,
+        member_ids: Iterable[str],
+        topics: TopicNames,  # noqa: ARG002
+        context: Context,  # noqa: ARG002
+    ) -> list[MemberDescription]:
+        """Return members as the control API shows them; ids of unknown members are ignored.
+
+        Args:
+            group: The group.
+            member_ids: Ids of the members to describe.
+            topics: Topic names by topic id.
+            context: Data and functions that all groups share.
+        """
+        members = (group.members.get(member_id) for member_id in member_ids)
+        return [description.member_description(group, member) for member in members if member is not None]
 
 
 def _exceeds_pending_members(event: Join, context: Context) -> bool:

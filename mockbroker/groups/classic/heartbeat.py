@@ -13,6 +13,11 @@ def heartbeat(group: ClassicGroup, event: Heartbeat, now: float) -> Effects:
     """Renew the session of a valid member, and answer the Heartbeat; return the effects.
 
     The session is also renewed if the response is REBALANCE_IN_PROGRESS, after which the member has to rejoin.
+
+    Args:
+        group: The group.
+        event: The Heartbeat.
+        now: The current time in seconds.
     """
     error = rules.member_error(group, event)
     if not error:
@@ -22,7 +27,13 @@ def heartbeat(group: ClassicGroup, event: Heartbeat, now: float) -> Effects:
 
 
 def commit(group: ClassicGroup, event: Commit, now: float) -> ErrorCode:
-    """Return the error of an OffsetCommit, or NONE; an accepted commit renews the session of the member."""
+    """Return the error of an OffsetCommit, or NONE; an accepted commit renews the session of the member.
+
+    Args:
+        group: The group.
+        event: The request.
+        now: The current time in seconds.
+    """
     error = rules.commit_error(group, event)
     if not error and event.member_id in group.members:
         membership.renew_session(group, group.members[event.member_id], now)

@@ -15,7 +15,10 @@ REJOIN_EVENT = EventKind.REJOIN  # a local name is faster, and used for each mem
 
 
 def join(group: ClassicGroup, event: Join, now: float) -> Effects:
-    """Handle a JoinGroup of a new member or of a member that rejoins; return the effects."""
+    """Handle a JoinGroup of a new member or of a member that rejoins; return the effects.
+
+    ``now``: the current time in seconds.
+    """
     group.last_join_at = now
     if error := rules.join_error(group, event):
         return _reject(group, event, error, now)
@@ -35,7 +38,10 @@ def _reject(group: ClassicGroup, event: Join, error: ErrorCode, now: float) -> E
 
 
 def _join_as_new_member(group: ClassicGroup, event: Join, now: float) -> Effects:
-    """Handle a JoinGroup without member id; only a dynamic member can be answered with MEMBER_ID_REQUIRED."""
+    """Handle a JoinGroup without member id; only a dynamic member can be answered with MEMBER_ID_REQUIRED.
+
+    ``now``: the current time in seconds.
+    """
     if event.instance_id is None:
         return (
             _require_member_id(group, event, now)
@@ -59,7 +65,8 @@ def _require_member_id(group: ClassicGroup, event: Join, now: float) -> Effects:
 def _remove_from_full_group(group: ClassicGroup, event: Join, now: float) -> Effects:
     """Remove a member that is rejected because of group.max.size, or its pending member id.
 
-    Kafka 4 does not check afterwards whether the join phase can complete; earlier releases do.
+    Kafka 4 does not check afterwards whether the join phase can complete; earlier releases do. ``now``: the current
+    time in seconds.
     """
     effects: Effects = []
     member = group.members.get(event.member_id)
@@ -74,7 +81,10 @@ def _remove_from_full_group(group: ClassicGroup, event: Join, now: float) -> Eff
 
 
 def _replace_static_member(group: ClassicGroup, member: Member, event: Join, now: float) -> Effects:
-    """Assign a new member id to a static member that joins without one, as after a restart, and fence the old id."""
+    """Assign a new member id to a static member that joins without one, as after a restart, and fence the old id.
+
+    ``now``: the current time in seconds.
+    """
     was_leader, old_id = group.leader, member.member_id
     effects: Effects = []
     if ticket := group.pop_pending_join(member):

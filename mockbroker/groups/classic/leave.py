@@ -15,7 +15,10 @@ UNKNOWN_MEMBER_ID = ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def leave(group: ClassicGroup, event: Leave, now: float) -> Effects:
-    """Remove the members that a LeaveGroup lists, with a single rebalance for all of them; return the effects."""
+    """Remove the members that a LeaveGroup lists, with a single rebalance for all of them; return the effects.
+
+    ``now``: the current time in seconds.
+    """
     effects: Effects = []
     removed: list[Member] = []
     answers: list[LeaveGroupResponse.Member] = []
@@ -42,6 +45,10 @@ def _find_leaving_member(group: ClassicGroup, leaving: LeavingMember) -> tuple[E
     """Return NONE and the member to remove, or an error and None.
 
     An element without a member id, as administrators send it, identifies a static member by its instance id.
+
+    Args:
+        group: The group.
+        leaving: The member in the LeaveGroup.
     """
     if not leaving.member_id:
         member_id = group.static_member_id(leaving.instance_id)

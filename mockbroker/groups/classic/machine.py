@@ -1,12 +1,11 @@
 """The state machine of a classic group: the table of the functions that handle the requests.
 
 Each function takes the group, the event and the current time in seconds, changes the group and returns effects. Pending
-requests are stored in the group as tickets. A ticket is answered at most once. As in Kafka, two kinds of request are
-never answered: a pending request that the same member replaced with a newer request, and the SyncGroup of a member that
-leaves; every other ticket is answered.
+requests are stored in the group as tickets. Every ticket is answered once, with two exceptions, as in Kafka: a pending
+request that the same member has replaced with a newer one, and the SyncGroup of a member that leaves.
 
-The modules of the requests and timers.py use phases.py, which uses membership.py, replies.py and rules.py.
-Source: Kafka's GroupMetadataManager (4.2).
+The modules of the requests and timers.py use phases.py, which uses membership.py, replies.py and rules.py. Source:
+Kafka's GroupMetadataManager (4.2).
 """
 
 from __future__ import annotations
@@ -30,7 +29,13 @@ REQUESTS: Mapping[type, Callable[..., Effects]] = {Join: join, Sync: sync, Heart
 
 
 def receive(group: ClassicGroup, event: Event, now: float) -> Effects:
-    """Handle a request; return the effects."""
+    """Handle a request; return the effects.
+
+    Args:
+        group: The group.
+        event: The request.
+        now: The current time in seconds.
+    """
     return REQUESTS[type(event)](group, event, now)
 
 

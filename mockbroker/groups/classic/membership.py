@@ -1,4 +1,4 @@
-"""Changes to the members of a classic group: removal, renewal of sessions, and removal of pending members.
+"""The changes to the members of a classic group: removal, renewal of sessions, and removal of pending members.
 
 Source: Kafka's GroupMetadataManager and ClassicGroup (4.2).
 """
@@ -36,13 +36,13 @@ def remove(group: ClassicGroup, member: Member, event: EventKind, reason: str) -
 
 
 def ensure_leader(group: ClassicGroup) -> None:
-    """Choose the first member in map order as the leader if the leader was removed."""
+    """Choose a new leader if the leader was removed: the first member in the order of Kafka's HashMap."""
     if not group.leader and group.members:
         group.leader = group.in_map_order()[0].member_id
 
 
 def renew_session(group: ClassicGroup, member: Member, now: float) -> None:
-    """Restart the session timeout of a member."""
+    """Restart the session timeout of a member. ``now``: the current time in seconds."""
     group.timers.set(session_timer(member.member_id), now + member.session_timeout)
 
 
@@ -53,6 +53,13 @@ def remove_pending_member(group: ClassicGroup, member_id: str) -> str:
 
 
 def remove_and_note_pending_id(group: ClassicGroup, event: EventKind, member_id: str, reason: str) -> Note:
-    """Remove a pending member id; return the journal event of the removal."""
+    """Remove a pending member id; return the journal event of the removal.
+
+    Args:
+        group: The group.
+        event: The kind of the event.
+        member_id: The pending member id.
+        reason: Reason for the journal.
+    """
     client_id = remove_pending_member(group, member_id)
     return Note(event=event, group=group.group_id, member_id=member_id, client_id=client_id, reason=reason)

@@ -18,12 +18,16 @@ from mockbroker.groups.classic.state import (
     SYNC_TIMER,
     ClassicGroup,
 )
+from mockbroker.groups.coordinated import generation_note
 
 
 def rebalance(group: ClassicGroup, reason: str, now: float) -> Effects:
     """Start a join phase unless one is in progress, and complete it if all members have joined; return the effects.
 
-    ``reason``: why the rebalance starts, for the journal.
+    Args:
+        group: The group.
+        reason: Why the rebalance starts, for the journal.
+        now: The current time in seconds.
     """
     membership.ensure_leader(group)
     effects = [] if group.state is PREPARING else prepare_rebalance(group, reason, now)
@@ -31,7 +35,15 @@ def rebalance(group: ClassicGroup, reason: str, now: float) -> Effects:
 
 
 def prepare_rebalance(group: ClassicGroup, reason: str, now: float) -> Effects:
-    """Enter PreparingRebalance: fail pending SyncGroups and set the deadline of the join phase; return the effects."""
+    """Enter the state PreparingRebalance: fail pending SyncGroups, and set the deadline of the join phase.
+
+    Return the effects.
+
+    Args:
+        group: The group.
+        reason: Why the rebalance starts, for the journal.
+        now: The current time in seconds.
+    """
     effects: Effects = []
     if group.state is COMPLETING:
         effects += fail_pending_syncs(group, now)
@@ -51,7 +63,10 @@ def prepare_rebalance(group: ClassicGroup, reason: str, now: float) -> Effects:
 
 
 def fail_pending_requests(group: ClassicGroup, error: ErrorCode) -> Effects:
-    """Answer all pending JoinGroups and SyncGroups with an error, before the group is unloaded or converted."""
+    """Answer all pending JoinGroups and SyncGroups with an error, because the group is unloaded or converted.
+
+    Return the responses.
+    """
     effects: Effects = []
     for member in group.in_map_order():
         if ticket := group.pop_pending_join(member):
@@ -63,7 +78,10 @@ def fail_pending_requests(group: ClassicGroup, error: ErrorCode) -> Effects:
 
 
 def fail_pending_syncs(group: ClassicGroup, now: float) -> Effects:
-    """Clear all assignments, and answer pending SyncGroups with REBALANCE_IN_PROGRESS."""
+    """Clear all assignments, and answer pending SyncGroups with REBALANCE_IN_PROGRESS.
+
+    ``now``: the current time in seconds.
+    """
     effects: Effects = []
     for member in group.members.values():
         member.assignment = b""
@@ -75,14 +93,20 @@ def fail_pending_syncs(group: ClassicGroup, now: float) -> Effects:
 
 
 def maybe_complete_join_phase(group: ClassicGroup, now: float) -> Effects:
-    """Complete a join phase in which all members have joined, unless the initial rebalance delay is in progress."""
+    """Complete a join phase in which all members have joined, unless the initial rebalance delay is in progress.
+
+    ``now``: the current time in seconds.
+    """
     if group.state is PREPARING and INITIAL_DELAY_TIMER not in group.timers and group.all_members_joined():
         return complete_join_phase(group, now)
     return []
 
 
 def complete_join_phase(group: ClassicGroup, now: float) -> Effects:
-    """End the join phase: remove dynamic members that did not rejoin, and start a generation; return the effects."""
+    """End the join phase: remove dynamic members that did not rejoin, and start a generation; return the effects.
+
+    ``now``: the current time in seconds.
+    """
     effects: Effects = []
     group.timers.forget(JOIN_TIMER)
     group.timers.forget(INITIAL_DELAY_TIMER)
@@ -101,17 +125,7 @@ def complete_join_phase(group: ClassicGroup, now: float) -> Effects:
         return effects
     group.protocol = rules.select_protocol(group)
     group.transition_to(COMPLETING, now)
-    effects.append(
-        Note(
-            event=EventKind.GENERATION,
-            group=group.group_id,
-            generation=group.generation,
-            leader=group.leader,
-            protocol=group.protocol,
-            protocol_type=group.protocol_type,
-            members=tuple(group.members),
-        )
-    )
+    effects.append(generation_note(group, group.protocol, group.leader))
     for member in group.members.values():
         if ticket := group.pop_pending_join(member):
             effects.append(replies.join_response(group, ticket, member))
@@ -124,7 +138,7 @@ def complete_join_phase(group: ClassicGroup, now: float) -> Effects:
 
 
 def elect_leader(group: ClassicGroup) -> None:
-    """Replace a leader that did not rejoin by the first member, in map order, that rejoined."""
+    """If the leader did not rejoin, replace it by the first member that rejoined, in the order of Kafka's HashMap."""
     membership.ensure_leader(group)
     if group.members and group.members[group.leader].pending_join is None:
         group.leader = next(member.member_id for member in group.in_map_order() if member.pending_join is not None)

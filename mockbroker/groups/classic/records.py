@@ -28,13 +28,14 @@ def is_persisted_state(group: ClassicGroup) -> bool:
 def changed_records(group: ClassicGroup, wall: WallClock) -> Iterator[Change]:
     """Yield the GroupMetadata record of the group if the group may have changed.
 
-    During a rebalance, yield only the first record of a new group.
+    During a rebalance, yield only the first record of a new group, or of a group that was a consumer group: it has the
+    members and assignments of the downgrade.
     """
     if not group.changes:
         return
     written = group_record(group, wall)
     if written is None and group.has_record and "has_record" in group.changes:
-        written = creation_record(group, wall)
+        written = _stable_record(group, wall) if group.generation else creation_record(group, wall)
     if written is not None:
         yield encode(*written)
 
@@ -47,6 +48,10 @@ def group_record(group: ClassicGroup, wall: WallClock) -> tuple[GroupMetadataKey
     """Return key, value and value version of the record; None during a rebalance, or if the group has no record."""
     if not is_persisted_state(group) or not (group.protocol_type or group.generation or group.has_record):
         return None
+    return _stable_record(group, wall)
+
+
+def _stable_record(group: ClassicGroup, wall: WallClock) -> tuple[GroupMetadataKey, GroupMetadataValue, int]:
     value = GroupMetadataValue(
         protocol_type=group.protocol_type,
         generation=group.generation,
@@ -81,7 +86,10 @@ def _member_record(group: ClassicGroup, member: Member) -> GroupMetadataValue.Me
 def group_from_record(
     group_id: str, value: GroupMetadataValue, context: Context, wall: WallClock, now: float
 ) -> ClassicGroup:
-    """Create a group from its record; all sessions restart at ``now``."""
+    """Create a group from its record; all sessions restart at ``now``.
+
+    ``now``: the current time in seconds.
+    """
     group = ClassicGroup.from_settings(group_id, context.settings, now, context.quirks)
     group.has_record = True
     group.state = STABLE if value.members else EMPTY

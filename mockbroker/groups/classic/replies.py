@@ -1,4 +1,4 @@
-"""The responses of the classic protocol."""
+"""The responses to requests of the classic protocol."""
 
 from __future__ import annotations
 
@@ -40,7 +40,12 @@ def _heartbeat_response(error: ErrorCode) -> tuple[HeartbeatResponse, dict[int, 
 
 
 def leave_response_member(leaving: LeavingMember, error: ErrorCode) -> LeaveGroupResponse.Member:
-    """Return the response element for one member in a LeaveGroup request."""
+    """Return the response element for one member in a LeaveGroup request.
+
+    Args:
+        leaving: The member in the LeaveGroup.
+        error: Error of the member.
+    """
     return LeaveGroupResponse.Member(
         member_id=leaving.member_id, group_instance_id=leaving.instance_id, error_code=error
     )

@@ -49,7 +49,12 @@ COMMIT_ERRORS = {
 
 
 def identity_error(group: ClassicGroup, event: Identity) -> ErrorCode:
-    """Return the error if the member id or the instance id does not identify a member, else NONE."""
+    """Return the error if the member id or the instance id does not identify a member, else NONE.
+
+    Args:
+        group: The group.
+        event: The request, with its member id and instance id.
+    """
     if event.instance_id is not None:
         for error, holds in STATIC_CHECKS:
             if holds(group, event):
@@ -58,14 +63,19 @@ def identity_error(group: ClassicGroup, event: Identity) -> ErrorCode:
 
 
 def member_error(group: ClassicGroup, event: Identified) -> ErrorCode:
-    """Return the error if the member or its generation is not valid, else NONE."""
+    """Return the error if the member or its generation is not valid, else NONE.
+
+    Args:
+        group: The group.
+        event: The request, with its member id, instance id and generation.
+    """
     if error := identity_error(group, event):
         return error
     return ILLEGAL_GENERATION if event.generation != group.generation else NONE
 
 
 def sync_error(group: ClassicGroup, event: Sync) -> ErrorCode:
-    """Return the error of a SyncGroup, or NONE."""
+    """Return the error of a SyncGroup; NONE if the request is valid."""
     if error := member_error(group, event):
         return error
     if event.protocol_type not in (None, group.protocol_type) or event.protocol_name not in (None, group.protocol):
@@ -74,7 +84,10 @@ def sync_error(group: ClassicGroup, event: Sync) -> ErrorCode:
 
 
 def commit_error(group: ClassicGroup, event: Commit) -> ErrorCode:
-    """Return the error of an OffsetCommit, or NONE. An empty group accepts commits of clients that are not members."""
+    """Return the error of an OffsetCommit; NONE if the request is valid.
+
+    An empty group accepts commits of clients that are not members.
+    """
     if event.generation < 0 and group.state is EMPTY:
         return NONE
     if event.has_member_identity:
@@ -83,7 +96,7 @@ def commit_error(group: ClassicGroup, event: Commit) -> ErrorCode:
 
 
 def transactional_commit_error(group: ClassicGroup, event: Commit) -> ErrorCode:
-    """Return the error of a TxnOffsetCommit, or NONE. The state of the group is not checked."""
+    """Return the error of a TxnOffsetCommit; NONE if the request is valid. The state of the group is not checked."""
     return member_error(group, event) if event.has_member_identity else NONE
 
 
@@ -113,7 +126,7 @@ CURRENT_GENERATION = {(COMPLETING, True), (COMPLETING, False), (STABLE, False)}
 
 
 def join_error(group: ClassicGroup, event: Join) -> ErrorCode:
-    """Return the error of a JoinGroup, or NONE."""
+    """Return the error of a JoinGroup; NONE if the request is valid."""
     for error, holds in JOIN_CHECKS:
         if holds(group, event):
             return error
@@ -133,22 +146,27 @@ def exceeds_pending_members(event: Join, pending_member_count: int, limit: int) 
 
 
 def accepts_joining_member(group: ClassicGroup, event: Join) -> bool:
-    """Return whether group.max.size allows the join."""
+    """Return whether the group can accept the member of a JoinGroup without exceeding group.max.size."""
     return ACCEPTS_JOIN[group.state](group, group.members.get(event.member_id))
 
 
 def has_pending_join(member: Member | None) -> bool:
-    """Return whether a JoinGroup of the member is pending."""
+    """Return whether a JoinGroup of the member is pending; False if ``member`` is None."""
     return member is not None and member.pending_join is not None
 
 
 def is_static_with_pending_id(group: ClassicGroup, event: Join) -> bool:
-    """Return whether a static member joins with a pending member id."""
+    """Return whether a static member joins with a pending member id.
+
+    Args:
+        group: The group.
+        event: The JoinGroup.
+    """
     return event.instance_id is not None and event.member_id in group.pending_members
 
 
 def gets_current_generation(group: ClassicGroup, member: Member, event: Join) -> bool:
-    """Return whether the JoinGroup of a member is answered at once, with the current generation."""
+    """Return whether the JoinGroup of a member is answered immediately, with the current generation."""
     unchanged = list(member.protocols) == list(event.protocols)
     return unchanged and (group.state, member.member_id == group.leader) in CURRENT_GENERATION
 
@@ -161,9 +179,10 @@ def supports_protocols(group: ClassicGroup, event: Join) -> bool:
 
 
 def select_protocol(group: ClassicGroup) -> str:
-    """Return the name of the protocol with most votes. A member votes for its first protocol that all members support.
+    """Return the name of the protocol with the most votes.
 
-    Of protocols with equal votes, the first one in the order of a Java HashMap is selected.
+    A member votes for the first of its protocols that all members support. Of protocols with equal votes, the first one
+    in the order of a Java HashMap is selected.
     """
     votes = Counter(
         next(name for name, _ in member.protocols if group.all_support(name)) for member in group.members.values()

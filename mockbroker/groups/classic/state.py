@@ -47,7 +47,7 @@ SYNC_TIMER: Timer = ("sync", "")
 
 
 def pending_member_timer(member_id: str) -> Timer:
-    """Return the key of the timeout of a pending member."""
+    """Return the key of the timeout of a pending member, among the timers of its group."""
     return ("pending", member_id)
 
 
@@ -110,7 +110,9 @@ class Member(Recorded):
         set_field(self, "pending_sync", None)
 
     def metadata(self, protocol: str) -> bytes:
-        """Return the metadata of a protocol, from its first occurrence in the protocols that the member sent."""
+        """Return the metadata of the protocol with this name. If the member sent the name twice, the first one
+        counts.
+        """
         return next(metadata for name, metadata in self.protocols if name == protocol)
 
 
@@ -148,6 +150,7 @@ class ClassicGroup(CoordinatedGroup):
     """
 
     type_name: ClassVar[str] = CLASSIC
+    replaced_by: ClassVar[frozenset[str]] = frozenset({"consumer", "streams"})
     TRANSIENT: ClassVar[frozenset[str]] = frozenset(
         {
             "initial_delay",
@@ -196,7 +199,14 @@ class ClassicGroup(CoordinatedGroup):
 
     @classmethod
     def from_settings(cls, group_id: str, settings: Settings, now: float, quirks: Quirks = SINCE_4_0) -> Self:
-        """Create a group without members, in state Empty since ``now``."""
+        """Create a group without members, in state Empty since ``now``.
+
+        Args:
+            group_id: The group id.
+            settings: The settings of the brokers.
+            now: The current time in seconds.
+            quirks: Differences of the emulated release.
+        """
         return cls(
             group_id=group_id,
             state_since=now,
@@ -207,17 +217,17 @@ class ClassicGroup(CoordinatedGroup):
 
     @property
     def state_name(self) -> str:
-        """Name of the state, as ListGroups reports it."""
+        """The name of the state, as ListGroups reports it."""
         return self.state.value
 
     @property
     def empty(self) -> bool:
-        """Whether the state is Empty."""
+        """Whether the group is in state Empty."""
         return self.state is EMPTY
 
     @property
     def pending_member_count(self) -> int:
-        """Number of pending members."""
+        """The number of pending members, which have a member id but have not joined with it yet."""
         return len(self.pending_members)
 
     def transition_to(self, state: State, now: float) -> None:
@@ -230,7 +240,7 @@ class ClassicGroup(CoordinatedGroup):
         return max((member.rebalance_timeout for member in self.members.values()), default=0.0)
 
     def add_member(self, member: Member) -> None:
-        """Add a member."""
+        """Add a member to the group, and count its protocols."""
         self.members[member.member_id] = member
         member.record_in(self.changes)
         if member.instance_id is not None:
@@ -265,7 +275,7 @@ class ClassicGroup(CoordinatedGroup):
         self.static_members[member.instance_id] = member_id
 
     def update_protocols(self, member: Member, protocols: Sequence[tuple[str, bytes]]) -> None:
-        """Replace the protocols of a member."""
+        """Replace the protocols that a member supports, and update the counts of the group."""
         self._remove_protocols(member)
         self.supported_protocols.update({name for name, _ in protocols})
         member.protocols = protocols

@@ -1,4 +1,6 @@
-"""The handlers of a classic group's timers: initial delay, join phase, pending syncs, sessions, pending members."""
+"""The handling of a classic group's timers: initial delay, join phase, pending SyncGroups, sessions and pending
+members.
+"""
 
 from __future__ import annotations
 

@@ -8,7 +8,9 @@ from mockbroker.groups.events import Commit
 
 
 def commit_error(group: ConsumerGroup, event: Commit) -> ErrorCode:
-    """Return the error of an OffsetCommit, or NONE. Source: Kafka's ConsumerGroup.validateOffsetCommit."""
+    """Return the error of an OffsetCommit; NONE if the request is valid. Source: Kafka's
+    ConsumerGroup.validateOffsetCommit.
+    """
     if event.generation < 0 and group.empty:
         return ErrorCode.NONE
     member = group.members.get(event.member_id)
@@ -23,13 +25,25 @@ def transactional_commit_error(group: ConsumerGroup, event: Commit) -> ErrorCode
     """Return the error of a TxnOffsetCommit, or NONE.
 
     ILLEGAL_GENERATION is returned instead of STALE_MEMBER_EPOCH, which TxnOffsetCommit does not support.
+
+    Args:
+        group: The group.
+        event: The request.
     """
     error = commit_error(group, event) if event.has_member_identity else ErrorCode.NONE
     return ErrorCode.ILLEGAL_GENERATION if error == ErrorCode.STALE_MEMBER_EPOCH else error
 
 
 def fetch_error(group: ConsumerGroup, member_id: str | None, epoch: int) -> ErrorCode:
-    """Return the error of an OffsetFetch, or NONE. Source: Kafka's ConsumerGroup.validateOffsetFetch."""
+    """Return the error of an OffsetFetch; NONE if the request is valid.
+
+    Args:
+        group: The group.
+        member_id: Member id in the request; None if it contains none.
+        epoch: Member epoch in the request.
+
+    Source: Kafka's ConsumerGroup.validateOffsetFetch.
+    """
     if member_id is None:
         return ErrorCode.NONE if epoch < 0 else ErrorCode.UNKNOWN_SERVER_ERROR  # Kafka fails to look up null
     member = group.members.get(member_id)

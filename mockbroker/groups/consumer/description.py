@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
-from uuid import UUID
 
 from kwire.java import map_order
-from kwire.json.objects import uuid_text
 from kwire.messages.consumer_group_describe import ConsumerGroupDescribeResponse
 from mockbroker.base.settings import Settings
-from mockbroker.groups.consumer.machine import by_topic_name
-from mockbroker.groups.consumer.state import ConsumerGroup, ConsumerMember, PartitionSet, by_topic_id
+from mockbroker.groups.consumer.state import ConsumerGroup, ConsumerMember
 from mockbroker.groups.consumer.target import effective_assignor
-from mockbroker.groups.group_type import Context, GroupView, TopicNames
-from mockbroker.topics.model import Cluster
+from mockbroker.groups.group_type import Context, GroupView, MemberDescription, TopicNames
+from mockbroker.groups.partition_sets import PartitionSet, by_known_name, by_topic_name, existing_topics
+from mockbroker.topics.model import ClusterState
 
 Described = ConsumerGroupDescribeResponse.Group
 Assignment = Described.Member.Assignment
@@ -36,7 +33,7 @@ def describe(group: ConsumerGroup, context: Context) -> Described:
     )
 
 
-def _describe_member(group: ConsumerGroup, member: ConsumerMember, cluster: Cluster) -> Described.Member:
+def _describe_member(group: ConsumerGroup, member: ConsumerMember, cluster: ClusterState) -> Described.Member:
     return Described.Member(
         member_id=member.member_id,
         instance_id=member.instance_id,
@@ -52,15 +49,18 @@ def _describe_member(group: ConsumerGroup, member: ConsumerMember, cluster: Clus
     )
 
 
-def _describe_assignment(assigned: PartitionSet, cluster: Cluster) -> Assignment:
-    """Return an assignment without the topics that do not exist any more."""
-    topics = ((cluster.by_id.get(topic_id), partitions) for topic_id, partitions in by_topic_id(assigned).items())
+def _describe_assignment(assigned: PartitionSet, cluster: ClusterState) -> Assignment:
+    """Return an assignment without deleted topics.
+
+    Args:
+        assigned: Assigned partitions.
+        cluster: The topics that exist.
+    """
     element = Assignment.TopicPartition
     return Assignment(
         topic_partitions=[
             element(topic_id=topic.topic_id, topic_name=topic.name, partitions=partitions)
-            for topic, partitions in topics
-            if topic is not None
+            for topic, partitions in existing_topics(assigned, cluster)
         ]
     )
 
@@ -69,12 +69,38 @@ def _describe_assignment(assigned: PartitionSet, cluster: Cluster) -> Assignment
 
 
 def view(group: ConsumerGroup, context: Context) -> GroupView:
-    """Return the part of a group snapshot that depends on the group type; the protocol is the server-side assignor."""
+    """Return the fields of a group snapshot that depend on the group type. The field ``protocol`` has the assignor."""
     return GroupView(
         protocol=effective_assignor(group, context.settings),
         assignments={
             member_id: by_topic_name(member.assigned, context.cluster) for member_id, member in group.members.items()
         },
+    )
+
+
+# --- control API --------------------------------------------------------------------------------------------------
+
+
+def member_description(member: ConsumerMember, topics: TopicNames, session_timeout_ms: int) -> MemberDescription:
+    """Return a member as the control API shows it.
+
+    Args:
+        member: The member.
+        topics: Topic names by topic id.
+        session_timeout_ms: Session timeout of the group in milliseconds.
+    """
+    classic = member.classic
+    return MemberDescription(
+        member_id=member.member_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        session_timeout_ms=session_timeout_ms if classic is None else round(classic.session_timeout * 1000),
+        instance_id=member.instance_id,
+        subscription=sorted(member.topics),
+        assignment=by_known_name(member.assigned, topics),
+        regex=member.regex or "",
+        epoch=member.epoch,
+        state=member.state.name,
     )
 
 
@@ -116,27 +142,7 @@ def _member_to_json(group: ConsumerGroup, member: ConsumerMember, topics: TopicN
         "member_epoch": member.epoch,
         "previous_member_epoch": member.previous_epoch,
         "state": member.state.name,
-        "assignment": _by_topic_name(member.assigned, topics),
-        "pending_revocation": _by_topic_name(member.pending_revocation, topics),
-        "target": _sorted(
-            {
-                _topic_name(topic_id, topics): partitions
-                for topic_id, partitions in group.target.get(member.member_id, {}).items()
-            }
-        ),
+        "assignment": by_known_name(member.assigned, topics),
+        "pending_revocation": by_known_name(member.pending_revocation, topics),
+        "target": by_known_name(group.target_of(member.member_id), topics),
     }
-
-
-def _topic_name(topic_id: UUID, topics: TopicNames) -> str:
-    return topics.get(topic_id) or uuid_text(topic_id)
-
-
-def _by_topic_name(assigned: PartitionSet, topics: TopicNames) -> dict[str, list[int]]:
-    assignment: dict[str, list[int]] = {}
-    for topic_id, index in assigned:
-        assignment.setdefault(_topic_name(topic_id, topics), []).append(index)
-    return _sorted(assignment)
-
-
-def _sorted(assignment: Mapping[str, list[int]]) -> dict[str, list[int]]:
-    return {topic: sorted(partitions) for topic, partitions in sorted(assignment.items())}

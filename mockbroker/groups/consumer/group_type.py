@@ -9,9 +9,19 @@ from kwire import ErrorCode
 from mockbroker.base.settings import Settings
 from mockbroker.groups.consumer import commit_rules, description, machine, records
 from mockbroker.groups.consumer.state import CONSUMER, STATES, ConsumerGroup
+from mockbroker.groups.consumer.target import effective_assignor
 from mockbroker.groups.coordinated import CoordinatedGroup, GroupEffects, RegisterGroup
 from mockbroker.groups.events import AdminEvent, Commit, ConsumerHeartbeat
-from mockbroker.groups.group_type import Context, GroupType, GroupView, Refused, RetentionStart, TopicNames
+from mockbroker.groups.group_type import (
+    Context,
+    GroupSummary,
+    GroupType,
+    GroupView,
+    MemberDescription,
+    Refused,
+    RetentionStart,
+    TopicNames,
+)
 from mockbroker.groups.offsets import Committed
 from mockbroker.groups.records.image import Change, Record
 from mockbroker.groups.records.wall_time import WallClock
@@ -30,11 +40,23 @@ class ConsumerType(GroupType[ConsumerGroup]):
     # --- requests and time ---
 
     def new(self, group_id: str, context: Context, now: float) -> ConsumerGroup:  # noqa: ARG002
-        """Create a group without members, with epoch 0."""
+        """Create a group without members, with epoch 0.
+
+        ``now``: the current time in seconds.
+        """
         return ConsumerGroup(group_id=group_id)
 
     def receive(self, group: ConsumerGroup, event: ConsumerHeartbeat, context: Context, now: float) -> GroupEffects:
-        """Handle a heartbeat; return the effects. Raises: Refused."""
+        """Handle a heartbeat; return the effects.
+
+        Args:
+            group: The group.
+            event: The heartbeat.
+            context: Data and functions that all groups share.
+            now: The current time in seconds.
+
+        Raises: Refused if the request gets an error response.
+        """
         if event.epoch < 0:
             return machine.leave(group, event, context, now)
         return machine.heartbeat(group, machine.with_member_id(event, context), context, now)
@@ -42,13 +64,22 @@ class ConsumerType(GroupType[ConsumerGroup]):
     def receive_without_group(
         self, group_id: str, other: CoordinatedGroup | None, event: ConsumerHeartbeat, context: Context, now: float
     ) -> GroupEffects:
-        """Create the group for a member that joins; return the effects. Raises: Refused.
+        """Create the group for a member that joins; return the effects.
 
-        An empty group of another type is replaced, and the new group takes over the committed offsets.
+        An empty classic group is replaced, and the new group takes over the committed offsets.
+
+        Args:
+            group_id: The group id.
+            other: The group of another type with this id; None if no group exists.
+            event: The heartbeat.
+            context: Data and functions that all groups share.
+            now: The current time in seconds.
+
+        Raises: Refused if the request gets an error response.
         """
         event = machine.with_member_id(event, context)
         machine.check_may_create(group_id, other, event)
-        if other is not None and not other.empty:
+        if other is not None and not other.is_replaced_by(CONSUMER):
             raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
         group = self.new(group_id, context, now)
         if other is not None:
@@ -56,42 +87,66 @@ class ConsumerType(GroupType[ConsumerGroup]):
         return [RegisterGroup(group), *machine.heartbeat(group, event, context, now)]
 
     def administer(self, group: ConsumerGroup, event: AdminEvent, context: Context, now: float) -> GroupEffects:
-        """Evict a member or start an epoch; return the effects."""
+        """Evict a member or start an epoch; return the effects.
+
+        Args:
+            group: The group.
+            event: The eviction or the rebalance that the control API requests.
+            context: Data and functions that all groups share.
+            now: The current time in seconds.
+        """
         return machine.administer(group, event, context, now)
 
     def tick(self, group: ConsumerGroup, context: Context, now: float) -> GroupEffects:
-        """Handle the due timers; return the effects. At most one regular expression is resolved."""
+        """Handle the due timers; return the effects. At most one regular expression is resolved.
+
+        ``now``: the current time in seconds.
+        """
         return machine.tick(group, context, now)
 
     # --- records ---
 
-    def group_id_of(self, key: Any) -> str:
-        """Return the group id in the key of a record."""
-        group_id: str = key.group_id
-        return group_id
-
     def records(self, group: ConsumerGroup, wall: WallClock) -> Iterable[Record]:
-        """Return the records of the group, its members, target assignments and regular expressions."""
+        """Return the records of the group, its members, target assignments and regular expressions.
+
+        ``wall``: the clock of the timestamps in records.
+        """
         return records.records(group, wall)
 
     def changed_records(self, group: ConsumerGroup, wall: WallClock) -> Iterable[Change]:
-        """Return the records that may have changed."""
+        """Return the records that may have changed since the records of the group were written last, and tombstones."""
         return records.changed_records(group, wall)
 
     def from_records(
         self, group_id: str, entries: Sequence[tuple[Any, Any]], context: Context, wall: WallClock, now: float
     ) -> ConsumerGroup | None:
-        """Create the group from its records. Raises: DecodeError."""
+        """Create the group from its records.
+
+        ``now``: the current time in seconds.
+
+        Raises: DecodeError if a record is not valid.
+        """
         return records.group_from_records(group_id, entries, context, wall, now)
 
     # --- commit rules ---
 
     def commit_error(self, group: ConsumerGroup, event: Commit, now: float) -> ErrorCode:  # noqa: ARG002
-        """Return the error of an OffsetCommit, or NONE."""
+        """Return the error of an OffsetCommit, or NONE.
+
+        Args:
+            group: The group.
+            event: The request.
+            now: The current time in seconds.
+        """
         return commit_rules.commit_error(group, event)
 
     def transactional_commit_error(self, group: ConsumerGroup, event: Commit) -> ErrorCode:
-        """Return the error of a TxnOffsetCommit, or NONE."""
+        """Return the error of a TxnOffsetCommit, or NONE.
+
+        Args:
+            group: The group.
+            event: The request.
+        """
         return commit_rules.transactional_commit_error(group, event)
 
     def fetch_error(self, group: ConsumerGroup, member_id: str | None, epoch: int) -> ErrorCode:
@@ -99,10 +154,11 @@ class ConsumerType(GroupType[ConsumerGroup]):
         return commit_rules.fetch_error(group, member_id, epoch)
 
     def retention_start(self, group: ConsumerGroup) -> RetentionStart:
-        """Return a function from topic and committed offset to the start of the offset's retention time in seconds.
+        """Return a function of topic and committed offset that returns the start of the offset's retention time, in
+        seconds.
 
-        The start is the time of the commit; None for an offset of a subscribed topic, which does not expire.
-        Source: Kafka's ConsumerGroup.offsetExpirationCondition.
+        The start is the time of the commit; None for an offset of a subscribed topic, which does not expire. Source:
+        Kafka's ConsumerGroup.offsetExpirationCondition.
         """
 
         def starts(topic: str, committed: Committed) -> float | None:
@@ -125,8 +181,33 @@ class ConsumerType(GroupType[ConsumerGroup]):
         return description.view(group, context)
 
     def to_json(self, group: ConsumerGroup, topics: TopicNames, settings: Settings) -> Mapping[str, Any]:
-        """Return the JSON object that ``mockbroker import`` prints for the group, without group id and offsets."""
+        """Return the JSON object that ``mockbroker import`` prints for the group, without group id and offsets.
+
+        Args:
+            group: The group.
+            topics: Topic names by topic id.
+            settings: The settings of the brokers.
+        """
         return description.to_json(group, topics, settings)
+
+    def summary(self, group: ConsumerGroup, context: Context) -> GroupSummary:
+        """Return the fields of a group that the control API shows, without members."""
+        return GroupSummary(protocol=effective_assignor(group, context.settings), epoch=group.epoch)
+
+    def describe_members(
+        self, group: ConsumerGroup, member_ids: Iterable[str], topics: TopicNames, context: Context
+    ) -> list[MemberDescription]:
+        """Return members as the control API shows them; ids of unknown members are ignored.
+
+        Args:
+            group: The group.
+            member_ids: Ids of the members to describe.
+            topics: Topic names by topic id.
+            context: Data and functions that all groups share.
+        """
+        timeout_ms = context.group_milliseconds(group.group_id, "consumer.session.timeout.ms")
+        members = (group.members.get(member_id) for member_id in member_ids)
+        return [description.member_description(member, topics, timeout_ms) for member in members if member is not None]
 
 
 CONSUMER_TYPE = ConsumerType()

@@ -1,7 +1,7 @@
 """The state machine of a consumer group (KIP-848): heartbeats, leaving and timers.
 
-Each heartbeat is answered at once, with the next step of the member's reconciliation. Times are in seconds.
-Source: Kafka's GroupMetadataManager (4.2).
+Each heartbeat is answered immediately, with the next step of the member's reconciliation. Times are in seconds. Source:
+Kafka's GroupMetadataManager (4.2).
 """
 
 from __future__ import annotations
@@ -20,16 +20,14 @@ from mockbroker.groups.consumer import regex
 from mockbroker.groups.consumer.reconcile import ReconciliationInput, reconciled_member
 from mockbroker.groups.consumer.regex import TopicMatches
 from mockbroker.groups.consumer.state import (
+    CONSUMER,
     JOIN_EPOCH,
-    NO_PARTITIONS,
     REGEX_TIMER,
     STATIC_LEAVE_EPOCH,
     ConsumerGroup,
     ConsumerMember,
     MemberState,
-    PartitionSet,
     ResolvedRegex,
-    by_topic_id,
     join_timer,
     rebalance_timer,
     sync_timer,
@@ -38,21 +36,32 @@ from mockbroker.groups.consumer.target import compute_target
 from mockbroker.groups.coordinated import CoordinatedGroup, GroupEffects, RegisterGroup, member_note, session_timer
 from mockbroker.groups.events import AdminEvent, ConsumerHeartbeat, Evict, Rebalance
 from mockbroker.groups.group_type import Context, Refused
-from mockbroker.topics.model import Cluster
+from mockbroker.groups.modern_group import check_size, fenced_epoch, find_member
+from mockbroker.groups.partition_sets import (
+    METADATA_REFRESH_INTERVAL,
+    NO_PARTITIONS,
+    PartitionSet,
+    by_topic_id,
+    by_topic_name,
+)
 
-METADATA_REFRESH_INTERVAL = 600.0  # maximum seconds between two reads of the metadata of subscribed topics
 REGEX_REFRESH_MIN_INTERVAL = 10.0  # minimum seconds between two resolutions of the regular expressions of a group
 NO_MEMBER_REASONS: Mapping[str, str] = MappingProxyType({})
 Assignment = ConsumerGroupHeartbeatResponse.Assignment
 
 
 def heartbeat_error(ticket: Ticket, refused: Refused) -> Reply:
-    """Return the error response to a heartbeat, without member id and epoch."""
+    """Return the error response to a heartbeat, without member id and epoch.
+
+    Args:
+        ticket: Ticket of the request.
+        refused: The error.
+    """
     return Reply(ticket, ConsumerGroupHeartbeatResponse(error_code=refused.error, error_message=refused.message))
 
 
 class RegexUpdate(Enum):
-    """How a heartbeat changed the regular expression of its member. Source: Kafka's UpdateRegularExpressionsResult."""
+    """The change of a member's regular expression by a heartbeat. Source: Kafka's UpdateRegularExpressionsResult."""
 
     NO_CHANGE = 0
     UPDATED = 1
@@ -91,7 +100,13 @@ def with_member_id(event: ConsumerHeartbeat, context: Context) -> ConsumerHeartb
 def heartbeat(group: ConsumerGroup, event: ConsumerHeartbeat, context: Context, now: float) -> Effects:
     """Handle a heartbeat with epoch 0 or more: add or update the member, and reconcile it; return the effects.
 
-    Raises: Refused.
+    Args:
+        group: The group.
+        event: The heartbeat.
+        context: Data and functions that all groups share.
+        now: The current time in seconds.
+
+    Raises: Refused if the request gets an error response.
     """
     check_not_full(group, event.member_id, context)
     old, before = _get_or_create_member(group, event)
@@ -114,15 +129,18 @@ def heartbeat(group: ConsumerGroup, event: ConsumerHeartbeat, context: Context, 
         or group.epoch > group.assignment_epoch
         or _needs_refresh(group, context, now)
     ):
+        if REGEX_TIMER not in group.timers:
+            group.may_describe = event.may_describe
         effects += update_member(group, old, before, after, context, now)
     updated, reconcile_effects = reconcile(
         group, after.member_id, event.owned_partitions, context, now, changed=_has_changed_subscription(before, after)
     )
-    group.timers.set(session_timer(updated.member_id), now + context.settings.group_consumer_session_timeout_ms / 1000)
+    session_timeout = context.group_milliseconds(group.group_id, "consumer.session.timeout.ms") / 1000
+    group.timers.set(session_timer(updated.member_id), now + session_timeout)
     response = ConsumerGroupHeartbeatResponse(
         member_id=updated.member_id,
         member_epoch=updated.epoch,
-        heartbeat_interval_ms=context.settings.group_consumer_heartbeat_interval_ms,
+        heartbeat_interval_ms=context.group_milliseconds(group.group_id, "consumer.heartbeat.interval.ms"),
     )
     if event.is_full_request or updated.assigned != before.assigned:
         response.assignment = Assignment(topic_partitions=_topic_partitions(updated.assigned))
@@ -130,25 +148,20 @@ def heartbeat(group: ConsumerGroup, event: ConsumerHeartbeat, context: Context, 
 
 
 def check_not_full(group: ConsumerGroup, member_id: str, context: Context) -> None:
-    """Check that the group is not full, unless the member exists. Raises: Refused."""
-    max_size = context.settings.group_consumer_max_size
-    if len(group.members) >= max_size and member_id not in group.members:
-        raise Refused(
-            ErrorCode.GROUP_MAX_SIZE_REACHED,
-            f"The consumer group has reached its maximum capacity of {max_size} members.",
-        )
+    """Check that the group is not full, unless the member exists.
+
+    Raises: Refused if the request gets an error response.
+    """
+    check_size(group, context.settings.group_consumer_max_size, member_id)
 
 
 def get_member(group: ConsumerGroup, member_id: str) -> ConsumerMember:
-    """Return the member with this member id. Raises: Refused if there is none."""
-    member = group.members.get(member_id)
-    if member is None:
-        raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group.group_id}.")
-    return member
+    """Return the member with this member id. Raises: Refused if the group has no such member."""
+    return find_member(group.members, group.group_id, member_id)
 
 
 def get_static_member(group: ConsumerGroup, instance_id: str, member_id: str) -> ConsumerMember:
-    """Return the static member with this instance id and member id. Raises: Refused if there is none."""
+    """Return the static member with this instance id. Raises: Refused if it is unknown, or has another member id."""
     member = member_of_instance(group, instance_id)
     if member_id != member.member_id:
         raise Refused(
@@ -175,7 +188,11 @@ def _get_or_create_member(
 ) -> tuple[ConsumerMember | None, ConsumerMember]:
     """Return the member that the heartbeat replaces or None, and the state of the member before the heartbeat.
 
-    Raises: Refused.
+    Args:
+        group: The group.
+        event: The heartbeat.
+
+    Raises: Refused if the request gets an error response.
     """
     joins = event.epoch == JOIN_EPOCH
     if event.instance_id is None:
@@ -219,7 +236,7 @@ def _check_epoch(member: ConsumerMember, event: ConsumerHeartbeat) -> None:
     """Check the member epoch of a heartbeat.
 
     The previous epoch is accepted if the member reports its owned partitions, and all of these are assigned to the
-    member: then the last response was lost.
+    member: this shows that the member did not receive the last response.
 
     Raises:
         Refused: The epoch is not valid.
@@ -229,16 +246,14 @@ def _check_epoch(member: ConsumerMember, event: ConsumerHeartbeat) -> None:
     is_previous = event.epoch == member.previous_epoch < member.epoch
     if is_previous and event.owned_partitions is not None and event.owned_partitions <= member.assigned:
         return
-    size = "greater" if event.epoch > member.epoch else "smaller"
-    raise Refused(
-        ErrorCode.FENCED_MEMBER_EPOCH,
-        f"The consumer group member has a {size} member epoch ({event.epoch}) than the one known by the group"
-        f" coordinator ({member.epoch}). The member must abandon all its partitions and rejoin.",
-    )
+    raise fenced_epoch(CONSUMER, event.epoch, member.epoch)
 
 
 def _needs_refresh(group: ConsumerGroup, context: Context, now: float) -> bool:
-    """Return whether subscribed topics may have changed, or regular expressions have to be resolved."""
+    """Return whether subscribed topics may have changed, or regular expressions have to be resolved.
+
+    ``now``: the current time in seconds.
+    """
     return (
         group.metadata_version != context.cluster.epoch
         or now >= group.metadata_refresh_at
@@ -265,7 +280,7 @@ def update_member(
         old: The member that is replaced; None for a new member.
         before: State of the member before the request.
         after: State of the member after the request.
-        context: The context.
+        context: Data and functions that all groups share.
         now: The current time in seconds.
 
     Raises:
@@ -300,7 +315,7 @@ def _update_target(group: ConsumerGroup, context: Context, now: float, reason: s
 
     Args:
         group: The group.
-        context: The context.
+        context: Data and functions that all groups share.
         now: The current time in seconds.
         reason: Reason for a new epoch; "" if there is none.
         homogeneous: Whether all members had the same subscription before the request. Kafka uses this value if the
@@ -328,7 +343,10 @@ def _update_target(group: ConsumerGroup, context: Context, now: float, reason: s
 
 
 def _bump_epoch(group: ConsumerGroup, reason: str) -> Note:
-    """Increment the group epoch, so that the next heartbeat computes a target assignment; return the journal event."""
+    """Increment the group epoch; return the journal event. The next heartbeat then computes a target assignment.
+
+    ``reason``: why a new epoch starts.
+    """
     group.epoch += 1
     return Note(event=EventKind.REBALANCE, group=group.group_id, generation=group.epoch, reason=reason)
 
@@ -340,7 +358,15 @@ def _epoch_bump_reason(
     after: ConsumerMember,
     regex_update: RegexUpdate,
 ) -> str:
-    """Return the reason why the request starts a new epoch; "" if it does not start one."""
+    """Return the reason why the request starts a new epoch; "" if it does not start one.
+
+    Args:
+        group: The group.
+        old: The member that is replaced; None for a new member.
+        before: State of the member before the request.
+        after: State of the member after the request.
+        regex_update: Change of the member's regular expression.
+    """
     if after.topics != before.topics:
         return f"{after.member_id} joined" if old is None else f"{after.member_id} subscribes to other topics"
     if regex_update is RegexUpdate.UPDATED_AND_RESOLVED:
@@ -357,7 +383,7 @@ def reconcile(
         group: The group.
         member_id: The member.
         owned: The partitions that the member reports as owned; None if it does not report them.
-        context: The context.
+        context: Data and functions that all groups share.
         now: The current time in seconds.
         changed: Whether the request changed the subscription of the member.
     """
@@ -391,7 +417,13 @@ def reconcile(
 
 
 def _update_regex(group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember) -> RegexUpdate:
-    """Return how the regular expression of a member changed. Raises: Refused if a new one is invalid."""
+    """Return how the regular expression of a member changed. Raises: Refused if a new one is invalid.
+
+    Args:
+        group: The group.
+        before: State of the member before the request.
+        after: State of the member after the request.
+    """
     if before.regex == after.regex:
         return RegexUpdate.NO_CHANGE
     if after.regex and after.regex not in group.subscribed_regexes:
@@ -418,7 +450,7 @@ def _should_resolve_regexes(
     Args:
         group: The group.
         resolved: The regular expressions that were resolved before the request, subscribed or not.
-        context: The context.
+        context: Data and functions that all groups share.
         now: The current time in seconds.
     """
     if REGEX_TIMER in group.timers:
@@ -438,7 +470,8 @@ def _should_resolve_regexes(
 def _resolve_next_regex(group: ConsumerGroup, context: Context, now: float) -> Effects:
     """Resolve one regular expression, and schedule the resolution of the next one without delay; return the effects.
 
-    After the last regular expression, a new epoch starts if the matching topics changed.
+    After the last regular expression, a new epoch starts if the matching topics changed. ``now``: the current time in
+    seconds.
     """
     if not group.regexes_to_resolve:
         group.regexes_to_resolve, group.resolving_since, group.matches_changed = (
@@ -462,6 +495,8 @@ def _resolve_regex(group: ConsumerGroup, pattern: str, context: Context) -> None
     cluster = context.cluster
     matches = context.shared(TopicMatches)
     topics = matches.matching_topics(pattern, cluster.created, cluster.topics)  # internal topics too, as Kafka does
+    if group.may_describe is not None:
+        topics = frozenset(filter(group.may_describe, topics))
     before = group.resolved_regexes.get(pattern)
     group.matches_changed |= topics != (before.topics if before else frozenset())
     group.put_resolved_regex(pattern, ResolvedRegex(topics, cluster.epoch, group.resolving_since))
@@ -473,7 +508,13 @@ def _resolve_regex(group: ConsumerGroup, pattern: str, context: Context) -> None
 def leave(group: ConsumerGroup, event: ConsumerHeartbeat, context: Context, now: float) -> GroupEffects:
     """Handle a heartbeat with epoch -1, or -2 for a static member that leaves temporarily; return the effects.
 
-    Raises: Refused.
+    Args:
+        group: The group.
+        event: The heartbeat.
+        context: Data and functions that all groups share.
+        now: The current time in seconds.
+
+    Raises: Refused if the request gets an error response.
     """
     if event.instance_id is None:
         member = get_member(group, event.member_id)
@@ -508,7 +549,7 @@ def fence(
         members: The members.
         event: The kind of event for the journal.
         reason: Why the members are removed.
-        context: The context.
+        context: Data and functions that all groups share.
         now: The current time in seconds.
         reasons: Reasons that members sent, by member id.
     """
@@ -531,7 +572,14 @@ def fence(
 
 
 def administer(group: ConsumerGroup, event: AdminEvent, context: Context, now: float) -> GroupEffects:
-    """Evict a member, or start an epoch, whose target assignment the next heartbeat computes; return the effects."""
+    """Evict a member, or start an epoch, whose target assignment the next heartbeat computes; return the effects.
+
+    Args:
+        group: The group.
+        event: The eviction or the rebalance that the control API requests.
+        context: Data and functions that all groups share.
+        now: The current time in seconds.
+    """
     match event:
         case Evict(member_id, reason):
             member = group.members.get(member_id)
@@ -541,7 +589,7 @@ def administer(group: ConsumerGroup, event: AdminEvent, context: Context, now: f
 
 
 def cancel_timers(group: ConsumerGroup, member: ConsumerMember) -> None:
-    """Remove the deadlines of a member."""
+    """Remove all deadlines of a member, because it is removed."""
     for timer in (session_timer, rebalance_timer, join_timer, sync_timer):
         group.timers.forget(timer(member.member_id))
 
@@ -561,7 +609,7 @@ def tick(group: ConsumerGroup, context: Context, now: float) -> GroupEffects:
     """Handle the due timers; return the effects. At most one regular expression is resolved.
 
     Afterwards the next deadline is later than ``now``, unless more regular expressions have to be resolved or the group
-    was converted.
+    was converted. ``now``: the current time in seconds.
     """
     effects: list[Effect | RegisterGroup] = []
     while timer := group.timers.pop_due(now):
@@ -581,14 +629,8 @@ def tick(group: ConsumerGroup, context: Context, now: float) -> GroupEffects:
 
 
 def note(group: ConsumerGroup, event: EventKind, member: ConsumerMember, reason: str = "") -> Note:
-    """Return a journal event about a member, whose generation is the member epoch."""
+    """Return a journal event about a member. The generation in the event is the member epoch."""
     return member_note(group, event, member, reason, generation=member.epoch)
-
-
-def by_topic_name(partition_set: PartitionSet, cluster: Cluster) -> dict[str, list[int]]:
-    """Return partition indexes by topic name, without topics that no longer exist."""
-    topics = ((cluster.by_id.get(topic_id), partitions) for topic_id, partitions in by_topic_id(partition_set).items())
-    return {topic.name: partitions for topic, partitions in topics if topic is not None}
 
 
 def _topic_partitions(partition_set: PartitionSet) -> list[Assignment.TopicPartition]:

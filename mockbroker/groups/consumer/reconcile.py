@@ -1,4 +1,5 @@
-"""The reconciliation of one member: it revokes partitions, then gets free partitions, then those that others release.
+"""The reconciliation of one member: it revokes partitions, then gets free partitions, then those that other members
+release.
 
 Source: Kafka's CurrentAssignmentBuilder (4.2).
 """
@@ -10,20 +11,18 @@ from dataclasses import dataclass, replace
 from uuid import UUID
 
 from mockbroker.groups.consumer.state import (
-    NO_PARTITIONS,
     NOT_OWNED,
     ConsumerMember,
     MemberState,
-    PartitionSet,
-    TopicIdPartition,
 )
+from mockbroker.groups.partition_sets import NO_PARTITIONS, PartitionSet, TopicIdPartition
 
 STABLE, UNREVOKED, UNRELEASED = MemberState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReconciliationInput:
-    """The data that determines the next step of a member.
+    """The data that determines the next reconciliation step of a member.
 
     Attributes:
         target_epoch: Epoch of the target assignment.
@@ -43,12 +42,20 @@ class ReconciliationInput:
     has_changed_subscription: bool = False
 
     def owns_any(self, partitions: PartitionSet) -> bool:
-        """Return whether the member still owns one of these partitions, or does not report what it owns."""
+        """Return whether the member still owns one of these partitions.
+
+        Without a report of its partitions, it owns all.
+        """
         return self.owned_partitions is None or not partitions.isdisjoint(self.owned_partitions)
 
 
 def reconciled_member(member: ConsumerMember, inputs: ReconciliationInput) -> ConsumerMember:
-    """Return the member after its next reconciliation step; the same object if no step is possible."""
+    """Return the member after its next reconciliation step; the same object if no step is possible.
+
+    Args:
+        member: The member.
+        inputs: The data that determines the step.
+    """
     if member.state is STABLE and member.epoch == inputs.target_epoch:
         return _remove_unsubscribed(member, inputs) if inputs.has_changed_subscription else member
     if member.state is UNREVOKED and inputs.owns_any(member.pending_revocation):
@@ -86,7 +93,10 @@ def _compute_next_assignment(member: ConsumerMember, inputs: ReconciliationInput
 
 
 def _remove_unsubscribed(member: ConsumerMember, inputs: ReconciliationInput) -> ConsumerMember:
-    """Return the member with a revocation of partitions of unsubscribed topics, before a new target is computed."""
+    """Return the member in a state in which it must revoke the partitions of topics to which it no longer subscribes.
+
+    This does not wait for a new target assignment.
+    """
     keep = frozenset(partition for partition in member.assigned if partition[0] in inputs.subscribed_topic_ids)
     if keep == member.assigned:
         return member

@@ -1,16 +1,11 @@
 """The records of a consumer group: group, members, target and current assignments, regular expressions (KIP-848).
 
-The hash of the topic metadata differs from Kafka's hash. Hashes are only compared: a coordinator that computes another
-hash reads the topic metadata again.
-
 Source: Kafka's GroupCoordinatorRecordHelpers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from hashlib import blake2b
 from uuid import UUID
 
 from kwire.blobs import encode_stored
@@ -29,20 +24,20 @@ from kwire.blobs.offsets_topic import (
     ConsumerGroupTargetAssignmentMetadataValue,
 )
 from kwire.errors import DecodeError
-from mockbroker.base.settings import Settings
+from kwire.java import map_order
 from mockbroker.groups.consumer.state import (
     ClassicMemberMetadata,
     ConsumerGroup,
     ConsumerMember,
     MemberState,
-    PartitionSet,
     ResolvedRegex,
-    by_topic_id,
     rebalance_timer,
 )
 from mockbroker.groups.coordinated import session_timer
 from mockbroker.groups.group_type import Context
-from mockbroker.groups.records.image import Change, Record, encode, tombstones
+from mockbroker.groups.partition_sets import PartitionSet, by_topic_id, metadata_hash
+from mockbroker.groups.records.image import Change, Record, encode, encoded_keys, tombstones
+from mockbroker.groups.records.stored import StoredRecords
 from mockbroker.groups.records.wall_time import WallClock
 
 Current = ConsumerGroupCurrentMemberAssignmentValue
@@ -74,8 +69,8 @@ def records(group: ConsumerGroup, wall: WallClock) -> Iterator[Record]:
 def changed_records(group: ConsumerGroup, wall: WallClock) -> Iterator[Change]:
     """Yield the records that may have changed, and tombstones.
 
-    The order is that in which a heartbeat changes the records: members, regular expressions, group, target assignments,
-    current assignments.
+    The order is the one in which a heartbeat changes the records: members, regular expressions, group, target
+    assignments, current assignments.
     """
     changes = group.changes
     members, resolved, targets = (changes.get(table, {}) for table in ("members", "resolved_regexes", "target"))
@@ -95,9 +90,8 @@ def changed_records(group: ConsumerGroup, wall: WallClock) -> Iterator[Change]:
     for member_id in targets:
         if member_id is not None and member_id not in group.target:
             yield encode_stored(target_key(group.group_id, member_id), 0), None
-    for member_id in group.target if targets else ():
-        if member_id in targets:
-            yield encode(*target_record(group, member_id))
+    for member_id in map_order((each for each in targets if each in group.target), group.peak_member_count):
+        yield encode(*target_record(group, member_id))
     if "assignment_epoch" in changes:
         yield encode(*assignment_epoch_record(group))
     for member_id in members:
@@ -111,13 +105,25 @@ def member_record(group: ConsumerGroup, member: ConsumerMember) -> Record:
 
 
 def regex_records(group: ConsumerGroup, wall: WallClock) -> Iterator[Record]:
-    """Return the records of all resolved regular expressions."""
+    """Return the records of all resolved regular expressions.
+
+    Args:
+        group: The group.
+        wall: The clock of the timestamps in records.
+    """
     for regex, resolved in group.resolved_regexes.items():
         yield regex_record(group.group_id, regex, resolved, wall)
 
 
 def regex_record(group_id: str, regex: str, resolved: ResolvedRegex, wall: WallClock) -> Record:
-    """Return the record of a resolved regular expression."""
+    """Return the record of a resolved regular expression.
+
+    Args:
+        group_id: The group id.
+        regex: The regular expression.
+        resolved: The topics that match it.
+        wall: The clock of the timestamps in records.
+    """
     value = ConsumerGroupRegularExpressionValue(
         topics=sorted(resolved.topics), version=resolved.version, timestamp=wall.to_ms(resolved.at)
     )
@@ -135,7 +141,12 @@ def group_epoch_record(group: ConsumerGroup) -> Record:
 
 
 def target_record(group: ConsumerGroup, member_id: str) -> Record:
-    """Return the record of the target assignment of a member."""
+    """Return the record of the target assignment of a member.
+
+    Args:
+        group: The group.
+        member_id: The member id.
+    """
     assigned = _sorted(group.target[member_id])
     topic_partitions = [
         Target.TopicPartition(topic_id=topic_id, partitions=list(partitions)) for topic_id, partitions in assigned
@@ -160,23 +171,18 @@ def current_assignment_record(group: ConsumerGroup, member: ConsumerMember) -> R
 
 
 def member_keys(group_id: str, member_id: str) -> list[bytes]:
-    """Return the keys of all records of a member, in the order in which Kafka writes their tombstones."""
-    return [
-        encode_stored(kind(group_id=group_id, member_id=member_id), 0)
-        for kind in (
-            ConsumerGroupCurrentMemberAssignmentKey,
-            ConsumerGroupTargetAssignmentMemberKey,
-            ConsumerGroupMemberMetadataKey,
-        )
-    ]
+    """Return the keys of all records of a member, in the order in which Kafka writes their tombstones.
 
-
-def metadata_hash(metadata: Mapping[str, tuple[UUID, int]]) -> int:
-    """Return a hash of topic names, ids and partition counts; 0 without topics."""
-    if not metadata:
-        return 0
-    text = repr(sorted((name, topic_id.hex, count) for name, (topic_id, count) in metadata.items()))
-    return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big", signed=True)
+    Args:
+        group_id: The group id.
+        member_id: The member id.
+    """
+    kinds = (
+        ConsumerGroupCurrentMemberAssignmentKey,
+        ConsumerGroupTargetAssignmentMemberKey,
+        ConsumerGroupMemberMetadataKey,
+    )
+    return encoded_keys(kinds, group_id=group_id, member_id=member_id)
 
 
 def _member_value(member: ConsumerMember) -> Metadata:
@@ -226,45 +232,6 @@ def _sorted(assignment: Mapping[UUID, list[int]]) -> list[tuple[UUID, list[int]]
 # --- loading a group from records ---------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class _GroupRecords:
-    """The decoded records of one group.
-
-    Attributes:
-        group: The record of the group itself; None if it is missing.
-        target_epoch: Epoch of the target assignment.
-        members: Member metadata by member id.
-        targets: Target assignments by member id.
-        current: Current assignments by member id.
-        regexes: Resolved topics by regular expression.
-    """
-
-    group: ConsumerGroupMetadataValue | None = None
-    target_epoch: int = 0
-    members: dict[str, Metadata] = field(default_factory=dict)
-    targets: dict[str, Target] = field(default_factory=dict)
-    current: dict[str, Current] = field(default_factory=dict)
-    regexes: dict[str, ConsumerGroupRegularExpressionValue] = field(default_factory=dict)
-
-    def add(self, key: object, value: object) -> None:
-        """Add a record."""
-        match key, value:
-            case ConsumerGroupMetadataKey(), ConsumerGroupMetadataValue():
-                self.group = value
-            case ConsumerGroupTargetAssignmentMetadataKey(), ConsumerGroupTargetAssignmentMetadataValue():
-                self.target_epoch = value.assignment_epoch
-            case ConsumerGroupMemberMetadataKey(), ConsumerGroupMemberMetadataValue():
-                self.members[key.member_id] = value
-            case ConsumerGroupTargetAssignmentMemberKey(), ConsumerGroupTargetAssignmentMemberValue():
-                self.targets[key.member_id] = value
-            case ConsumerGroupCurrentMemberAssignmentKey(), ConsumerGroupCurrentMemberAssignmentValue():
-                self.current[key.member_id] = value
-            case ConsumerGroupRegularExpressionKey(), ConsumerGroupRegularExpressionValue():
-                self.regexes[key.regular_expression] = value
-            case _:
-                pass
-
-
 def group_from_records(
     group_id: str, entries: Iterable[tuple[object, object]], context: Context, wall: WallClock, now: float
 ) -> ConsumerGroup | None:
@@ -273,7 +240,7 @@ def group_from_records(
     Args:
         group_id: The group id.
         entries: Keys and values of the records.
-        context: The context.
+        context: Data and functions that all groups share.
         wall: The clock of the timestamps in records.
         now: The current time in seconds.
 
@@ -283,33 +250,33 @@ def group_from_records(
     Raises:
         DecodeError: The state of a member is not valid.
     """
-    records = _GroupRecords()
-    for key, value in entries:
-        records.add(key, value)
-    if records.group is None:
+    stored = StoredRecords(entries)
+    stored_group = stored.value(ConsumerGroupMetadataValue)
+    if stored_group is None:
         return None
-    group = _build_group(group_id, records, context.settings, wall, now)
-    group.epoch = records.group.epoch
+    group = _build_group(group_id, stored, context, wall, now)
+    group.epoch = stored_group.epoch
     metadata = group.subscribed_metadata(context.cluster)
-    if metadata_hash(metadata) == records.group.metadata_hash:  # else the next heartbeat reads the metadata again
+    if metadata_hash(metadata) == stored_group.metadata_hash:  # else the next heartbeat reads the metadata again
         group.topic_metadata, group.metadata_version = metadata, context.cluster.epoch
     return group
 
 
-def _build_group(
-    group_id: str, records: _GroupRecords, settings: Settings, wall: WallClock, now: float
-) -> ConsumerGroup:
-    group = ConsumerGroup(group_id=group_id, assignment_epoch=records.target_epoch)
-    for member_id, metadata in records.members.items():
-        member = _build_member(member_id, metadata, records.current.get(member_id))
+def _build_group(group_id: str, stored: StoredRecords, context: Context, wall: WallClock, now: float) -> ConsumerGroup:
+    kind = ConsumerGroupTargetAssignmentMetadataValue
+    group = ConsumerGroup(group_id=group_id, assignment_epoch=(stored.value(kind) or kind()).assignment_epoch)
+    current = stored.values(Current)
+    # Also for members of the classic protocol.
+    session_timeout = context.group_milliseconds(group_id, "consumer.session.timeout.ms") / 1000
+    for member_id, metadata in stored.values(Metadata).items():
+        member = _build_member(member_id, metadata, current.get(member_id))
         group.put_member(member)
-        session_timeout = settings.group_consumer_session_timeout_ms / 1000  # also for members of the classic protocol
         group.timers.set(session_timer(member_id), now + session_timeout)
         if member.state is MemberState.UNREVOKED_PARTITIONS and member.rebalance_timeout >= 0:
             group.timers.set(rebalance_timer(member_id), now + member.rebalance_timeout)
-    for member_id, target in records.targets.items():
+    for member_id, target in stored.values(Target).items():
         group.target[member_id] = {each.topic_id: list(each.partitions) for each in target.topic_partitions}
-    for regex, value in records.regexes.items():
+    for regex, value in stored.values(ConsumerGroupRegularExpressionValue, "regular_expression").items():
         resolved = ResolvedRegex(frozenset(value.topics), value.version, wall.from_ms(value.timestamp))
         group.put_resolved_regex(regex, resolved)
     return group
@@ -350,7 +317,7 @@ def _member_state(member_id: str, number: int) -> MemberState:
         return MemberState(number)
     except ValueError:
         name = ConsumerGroupCurrentMemberAssignmentValue.__name__
-        raise DecodeError(f"member {member_id} has the unknown state {number} (0-2)", message=name) from None
+        raise DecodeError(f"member {member_id} has the unknown state {number}: expected 0 to 2", message=name) from None
 
 
 def _partition_set(topics: Iterable[ConsumerGroupCurrentMemberAssignmentValue.TopicPartition]) -> PartitionSet:

@@ -35,23 +35,29 @@ SYNTAX = re.compile(
 
 
 class InvalidRegex(ValueError):
-    """A regular expression is not valid."""
+    """The error for a regular expression that is not valid."""
 
 
 def check(regex: str) -> None:
-    """Check that a regular expression is valid in RE2 and RE2/J. Raises: InvalidRegex."""
+    """Check that a regular expression is valid in RE2 and RE2/J.
+
+    Raises: InvalidRegex if the regular expression is not valid.
+    """
     _compiled(regex)
 
 
 def matching_names(regex: str, names: Iterable[str]) -> frozenset[str]:
-    """Return the names that the regular expression matches from beginning to end. Raises: InvalidRegex."""
+    """Return the names that the regular expression matches from beginning to end.
+
+    Raises: InvalidRegex if the regular expression is not valid.
+    """
     fullmatch = _compiled(regex).fullmatch  # of bytes, because re2 counts the characters of a str at each match
     return frozenset([name for name in names if fullmatch(name.encode("utf-8", "surrogateescape"))])
 
 
 @dataclass(slots=True)
 class _CachedMatches:
-    """The cached matches of one regular expression.
+    """The topics that one regular expression matches, as far as they were computed.
 
     Attributes:
         created: Names of all topics ever created, in order.
@@ -119,7 +125,10 @@ def _compiled(regex: str) -> Any:
 
 
 def _check_re2j_accepts(regex: str) -> None:
-    """Check that RE2/J accepts a regular expression that RE2 accepts. Raises: InvalidRegex."""
+    """Check that RE2/J accepts a regular expression that RE2 accepts.
+
+    Raises: InvalidRegex if the regular expression is not valid.
+    """
     names: set[str] = set()
     for part in SYNTAX.finditer(regex):
         if part["byte"]:

@@ -1,31 +1,31 @@
 """The state of a consumer group (KIP-848) and its members.
 
-Members are immutable: a change replaces the member with a new one, so a rejected request has changed nothing.
-Source: Kafka's ConsumerGroup, ConsumerGroupMember and ModernGroup (4.2).
+Members are immutable: a change replaces the member, so a request that is rejected changes nothing. Source: Kafka's
+ConsumerGroup, ConsumerGroupMember and ModernGroup (4.2).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from math import inf
-from typing import ClassVar, TypeAlias
+from typing import ClassVar
 from uuid import UUID
 
-from kwire.assignors import GroupAssignment, MemberAssignment
+from kwire.assignors import GroupAssignment
+from kwire.assignors.uniform_incremental import UniformTarget
 from kwire.java import map_order
 from mockbroker.base.deadlines import Deadlines
-from mockbroker.groups.coordinated import CoordinatedGroup, Timer
+from mockbroker.groups.coordinated import Timer
+from mockbroker.groups.modern_group import SubscribedGroup
 from mockbroker.groups.offsets import Offsets
-from mockbroker.topics.model import Cluster
+from mockbroker.groups.partition_sets import NO_PARTITIONS, PartitionSet, TopicIdPartition
+from mockbroker.topics.model import ClusterState
 
 CONSUMER = "consumer"
 STATES = EMPTY, ASSIGNING, RECONCILING, STABLE = "Empty", "Assigning", "Reconciling", "Stable"
-TopicIdPartition: TypeAlias = tuple[UUID, int]
-PartitionSet: TypeAlias = frozenset[TopicIdPartition]
-NO_PARTITIONS: PartitionSet = frozenset()
 NOT_OWNED = -1  # value in place of a member epoch for a partition without an owner
 JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH = (
     0,
@@ -36,16 +36,8 @@ JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH = (
 REGEX_TIMER: Timer = ("regex", "")
 
 
-def by_topic_id(partition_set: PartitionSet) -> MemberAssignment:
-    """Return sorted partition indexes by topic id."""
-    assignment: MemberAssignment = {}
-    for topic_id, index in sorted(partition_set):
-        assignment.setdefault(topic_id, []).append(index)
-    return assignment
-
-
 def rebalance_timer(member_id: str) -> Timer:
-    """Return the key of the rebalance timeout, within which a member has to revoke partitions."""
+    """Return the key of a member's rebalance timeout, within which the member has to revoke partitions."""
     return ("rebalance", member_id)
 
 
@@ -139,7 +131,7 @@ class ResolvedRegex:
 
 
 @dataclass(slots=True, kw_only=True)
-class ConsumerGroup(CoordinatedGroup):
+class ConsumerGroup(SubscribedGroup):
     """The state of a consumer group.
 
     Attributes:
@@ -154,6 +146,8 @@ class ConsumerGroup(CoordinatedGroup):
         regex_topics: Number of matching regular expressions by topic name.
         regexes_to_resolve: Regular expressions that the resolution in progress has not resolved yet.
         resolving_since: Time in seconds when the latest resolution started.
+        may_describe: Returns whether the client whose request started the resolution may describe a topic; None without
+            an authorizer.
         matches_changed: Whether a regular expression matched other topics in this resolution than before.
         topic_metadata: Topic ids and partition counts of the existing subscribed topics at the last read, by name.
         metadata_version: Version of the cluster metadata at the last read; -1 before the first one.
@@ -163,6 +157,8 @@ class ConsumerGroup(CoordinatedGroup):
         subscribed_regexes: Number of members that subscribe to a regular expression, by regular expression.
         requested_assignors: Number of members that request an assignor, by assignor name.
         classic_member_count: Number of members that use the classic protocol.
+        uniform_target: The target assignment, prepared for the next one of the assignor ``uniform``; None if the next
+            one is computed for all members.
         homogeneous: Whether all members had the same subscription when a member or the metadata changed last.
         timers: Deadlines of the group and its members.
         offsets: Committed offsets.
@@ -176,6 +172,7 @@ class ConsumerGroup(CoordinatedGroup):
             "regex_topics",
             "regexes_to_resolve",
             "resolving_since",
+            "may_describe",
             "matches_changed",
             "metadata_version",
             "metadata_refresh_at",
@@ -185,6 +182,7 @@ class ConsumerGroup(CoordinatedGroup):
             "requested_assignors",
             "classic_member_count",
             "homogeneous",
+            "uniform_target",
             "timers",
             "offsets",
         }
@@ -200,6 +198,7 @@ class ConsumerGroup(CoordinatedGroup):
     regex_topics: Counter[str] = field(default_factory=Counter)
     regexes_to_resolve: list[str] = field(default_factory=list)
     resolving_since: float = -inf
+    may_describe: Callable[[str], bool] | None = None
     matches_changed: bool = False
     topic_metadata: Mapping[str, tuple[UUID, int]] = field(default_factory=dict)
     metadata_version: int = -1
@@ -210,6 +209,7 @@ class ConsumerGroup(CoordinatedGroup):
     requested_assignors: Counter[str] = field(default_factory=Counter)
     classic_member_count: int = 0
     homogeneous: bool = True
+    uniform_target: UniformTarget | None = None
     timers: Deadlines[Timer] = field(default_factory=Deadlines)
     offsets: Offsets = field(default_factory=Offsets)
 
@@ -217,23 +217,13 @@ class ConsumerGroup(CoordinatedGroup):
 
     @property
     def state_name(self) -> str:
-        """Name of the state, as ListGroups reports it. Source: Kafka's ConsumerGroup.ConsumerGroupState."""
+        """The name of the state, as ListGroups reports it. Source: Kafka's ConsumerGroup.ConsumerGroupState."""
         if not self.members:
             return EMPTY
         if self.epoch > self.assignment_epoch:
             return ASSIGNING
         reconciled = all(member.is_reconciled_to(self.assignment_epoch) for member in self.members.values())
         return STABLE if reconciled else RECONCILING
-
-    @property
-    def generation(self) -> int:
-        """The group epoch."""
-        return self.epoch
-
-    @property
-    def protocol_type(self) -> str:
-        """The protocol type ``consumer``."""
-        return CONSUMER
 
     def in_map_order(self) -> list[ConsumerMember]:
         """Return the members in the order in which Kafka's coordinator iterates over them."""
@@ -266,7 +256,7 @@ class ConsumerGroup(CoordinatedGroup):
             member.topics | resolved.topics if member.topics else resolved.topics
         )  # the same set object for all members with this regular expression
 
-    def ids_of(self, member: ConsumerMember, cluster: Cluster) -> frozenset[UUID]:
+    def ids_of(self, member: ConsumerMember, cluster: ClusterState) -> frozenset[UUID]:
         """Return the ids of the existing topics that a member subscribes to."""
         topics = (cluster.topics.get(name) for name in self.topics_of(member))
         return frozenset(topic.topic_id for topic in topics if topic is not None)
@@ -279,29 +269,25 @@ class ConsumerGroup(CoordinatedGroup):
         """Return the names of all subscribed topics."""
         return self.subscribed_names.keys() | self.regex_topics.keys()
 
-    def subscribed_metadata(self, cluster: Cluster) -> Mapping[str, tuple[UUID, int]]:
-        """Return the ids and partition counts of the existing subscribed topics, by name."""
-        topics = ((name, cluster.topics.get(name)) for name in self.subscribed_topics())
-        return {name: (topic.topic_id, len(topic.partitions)) for name, topic in topics if topic is not None}
-
-    def refresh_metadata(self, cluster: Cluster, now: float, interval: float) -> bool:
-        """Read the metadata of the subscribed topics; return whether it changed.
+    def refresh_metadata(self, cluster: ClusterState, now: float, interval: float) -> bool:
+        """Read the metadata of the subscribed topics, and compare the subscriptions; return whether it changed.
 
         Args:
-            cluster: The topics.
+            cluster: Cluster that has the topics.
             now: The current time in seconds.
             interval: Maximum time in seconds until the next refresh.
         """
-        metadata = self.subscribed_metadata(cluster)
-        changed = metadata != self.topic_metadata
-        if changed:
-            self.topic_metadata = metadata
-        self.metadata_version, self.metadata_refresh_at = cluster.epoch, now + interval
+        changed = super(ConsumerGroup, self).refresh_metadata(cluster, now, interval)
         self.homogeneous = self._is_homogeneous()
         return changed
 
     def put_resolved_regex(self, regex: str, resolved: ResolvedRegex) -> None:
-        """Store the topics that match a regular expression."""
+        """Store the resolution of a regular expression to topics, and update the counts of the group.
+
+        Args:
+            regex: The regular expression.
+            resolved: The topics that match it.
+        """
         old = self.resolved_regexes.get(regex)
         if old is None or old.topics is not resolved.topics:
             self.remove_resolved_regex(regex)
@@ -309,7 +295,7 @@ class ConsumerGroup(CoordinatedGroup):
         self.resolved_regexes[regex] = resolved
 
     def remove_resolved_regex(self, regex: str) -> None:
-        """Remove the topics that match a regular expression, if it was resolved."""
+        """Remove the resolution of a regular expression, if it was resolved, and update the counts of the group."""
         old = self.resolved_regexes.pop(regex, None)
         if old is None:
             return
@@ -319,7 +305,7 @@ class ConsumerGroup(CoordinatedGroup):
                 del self.regex_topics[topic]
 
     def target_of(self, member_id: str) -> PartitionSet:
-        """Return the target assignment of a member."""
+        """Return the target assignment of a member; empty if it has none."""
         topics = self.target.get(member_id, {})
         return frozenset((topic_id, index) for topic_id, indexes in topics.items() for index in indexes)
 
@@ -333,6 +319,8 @@ class ConsumerGroup(CoordinatedGroup):
             self._remove_partition_epochs(old)
             if old.epoch != member.epoch:
                 self.timers.forget(rebalance_timer(member.member_id))
+        elif self.uniform_target is not None:
+            self.uniform_target.add(member.member_id)
         self.members[member.member_id] = member
         self._count(member, 1)
         for partition in member.assigned | member.pending_revocation:
@@ -345,11 +333,13 @@ class ConsumerGroup(CoordinatedGroup):
         self.homogeneous = self._is_homogeneous()
 
     def remove_member(self, member: ConsumerMember) -> None:
-        """Remove a member and release its partitions."""
+        """Remove a member from the group, and release its partitions."""
         del self.members[member.member_id]
         self._count(member, -1)
         self._remove_partition_epochs(member)
-        self.target.pop(member.member_id, None)
+        target = self.target.pop(member.member_id, None)
+        if self.uniform_target is not None:
+            self.uniform_target.remove(member.member_id, target)
         if member.instance_id is not None and self.static_members.get(member.instance_id) == member.member_id:
             del self.static_members[member.instance_id]
         if member.regex and not self.subscribed_regexes[member.regex]:
@@ -357,8 +347,14 @@ class ConsumerGroup(CoordinatedGroup):
         self.homogeneous = self._is_homogeneous()
 
     def replace_static_member(self, old: ConsumerMember, new: ConsumerMember) -> None:
-        """Replace a static member with a member of another member id; the target assignment is transferred."""
+        """Replace a static member with a member of another member id; the target assignment is transferred.
+
+        Args:
+            old: The member to replace.
+            new: The member that takes its place.
+        """
         target, resolved = self.target.get(old.member_id, {}), self.resolved_regexes.get(old.regex)
+        self.uniform_target = None
         self.remove_member(old)
         if resolved is not None:
             self.put_resolved_regex(old.regex, resolved)

@@ -9,11 +9,14 @@ from uuid import UUID
 
 from kwire import assignors
 from kwire.assignors import MemberSubscription
+from kwire.assignors.uniform_incremental import UniformTarget
 from mockbroker.base.effects import Note
-from mockbroker.base.event_kinds import EventKind
 from mockbroker.base.settings import Settings
 from mockbroker.groups.consumer.state import ConsumerGroup, ConsumerMember
-from mockbroker.topics.model import Cluster
+from mockbroker.groups.coordinated import generation_note
+from mockbroker.topics.model import ClusterState
+
+INCREMENTAL_RELEASE = "4.2"  # the release whose ``uniform`` assignor UniformTarget computes
 
 
 def effective_assignor(group: ConsumerGroup, settings: Settings) -> str:
@@ -22,18 +25,50 @@ def effective_assignor(group: ConsumerGroup, settings: Settings) -> str:
 
 
 def compute_target(
-    group: ConsumerGroup, cluster: Cluster, settings: Settings, *, homogeneous: bool, uniform_release: str
+    group: ConsumerGroup, cluster: ClusterState, settings: Settings, *, homogeneous: bool, uniform_release: str
 ) -> Note:
     """Compute the target assignment of all members for the group epoch; return the journal event.
 
     Args:
         group: The group.
-        cluster: The topics.
+        cluster: Cluster that has the topics.
         settings: The settings of the brokers.
         homogeneous: Whether all members have the same subscription; then that of the first member is used for all.
         uniform_release: The release whose ``uniform`` assignor is used.
     """
     name = effective_assignor(group, settings)
+    is_uniform = name == "uniform" and uniform_release == INCREMENTAL_RELEASE and homogeneous
+    if not (is_uniform and _update_uniform(group, cluster)):
+        _compute_for_all(group, cluster, name, homogeneous=homogeneous, uniform_release=uniform_release)
+        if is_uniform and group.members:
+            counts = _partition_counts(group, group.in_map_order()[0], cluster)
+            group.uniform_target = UniformTarget.of(group.target, list(group.members), group.peak_member_count, counts)
+    group.assignment_epoch = group.epoch
+    return generation_note(group, name)
+
+
+def _update_uniform(group: ConsumerGroup, cluster: ClusterState) -> bool:
+    """Update the target assignment for members that joined or left; return whether that was possible."""
+    uniform = group.uniform_target
+    if uniform is None or not group.members:
+        return False
+    counts = _partition_counts(group, group.members[uniform.first_member], cluster)
+    if not uniform.is_for(counts, group.peak_member_count):
+        return False
+    uniform.update()
+    return True
+
+
+def _partition_counts(group: ConsumerGroup, member: ConsumerMember, cluster: ClusterState) -> dict[UUID, int]:
+    """Return the number of partitions of the topics that a member subscribes to, by topic id."""
+    return {topic_id: len(cluster.by_id[topic_id].partitions) for topic_id in group.ids_of(member, cluster)}
+
+
+def _compute_for_all(
+    group: ConsumerGroup, cluster: ClusterState, name: str, *, homogeneous: bool, uniform_release: str
+) -> None:
+    """Compute the target assignment from the subscriptions and target assignments of all members."""
+    group.uniform_target = None
     ids: dict[frozenset[str], frozenset[UUID]] = {}
     members: dict[str, MemberSubscription] = {}
     for member in group.in_map_order():
@@ -43,15 +78,6 @@ def compute_target(
         members[member.member_id] = _member_subscription(group, member, ids[topics])
     partitions = {topic.topic_id: len(topic.partitions) for topic in cluster.topics.values()}
     group.target = assignors.assign(name, members, partitions, homogeneous=homogeneous, release=uniform_release)
-    group.assignment_epoch = group.epoch
-    return Note(
-        event=EventKind.GENERATION,
-        group=group.group_id,
-        generation=group.epoch,
-        protocol=name,
-        protocol_type="consumer",
-        members=tuple(group.members),
-    )
 
 
 def _member_subscription(

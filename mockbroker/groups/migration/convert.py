@@ -19,24 +19,22 @@ from mockbroker.groups.classic.state import ClassicGroup, Member, State
 from mockbroker.groups.classic.subscription import CONSUMER
 from mockbroker.groups.consumer import machine as consumer
 from mockbroker.groups.consumer.state import (
-    NO_PARTITIONS,
     ClassicMemberMetadata,
     ConsumerGroup,
     ConsumerMember,
-    PartitionSet,
-    by_topic_id,
 )
 from mockbroker.groups.coordinated import GroupEffects, RegisterGroup, session_timer
 from mockbroker.groups.events import ConsumerHeartbeat
 from mockbroker.groups.group_type import Context, Refused
-from mockbroker.topics.model import Cluster
+from mockbroker.groups.partition_sets import NO_PARTITIONS, PartitionSet, by_topic_id, by_topic_name
+from mockbroker.topics.model import ClusterState
 
 UPGRADE_POLICIES = {"upgrade", "bidirectional"}
 DOWNGRADE_POLICIES = {"downgrade", "bidirectional"}
 
 
 class UpgradeRefused(Exception):
-    """A classic group cannot be converted to a consumer group.
+    """The error for a classic group that cannot be converted to a consumer group.
 
     Attributes:
         message: The error message; None if Kafka returns none.
@@ -53,7 +51,10 @@ class UpgradeRefused(Exception):
 
 
 def check_upgrade(group: ClassicGroup, settings: Settings) -> None:
-    """Raise UpgradeRefused unless the settings and the state of the group allow an upgrade."""
+    """Check that the settings and the state of a classic group allow an upgrade.
+
+    Raises: UpgradeRefused if they do not.
+    """
     prefix = _upgrade_error_prefix(group)
     if settings.group_consumer_migration_policy not in UPGRADE_POLICIES:
         raise UpgradeRefused(f"{prefix} online upgrade is disabled.")
@@ -67,10 +68,12 @@ def _upgrade_error_prefix(group: ClassicGroup) -> str:
     return f"Cannot upgrade classic group {group.group_id} to consumer group because"
 
 
-def to_consumer_group(group: ClassicGroup, cluster: Cluster, now: float) -> ConsumerGroup:
+def to_consumer_group(group: ClassicGroup, cluster: ClusterState, now: float) -> ConsumerGroup:
     """Create a consumer group from a classic group. Its members continue to use the classic protocol.
 
-    The classic group does not change. Raises: UpgradeRefused.
+    The classic group does not change. Raises: UpgradeRefused if they do not.
+
+    ``now``: the current time in seconds.
     """
     consumer_group = ConsumerGroup(
         group_id=group.group_id, epoch=group.generation, assignment_epoch=group.generation, offsets=group.offsets
@@ -89,7 +92,7 @@ def to_consumer_group(group: ClassicGroup, cluster: Cluster, now: float) -> Cons
     return consumer_group
 
 
-def _to_consumer_member(group: ClassicGroup, member: Member, cluster: Cluster) -> ConsumerMember:
+def _to_consumer_member(group: ClassicGroup, member: Member, cluster: ClusterState) -> ConsumerMember:
     """Create a member of a consumer group from a classic one. Raises: WireError; UpgradeRefused."""
     assigned = NO_PARTITIONS
     if member.assignment:
@@ -124,6 +127,8 @@ def upgrade(group: ClassicGroup, event: ConsumerHeartbeat, context: Context, now
 
     As in Kafka, pending JoinGroups and SyncGroups are answered with REBALANCE_IN_PROGRESS before the assignments and
     subscriptions are decoded, so also if the conversion then fails.
+
+    ``now``: the current time in seconds.
 
     Raises:
         Refused: Settings or group do not allow the upgrade; nothing has changed.
@@ -178,7 +183,7 @@ def downgrade(
     Args:
         group: The group.
         without: The members that leave; the classic group does not contain them.
-        context: The context.
+        context: Data and functions that all groups share.
         now: The current time in seconds.
         reason: Reason for a rebalance; "" for no rebalance.
     """
@@ -190,14 +195,17 @@ def downgrade(
 def downgrade_without(
     group: ConsumerGroup, without: Collection[ConsumerMember], context: Context, now: float, reason: str
 ) -> GroupEffects | None:
-    """Convert the group to a classic group if only classic members remain; return the effects, or None.
+    """Convert a consumer group to a classic group, if only members of the classic protocol remain.
 
     Args:
         group: The group.
         without: The members that leave.
-        context: The context.
+        context: Data and functions that all groups share.
         now: The current time in seconds.
         reason: Why the members leave.
+
+    Returns:
+        The effects; None if the group was not converted.
     """
     if not can_downgrade(group, without, context.settings, remaining=len(group.members) - len(without)):
         return None
@@ -209,13 +217,14 @@ def to_classic_group(
 ) -> ClassicGroup:
     """Create a Stable classic group from a consumer group, without the members in ``without``.
 
-    Each member is assigned its target assignment. No rebalance starts.
+    Each member is assigned its target assignment. No rebalance starts. ``now``: the current time in seconds.
     """
     classic_group = ClassicGroup.from_settings(group.group_id, context.settings, now)
     removed = {member.member_id for member in without}
     classic_group.state, classic_group.state_since = State.STABLE, now
     classic_group.generation, classic_group.protocol_type = group.epoch, CONSUMER
     classic_group.offsets = group.offsets
+    classic_group.has_record = True  # also if a rebalance begins in the same step
     for member in group.in_map_order():
         if member.member_id in removed:
             continue
@@ -248,7 +257,7 @@ def to_classic_group(
 NamedPartitions = ConsumerProtocolAssignment.TopicPartition | ConsumerProtocolSubscription.TopicPartition
 
 
-def to_partition_set(topics: Collection[NamedPartitions], cluster: Cluster) -> PartitionSet:
+def to_partition_set(topics: Collection[NamedPartitions], cluster: ClusterState) -> PartitionSet:
     """Return the partitions with topic ids instead of topic names, without topics that do not exist."""
     partitions: set[tuple[UUID, int]] = set()
     for named in topics:
@@ -257,7 +266,7 @@ def to_partition_set(topics: Collection[NamedPartitions], cluster: Cluster) -> P
     return frozenset(partitions)
 
 
-def encode_assignment(assigned: PartitionSet, metadata: bytes, cluster: Cluster) -> bytes:
+def encode_assignment(assigned: PartitionSet, metadata: bytes, cluster: ClusterState) -> bytes:
     """Return an encoded ConsumerProtocolAssignment, in the version of the member's subscription, at most 3.
 
     Args:
@@ -265,10 +274,9 @@ def encode_assignment(assigned: PartitionSet, metadata: bytes, cluster: Cluster)
         metadata: Encoded subscription of the member.
         cluster: The topics; topic ids that do not exist are omitted.
     """
-    topics = ((cluster.by_id.get(topic_id), partitions) for topic_id, partitions in by_topic_id(assigned).items())
     element = ConsumerProtocolAssignment.TopicPartition
     topic_partitions = [
-        element(topic=topic.name, partitions=partitions) for topic, partitions in topics if topic is not None
+        element(topic=name, partitions=partitions) for name, partitions in by_topic_name(assigned, cluster).items()
     ]
     version = min(stored_version(ConsumerProtocolAssignment, metadata), 3)
     return encode_stored(ConsumerProtocolAssignment(assigned_partitions=topic_partitions), version)

@@ -1,9 +1,8 @@
 """The handlers of requests that classic members send to a consumer group, during an online migration (KIP-848).
 
-A classic member is never the leader, and its requests are answered at once. JoinGroup runs the next step of the
+A classic member is never the leader, and its requests are answered immediately. JoinGroup runs the next step of the
 member's reconciliation, SyncGroup returns the assignment, and Heartbeat returns REBALANCE_IN_PROGRESS if a next step is
-necessary.
-Source: Kafka's GroupMetadataManager.classicGroup...ToConsumerGroup (4.2).
+necessary. Source: Kafka's GroupMetadataManager.classicGroup...ToConsumerGroup (4.2).
 """
 
 from __future__ import annotations
@@ -40,7 +39,14 @@ from mockbroker.groups.migration import convert as migration
 
 
 def join(group: ConsumerGroup, event: Join, context: Context, now: float) -> GroupEffects:
-    """Add a classic member, or run the next reconciliation step of a member that rejoins; return the effects."""
+    """Add a classic member, or run the next reconciliation step of a member that rejoins; return the effects.
+
+    Args:
+        group: The group.
+        event: The JoinGroup.
+        context: Data and functions that all groups share.
+        now: The current time in seconds.
+    """
     try:
         return _join(group, event, context, now)
     except Refused as refused:
@@ -95,7 +101,7 @@ def _join(group: ConsumerGroup, event: Join, context: Context, now: float) -> Gr
 
 
 def _causes_downgrade(group: ConsumerGroup, replaced: ConsumerMember, context: Context) -> bool:
-    """Return whether the group is converted to a classic group when a classic member replaces ``replaced``."""
+    """Return whether the group must be converted to a classic group, because a classic member replaces ``replaced``."""
     return migration.can_downgrade(group, [replaced], context.settings, remaining=len(group.members))
 
 
@@ -104,7 +110,14 @@ def _get_or_create_member(
 ) -> tuple[ConsumerMember | None, ConsumerMember]:
     """Return the member that the request replaces or None, and the state of the member before the request.
 
-    An unknown member id is accepted. Raises: Refused.
+    An unknown member id is accepted.
+
+    Args:
+        group: The group.
+        event: The JoinGroup.
+        member_id: The member id.
+
+    Raises: Refused if the request gets an error response.
     """
     if event.instance_id is None:
         existing = group.members.get(member_id)
@@ -116,7 +129,10 @@ def _get_or_create_member(
 
 
 def sync(group: ConsumerGroup, event: Sync, context: Context, now: float) -> GroupEffects:
-    """Answer a SyncGroup with the assignment of the classic member; return the effects."""
+    """Answer a SyncGroup with the assignment of the classic member; return the effects.
+
+    ``now``: the current time in seconds.
+    """
     try:
         member, classic = _classic_member(group, event)
         if event.protocol_type not in (None, CONSUMER) or event.protocol_name not in (None, classic.protocols[0][0]):
@@ -143,6 +159,12 @@ def heartbeat(group: ConsumerGroup, event: Heartbeat, context: Context, now: flo
     """Renew the session of a classic member, and answer the Heartbeat; return the effects.
 
     The response is REBALANCE_IN_PROGRESS if the member has to rejoin for its next step.
+
+    Args:
+        group: The group.
+        event: The Heartbeat.
+        context: Data and functions that all groups share.
+        now: The current time in seconds.
     """
     try:
         member, classic = _classic_member(group, event)
@@ -161,7 +183,10 @@ def heartbeat(group: ConsumerGroup, event: Heartbeat, context: Context, now: flo
 
 
 def leave(group: ConsumerGroup, event: Leave, context: Context, now: float) -> GroupEffects:
-    """Remove the members that a LeaveGroup lists, of both protocols, with a single new epoch; return the effects."""
+    """Remove the members that a LeaveGroup lists, of both protocols, with a single new epoch; return the effects.
+
+    ``now``: the current time in seconds.
+    """
     removed: dict[str, ConsumerMember] = {}
     reasons: dict[str, str] = {}
     answers: list[LeaveGroupResponse.Member] = []
@@ -181,7 +206,10 @@ def leave(group: ConsumerGroup, event: Leave, context: Context, now: float) -> G
 
 
 def _classic_member(group: ConsumerGroup, event: Sync | Heartbeat) -> tuple[ConsumerMember, ClassicMemberMetadata]:
-    """Return the classic member of a request and its classic metadata. Raises: Refused."""
+    """Return the classic member of a request and its classic metadata.
+
+    Raises: Refused if the request gets an error response.
+    """
     if event.instance_id is None:
         member = consumer.get_member(group, event.member_id)
     else:
@@ -196,7 +224,9 @@ def _classic_member(group: ConsumerGroup, event: Sync | Heartbeat) -> tuple[Cons
 
 
 def _find_leaving_member(group: ConsumerGroup, leaving: LeavingMember) -> ConsumerMember:
-    """Return the member that an element of a LeaveGroup identifies. Raises: Refused.
+    """Return the member that an element of a LeaveGroup identifies.
+
+    Raises: Refused if the request gets an error response.
 
     An element without a member id, as administrators send it, identifies a static member by its instance id.
     """
@@ -222,7 +252,14 @@ REQUESTS: Mapping[type, Callable[..., GroupEffects]] = {Join: join, Sync: sync, 
 
 
 def receive(group: ConsumerGroup, event: Event, context: Context, now: float) -> GroupEffects:
-    """Handle a request of the classic protocol; return the effects."""
+    """Handle a request of the classic protocol; return the effects.
+
+    Args:
+        group: The group.
+        event: The request.
+        context: Data and functions that all groups share.
+        now: The current time in seconds.
+    """
     if isinstance(event, Join) and not event.member_id:
         event = replace(event, new_member_id=uuid_text(context.new_uuid()))  # a UUID, unlike in classic groups
     return REQUESTS[type(event)](group, event, context, now)

@@ -1,1 +1,1 @@
-"""Writing groups to records of the offsets topic, in Kafka's formats, and loading groups from them. Without IO."""
+"""The records of groups in the offsets topic, in Kafka's formats: writing groups, and loading them. It does no IO."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
-from kwire.blobs import encode_record
+from kwire.blobs import encode_record, encode_stored
 
 Record: TypeAlias = tuple[object, object, int]  # decoded key, decoded value, version of the value
 Image: TypeAlias = dict[bytes, bytes]
@@ -13,20 +13,25 @@ Change: TypeAlias = tuple[bytes, bytes | None]  # encoded key and value; None fo
 
 
 def encode(key: object, value: object, version: int) -> tuple[bytes, bytes]:
-    """Return the encoded key and value of a record; ``version``: version of the value."""
+    """Return the encoded key and value of a record. ``version``: version of the value's schema."""
     encoded_key, encoded_value = encode_record(key, value, version)
     assert encoded_value is not None
     return encoded_key, encoded_value
 
 
 def image_of(records: Iterable[Record]) -> Image:
-    """Return the image that consists of these records."""
+    """Return the image of a group that consists of these records."""
     return dict(encode(*record) for record in records)
 
 
 def tombstones(keys: Iterable[bytes]) -> list[Change]:
     """Return tombstones, which are changes that delete these encoded keys."""
     return [(key, None) for key in keys]
+
+
+def encoded_keys(kinds: Iterable[type], **fields: str) -> list[bytes]:
+    """Return encoded keys of several classes with the same fields, such as group id and member id."""
+    return [encode_stored(kind(**fields), 0) for kind in kinds]
 
 
 def apply_changes(image: Image, changes: Iterable[Change]) -> Iterator[Change]:

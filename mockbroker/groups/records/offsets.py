@@ -38,7 +38,13 @@ def encode_value(committed: Committed, wall: WallClock, version: int = TOPIC_ID_
 
 
 def encode_key(group_id: str, topic: str, partition: int) -> bytes:
-    """Return the encoded key of an offset record."""
+    """Return the encoded key of an offset record.
+
+    Args:
+        group_id: The group id.
+        topic: Topic name.
+        partition: Partition index.
+    """
     return encode_stored(OffsetCommitKey(group=group_id, topic=topic, partition=partition), 0)
 
 

@@ -22,7 +22,7 @@ from mockbroker.topics.model import OFFSETS_TOPIC
 
 @dataclass(slots=True)
 class _GroupRecords:
-    """The decoded records of one group.
+    """The decoded records of one group of any type.
 
     Attributes:
         records: Keys and values of the records except offsets, by name of the group type.
@@ -44,8 +44,8 @@ def groups_from_records(
 
     Args:
         replay: The replayed log.
-        types: The group types.
-        context: The context of the groups.
+        types: All group types of the coordinator.
+        context: Data and functions that all groups share.
         wall: The clock of the timestamps in records.
         now: The current time in seconds.
 
@@ -90,7 +90,16 @@ def _add_record(
 def _build_group(
     group_id: str, stored: _GroupRecords, types: GroupTypes, context: Context, wall: WallClock, now: float
 ) -> CoordinatedGroup | None:
-    """Create a group from its records; return None if its group record is missing and it has no offsets."""
+    """Create a group from its records; return None if its group record is missing and it has no offsets.
+
+    Args:
+        group_id: The group id.
+        stored: Decoded records of the group.
+        types: All group types of the coordinator.
+        context: Data and functions that all groups share.
+        wall: The clock of the timestamps in records.
+        now: The current time in seconds.
+    """
     group: CoordinatedGroup | None = None
     for group_type in reversed(types.types):
         if group is None and group_type.name in stored.records:

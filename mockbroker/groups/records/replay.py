@@ -26,7 +26,7 @@ class StoredValue(NamedTuple):
 
 @dataclass(slots=True)
 class Replay:
-    """The result of a replay. Keys and values are encoded.
+    """The result of replaying a log. Keys and values are encoded.
 
     Attributes:
         latest: Latest value by key, without deleted keys.
@@ -55,7 +55,9 @@ class Replay:
         changes: list[tuple[bytes, bytes | None, int]] = []
         for record in batch.records(verify_crc=False):
             if record.key is None:
-                raise DecodeError("record without a key", message="__consumer_offsets", offset=batch.position)
+                raise DecodeError(
+                    "the record has no key, so its type is unknown", message="__consumer_offsets", offset=batch.position
+                )
             key = _TYPE + record.key[2:] if record.key.startswith(_OLD_TYPE) else record.key
             changes.append((key, record.value, record.offset))
         self._apply(changes, batch.producer_id)

@@ -17,9 +17,9 @@ class WallClock(NamedTuple):
     at_zero: float
 
     def to_ms(self, at: float) -> int:
-        """Return a time of the broker's clock as milliseconds since 1970."""
+        """Convert a time of the broker's clock, in seconds, to milliseconds since 1970."""
         return min(round((self.at_zero + at) * 1000), MAX_MS)
 
     def from_ms(self, ms: int) -> float:
-        """Return milliseconds since 1970 as a time of the broker's clock, in seconds."""
+        """Convert milliseconds since 1970 to a time of the broker's clock, in seconds."""
         return ms / 1000 - self.at_zero

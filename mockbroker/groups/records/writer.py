@@ -16,7 +16,7 @@ from mockbroker.groups.records import offsets as offset_records
 from mockbroker.groups.records.compaction import Compactor
 from mockbroker.groups.records.image import Change, Image, apply_changes, image_of, tombstones
 from mockbroker.groups.records.wall_time import WallClock
-from mockbroker.topics.model import OFFSETS_TOPIC, Cluster, Partition
+from mockbroker.topics.model import OFFSETS_TOPIC, ClusterState, Partition
 
 
 @dataclass(slots=True)
@@ -37,12 +37,7 @@ class _WrittenGroup:
 
     def is_current(self, group: CoordinatedGroup) -> bool:
         """Return whether the group has not changed since it was written, as after a heartbeat."""
-        offsets = group.offsets
-        return (
-            self.group is group
-            and self.offsets is offsets
-            and not (group.changes or offsets.unwritten or offsets.unwritten_transactional)
-        )
+        return self.group is group and self.offsets is group.offsets and not group.has_unwritten_changes
 
     def all_offset_keys(self) -> dict[TopicPartition, bytes | None]:
         """Return the encoded keys of all offsets in the log by partition, including transactional and deleted offsets.
@@ -57,16 +52,16 @@ class _WrittenGroup:
 
 
 class GroupRecordWriter:
-    """The writer of the records of all groups.
+    """The writer of the records of all groups to ``__consumer_offsets``.
 
     Args:
-        cluster: The topics.
-        types: The group types.
-        wall: The clock of the timestamps in records.
-        offset_version: Version of the values of offsets.
+        cluster: Cluster that has the topics.
+        types: All group types of the coordinator.
+        wall: Clock for the timestamps of the records.
+        offset_version: Version in which the values of committed offsets are encoded.
     """
 
-    def __init__(self, cluster: Cluster, types: GroupTypes, wall: WallClock, offset_version: int) -> None:
+    def __init__(self, cluster: ClusterState, types: GroupTypes, wall: WallClock, offset_version: int) -> None:
         self._types = types
         self._offset_version = offset_version
         self._cluster = cluster
@@ -121,7 +116,7 @@ class GroupRecordWriter:
         return partition
 
     def adopt(self, group: CoordinatedGroup) -> None:
-        """Register a group that was loaded from its records; later only changes of the group are written."""
+        """Record that a group was loaded from its records, so that only its later changes are written."""
         image = image_of(self._types.of(group).records(group, self._clock))
         self._written[group.group_id] = _WrittenGroup(
             group, image, group.offsets, dict.fromkeys(group.offsets.committed)

@@ -1,4 +1,4 @@
-"""A Kafka connection for requests of the player itself, which are not part of the conversation."""
+"""A Kafka client connection for requests of the player itself, which are not part of a conversation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,15 @@ class Asker:
         self._side = ClientSide(CLIENT_ID)
 
     async def ask(self, request: object, version: int, kind: type[A]) -> A:
-        """Send a request and return the response body, an instance of ``kind``. Raises: OSError without a response."""
+        """Send a request, and return the body of the response.
+
+        Args:
+            request: Body of the request.
+            version: API version.
+            kind: Class of the response body.
+
+        Raises: OSError if no response arrives.
+        """
         name = f"{type(request).__name__} v{version}"
         try:
             with trio.fail_after(RESPONSE_TIMEOUT):
@@ -43,6 +51,11 @@ class Asker:
 
 @asynccontextmanager
 async def open_asker(host: str, port: int) -> AsyncIterator[Asker]:
-    """Connect to a broker until the block ends. Raises: OSError if the connection fails."""
+    """Connect to a broker for the duration of an ``async with`` block. Raises: OSError if the connection fails.
+
+    Args:
+        host: Host name or IP address.
+        port: TCP port.
+    """
     async with await trio.open_tcp_stream(host, port) as stream:
         yield Asker(stream)

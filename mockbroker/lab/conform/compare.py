@@ -1,4 +1,4 @@
-"""The comparison of a response with the recorded response. Pure.
+"""The comparison of a response with the recorded response. The functions are pure.
 
 Some values differ in every run: ids of members, topics, producers and sessions. When a recorded id occurs for the first
 time, it is bound to the id in the same field of this run; after that, both must always occur together. The tables below
@@ -26,7 +26,29 @@ ANYTHING = frozenset(
 )
 TEXTS = frozenset({"error_message", "batch_index_error_message"})  # of an external broker: only null and "" agree
 FEATURES = frozenset({"supported_features", "finalized_features"})  # not compared for an external broker
-TIMES = frozenset({"transaction_start_time_ms", "last_timestamp", "log_append_time_ms"})  # only -1 must agree
+TIMES = frozenset(  # only -1 must agree
+    {
+        "transaction_start_time_ms",
+        "last_timestamp",
+        "log_append_time_ms",
+        "issue_timestamp",
+        "issue_timestamp_ms",
+        "expiry_timestamp",
+        "expiry_timestamp_ms",
+        "max_timestamp",
+        "max_timestamp_ms",
+        "total_bytes",
+        "usable_bytes",
+    }
+)
+VARYING = {  # by API: numbers of which only the sign must agree
+    "DescribeCluster": frozenset({"controller_id"}),  # Kafka returns any broker
+    "DescribeQuorum": frozenset(
+        {"high_watermark", "log_end_offset", "last_fetch_timestamp", "last_caught_up_timestamp"}
+    ),
+}
+THROTTLE_TOLERANCE_MS = 50  # and a twentieth of the throttle time, because requests arrive at other times
+
 NUMBERED = {  # field -> kind of number
     "producer_id": "producer_id",
     "v3_and_below_producer_id": "producer_id",
@@ -34,32 +56,57 @@ NUMBERED = {  # field -> kind of number
     "session_id": "session_id",
 }  # numbers that the broker assigns; bound like ids
 SETS: Mapping[str, frozenset[str]] = {  # list -> APIs in which its order does not matter; empty for all APIs
+    "matching_acls": frozenset(),
+    "tokens": frozenset(),
+    "renewers": frozenset(),
+    "acls": frozenset(),
+    "resources": frozenset({"DescribeAcls"}),
     "members": frozenset(),
-    "groups": frozenset({"ConsumerGroupDescribe", "DescribeGroups", "ListGroups"}),
+    "groups": frozenset(
+        {
+            "ConsumerGroupDescribe",
+            "DescribeGroups",
+            "DescribeShareGroupOffsets",
+            "ListGroups",
+            "ShareGroupDescribe",
+            "StreamsGroupDescribe",
+        }
+    ),
     "topics": frozenset(
         {
             "CreateTopics",
             "DeleteRecords",
+            "DescribeShareGroupOffsets",
+            "DescribeTopicPartitions",
             "DescribeTransactions",
             "ListOffsets",
             "Metadata",
             "OffsetCommit",
+            "OffsetDelete",
             "OffsetFetch",
+            "TxnOffsetCommit",
             "WriteTxnMarkers",
         }
     ),
     "topic_partitions": frozenset(),
     "subscribed_topic_names": frozenset(),
+    "isr_nodes": frozenset(),
+    "brokers": frozenset({"DescribeCluster"}),
     "partitions": frozenset(
         {
             "ConsumerGroupDescribe",
             "ConsumerGroupHeartbeat",
             "DeleteRecords",
+            "AlterReplicaLogDirs",
+            "DescribeLogDirs",
+            "DescribeShareGroupOffsets",
             "DescribeTransactions",
             "ListOffsets",
             "Metadata",
             "OffsetCommit",
             "OffsetFetch",
+            "ShareGroupDescribe",
+            "ShareGroupHeartbeat",
             "WriteTxnMarkers",
         }
     ),
@@ -68,8 +115,19 @@ SETS: Mapping[str, frozenset[str]] = {  # list -> APIs in which its order does n
     "results_by_topic_v3_and_below": frozenset(),
     "topic_results": frozenset(),
     "transaction_states": frozenset({"ListTransactions"}),
-    "responses": frozenset({"DeleteTopics"}),
-    "results": frozenset({"DeleteGroups", "AlterUserScramCredentials", "DescribeUserScramCredentials"}),
+    "responses": frozenset(
+        {"AlterShareGroupOffsets", "DeleteShareGroupOffsets", "DeleteTopics", "Produce", "ShareFetch"}
+    ),
+    "results": frozenset(
+        {
+            "AlterReplicaLogDirs",
+            "AlterUserScramCredentials",
+            "CreatePartitions",
+            "DeleteGroups",
+            "DescribeConfigs",
+            "DescribeUserScramCredentials",
+        }
+    ),
     "credential_infos": frozenset(),
     "mechanisms": frozenset(),
     "api_keys": frozenset(),
@@ -78,13 +136,17 @@ SETS: Mapping[str, frozenset[str]] = {  # list -> APIs in which its order does n
     "supported_features": frozenset(),
     "finalized_features": frozenset(),
     "replica_election_results": frozenset(),
+    "entries": frozenset({"DescribeClientQuotas"}),
+    "values": frozenset({"DescribeClientQuotas"}),
 }
 OFFERED = frozenset({"api_keys", "configs"})  # recorded elements that the broker under test lacks are ignored
-SHORT_IDS = frozenset({"topic_id", "member_id"})
+SHORT_IDS = frozenset({"topic_id", "member_id", "token_id"})
 IDENTITY = (
     "name",
+    "topic_name",
     "topic_id",
     "partition_index",
+    "broker_id",
     "index",
     "group_id",
     "key",
@@ -92,17 +154,24 @@ IDENTITY = (
     "member_id",
     "user",
     "mechanism",
+    "resource_name",
+    "principal",
+    "principal_name",
+    "token_id",
+    "transactional_id",
 )
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 SHORT_UUID = re.compile(r"[0-9A-Za-z_-]{22}")  # a topic id, or a member id of the consumer protocol
 CLIENT_HOST = re.compile(r"/[0-9a-fA-F.:]+")
+REFUSED = re.compile(r"^Request .* needs ", re.DOTALL)  # then the operation; Kafka reports its request object
+CLUSTER_ID = re.compile(r'(?<=the cluster id )"[^"]*"')  # in a text; it differs in each run
 LONG_NUMBER = re.compile(r"-?\d{13,}")  # a timestamp in a text, which differs in each run
 ASKED_OPERATIONS = -2147483648
 MISSING = "(nothing)"
 
 
 class Bindings:
-    """The ids and numbers of the recording, each bound to the one that replaces it in this run.
+    """The ids and numbers in the recording, each with the id or number that replaces it in this run.
 
     Args:
         names: recorded id -> label, as in the conversation file.
@@ -118,15 +187,19 @@ class Bindings:
         self._bound[recorded] = ours
 
     def fits(self, recorded: str, ours: object) -> bool:
-        """Return whether ``ours`` is bound to the recorded id.
+        """Return whether an id in this run corresponds to a recorded id.
 
         If neither of them is bound, and both have the same form, bind them and return True.
+
+        Args:
+            recorded: recorded id.
+            ours: id in this run.
         """
         if recorded in self._bound:
             return self._bound[recorded] == ours
         if not isinstance(ours, str) or ours in self._bound.values():
             return False
-        if not self._labels[recorded].startswith("$topic"):
+        if not self._labels[recorded].startswith(("$topic", "$hmac")):
             form = SHORT_UUID if SHORT_UUID.fullmatch(recorded) else UUID  # a member id must have the same form
             if form.search(ours) is None or form.sub("", ours) != form.sub("", recorded):
                 return False
@@ -144,9 +217,16 @@ class Bindings:
         return value in self._labels
 
     def number_fits(self, name: str, recorded: int, ours: object) -> bool:
-        """Return whether ``ours`` is bound to the recorded number; if the recorded number is not bound, bind both.
+        """Return whether a number in this run corresponds to a recorded number.
+
+        If the recorded number is not bound, bind both.
 
         Negative numbers and the session id 0 are never bound: then the two numbers must be equal.
+
+        Args:
+            name: name of the field, such as ``producer_id``.
+            recorded: recorded number.
+            ours: number in this run.
         """
         if recorded < 0 or (name == "session_id" and recorded == 0):
             return recorded == ours
@@ -155,14 +235,19 @@ class Bindings:
         return self._numbers.setdefault((NUMBERED[name], recorded), ours) == ours
 
     def number(self, name: str, recorded: int) -> int:
-        """Return the number of this run to which a recorded number is bound, or the recorded number if there is
-        none.
+        """Return the number in this run to which a recorded number is bound; the recorded number if it is not bound.
+
+        ``name``: name of the field, such as ``producer_id``.
         """
         return self._numbers.get((NUMBERED[name], recorded), recorded)
 
     def ours(self, value: Any, name: str = "") -> Any:
-        """Return a recorded value, such as a request, with the ids and numbers of this run in place of the recorded
+        """Return a recorded value, such as a request, in which the ids and numbers of this run replace the recorded
         ones.
+
+        Args:
+            value: the recorded value.
+            name: name of the field that contains the value.
         """
         if isinstance(value, Mapping):
             return {key: self.ours(item, key) for key, item in value.items()}
@@ -173,9 +258,13 @@ class Bindings:
         return self._bound.get(value, value) if isinstance(value, str) else value
 
     def sort_key(self, item: Any, *, recorded: bool) -> str:
-        """Return the sort key of an element of a set.
+        """Return the sort key of an element of an array that is compared as a set.
 
         It consists of the identifying fields, then the other fields. Ids that are not bound are all equal in it.
+
+        Args:
+            item: the element.
+            recorded: True for an element of the recording, False for one of this run.
         """
         if not isinstance(item, Mapping):
             return json.dumps(self._plain(item, recorded=recorded))
@@ -225,7 +314,13 @@ class Comparison:
         self.exactly = exactly
 
     def difference(self, recorded: Any, ours: Any, path: str = "") -> str | None:
-        """Return the first difference, such as ``path: recorded X, got Y``; None if the values agree."""
+        """Return the first difference between two values, such as ``path: recorded X, got Y``; None if they agree.
+
+        Args:
+            recorded: recorded value.
+            ours: value in this run.
+            path: path of the value in the response.
+        """
         name = re.sub(r"\[\d+\]$", "", path.rpartition(".")[2])
         if name in ANYTHING or (name in FEATURES and not self.exactly):
             return None
@@ -244,8 +339,10 @@ class Comparison:
             return CLIENT_HOST.fullmatch(str(ours)) is not None
         if name.endswith("authorized_operations") and recorded != ASKED_OPERATIONS and not self.exactly:
             return bool(ours != ASKED_OPERATIONS)
-        if name in TIMES:
+        if name in TIMES or name in VARYING.get(self.api, ()):
             return isinstance(ours, int) and (recorded < 0) == (ours < 0)
+        if name == "throttle_time_ms" and recorded and ours:
+            return bool(abs(recorded - ours) <= THROTTLE_TOLERANCE_MS + recorded // 20)
         if name in NUMBERED and isinstance(recorded, int):
             return self.bindings.number_fits(name, recorded, ours)
         if isinstance(recorded, str) and self.bindings.is_id(recorded):
@@ -255,6 +352,7 @@ class Comparison:
     def _same_text(self, recorded: str | None, ours: str | None) -> bool:
         if not (self.exactly and recorded and ours):
             return (recorded is None, recorded == "") == (ours is None, ours == "")
+        recorded, ours = (CLUSTER_ID.sub('"ID"', REFUSED.sub("needs ", text)) for text in (recorded, ours))
         return LONG_NUMBER.sub("N", self.bindings.in_text(recorded)) == LONG_NUMBER.sub("N", ours)
 
     def _objects(self, recorded: Mapping[str, Any], ours: Mapping[str, Any], path: str) -> str | None:

@@ -64,7 +64,7 @@ class PlayedConnection:
         return True
 
     async def wait(self, holds: Callable[[], bool], seconds: float) -> bool:
-        """Wait until ``holds()`` is true, for at most ``seconds``; return whether it is true at the end."""
+        """Wait until ``holds()`` returns True, for at most ``seconds``; return the last result of ``holds()``."""
         with trio.move_on_after(seconds):
             while not holds():
                 await self.changed.wait()

@@ -39,12 +39,14 @@ EVENTS = frozenset(
 
 
 class ConversationError(ValueError):
-    """An invalid conversation file. The text is the reason."""
+    """The error for an invalid conversation file. Its text is the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """A step of a conversation. Attributes that this kind of step does not use have their defaults.
+    """A step of a conversation: a request, a response, a wait, or another event on a connection.
+
+    Attributes that a kind of step does not use have their defaults.
 
     Attributes:
         n: step number, from 1.
@@ -93,6 +95,8 @@ class Conversation:
         steps: steps, in order.
         users: SASL user -> password.
         sasl: labels of the connections to the SASL listener; all others use PLAINTEXT.
+        brokers: number of brokers.
+        down: ids of the brokers that were shut down before the conversation.
     """
 
     scenario: str
@@ -104,10 +108,12 @@ class Conversation:
     steps: Sequence[Step]
     users: Mapping[str, str] = field(default_factory=dict)
     sasl: frozenset[str] = frozenset()
+    brokers: int = 1
+    down: Sequence[int] = ()
 
     @property
     def version(self) -> str:
-        """The version number in ``release``, such as ``3.9.1``."""
+        """The version number of the recorded broker, such as ``3.9.1``."""
         return self.release.rpartition(" ")[2]
 
     @property
@@ -121,14 +127,15 @@ def load(path: Path) -> Conversation:
     try:
         content = json.loads(gzip.decompress(data) if data.startswith(GZIP) else data)
     except (ValueError, EOFError, zlib.error) as error:
-        raise ConversationError(f"not JSON: {error}") from error
+        raise ConversationError(f"the file is not valid JSON: {error}") from error
     if not isinstance(content, dict):
-        raise ConversationError("not a JSON object")
+        raise ConversationError("the file must contain a JSON object")
     try:
         config = {**OLD.get(content.get("scenario", ""), {}), **content["broker_config"]}
         topics = config.pop("topics", {})
         steps = [_step(step) for step in content["steps"]]
         users, plaintext = config.pop("users", {}), config.pop("plaintext", ())
+        brokers, down = config.pop("brokers", 1), config.pop("down", ())
         return Conversation(
             scenario=content["scenario"],
             release=content["broker"],
@@ -139,9 +146,11 @@ def load(path: Path) -> Conversation:
             steps=steps,
             users=users,
             sasl=frozenset({step.conn for step in steps} - set(plaintext)) if users else frozenset(),
+            brokers=brokers,
+            down=down,
         )
     except (KeyError, TypeError) as error:
-        raise ConversationError(f"a field is missing or has the wrong type: {error}") from error
+        raise ConversationError(f"a field of the conversation is missing or has the wrong type: {error}") from error
 
 
 @lru_cache(maxsize=4096)
@@ -183,8 +192,9 @@ def _step(step: Mapping[str, Any]) -> Step:
 
 
 def _set_field(fields: Any, path: str, value: str) -> None:
-    """Set the field at a path such as ``topicData[0].records``. Raises: KeyError, TypeError for a path that does not
-    exist.
+    """Set the field at a path such as ``topicData[0].records`` to a value.
+
+    Raises: KeyError, TypeError for a path that does not exist.
     """
     parts = [int(part) if part.isdecimal() else snake(part) for part in re.findall(r"\w+", path)]
     for part in parts[:-1]:

@@ -1,7 +1,7 @@
 """Preparation of an external broker for a conversation, and the cleanup afterwards.
 
-Use a test broker only: groups with the names in the conversation, and topics that the conversation creates, are
-deleted.
+Use a test broker only. These are deleted: groups with the names in the conversation, topics that the conversation
+creates, and all ACLs if the conversation creates ACLs.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from kwire.messages.consumer_group_describe import (
 )
 from kwire.messages.consumer_group_heartbeat import CONSUMER_GROUP_HEARTBEAT
 from kwire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from kwire.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
 from kwire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from kwire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from kwire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
@@ -27,6 +28,21 @@ from kwire.messages.describe_groups import DescribeGroupsRequest, DescribeGroups
 from kwire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kwire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from kwire.messages.metadata import MetadataRequest, MetadataResponse
+from kwire.messages.share_group_describe import (
+    SHARE_GROUP_DESCRIBE,
+    ShareGroupDescribeRequest,
+    ShareGroupDescribeResponse,
+)
+from kwire.messages.share_group_heartbeat import (
+    SHARE_GROUP_HEARTBEAT,
+    ShareGroupHeartbeatRequest,
+    ShareGroupHeartbeatResponse,
+)
+from kwire.messages.streams_group_heartbeat import (
+    STREAMS_GROUP_HEARTBEAT,
+    StreamsGroupHeartbeatRequest,
+    StreamsGroupHeartbeatResponse,
+)
 from mockbroker.lab.conform.asker import Asker
 from mockbroker.lab.conform.conversation import Conversation
 
@@ -34,12 +50,23 @@ BROKER = 4  # resource type of brokers in DescribeConfigs
 POLL_INTERVAL = 0.05  # seconds
 GROUP_METADATA_DELAY = 0.3  # seconds between a topic's first Metadata response and its use by groups
 SETTLE_TIMEOUT = 10.0  # seconds
+EVERY_ACL: Mapping[str, Any] = {  # the fields of a filter that matches all ACLs
+    "resource_type_filter": 1,
+    "resource_name_filter": None,
+    "pattern_type_filter": 1,
+    "principal_filter": None,
+    "host_filter": None,
+    "operation": 1,
+    "permission_type": 1,
+}
 GROUP_FIELDS = frozenset({"group_id", "groups", "groups_names", "group_ids"})
 
 
 async def other_settings(asker: Asker, conversation: Conversation) -> str:
-    """Return the settings whose value in the broker differs from the recording, as ``name=value, ...``; "" if all
-    agree.
+    """Return the settings whose values in the broker and in the recording differ, as ``name=value, ...``.
+
+    The result is "" if all settings agree. A setting that the broker does not report, such as ``super.users``, is
+    ignored.
     """
     metadata = await asker.ask(MetadataRequest(topics=[]), 9, MetadataResponse)
     resource = DescribeConfigsRequest.Resource(resource_type=BROKER, resource_name=str(metadata.controller_id))
@@ -49,13 +76,13 @@ async def other_settings(asker: Asker, conversation: Conversation) -> str:
     differing = {
         name: value
         for name, value in conversation.config.items()
-        if name in actual and actual[name] != _config_text(value)
+        if actual.get(name) not in (None, _config_text(value))
     }
     return ", ".join(f"{name}={value}" for name, value in differing.items())
 
 
 def _config_text(value: object) -> str:
-    """Return a setting as text, in the format of DescribeConfigs responses."""
+    """Return the value of a setting as text, in the format of DescribeConfigs responses."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -79,7 +106,9 @@ async def prepare(asker: Asker, conversation: Conversation) -> None:
 
 
 async def clear(asker: Asker, conversation: Conversation) -> None:
-    """Delete the groups that the conversation contains, and the topics that it creates."""
+    """Delete the groups that the conversation contains, the topics that it creates, and ACLs if it creates any."""
+    if any(step.api == "CreateAcls" for step in conversation.steps):
+        await asker.ask(DeleteAclsRequest(filters=[DeleteAclsRequest.Filter(**EVERY_ACL)]), 3, DeleteAclsResponse)
     groups = sorted(set(_texts_of(conversation, GROUP_FIELDS)))
     described = await asker.ask(DescribeGroupsRequest(groups=groups), 5, DescribeGroupsResponse)
     members = {
@@ -91,12 +120,24 @@ async def clear(asker: Asker, conversation: Conversation) -> None:
     }
     if any(step.api_key == CONSUMER_GROUP_HEARTBEAT.key for step in conversation.steps):
         members |= await _consumers(asker, [group for group in groups if group])
+    for heartbeat in _streams_heartbeats(conversation):
+        await asker.ask(heartbeat, 0, StreamsGroupHeartbeatResponse)
     for group_id, leaving in members.items():
         if leaving:
             leave = LeaveGroupRequest(group_id=group_id, members=leaving)
             await asker.ask(leave, 5, LeaveGroupResponse)
+    if any(step.api_key == SHARE_GROUP_HEARTBEAT.key for step in conversation.steps):
+        await _remove_sharers(asker, [group for group in groups if group])
     await _delete_groups(asker, groups)
     await _delete_topics(asker, sorted(created_topics(conversation)))
+
+
+def _streams_heartbeats(conversation: Conversation) -> Iterator[StreamsGroupHeartbeatRequest]:
+    """Yield the heartbeats with which all members of streams groups leave."""
+    sent = (step.fields for step in conversation.steps if step.api_key == STREAMS_GROUP_HEARTBEAT.key and step.fields)
+    for group_id, member_id in sorted({(each.get("group_id"), each.get("member_id")) for each in sent}):
+        if group_id and member_id:
+            yield StreamsGroupHeartbeatRequest(group_id=group_id, member_id=member_id, member_epoch=-1)
 
 
 async def _consumers(asker: Asker, groups: list[str]) -> dict[str, list[LeaveGroupRequest.Member]]:
@@ -118,8 +159,22 @@ async def _consumers(asker: Asker, groups: list[str]) -> dict[str, list[LeaveGro
     }
 
 
+async def _remove_sharers(asker: Asker, groups: list[str]) -> None:
+    """Make the members of share groups leave, if the broker supports share groups."""
+    offered = await asker.ask(ApiVersionsRequest(), 0, ApiVersionsResponse)
+    if SHARE_GROUP_DESCRIBE.key not in {api.api_key for api in offered.api_keys}:
+        return
+    described = await asker.ask(ShareGroupDescribeRequest(group_ids=groups), 1, ShareGroupDescribeResponse)
+    for group in described.groups:
+        for member in group.members:
+            leave = ShareGroupHeartbeatRequest(group_id=group.group_id, member_id=member.member_id, member_epoch=-1)
+            await asker.ask(leave, 1, ShareGroupHeartbeatResponse)
+
+
 async def _delete_groups(asker: Asker, groups: list[str]) -> None:
-    """Delete groups. A group whose join phase has not ended is not empty; then the request is repeated."""
+    """Delete groups. The request is repeated for a group that is not empty yet, because its join phase has not
+    ended.
+    """
     with trio.move_on_after(SETTLE_TIMEOUT):
         while groups:
             deleted = await asker.ask(DeleteGroupsRequest(groups_names=groups), 2, DeleteGroupsResponse)
@@ -137,8 +192,9 @@ async def _delete_topics(asker: Asker, names: list[str]) -> None:
 
 
 async def _wait_for_topics(asker: Asker, topics: Mapping[str, int]) -> None:
-    """Wait until Metadata responses show the partition counts in ``topics``; the count 0 means that the topic is
-    deleted.
+    """Wait until Metadata responses contain the expected numbers of partitions.
+
+    ``topics``: topic name -> number of partitions; 0 for a deleted topic.
     """
     expected = {name: count for name, count in topics.items() if count}
     with trio.move_on_after(SETTLE_TIMEOUT):
@@ -179,11 +235,15 @@ def created_topics(conversation: Conversation) -> set[str]:
         if step.event == "request" and step.api in ("CreateTopics", "Metadata", "Produce"):
             topics = step.fields.get("topics") or step.fields.get("topic_data") or ()
             named |= {topic.get("name") or "" for topic in topics}
+        if step.event == "request" and step.api_key == STREAMS_GROUP_HEARTBEAT.key:
+            for subtopology in (step.fields.get("topology") or {}).get("subtopologies", ()):
+                internal = [*subtopology["repartition_source_topics"], *subtopology["state_changelog_topics"]]
+                named |= {topic["name"] for topic in internal}
     return {name for name in named if name and not name.startswith("__")} - set(conversation.topics)
 
 
 def _texts_of(conversation: Conversation, names: frozenset[str]) -> Iterator[str]:
-    """Yield the values of the request fields in ``names``, if the values are strings."""
+    """Yield the values of the request fields whose names are in ``names``, if the values are strings."""
     for step in conversation.steps:
         if step.event == "request":
             yield from _texts(step.fields, names)

@@ -23,7 +23,7 @@ CHECK_INTERVAL = 0.02  # seconds between two measurements of the player's latene
 
 
 class Pace(Protocol):
-    """The interface of the clocks by which a conversation is played.
+    """The interface of the clocks with which a conversation is played.
 
     Attributes:
         lateness: maximum time by which the player was late, seconds.
@@ -42,7 +42,7 @@ class Pace(Protocol):
         ...
 
     async def wait(self, connection: PlayedConnection, holds: Callable[[], bool], seconds: float) -> bool:
-        """Wait until ``holds()`` is true; return whether it is true at the end.
+        """Wait until ``holds()`` returns True; return the last result of ``holds()``.
 
         Args:
             connection: connection to the broker under test.
@@ -52,19 +52,22 @@ class Pace(Protocol):
         ...
 
     async def watch(self) -> None:
-        """Measure the lateness, until cancelled."""
+        """Measure by how much the player is late, until cancelled."""
         ...
 
     async def settle(self, connection: PlayedConnection, holds: Callable[[], bool], seconds: float) -> None:
-        """Give the broker time to handle a request to which it may not respond yet.
+        """Wait until the broker has handled a request to which it may not respond yet.
 
-        Return when ``holds()`` is true, or after ``seconds``.
+        Args:
+            connection: connection to the broker under test.
+            holds: function that returns True to end the wait.
+            seconds: maximum wait.
         """
         ...
 
 
 class LatenessWatch:
-    """A monitor of the delays in trio's scheduling.
+    """A measurement of how late trio runs its tasks.
 
     Attributes:
         lateness: maximum time by which a wake-up was late, seconds.
@@ -120,14 +123,14 @@ class ManualTime(LatenessWatch):
             await self.sleep(seconds)
 
     async def _read(self) -> None:
-        """Let the broker handle all requests that were sent, and read its responses."""
+        """Make the broker handle all requests that were sent, and read its responses."""
         await self._clock.advance(0)
         for _ in range(TURNS):
             await trio.lowlevel.checkpoint()
 
 
 class WallTime(LatenessWatch):
-    """The wall clock, for an external broker."""
+    """The wall clock, for conversations with an external broker."""
 
     judges = False
 

@@ -1,4 +1,4 @@
-"""The player of a conversation: sends the recorded requests to a broker and reports the first difference.
+"""The player of a conversation: it sends the recorded requests to a broker and reports the first difference.
 
 Waits and times follow fixtures/conversations/README.md. A held response must not arrive before the step that released
 it. A response that a timer released must not arrive too early; with the manual clock (pace.py) it must not arrive too
@@ -28,7 +28,7 @@ from mockbroker.lab.conform.records import producer_of, with_producer
 CLIENT_ID = "probe"
 TRANSACTIONAL_ID = "$txn"  # prefix of the labels of transactional ids
 WAITS = PARKS | {"Fetch"}
-DESCRIBES = frozenset({"ConsumerGroupDescribe", "DescribeGroups", "ListGroups"})
+DESCRIBES = frozenset({"ConsumerGroupDescribe", "DescribeGroups", "ListGroups", "StreamsGroupDescribe"})
 RESPONSE_TIMEOUT = 4.0  # seconds for a response that is not held
 CLOSE_TIMEOUT = 2.0  # seconds
 TIMER_SLACK = 0.35  # maximum time in seconds by which a timer may be early or late
@@ -94,7 +94,7 @@ class Player:
         self.requests = {step.n: step for step in conversation.steps if step.event == "request"}
 
     async def play(self) -> Difference | None:
-        """Play all steps. Return the first difference, or None if there is none.
+        """Play all steps of the conversation; return the first difference, or None if there is none.
 
         Raises: OSError if the broker is unreachable.
         """
@@ -123,9 +123,7 @@ class Player:
         return None
 
     async def _bind_topics(self) -> None:
-        """Bind the recorded topic ids to the ids in this broker, for the topics that exist when the conversation
-        begins.
-        """
+        """Bind the recorded ids of the topics that exist at the beginning to their ids in this broker."""
         recorded_ids = {
             label.removeprefix("$topic:"): recorded
             for recorded, label in self.conversation.names.items()
@@ -203,8 +201,9 @@ class Player:
         return self.pace.now(), trio.current_time()
 
     def _latency(self, step: Step, connection: PlayedConnection) -> float:
-        """Return the seconds from a request to its response: the larger of the values of the pace and of trio's
-        clock.
+        """Return the time from a request to its response in seconds.
+
+        It is measured by the clock of the conversation and by trio's clock; the larger of both times is returned.
         """
         sent, answer = self.sent[step.to], connection.answers[step.to]
         return max(answer[1] - sent[0], answer[2] - sent[1])
@@ -251,7 +250,9 @@ def _names_all_topics(request: Step) -> bool:
 
 
 def _patch_producer(body: Any, bindings: Bindings) -> None:
-    """Replace the recorded producer ids in the record batches of a Produce request by those of this run."""
+    """Replace the recorded producer ids in the record batches of a Produce request with the producer ids of this
+    run.
+    """
     for topic in getattr(body, "topic_data", ()):
         for partition in topic.partition_data:
             recorded = producer_of(partition.records or b"")

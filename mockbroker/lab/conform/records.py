@@ -1,4 +1,7 @@
-"""Record batches in conversations: conversion to comparable objects, and replacement of producer ids. Pure."""
+"""The record batches in conversations: conversion to comparable objects, and replacement of producer ids.
+
+The functions are pure.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +24,8 @@ CRC_AT = 17  # byte offset in the header of a record batch
 def read_records(text: str) -> list[dict[str, Any]]:
     """Convert record batches or messages to objects for comparison, one object each.
 
-    Checksums, timestamps of transaction markers and compressed bytes are left out, because they differ in every run. A
-    truncated last batch is left out too.
+    Checksums, timestamps of transaction markers, delete horizons and compressed bytes are left out, because they differ
+    in every run. A truncated last batch is left out too.
 
     Args:
         text: record batches or messages in base64.
@@ -45,6 +48,9 @@ def _read(batch: Batch) -> dict[str, Any]:
     }
     if batch.control:
         return fields | {"markers": [[record.name, repr(record.message)] for record in control_records(batch)]}
+    if batch.delete_horizon is not None:  # a time of the log cleaner, from which the timestamps of records count
+        records = [[each.offset, each.timestamp, repr(each.key), repr(each.value)] for each in batch.records()]
+        return fields | {"max_timestamp": batch.max_timestamp, "records": records}
     body = decompress(batch.codec, batch.data[HEADER.size :])
     return fields | {"max_timestamp": batch.max_timestamp, "body": body.hex()}
 

@@ -1,10 +1,15 @@
-"""The runner of many conversations, several at a time. Each has its own mockbroker, or all use one external broker."""
+"""The runner of many conversations, several at the same time.
+
+Each conversation is played against its own mockbroker, or all against one external broker.
+"""
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64decode
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from uuid import UUID
 
 import trio
 
@@ -12,7 +17,7 @@ from kwire import APIS, ErrorCode, WireError
 from mockbroker.api.cluster import open_cluster
 from mockbroker.api.plan import MANUAL
 from mockbroker.base.release import KAFKA_4_2, RELEASES
-from mockbroker.base.settings import Settings, SettingsError
+from mockbroker.base.settings import OF_LISTENER, READ_ELSEWHERE, Settings, SettingsError
 from mockbroker.lab.conform.asker import open_asker
 from mockbroker.lab.conform.conversation import Conversation, ConversationError, load
 from mockbroker.lab.conform.foreign import clear, other_settings, prepare
@@ -20,6 +25,7 @@ from mockbroker.lab.conform.pace import ManualTime, WallTime
 from mockbroker.lab.conform.player import Difference, Player
 
 SASL = "SASL_PLAINTEXT"
+TOPIC_LABEL = "$topic:"
 RECORDED_WITH: dict[str, object] = {"log.message.timestamp.type": "CreateTime", "num.partitions": 3}
 RECORDED_NODE = 1  # the broker id in all recordings
 MAX_RUNS = 5  # maximum number of runs of a conversation that differs while the machine is busy
@@ -33,7 +39,8 @@ class Outcome:
 
     Attributes:
         name: scenario and recorded release, or the file name.
-        verdict: ``ok``, ``differs``, ``waiting`` (for a broker with other settings) or ``failed`` (not playable).
+        verdict: ``ok``; ``differs``; ``waiting``, if the broker has other settings than the recorded one; or
+            ``failed``, if the conversation could not be played.
         detail: the difference, the necessary settings, or the error; "" for ``ok``.
         is_hurried: whether the player was so late that a timer may have caused the difference. Then the conversation is
             repeated.
@@ -63,7 +70,7 @@ async def run(
         address: host and port of an external broker; None starts a mockbroker for each conversation.
         report: callback for each outcome, in the order of ``files``.
         at_once: maximum number of conversations played at the same time.
-        sasl_port: port of the external broker's SASL listener; None for none.
+        sasl_port: port of the external broker's SASL listener, or None.
     """
     limit = trio.CapacityLimiter(at_once)
     outcomes: dict[int, Outcome] = {}
@@ -101,7 +108,7 @@ async def play_file(
     Args:
         file: conversation file.
         address: host and port of an external broker; None starts a mockbroker.
-        sasl_port: port of the external broker's SASL listener; None for none.
+        sasl_port: port of the external broker's SASL listener, or None.
         max_runs: maximum number of runs.
     """
     outcome = await _play_once(file, address, sasl_port)
@@ -135,8 +142,9 @@ def judge(conversation: Conversation, difference: Difference | None) -> Outcome:
 
 
 def _release(conversation: Conversation) -> str:
-    """Return the release to emulate, such as ``3.9`` for version 3.9.1. For an unknown version it is the newest
-    release.
+    """Return the release to emulate for a conversation, such as ``3.9`` for version 3.9.1.
+
+    For an unknown version it is the newest release.
     """
     release = ".".join(conversation.version.split(".")[:2])
     return release if release in RELEASES else KAFKA_4_2.name
@@ -148,6 +156,8 @@ async def _play_against(conversation: Conversation, address: tuple[str, int], sa
     requests = [step for step in conversation.steps if step.event == "request"]
     if unknown := sorted({step.api for step in requests if step.api_key not in APIS}):
         return Outcome(conversation.name, "waiting", f"for kwire to support {', '.join(unknown)}")
+    if conversation.brokers > 1:
+        return Outcome(conversation.name, "waiting", f"for a cluster of {conversation.brokers} brokers")
     async with open_asker(*address) as asker:
         if other := await other_settings(asker, conversation):
             return Outcome(conversation.name, "waiting", f"for a broker with {other}")
@@ -168,13 +178,18 @@ async def _play_watched(player: Player) -> Difference | None:
 
 
 async def _play_ours(conversation: Conversation) -> Difference | None:
-    known, release = Settings().by_name(), _release(conversation)
-    config = RECORDED_WITH | {name: value for name, value in conversation.config.items() if name in known}
+    known, release = set(Settings().by_name()), _release(conversation)
+    known |= READ_ELSEWHERE
+    config = RECORDED_WITH | {
+        name: value for name, value in conversation.config.items() if name in known or name.startswith(OF_LISTENER)
+    }
+    if conversation.config.get("metric.reporters"):
+        config["mockbroker.client.telemetry.enable"] = True
     listeners = ("PLAINTEXT", SASL) if conversation.users else ("PLAINTEXT",)
     if _starts_without_transaction_log(conversation):
         config["mockbroker.transaction.log.on.demand"] = True
     async with open_cluster(
-        topics=conversation.topics,
+        brokers=conversation.brokers,
         config=config,
         as_version=release,
         first_node=RECORDED_NODE,
@@ -182,11 +197,25 @@ async def _play_ours(conversation: Conversation) -> Difference | None:
         users=conversation.users,
         clock=MANUAL,
     ) as cluster:
-        (node,) = cluster.nodes
+        cluster._router.broker.cluster.coming_topic_ids = _topic_ids(conversation)
+        for name, partitions in conversation.topics.items():
+            cluster.create_topic(name, partitions)
+        for down in conversation.down:
+            cluster.stop_broker(down)
+        node = cluster.nodes[0]
         pace, sasl_port = ManualTime(cluster.clock), node.port_of(SASL)
         return await _play_watched(
             Player(conversation, node.host, node.port, sasl_port=sasl_port, exactly=True, pace=pace)
         )
+
+
+def _topic_ids(conversation: Conversation) -> dict[str, list[UUID]]:
+    """Return the recorded topic ids by name, in the order of creation; assignments of share groups depend on them."""
+    ids: dict[str, list[UUID]] = {}
+    for text, label in conversation.names.items():
+        if label.startswith(TOPIC_LABEL):
+            ids.setdefault(label.removeprefix(TOPIC_LABEL), []).append(UUID(bytes=urlsafe_b64decode(text + "==")))
+    return ids
 
 
 def _starts_without_transaction_log(conversation: Conversation) -> bool:

@@ -1,4 +1,4 @@
-"""The checks of the demo: each compares one claim with the recorded events. Pure."""
+"""The checks of the demo: each compares one claim with the recorded events. The functions are pure."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class Check:
 
 @dataclass(slots=True)
 class Story:
-    """The facts observed in one run of the demo.
+    """The facts that were observed in one run of the demo.
 
     Attributes:
         events: events of the journal.
         produced: number of produced records, whose values are 0, 1, 2, ...
         read: kind of client -> record values that the client read.
-        committed: partition -> committed offset at the end, or None.
+        committed: partition -> committed offset at the end; None without one.
         ends: partition -> log end offset.
         stopped: kind of the client that was stopped; "" before that.
         stopped_at: journal time of the stop, milliseconds.
@@ -58,7 +58,7 @@ class Story:
 
 
 def assignments(events: Sequence[Event]) -> dict[int, dict[str, list[int]]]:
-    """Return generation -> client -> assigned partitions, for all generations with an assignment."""
+    """Return the assigned partitions, by generation and then by client, for all generations with an assignment."""
     assigned: dict[int, dict[str, list[int]]] = {}
     for event in events:
         if event.event == EventKind.ASSIGN:

@@ -74,12 +74,15 @@ def consume_kafka_python(bootstrap: str, stop: threading.Event) -> None:
 
 
 class StoppedError(Exception):
-    """A request to stop that interrupts a poll."""
+    """The error that interrupts a poll because the client was requested to stop."""
 
 
 @contextmanager
 def stop_interrupts(stop: threading.Event) -> Iterator[None]:
-    """Inside the block, a request to stop raises StoppedError in the main thread."""
+    """Make a request to stop raise StoppedError in the main thread, for the duration of a ``with`` block.
+
+    ``stop``: event that is set to request the stop.
+    """
 
     def interrupt(*_: object) -> None:
         raise StoppedError
@@ -156,7 +159,10 @@ CONSUMERS: Mapping[str, Callable[[str, threading.Event], None]] = {
 
 
 def produce(bootstrap: str, first: int, count: int) -> None:
-    """Produce records with the values ``first`` to ``first + count - 1``, round-robin over the partitions."""
+    """Produce records with the values ``first`` to ``first + count - 1``, round-robin over the partitions.
+
+    ``bootstrap``: address of the cluster, ``host:port``.
+    """
     from confluent_kafka import Producer
 
     producer = Producer({"bootstrap.servers": bootstrap, "client.id": "producer", "linger.ms": 5})
@@ -173,7 +179,7 @@ def produce(bootstrap: str, first: int, count: int) -> None:
 
 
 def committed(bootstrap: str) -> None:
-    """Print the committed offsets of the group. The client that reads them is not a member."""
+    """Print the committed offsets of the group. The client that reads them is not a member of the group."""
     from kafka import KafkaConsumer
     from kafka.structs import TopicPartition
 
@@ -183,7 +189,12 @@ def committed(bootstrap: str) -> None:
 
 
 def consume(kind: str, bootstrap: str) -> None:
-    """Run a consumer until stdin has a line or is closed. ``kind``: one of CONSUMERS."""
+    """Run a consumer until stdin has a line or is closed.
+
+    Args:
+        kind: kind of the client, one of CONSUMERS.
+        bootstrap: address of the cluster, ``host:port``.
+    """
     stop = threading.Event()
 
     def wait() -> None:

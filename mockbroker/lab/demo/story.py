@@ -1,6 +1,5 @@
-"""The script of the demo.
-
-It starts brokers and three clients, stops one client, kills another, and reads the committed offsets.
+"""The script of the demo: it starts brokers and three clients, stops one client, kills another, and reads the
+offsets.
 """
 
 from __future__ import annotations
@@ -28,19 +27,19 @@ CONFIG = {"group.initial.rebalance.delay.ms": 300, "group.min.session.timeout.ms
 
 
 class StepFailedError(Exception):
-    """A step of the demo that failed or took too long."""
+    """The error for a step of the demo that failed or took too long."""
 
 
 @contextmanager
 def in_time(what: str) -> Iterator[None]:
-    """Limit the block to STEP_TIMEOUT seconds. ``what``: description of the step.
+    """Limit the duration of a ``with`` block to STEP_TIMEOUT seconds.
 
-    Raises: StepFailedError if the block took longer.
+    ``what``: description of the step, for the error. Raises: StepFailedError if the block took longer.
     """
     with trio.move_on_after(STEP_TIMEOUT) as scope:
         yield
     if scope.cancelled_caught:
-        raise StepFailedError(f"timed out after {STEP_TIMEOUT:g} s: {what}")
+        raise StepFailedError(f"the step {what!r} did not end within {STEP_TIMEOUT:g} s")
 
 
 async def _run_program(command: list[str]) -> Any:
@@ -48,7 +47,7 @@ async def _run_program(command: list[str]) -> Any:
     with in_time(" ".join(command[2:4])):
         done = await trio.run_process(command, capture_stdout=True, check=False)
         if done.returncode:
-            raise StepFailedError(f"{' '.join(command[2:4])} ended with exit code {done.returncode}")
+            raise StepFailedError(f"{' '.join(command[2:4])} failed with exit code {done.returncode}")
         return json.loads(done.stdout)
 
 
@@ -72,7 +71,7 @@ class _Client:
         self.process.kill()
 
     async def stop(self) -> None:
-        """Request the process to leave the group, and wait until the process has ended."""
+        """Request the process to leave the group, and wait until it has ended."""
         self.may_end = True
         assert self.process.stdin is not None
         await self.process.stdin.aclose()
@@ -81,7 +80,10 @@ class _Client:
 
 
 class _Stage:
-    """The cluster and the clients of the demo. Their events go to the timeline and to the story."""
+    """The cluster and the clients of the demo.
+
+    Their events are added to the timeline and to the observed facts (``Story``).
+    """
 
     def __init__(self, cluster: Cluster, timeline: Timeline, nursery: trio.Nursery) -> None:
         self.cluster = cluster
@@ -97,7 +99,13 @@ class _Stage:
         return round((trio.current_time() - self.cluster.journal.begin) * 1000)
 
     def show_action(self, name: str, client: str = "", detail: str = "") -> None:
-        """Show an action of the script on the timeline."""
+        """Show an action of the script on the timeline.
+
+        Args:
+            name: name of the action: start, produce, stop or kill.
+            client: kind of the client; "" for an action on the cluster.
+            detail: description; "" for the default text.
+        """
         self.timeline.action(Action(self.now_ms(), name, client, detail))
 
     async def wait_until(self, what: str, holds: Callable[[], bool]) -> None:
@@ -112,12 +120,12 @@ class _Stage:
         with in_time(what):
             while not holds():
                 if self._broken:
-                    raise StepFailedError(f"{what}: {self._broken}")
+                    raise StepFailedError(f"the step {what!r} failed: {self._broken}")
                 self._changed = trio.Event()
                 await self._changed.wait()
 
     async def produce(self, count: int) -> None:
-        """Produce the next ``count`` records. Raises: StepFailedError."""
+        """Produce the next ``count`` records. Raises: StepFailedError if a program fails or takes too long."""
         first = self.story.produced
         command = [*_program("produce", self.cluster), str(first), str(count)]
         outcome = await _run_program(command)
@@ -128,7 +136,10 @@ class _Stage:
         self.show_action("produce", "producer", f"writes records {first} to {first + count - 1}")
 
     async def start(self, kind: str) -> None:
-        """Start a consumer, and wait until all consumers so far are in one generation. Raises: StepFailedError."""
+        """Start a consumer, and wait until all consumers so far are in one generation.
+
+        Raises: StepFailedError if a program fails or takes too long.
+        """
         self.show_action("start", kind, "starts")
         run = partial(trio.run_process, [*_program("consume", self.cluster), kind], check=False)
         process = await self._nursery.start(partial(run, stdin=subprocess.PIPE, stdout=subprocess.PIPE))
@@ -137,12 +148,12 @@ class _Stage:
         await self.wait_until(f"waiting for {kind} to own partitions", lambda: self.owners() == set(self.clients))
 
     def owners(self) -> set[str]:
-        """Return the names of the clients in the latest generation with an assignment."""
+        """Return the names of the clients that have partitions in the latest generation with an assignment."""
         assigned = assignments(self.story.events)
         return set(assigned[max(assigned)]) if assigned else set()
 
     def ends(self) -> dict[int, int]:
-        """Return partition -> log end offset, computed from the number of produced records."""
+        """Return the log end offset of each partition, computed from the number of produced records."""
         return {index: len(range(index, self.story.produced, PARTITIONS)) for index in range(PARTITIONS)}
 
     def all_committed(self) -> bool:
@@ -164,7 +175,7 @@ class _Stage:
         self._changed.set()
 
     async def _listen(self, client: _Client) -> None:
-        """Add the records that a client prints to the story, until its process ends."""
+        """Add the records that a client prints to the observed facts, until its process ends."""
         assert client.process.stdout is not None
         rest = b""
         async for chunk in client.process.stdout:
@@ -183,7 +194,7 @@ def _program(verb: str, cluster: Cluster) -> list[str]:
 
 
 async def play(timeline: Timeline) -> Story:
-    """Run the demo and return the observed facts. If the demo fails, ``Story.failure`` is the reason."""
+    """Run the demo, and return the observed facts. If the demo fails, ``Story.failure`` contains the reason."""
     async with (
         open_cluster(brokers=3, topics={TOPIC: PARTITIONS}, config=CONFIG) as cluster,
         trio.open_nursery() as nursery,

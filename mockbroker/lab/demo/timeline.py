@@ -22,7 +22,7 @@ SENTENCES = {"stop": "is stopped", "kill": "is killed"}  # for actions without d
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """An action of the demo's script.
+    """An action of the demo's script, such as the start of a client.
 
     Attributes:
         time_ms: journal time, milliseconds.
@@ -44,7 +44,7 @@ class Timeline(Protocol):
         """Show an event of the journal."""
 
     def action(self, action: Action) -> None:
-        """Show an action of the script."""
+        """Show an action of the demo's script."""
 
     def checks(self, checks: Sequence[Check]) -> None:
         """Show the results of the checks, once, at the end."""
@@ -110,7 +110,14 @@ class PlainTimeline:
         self.line(action.time_ms, action.client, action.detail or SENTENCES[action.name], "")
 
     def line(self, time_ms: int, client: str, text: str, style: str) -> None:  # noqa: ARG002 - RichTimeline uses it
-        """Write a line. ``time_ms``: journal time, milliseconds. ``style``: colour or text style, or ""."""
+        """Write a line of the timeline.
+
+        Args:
+            time_ms: journal time, milliseconds.
+            client: kind of the client; "" for the cluster.
+            text: text of the line.
+            style: colour or text style, or "".
+        """
         self._write(f"{time_ms / 1000:8.3f} s  {client:<16} {text}")
 
     def checks(self, checks: Sequence[Check]) -> None:
@@ -156,7 +163,10 @@ class RichTimeline(PlainTimeline):
 
 
 def choose(*, as_json: bool, write: Write) -> Timeline:
-    """Return a timeline: JSON if ``as_json``, coloured text if stdout is a terminal, else plain text."""
+    """Return a timeline: JSON if ``as_json`` is True, coloured text if stdout is a terminal, else plain text.
+
+    ``write``: function that prints a line.
+    """
     if as_json:
         return JsonTimeline(write)
     return RichTimeline() if sys.stdout.isatty() else PlainTimeline(write)

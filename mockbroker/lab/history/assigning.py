@@ -37,11 +37,11 @@ STRATEGIES: Strategies = MappingProxyType({"range": RangeAssignor, "roundrobin":
 
 
 class UnknownStrategy(ValueError):
-    """A strategy that is not in the coordinators' table."""
+    """The error for a strategy that is not in the table of the coordinators."""
 
 
 class Consumer:
-    """A consumer process.
+    """A consumer process that gets its assignment from the coordinator of its group.
 
     Attributes:
         name: name in the story.
@@ -81,7 +81,7 @@ class Consumer:
         self._connect()
 
     def find(self) -> None:
-        """Ask any broker for the coordinator, and connect to the coordinator."""
+        """Ask any broker for the coordinator of the group, and connect to the coordinator."""
         self.scheme.messages_sent += 2
         self.scheme.send(f"from {self.name}", self.coordinator.connected, self)
 
@@ -167,7 +167,7 @@ class _Group:
 
 
 class Coordinator:
-    """The coordinator on one broker.
+    """The coordinator that runs on one broker.
 
     Attributes:
         number: broker id.
@@ -361,7 +361,7 @@ class Assigning(OfConsumers[Consumer]):
     """Scheme 2: coordinators on the brokers assign partitions.
 
     Attributes:
-        coordinators: coordinators, one per broker.
+        coordinators: the coordinators, one per broker.
         consumers: consumer name -> consumer.
         messages_sent: number of messages between consumers and coordinators.
     """
@@ -391,7 +391,7 @@ class Assigning(OfConsumers[Consumer]):
     def restart(self, strategies: Strategies) -> None:
         """Restart all brokers with other strategies. Consumers continue to read, and connect again.
 
-        ``strategies``: name -> assignor factory.
+        ``strategies``: function that creates the assignor, by name of the strategy.
         """
         for coordinator in self.coordinators:
             coordinator.stop()

@@ -1,4 +1,8 @@
-"""The comparison of rebalance schemes: runs the same story under each scheme, and measures what it costs."""
+"""The comparison of rebalance schemes: it runs the same story with each scheme, and measures the cost of rebalances.
+
+A scheme is one way to coordinate the consumers of a group; a story is a script of joins, leaves, crashes and other
+events.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +26,10 @@ SCHEMES: Mapping[str, type[Scheme]] = {
 
 
 class Run:
-    """A story that runs under a scheme. The caller advances the virtual time."""
+    """The simulation of one story, a script of what happens to consumers and ZooKeeper, with one rebalance scheme.
+
+    The caller advances the virtual time.
+    """
 
     def __init__(self, kind: type[Scheme], story: Story) -> None:
         self.story = story
@@ -31,7 +38,7 @@ class Run:
         self.scheme = kind(story, self.queue, self.ledger)
 
     def until(self, seconds: float) -> None:
-        """Advance the virtual time to ``seconds`` and run all events that are due."""
+        """Advance the virtual time to ``seconds``, and run all events that are due until then."""
         while self.queue.next <= seconds:
             self.queue.step()
         self.queue.now = seconds
@@ -44,7 +51,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The cost of all steps at one time in a story, measured until the next step.
+    """The cost of all steps of a story that happen at one time, measured until the next step.
 
     Attributes:
         at: virtual time of the steps, seconds.
@@ -68,7 +75,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The measured cost of a whole story under one scheme.
+    """The measured cost of a whole story (script of joins, leaves and crashes) with one rebalance scheme.
 
     Attributes:
         scheme: name of the scheme.
@@ -104,12 +111,12 @@ class Measured:
 
     @property
     def settled(self) -> list[float]:
-        """``Change.settled`` of all changes with a value other than 0 and None; in seconds."""
+        """The values of ``Change.settled``, in seconds, of all changes for which it is neither 0 nor None."""
         return [change.settled for change in self.changes if change.settled]
 
     @property
     def unsettled(self) -> int:
-        """Number of changes after which some partition did not have exactly one reader before the next change."""
+        """The number of changes after which some partition did not have exactly one reader before the next change."""
         return sum(change.settled is None for change in self.changes)
 
     def line(self) -> dict[str, object]:
@@ -138,7 +145,11 @@ def mean(values: Sequence[float]) -> float:
 
 
 def measure(name: str, story: Story) -> Measured:
-    """Run a story under a scheme and return the measured cost.
+    """Run a story with a scheme and return the measured cost.
+
+    Args:
+        name: name of the scheme.
+        story: the story.
 
     Raises: Broken if an invariant is violated, or a partition has two readers under an exclusive scheme.
     """
@@ -161,7 +172,7 @@ def measure(name: str, story: Story) -> Measured:
         changes.append(Change(at, ", ".join(map(str, steps)), messages, notifications, rebalances, moved, settled))
     ledger.end()
     if scheme.exclusive and ledger.overlaps:
-        raise Broken("one reader", f"{name}: a partition had several readers: {ledger.overlaps[0]}")
+        raise Broken("one reader", f"under scheme {name} a partition had several readers: {ledger.overlaps[0]}")
     return Measured(
         scheme=name,
         seed=story.seed,
@@ -204,7 +215,7 @@ COLUMNS = (
 
 
 def table(measured: Sequence[Measured]) -> list[str]:
-    """Return the lines of a table: headings, then one line for each element of ``measured``."""
+    """Return the lines of a text table: headings, then one line for each scheme."""
     rows = [[name for name, _ in COLUMNS], *([cell(each) for _, cell in COLUMNS] for each in measured)]
     widths = [max(len(row[n]) for row in rows) for n in range(len(COLUMNS))]
     return [

@@ -1,4 +1,4 @@
-"""Scheme 3, since Kafka 0.9, and its successors: mockbroker's broker, with members of each group protocol.
+"""Scheme 3, since Kafka 0.9, and its successors: mockbroker's brokers, and members of each group protocol.
 
 - ``classic``: all members revoke all partitions; then the group leader assigns (range).
 - ``cooperative``: the group leader assigns, and members revoke only the partitions that move.
@@ -42,7 +42,7 @@ from mockbroker.lab.simulation.script import MemberScript
 from mockbroker.lab.simulation.shell import ObservedRouter, Shell
 from mockbroker.lab.simulation.trace import Trace
 from mockbroker.lab.simulation.watching import Watcher, Watchers
-from mockbroker.topics.model import Cluster, Node
+from mockbroker.topics.model import ClusterState, Node
 
 RELEASE = "4.2"
 REBALANCE = 60.0  # rebalance timeout of members, seconds; shorter than the default max.poll.interval.ms
@@ -58,7 +58,7 @@ BEATS = (ApiKey.HEARTBEAT, ApiKey.CONSUMER_GROUP_HEARTBEAT)
 
 
 class Counting(Watcher):
-    """A counter of group messages, heartbeats and rebalances, as an invariant checker of the simulation."""
+    """A counter of group messages, heartbeats and rebalances. The simulation calls it like an invariant checker."""
 
     def __init__(self) -> None:
         self.messages = self.heartbeats = self.rebalances = 0
@@ -78,7 +78,7 @@ class Counting(Watcher):
 
 
 class Telling(Reader):
-    """A member that reports to the ledger which partitions it reads.
+    """A group member that reports to the ledger, the record of all readers, which partitions it reads.
 
     Attributes:
         ledger: the ledger.
@@ -99,7 +99,7 @@ class Telling(Reader):
 
 
 class Classic(Telling, ClassicClient):
-    """A member of the classic protocol.
+    """A group member of the classic protocol.
 
     Attributes:
         assignor: client-side assignor; the broker receives only its name.
@@ -139,7 +139,7 @@ class Classic(Telling, ClassicClient):
 
 
 class Consuming(Telling, ConsumerClient):
-    """A member of the consumer protocol."""
+    """A group member of the consumer protocol."""
 
     def _beat(self) -> None:
         if self.queue.now < self.beats_at:
@@ -157,7 +157,7 @@ class Consuming(Telling, ConsumerClient):
 
 
 class Coordinated(Scheme):
-    """A scheme with a group coordinator: mockbroker's broker.
+    """The base class of schemes with a group coordinator: the brokers are mockbroker's.
 
     Attributes:
         kind: kind of the members, as in MemberScript.
@@ -227,8 +227,9 @@ class Coordinated(Scheme):
         self.clients[consumer].crash()
 
     def busy(self, consumer: str, seconds: float) -> None:
-        """Stop the polls of a consumer for ``seconds``. It continues to send heartbeats, but rejoins only with the next
-        poll.
+        """Stop the polls of a consumer for ``seconds``.
+
+        The consumer continues to send heartbeats, but it rejoins only with its next poll.
         """
         self.clients[consumer].polls_at = self.queue.now + seconds
 
@@ -249,7 +250,7 @@ class Coordinated(Scheme):
 
 
 class Eager(Coordinated):
-    """The classic protocol with eager rebalances."""
+    """The scheme with the classic protocol and eager rebalances."""
 
     name = "classic"
     kind = "eager"
@@ -257,7 +258,7 @@ class Eager(Coordinated):
 
 
 class Cooperative(Coordinated):
-    """The classic protocol with cooperative rebalances (KIP-429)."""
+    """The scheme with the classic protocol and cooperative rebalances (KIP-429)."""
 
     name = "cooperative"
     kind = "cooperative"
@@ -265,16 +266,16 @@ class Cooperative(Coordinated):
 
 
 class Next(Coordinated):
-    """The consumer protocol (KIP-848)."""
+    """The scheme with the consumer protocol (KIP-848)."""
 
     name = "consumer"
     kind = "consumer"
     member = Consuming
 
 
-def _cluster(shell: Shell) -> Cluster:
+def _cluster(shell: Shell) -> ClusterState:
     return shell.broker.cluster
 
 
 def _no_successor(disk: Disk) -> Broker:
-    raise AssertionError(f"a broker without a disk cannot restart from {disk}")
+    raise AssertionError(f"cannot restart from {disk}: the brokers of this scheme have no disk")

@@ -1,4 +1,5 @@
-"""The draft of a group protocol for Kafka 0.9 (``history/draft``) as a scheme, for the same stories as the others.
+"""The draft of a group protocol for Kafka 0.9 (``history/draft``) as a rebalance scheme, for comparison with the
+others.
 
 ZooKeeper never lags in this scheme. A consumer that leaves closes its connections; for the coordinator this is the same
 as a crash.
@@ -80,7 +81,7 @@ class Drafted(Scheme):
         return self._messages(BEAT)
 
     def _messages(self, name: str) -> int:
-        """Return the number of requests and responses of the API ``name``."""
+        """Return the number of requests and responses of the API with this name."""
         return self.cluster.messages[name] + self.cluster.messages[f"{name} answer"]
 
     @property

@@ -1,4 +1,6 @@
-"""Experiments with the schemes: notifications per change, the effect of stale data, and the delay by a slow member."""
+"""Experiments with rebalance schemes: notifications per change, the effect of stale data, and the delay by a slow
+member.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ BUSY = (0.0, 1.0, 2.0, 3.0, 5.0)  # seconds that a member does not poll
 
 
 def settled(scheme: str, members: int, partitions: int) -> Run:
-    """Return a run with a stable group: the consumers ``c01``, ``c02``, ... read the topic ``t``.
+    """Start a stable group with a scheme: the consumers ``c01``, ``c02``, ... read the topic ``t``. Return the run.
 
     Another consumer, ``c00``, is not started yet; it is the first in the order of names.
 
@@ -42,7 +44,13 @@ CHANGES = (JOIN, LEAVE, CRASH, GROW, BROKER)  # values of ``change`` in herd()
 
 
 def herd(scheme: str, members: int, change: str) -> int:
-    """Return the number of watch notifications after one change (of CHANGES) in a group with ``members`` members."""
+    """Return the number of watch notifications after one change in a group.
+
+    Args:
+        scheme: name of the scheme.
+        members: number of members in the group.
+        change: kind of the change, one of CHANGES.
+    """
     run = settled(scheme, members, members)
     before = run.scheme.notifications
     match change:
@@ -61,7 +69,7 @@ def herd(scheme: str, members: int, change: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """The cost of a join with stale ZooKeeper data.
+    """The cost of a join while a ZooKeeper server returns stale data.
 
     Attributes:
         unread: partition-seconds without a reader.
@@ -92,9 +100,9 @@ def split(scheme: str, lag: float) -> Split:
 
 
 def slow(scheme: str, seconds: float) -> float:
-    """Return the cost of a join while one of the four members does not poll for ``seconds``.
+    """Return the cost of a join while one of four members does not poll for ``seconds``.
 
-    The cost is in partition-seconds in which a partition has no reader although its last reader runs.
+    The cost is the number of partition-seconds without a reader, as far as the last reader of the partition still runs.
     """
     run = settled(scheme, 4, 8)
     before = run.ledger.stopped

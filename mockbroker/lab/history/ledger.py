@@ -1,4 +1,4 @@
-"""The ledger: which consumer read which partition at which time, under any scheme.
+"""The ledger: the record of all readers of each partition over time, for any rebalance scheme.
 
 Each consumer reports when it starts and stops reading a partition. From these reports the ledger computes how long
 partitions have two readers or none, and how often they move.
@@ -16,7 +16,7 @@ Place = tuple[str, int]  # topic and partition
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """An interval in which a consumer read a partition. ``begin`` and ``end`` are in seconds."""
+    """An interval in which a consumer read a partition. ``begin`` and ``end``: virtual time, seconds."""
 
     group: str
     place: Place
@@ -27,7 +27,9 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """An interval in which a partition had several readers of one group. ``begin`` and ``end`` are in seconds."""
+    """An interval in which a partition had several readers of one group. ``begin`` and ``end``: virtual time,
+    seconds.
+    """
 
     group: str
     place: Place
@@ -38,6 +40,8 @@ class Overlap:
 
 @dataclass(slots=True)
 class _State:
+    """The readers of one partition in one group, and the times at which they changed."""
+
     readers: dict[str, float] = field(default_factory=dict)  # reader -> start time
     last: str = ""  # the reader that stopped last
     changed: float = 0.0  # time of the last start or stop
@@ -45,7 +49,7 @@ class _State:
 
 
 class Ledger:
-    """The readers of all partitions over time. Only times in which a group has running members count.
+    """The record of the readers of all partitions over time. Only times in which a group has running members count.
 
     Attributes:
         unread: partition-seconds without a reader.
@@ -81,19 +85,28 @@ class Ledger:
                 self._states.setdefault((group, place), _State(counted=self.queue.now))
 
     def come(self, group: str, reader: str) -> None:
-        """Record that a consumer was started."""
+        """Record that a consumer was started. ``group``: group id. ``reader``: name of the consumer."""
         self._count(group)
         self._groups[group][reader] = None
 
     def go(self, group: str, reader: str) -> None:
-        """Record that a consumer crashed or was requested to leave."""
+        """Record that a consumer crashed, or was requested to leave. ``group``: group id.
+
+        ``reader``: name of the consumer.
+        """
         self._count(group)
         self._groups[group].pop(reader, None)
 
     # --- actual state ---
 
     def read(self, group: str, reader: str, share: Collection[Place]) -> None:
-        """Record that a consumer reads exactly the partitions in ``share`` from now on."""
+        """Record that a consumer reads exactly the partitions in ``share`` from the current time on.
+
+        Args:
+            group: group id.
+            reader: name of the consumer.
+            share: the partitions.
+        """
         for place in self.places:
             state = self._states[group, place]
             if (place in share) == (reader in state.readers):
@@ -110,7 +123,7 @@ class Ledger:
             state.changed = self.changed = self.queue.now
 
     def readers(self, group: str) -> dict[Place, list[str]]:
-        """Return partition -> names of its current readers, for a group."""
+        """Return the names of the current readers of each partition of a group."""
         return {place: sorted(self._states[group, place].readers) for place in self.places}
 
     @property
@@ -126,7 +139,7 @@ class Ledger:
         )
 
     def end(self) -> None:
-        """Count all intervals up to now, including those of the current readers."""
+        """Count all intervals up to the current time, including those of the current readers."""
         for (group, place), state in self._states.items():
             self._settle(group, state)
             self._overlapped(group, place, state)

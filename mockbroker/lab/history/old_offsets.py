@@ -9,7 +9,6 @@ Source: handleOffsetCommitRequest and handleOffsetFetchRequest of KafkaApis, Kaf
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -63,7 +62,7 @@ class OldOffsets:
             carry_out(old(broker, call), lambda: True)
             return []
 
-        return replace(usual, handle=handle)
+        return Handler(usual.versions, handle, usual.adapt_response)
 
     def _commits(self, broker: Broker, call: Call[OffsetCommitRequest]) -> Asking:
         limit, group = broker.settings.offset_metadata_max_bytes, call.request.group_id
@@ -106,7 +105,7 @@ class OldOffsets:
 
 
 def _granted(session: Session) -> None:
-    """Do nothing: there is no request to send when the session is granted."""
+    """Do nothing when ZooKeeper has accepted the session, because no request is waiting for it."""
 
 
 def _expired() -> None:

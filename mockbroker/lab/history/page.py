@@ -1,4 +1,4 @@
-"""A comparison as one HTML page with tables and SVG charts, without scripts or other files."""
+"""The comparison of rebalance schemes as one HTML page with tables and SVG charts, without scripts or other files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,14 @@ svg text { font: 11px system-ui, sans-serif }
 
 
 def save(path: Path, story: Story, measured: Sequence[Measured], tried: Experiments) -> None:
-    """Write the HTML page of a comparison to a file. Raises: OSError."""
+    """Write the HTML page of a comparison to a file. Raises: OSError if the file cannot be written.
+
+    Args:
+        path: the file.
+        story: story of all runs.
+        measured: measured cost under each scheme.
+        tried: results of the experiments.
+    """
     path.write_text(page(story, measured, tried), "utf-8")
 
 
@@ -89,7 +96,14 @@ def _body(title: str, story: Story, measured: Sequence[Measured], tried: Experim
 
 
 def _scheme_table(name: str, what: str, values: Sequence[float], lines: Mapping[str, Sequence[object]]) -> str:
-    """Return an HTML table with a row for each scheme and a column for each value."""
+    """Return an HTML table with a row for each scheme, and a column for each value.
+
+    Args:
+        name: CSS class of the table.
+        what: heading of the column with the schemes.
+        values: headings of the columns.
+        lines: cells of each row, by scheme.
+    """
     heads = [what, *(f"{value:g}" for value in values)]
     return _table(name, heads, [[scheme, *line] for scheme, line in lines.items()])
 

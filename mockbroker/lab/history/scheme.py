@@ -1,4 +1,4 @@
-"""The base classes of the rebalance schemes. They execute the steps of a story and count messages.
+"""The base classes of the rebalance schemes. They execute the steps of a story (a script of events) and count messages.
 
 In every scheme, the brokers register themselves and the topics in ZooKeeper.
 """
@@ -48,14 +48,14 @@ class Registry:
         return sorted(self._sessions)
 
     def start(self, number: int) -> None:
-        """Start a broker, which connects to ZooKeeper and registers."""
+        """Start a broker, which connects to ZooKeeper and registers. ``number``: broker id."""
         servers = [each.number for each in self._zookeeper.servers if each.number != LAGGING]
         server = servers[number % len(servers)]
         granted = partial(self._register, number)
         self._sessions[number] = self._zookeeper.connect(BROKER, server, self._timeout, granted, _never)
 
     def stop(self, number: int) -> None:
-        """Stop a broker and close its ZooKeeper session."""
+        """Stop a broker, and close its ZooKeeper session. ``number``: broker id."""
         self._sessions.pop(number).close()
 
     def _register(self, number: int, session: Session) -> None:
@@ -77,12 +77,14 @@ class Registry:
             self._topic_grew(topic, self._topics[topic])
 
     def grow(self, topic: str, count: int) -> None:
-        """Write the new number of partitions of a topic to ZooKeeper, as kafka-topics does."""
+        """Write the new number of partitions of a topic to ZooKeeper, as kafka-topics does. ``count``: the new
+        number.
+        """
         self._sessions[self.nodes[0]].put(f"{TOPICS}/{topic}", str(count), _done)
 
 
 class Scheme(ABC):
-    """A rebalance scheme, run with one story.
+    """The base class of rebalance schemes: of the ways to coordinate the consumers of a group. A scheme runs one story.
 
     Attributes:
         name: name of the scheme.
@@ -119,10 +121,13 @@ class Scheme(ABC):
         """Crash the process of a consumer."""
 
     def busy(self, consumer: str, seconds: float) -> None:  # noqa: B027 - in most schemes another thread rebalances
-        """Let a consumer process records for ``seconds``, in which it does not poll."""
+        """Make a consumer process records for ``seconds``; during this time it does not poll."""
 
     def topic_grew(self, topic: str, count: int) -> None:  # noqa: B027 - in most schemes consumers watch topics themselves
-        """Handle the new number of partitions of a topic, which the controller has read."""
+        """Handle the notification of the controller that a topic has more partitions.
+
+        ``count``: new number of partitions.
+        """
 
     @property
     @abstractmethod
@@ -167,7 +172,7 @@ class Scheme(ABC):
 
 
 class Living(Protocol):
-    """The interface of consumers that can start, leave and crash."""
+    """The interface of consumers that can be started, stopped and crashed."""
 
     def start(self) -> None: ...
     def leave(self) -> None: ...
@@ -178,7 +183,7 @@ C = TypeVar("C", bound=Living)
 
 
 class OfConsumers(Scheme, Generic[C]):
-    """A scheme that has its own consumers, instead of members of mockbroker's simulation.
+    """The base class of schemes with their own consumers, instead of the members of mockbroker's simulation.
 
     Attributes:
         consumers: consumer name -> consumer.
@@ -197,7 +202,7 @@ class OfConsumers(Scheme, Generic[C]):
 
 
 def _done(_: Answer) -> None:
-    """Ignore a response."""
+    """Ignore the response of ZooKeeper."""
 
 
 def _never() -> None:

@@ -1,6 +1,6 @@
-"""Stories: scripts that run under any scheme.
+"""Stories: scripts of events that can be run with any rebalance scheme.
 
-The steps are joins, leaves, crashes, topics that get more partitions, and ZooKeeper servers that lag.
+The events are joins, leaves, crashes, topics that get more partitions, and ZooKeeper servers that lag.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Story:
-    """A story for a run. Every consumer subscribes to all topics.
+    """A script of events that can be run with any rebalance scheme. Every consumer subscribes to all topics.
 
     Attributes:
         topics: topic name -> number of partitions at the start.
@@ -91,7 +91,12 @@ DEFAULT = Story(
 
 
 def drawn(seed: int, steps: int = 12) -> Story:
-    """Return a random story. ``steps``: maximum number of steps after the first joins."""
+    """Return a random story.
+
+    Args:
+        seed: seed of the random numbers.
+        steps: maximum number of steps after the first joins.
+    """
     dice = Dice("history", seed)
     topics = {f"t{number}": dice.whole(1, 12) for number in range(dice.whole(1, 3))}
     names = [f"c{number}" for number in range(dice.whole(2, MOST_MEMBERS))]

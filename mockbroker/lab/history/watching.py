@@ -35,7 +35,7 @@ def owner_of(group: str, place: Place) -> str:
 
 
 class Consumer:
-    """A consumer process.
+    """A consumer process that watches ZooKeeper and computes its own assignment.
 
     Attributes:
         name: name in the story.
@@ -108,7 +108,7 @@ class Consumer:
     def _expired(self) -> None:
         """Open a new session after the old one expired.
 
-        The consumer reads on until it rebalances in the new session.
+        The consumer continues to read until it rebalances in the new session.
         """
         self.expiries += 1
         self._work, self.owned = None, []

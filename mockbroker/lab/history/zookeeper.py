@@ -27,7 +27,7 @@ CREATED, DELETED, CHANGED, CHILDREN = "created", "deleted", "changed", "children
 
 @dataclass(slots=True)
 class Traffic:
-    """Message counts of the sessions of one role.
+    """The number of messages of all sessions with one role.
 
     Attributes:
         requests: number of requests, without pings.
@@ -52,7 +52,7 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The response to a request.
+    """The response of ZooKeeper to a request.
 
     Attributes:
         error: NO_NODE, NODE_EXISTS or SESSION_EXPIRED; "" without an error.
@@ -90,6 +90,8 @@ class Change:
 
 @dataclass(slots=True)
 class Node:
+    """A node of the tree, with its data and its owner."""
+
     data: str
     owner: int
     children: dict[str, None] = field(default_factory=dict)
@@ -151,7 +153,7 @@ class Server:
 
     @property
     def watchers(self) -> set[Session]:
-        """The sessions with a watch at this server."""
+        """The sessions that have set a watch at this server."""
         both = (self.data_watches, self.child_watches)
         return {session for watches in both for waiting in watches.values() for session in waiting}
 
@@ -185,24 +187,43 @@ class Session:
         self._ensemble = ensemble
 
     def create(self, path: str, then: Then, data: str = "", *, ephemeral: bool = False) -> None:
-        """Create a node; missing parents are created as persistent nodes."""
+        """Create a node. Missing parents are created as persistent nodes.
+
+        Args:
+            path: path of the node.
+            then: function that is called with the response.
+            data: data of the node.
+            ephemeral: True to delete the node when the session ends.
+        """
         self._ensemble.write(self, Change(CREATED, path, data, self.number if ephemeral else 0), then)
 
     def delete(self, path: str, then: Then) -> None:
         self._ensemble.write(self, Change(DELETED, path), then)
 
     def put(self, path: str, data: str, then: Then) -> None:
-        """Change the data of a node."""
+        """Change the data of a node. ``then``: function that is called with the response."""
         self._ensemble.write(self, Change(CHANGED, path, data), then)
 
     def read(self, path: str, then: Then, watch: Watch | None = None) -> None:
-        """Read the data of a node. The watch is set even if the node does not exist, and then fires when it is
-        created.
+        """Read the data of a node.
+
+        Args:
+            path: path of the node.
+            then: function that is called with the response.
+            watch: function that is called once when the node changes or, if it does not exist, is created; None for no
+                watch.
         """
         self._ensemble.read_node(self, path, then, watch, children=False)
 
     def children(self, path: str, then: Then, watch: Watch | None = None) -> None:
-        """Read the names of a node's children. The watch is set only if the node exists."""
+        """Read the names of a node's children.
+
+        Args:
+            path: path of the node.
+            then: function that is called with the response.
+            watch: function that is called once when a child is added or removed; None for no watch. It is set only if
+                the node exists.
+        """
         self._ensemble.read_node(self, path, then, watch, children=True)
 
     def close(self) -> None:
@@ -222,7 +243,7 @@ def carry_out(asking: Asking, holds: Callable[[], bool], answer: Answer | None =
     Args:
         asking: the generator.
         holds: function that returns whether to continue.
-        answer: last response.
+        answer: response to send to the generator first; None to start it.
     """
     if not holds():
         return
@@ -291,7 +312,7 @@ class ZooKeeper:
 
     @property
     def watchers(self) -> list[Session]:
-        """The sessions with a watch at any server, in the order of their ids."""
+        """The sessions that have set a watch at any server, in the order of their ids."""
         sessions = {session for server in self.servers for session in server.watchers}
         return sorted(sessions, key=lambda session: session.number)
 
@@ -326,9 +347,12 @@ class ZooKeeper:
         self.queue.at(server.there, what, *with_)
 
     def _to_all(self, changes: list[Change], origin: Session, after: Callable[[], None]) -> None:
-        """Apply changes on all servers.
+        """Apply changes on all servers, each after its lag.
 
-        ``after`` is called when the server of the session ``origin`` has applied them.
+        Args:
+            changes: changes of nodes.
+            origin: session that requested them.
+            after: function that is called when the server of ``origin`` has applied them.
         """
         for server in self.servers:
             then = after if server.number == origin.server else None
@@ -364,7 +388,15 @@ class ZooKeeper:
     # --- reading ---
 
     def read_node(self, session: Session, path: str, then: Then, watch: Watch | None, *, children: bool) -> None:
-        """Read a node or its children for a session. See Session.read and Session.children."""
+        """Read a node, or the names of its children, for a session.
+
+        Args:
+            session: the session.
+            path: path of the node.
+            then: function that is called with the response.
+            watch: function that is called once when the node changes; None for no watch.
+            children: True to read the names of the children.
+        """
         traffic = self.of(session.role)
         traffic.requests += 1
         traffic.watches += watch is not None
@@ -387,7 +419,13 @@ class ZooKeeper:
     # --- writing ---
 
     def write(self, session: Session, change: Change, then: Then) -> None:
-        """Forward a write of a session to the leader. See Session.create, delete and put."""
+        """Forward a write of a session to the leader.
+
+        Args:
+            session: the session.
+            change: the change of a node.
+            then: function that is called with the response.
+        """
         traffic = self.of(session.role)
         traffic.requests += 1
         traffic.writes += 1
@@ -469,7 +507,7 @@ class ZooKeeper:
             self._to_all(changes, session, lambda: self._ended(session))
 
     def _ended(self, session: Session) -> None:
-        """Handle the end of a session at its server: notify the client."""
+        """Handle the end of a session at the server that it is connected to: notify the client."""
         self.servers[session.server].forget(session)
         if not session.over:
             self._deliver(session, self._notify_expired, session)
@@ -479,7 +517,7 @@ class ZooKeeper:
         session.expired()
 
     def close(self, session: Session) -> None:
-        """Close a session. See Session.close."""
+        """Close a session, as ``Session.close`` describes."""
         session.over, session.open = True, False
         self.of(session.role).requests += 1
         self.servers[session.server].forget(session)

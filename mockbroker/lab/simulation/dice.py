@@ -13,7 +13,7 @@ BITS = 53
 
 
 class Dice:
-    """A stream of random numbers whose seed is a label. Streams with different labels are independent."""
+    """A stream of random numbers. Its seed is a text; streams with different seeds are independent."""
 
     def __init__(self, *label: object) -> None:
         text = " ".join(map(str, label)).encode()
@@ -36,14 +36,14 @@ class Dice:
         return least + (most - least) * self.random()
 
     def chance(self, of_one: float) -> bool:
-        """Return True with the probability ``of_one``, a number from 0 to 1."""
+        """Return True with the probability ``of_one`` (0 to 1), else False."""
         return self.random() < of_one
 
     def pick(self, choices: Sequence[T]) -> T:
         return choices[self.below(len(choices))]
 
     def some(self, choices: Sequence[T]) -> list[T]:
-        """Return a random subset of at least one element, in the order of ``choices``."""
+        """Return a random subset of ``choices`` in the same order, with at least one element."""
         subset = [each for each in choices if self.chance(0.5)]
         return subset or [self.pick(choices)]
 

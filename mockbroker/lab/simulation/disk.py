@@ -1,6 +1,6 @@
 """The data directory of the brokers on a simulated disk: a sync takes time and can fail; a crash loses unsynced bytes.
 
-Only the disk is simulated; the other code is mockbroker.storage.
+Only the disk is simulated. The data directory itself is that of mockbroker.storage.
 """
 
 from __future__ import annotations
@@ -14,33 +14,41 @@ from mockbroker.storage.data_dir import DataDir
 from mockbroker.storage.disk import DataDirError
 from mockbroker.storage.simulated_disk import CrashError, SimulatedDisk
 from mockbroker.storage.work import Work
-from mockbroker.topics.model import Cluster, Node
+from mockbroker.topics.model import ClusterState, Node
 
 MOST_OPERATIONS = 12  # maximum number of operations of a sync before a crash interrupts the sync
 
 
 class Disk:
-    """The disk of all brokers.
+    """The simulated disk of all brokers.
 
     Args:
-        dice: source of sync durations and crash points.
+        dice: random number generator for sync durations and crash points.
         slowest: maximum duration of a sync, seconds.
+        on_open: function that is called with each data directory that is opened.
 
     Attributes:
         fails: whether the next sync fails.
     """
 
-    def __init__(self, dice: Dice, slowest: float) -> None:
+    def __init__(self, dice: Dice, slowest: float, on_open: Callable[[DataDir], None] = lambda _: None) -> None:
         self.fails = False
         self._dice = dice
         self._slowest = slowest
         self._files = SimulatedDisk()
         self._data = DataDir(self._files, "pretend")
         self._working: Work | None = None
+        self.on_open = on_open
 
-    def open(self, nodes: Sequence[Node], new_uuid: Callable[[], UUID]) -> Cluster:
-        """Return the cluster that is stored on the disk. The first call creates the cluster."""
+    def open(self, nodes: Sequence[Node], new_uuid: Callable[[], UUID]) -> ClusterState:
+        """Return the cluster that is stored on the disk. The first call creates the cluster.
+
+        Args:
+            nodes: the brokers.
+            new_uuid: function that returns a new id for the cluster and for each topic.
+        """
         self._data = DataDir(self._files, "pretend")
+        self.on_open(self._data)
         return self._data.open(nodes, new_uuid)
 
     def flush(self) -> None:
@@ -48,18 +56,18 @@ class Disk:
 
     @property
     def collected(self) -> int:
-        """Number of the last change, synced or not. It increases until the process crashes."""
+        """The number of the last change, synced or not. It increases until the process crashes."""
         return self._data.collected
 
     @property
     def synced(self) -> int:
-        """Number of the last synced change."""
+        """The number of the last synced change."""
         return self._data.synced
 
     def start(self) -> float | None:
-        """Begin a sync of all changes. Return its duration in seconds, or None if there is no sync to begin.
+        """Begin a sync of all changes; return its duration in seconds.
 
-        There is none while another sync is in progress, and none if all changes are synced.
+        Return None if another sync is in progress, or all changes are synced.
         """
         if self._working is not None:
             return None
@@ -67,7 +75,7 @@ class Disk:
         return None if self._working is None else self._slowest * self._dice.random()
 
     def finish(self) -> bool:
-        """Complete the sync. Return False if it failed; then the content of the disk is unknown."""
+        """Complete the sync. Return False if it failed; the content of the disk is then unknown."""
         work, self._working = self._working, None
         assert work is not None
         if self.fails:
@@ -105,7 +113,7 @@ class Disk:
 
 def _refuse(operation: str, file: str) -> None:
     if operation == "sync":
-        raise OSError(errno.EIO, "the disk does not answer", file)
+        raise OSError(errno.EIO, "the simulated disk is broken until the next crash", file)
 
 
 def _go_on(_operation: str, _file: str) -> None:

@@ -11,6 +11,7 @@ from mockbroker.lab.simulation.clients.client import Client
 from mockbroker.lab.simulation.clients.consumer import ConsumerClient
 from mockbroker.lab.simulation.clients.plans import Place
 from mockbroker.lab.simulation.clients.reader import Reader
+from mockbroker.lab.simulation.clients.streams import StreamsClient
 
 NAME = "I9"
 
@@ -18,11 +19,16 @@ NAME = "I9"
 def why_not(broker: Broker, clients: Iterable[Client]) -> str:
     """Return the reason why a group is not stable, or "" if all groups are stable.
 
-    A group is stable if its state is Stable and its members own all subscribed partitions.
+    A group is stable if its state is Stable, all its clients are members, and the members own all subscribed
+    partitions. Heartbeats of classic members do not refresh the topics of a consumer group.
+
+    Args:
+        broker: the cluster.
+        clients: the clients of the run; clients that are stopped or that are no group members are ignored.
     """
     groups: dict[str, list[Reader]] = {}
     for client in clients:
-        if client.up and isinstance(client, (ClassicClient, ConsumerClient)):
+        if client.up and isinstance(client, (ClassicClient, ConsumerClient, StreamsClient)):
             groups.setdefault(client.script.group, []).append(client)
     for group_id, members in groups.items():
         group = broker.groups.get(group_id)
@@ -45,7 +51,8 @@ def why_not(broker: Broker, clients: Iterable[Client]) -> str:
         if wanted - owned.keys():
             return f"{min(wanted - owned.keys())} of {group_id} has no owner"
         consumers = broker.groups.get_as(group_id, ConsumerGroup)
-        if consumers is not None and consumers.metadata_version != broker.cluster.epoch:
+        refreshes = consumers is not None and consumers.classic_member_count < len(consumers.members)
+        if consumers is not None and refreshes and consumers.metadata_version != broker.cluster.epoch:
             return f"{group_id} has not processed the newest topic metadata"
     return ""
 
@@ -53,5 +60,5 @@ def why_not(broker: Broker, clients: Iterable[Client]) -> str:
 def _lags(member: Reader) -> str:
     if isinstance(member, ClassicClient):
         return "" if member.state == STABLE and not member.rejoin_due else f"is {member.state}"
-    assert isinstance(member, ConsumerClient)
+    assert isinstance(member, (ConsumerClient, StreamsClient))
     return "" if member.held == member.target and member.epoch > 0 else f"is reconciling in epoch {member.epoch}"

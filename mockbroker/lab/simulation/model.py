@@ -1,7 +1,7 @@
-"""A reference model of the committed offsets. It is computed from the journal and the responses, without the broker.
+"""A reference model of the committed offsets, which is computed from the journal and the responses of the broker.
 
 Offsets of a transaction become visible when it is committed. If a partition is committed twice, the later request wins.
-A crash may undo only unacknowledged changes. After a crash, the model takes over the offsets of the broker if they are
+A crash may undo only unacknowledged changes. After a crash, the model adopts the offsets of the broker, if they are
 possible.
 """
 
@@ -23,11 +23,11 @@ ABORTING = (ErrorCode.NONE, ErrorCode.CONCURRENT_TRANSACTIONS)  # of InitProduce
 
 @dataclass(slots=True)
 class Stored:
-    """A committed or pending offset.
+    """A committed offset, or a pending offset of a transaction.
 
     Attributes:
         offset: the offset.
-        order: number of the change.
+        order: number of the change (see Model) that stored it.
         at: broker time of the commit, seconds.
     """
 
@@ -38,7 +38,9 @@ class Stored:
 
 @dataclass(slots=True)
 class Model:
-    """The reference model. Changes are numbered in order. A change that is acknowledged survives a crash.
+    """The reference model of the committed offsets.
+
+    Changes are numbered in order. A change that is acknowledged survives a crash. A key is a group and a partition.
 
     Attributes:
         offsets: group -> partition -> committed offset.
@@ -48,11 +50,11 @@ class Model:
         durable: number of the last acknowledged change.
         history: key -> (number of a change, offset after it or None), from the last acknowledged change on.
         ended: (number of the change, producer id, pending offsets) of each transaction with an unacknowledged end.
-        undecided: producers whose transaction may have ended before a crash.
+        undecided: ids of the producers whose transaction may have ended before a crash.
         unsettled: pending offsets of undecided transactions that InitProducerId ended, until their groups are loaded.
         numbers: (connection, correlation id) of an unacknowledged response -> number of its last change.
         parts: (connection, correlation id) of a pending OffsetCommit -> partitions and offsets that are stored so far.
-        kept: transactional id -> producer id, only for acknowledged producers.
+        kept: transactional id -> producer id, only of producers whose InitProducerId was acknowledged.
     """
 
     offsets: dict[str, dict[Place, Stored]] = field(default_factory=dict)
@@ -72,11 +74,19 @@ class Model:
         return {place: stored.offset for place, stored in self.offsets.get(group, {}).items()}
 
     def unstable(self, group: str) -> set[Place]:
-        """Return the partitions of the group for which an open transaction has pending offsets."""
+        """Return the partitions of a group that have pending offsets of an open transaction. ``group``: group id."""
         return {place for held in self.held.values() for name, place in held if name == group}
 
     def stored(self, call: Call[Any], offsets: Mapping[str, Mapping[int, int]], now: float) -> None:
-        """Record that a commit, or a slice of it, was stored. Its response must accept the same offsets."""
+        """Record that an OffsetCommit, or a slice of it, was stored.
+
+        The response, which is checked later, must accept exactly the stored offsets.
+
+        Args:
+            call: the request.
+            offsets: topic -> partition -> offset.
+            now: broker time, seconds.
+        """
         places = self.parts.setdefault((call.ticket.connection, call.ticket.correlation_id), [])
         for topic, partitions in offsets.items():
             for index, offset in partitions.items():
@@ -84,7 +94,15 @@ class Model:
                 self._store((call.request.group_id, (topic, index)), self._next(offset, now))
 
     def answered(self, call: Call[Any], response: Any, now: float) -> str:
-        """Apply the effects of a response. Return what is wrong with the response, or ""."""
+        """Apply the effects of a response.
+
+        Args:
+            call: the request.
+            response: the response.
+            now: broker time, seconds.
+
+        Returns: a description of the error in the response, or "" if the response is correct.
+        """
         request = call.request
         match call.ticket.api_key:
             case ApiKey.OFFSET_COMMIT:
@@ -134,7 +152,12 @@ class Model:
         self.settle(group, {})
 
     def committed_by_itself(self, group: str, offsets: Mapping[str, Mapping[int, int]]) -> None:
-        """Record that after a crash the broker completed the commit of a transaction with these offsets."""
+        """Record that the broker, after a crash, completed the commit of a transaction with these offsets.
+
+        Args:
+            group: group id.
+            offsets: topic -> partition -> offset.
+        """
         reported = {
             (group, (topic, index)): at for topic, partitions in offsets.items() for index, at in partitions.items()
         }
@@ -160,7 +183,7 @@ class Model:
         self.unsettled = [transaction for transaction in self.unsettled if transaction]
 
     def load(self, group: str, committed: Mapping[Place, int], pending: Collection[int]) -> None:
-        """Record that a coordinator has loaded a group. While there was no coordinator, a transaction may have ended.
+        """Record that a coordinator has loaded a group. A transaction may have ended before the load.
 
         Args:
             group: group id.
@@ -173,9 +196,14 @@ class Model:
                 self._end(producer_id, done)
 
     def _decide(self, held: dict[Key, Stored], group: str, committed: Mapping[Place, int]) -> dict[Key, Stored]:
-        """Remove the pending offsets of a transaction for a group, and return them.
+        """Remove the pending offsets that a transaction has for a group, and return them.
 
-        If all of them are in ``committed``, the transaction was committed: store them as committed offsets.
+        If all of them are in ``committed``, the transaction was committed, and they become committed offsets.
+
+        Args:
+            held: pending offsets of the transaction, by key.
+            group: group id.
+            committed: partition -> committed offset in the broker's group.
         """
         done = {key: held.pop(key) for key in list(held) if key[0] == group}
         if all(committed.get(key[1]) == stored.offset for key, stored in done.items()):
@@ -189,25 +217,33 @@ class Model:
         self._drop([(group, place)])
 
     def _drop(self, keys: list[Key]) -> None:
-        """Remove the pending offsets with these keys from all transactions."""
+        """Remove the pending offsets of these keys from all transactions."""
         for producer_id, held in self.held.items():
             gone = {key: held.pop(key) for key in keys if key in held}
             if gone:
                 self._end(producer_id, gone)
 
     def _end(self, producer_id: int, held: dict[Key, Stored]) -> None:
-        """Store the pending offsets of a transaction in ``ended`` until its end is acknowledged."""
+        """Store the pending offsets of a transaction in ``ended`` until its end is acknowledged.
+
+        Args:
+            producer_id: producer id.
+            held: pending offsets of the transaction, by key.
+        """
         self.order += 1
         self.ended.append((self.order, producer_id, held))
 
     def _unsettled(self, key: Key) -> list[Stored]:
-        """Return the offsets of ``key`` in the ``unsettled`` transactions."""
+        """Return the pending offsets of a key in those transactions that were committed or aborted, which is still
+        unknown.
+        """
         return [transaction[key] for transaction in self.unsettled if key in transaction]
 
     def may_be(self, key: Key) -> list[int | None]:
-        """Return the possible offsets after a crash: the last acknowledged one, then later ones.
+        """Return the offsets that a key may have after a crash: first the last acknowledged offset, then all later
+        ones.
 
-        None means that no offset is committed.
+        None in the list means no committed offset.
         """
         entries = self.history.get(key, [])
         sure = [stored for order, stored in entries if order <= self.durable][-1:] or [None]
@@ -216,7 +252,13 @@ class Model:
         return [None if stored is None else stored.offset for stored in possible]
 
     def adopt(self, group: str, place: Place, offset: int | None) -> None:
-        """Set the committed offset of a partition to the offset of the broker after a crash, or to None."""
+        """Set the committed offset of a partition to the offset that the broker has after a crash.
+
+        Args:
+            group: group id.
+            place: the partition.
+            offset: the offset of the broker; None without a committed offset.
+        """
         key = group, place
         asked = [*(stored for _, stored in self.history.get(key, [])), *self._unsettled(key)]
         stored = next((each for each in reversed(asked) if each and each.offset == offset), None)
@@ -227,12 +269,12 @@ class Model:
             self.offsets.setdefault(group, {})[place] = stored
 
     def adopt_held(self, now_held: dict[int, dict[Key, int]]) -> str:
-        """Set the pending offsets to those of the broker after a crash.
+        """Set the pending offsets to those that the broker has after a crash.
 
         Args:
             now_held: producer id -> key -> pending offset in the broker.
 
-        Returns: a description of an offset that was in no request, or "".
+        Returns: a description of a pending offset that no request contained, or "".
         """
         known: dict[int, dict[Key, list[Stored]]] = {}
         for producer_id, held in [*self.held.items(), *((each[1], each[2]) for each in self.ended)]:
@@ -243,7 +285,11 @@ class Model:
             for key, offset in there.items():
                 asked = [each for each in known.get(producer_id, {}).get(key, []) if each.offset == offset]
                 if not asked:
-                    return f"{key} has the pending offset {offset} of producer {producer_id}, which was never requested"
+                    return (
+                        f"partition {key[1][0]}-{key[1][1]} of group {key[0]} has the pending offset {offset} of "
+                        "producer id "
+                        f"{producer_id}, which no request contained"
+                    )
                 adopted.setdefault(producer_id, {})[key] = asked[-1]
         open_still = [*self.undecided, *(producer_id for _, producer_id, _ in self.ended)]
         self.undecided = {producer_id: None for producer_id in open_still if producer_id in adopted}
@@ -284,7 +330,7 @@ class Model:
 
 
 def accepted(request: Any, response: Any) -> list[tuple[Place, int]]:
-    """Return the partitions of a commit whose error code is NONE, with the offsets in the request."""
+    """Return the partitions that a commit response accepts (error code NONE), with the offsets from the request."""
     asked = {
         (topic.name, partition.partition_index): partition.committed_offset
         for topic in request.topics

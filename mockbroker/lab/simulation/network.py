@@ -14,10 +14,10 @@ RESET = 0.01  # minimum time in seconds until a client notices a broken connecti
 
 
 class Peer(Protocol):
-    """The client's end of a connection."""
+    """The interface of the client's end of a connection."""
 
     def delay(self) -> float:
-        """Return the network delay of the next message, seconds."""
+        """Return the network delay of the next message, in seconds."""
         ...
 
     def receive(self, connection: Wire, call: Call[Any], response: Any) -> None: ...
@@ -25,7 +25,7 @@ class Peer(Protocol):
 
 
 class Server(Protocol):
-    """The broker's end of all connections."""
+    """The interface of the brokers to the network: the receiver of all requests."""
 
     def receive(self, connection: Wire, call: Call[Any]) -> None: ...
     def disconnected(self, connection: Wire) -> None: ...
@@ -37,7 +37,7 @@ class Link:
 
     Attributes:
         clogged: whether messages are held instead of delivered.
-        lose: next message to lose, together with its connection: "request", "answer", or "".
+        lose: the next message to lose, "request" or "answer"; its connection breaks too. "" to lose none.
         held: messages that wait while the link is clogged, as (function, arguments).
     """
 
@@ -48,20 +48,20 @@ class Link:
 
 @dataclass(slots=True, eq=False)
 class Wire:
-    """A connection of a client to a broker.
+    """A connection of a client to a broker in the simulated network.
 
     Attributes:
         number: connection number.
         peer: the client.
         link: the client's link.
         node: broker id.
-        client: broker id, client id and address, as the broker sees the client.
+        client: the client as the broker sees it: broker id, client id and address.
         open: True until the client closes the connection.
         cut: whether the connection is broken, so that all messages are lost.
         waiting: requests without a response, in order, as (call, callback, virtual time of sending in seconds).
         correlation: last correlation id.
-        there: time at which the last request arrives, seconds.
-        here: time at which the last response arrives, seconds.
+        there: virtual time at which the last request arrives at the broker, seconds.
+        here: virtual time at which the last response arrives at the client, seconds.
     """
 
     number: int
@@ -78,7 +78,7 @@ class Wire:
 
 
 class Network:
-    """The network between clients and brokers. Messages of one connection arrive in order."""
+    """The simulated network between clients and brokers. Messages of one connection arrive in order."""
 
     def __init__(self, queue: Queue, server: Server) -> None:
         self._queue = queue
@@ -89,16 +89,32 @@ class Network:
         self._numbers += 1
         return Wire(self._numbers, peer, link, node, Client(node, client_id, "/127.0.0.1"))
 
-    def ask(self, to: Wire, api_key: int, version: int, request: object, then: Callable[..., None]) -> None:
-        """Send a request. ``then``: function that is called with the response body, if a response arrives."""
+    def ask(self, to: Wire, api_key: int, version: int, request: object, then: Callable[..., None] | None) -> None:
+        """Send a request on a connection.
+
+        Args:
+            to: the connection.
+            api_key: API key of the request.
+            version: API version.
+            request: body of the request.
+            then: function that is called with the response body, if a response arrives; None for a request without a
+                response (Produce with acks=0).
+        """
         to.correlation += 1
         call = Call(Ticket(to.number, to.correlation, api_key, version), to.client, request)
-        to.waiting.append((call, then, self._queue.now))
+        if then is not None:
+            to.waiting.append((call, then, self._queue.now))
         to.there = max(to.there, self._queue.now + to.peer.delay())
         self._queue.at(to.there, self._arrive, to, call)
 
     def answer(self, to: Wire, call: Call[Any], response: object) -> None:
-        """Send the response to ``call`` to the client."""
+        """Send a response to the client.
+
+        Args:
+            to: the connection.
+            call: the request.
+            response: the response body.
+        """
         if to.link.lose == "answer":
             to.link.lose = ""
             self.break_off(to)
@@ -106,7 +122,7 @@ class Network:
         self._queue.at(to.here, self._deliver, to, call, response)
 
     def close(self, connection: Wire) -> None:
-        """Close a connection at the client. Requests that were sent before still arrive."""
+        """Close a connection at the client. Requests that were sent earlier still arrive."""
         if connection.open:
             connection.open = False
             connection.waiting.clear()
@@ -114,14 +130,17 @@ class Network:
             self._queue.at(connection.there, self._end, connection)
 
     def break_off(self, connection: Wire) -> None:
-        """Break a connection. All its messages in flight are lost; the broker notices at once, the client later."""
+        """Break a connection.
+
+        All its messages in flight are lost; the broker notices immediately, the client after a delay.
+        """
         if not connection.cut:
             connection.cut = True
             self._server.disconnected(connection)
             self._queue.after(RESET + connection.peer.delay(), self._notify, connection)
 
     def free(self, link: Link) -> None:
-        """Deliver the messages that a clogged link holds, in order, and unclog the link."""
+        """End the clogging of a link, and deliver the held messages in order."""
         link.clogged = False
         while link.held:
             what, with_ = link.held.popleft()

@@ -9,7 +9,9 @@ from typing import Any
 
 
 class Queue:
-    """A queue of calls in virtual time. Calls with the same time run in the order in which they were added.
+    """The event queue of a run: function calls at times of a virtual clock.
+
+    Calls with the same time run in the order in which they were added.
 
     Attributes:
         now: virtual time since the start of the run, seconds.

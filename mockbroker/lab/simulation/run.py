@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from mockbroker.lab.simulation.coverage import Coverage
 from mockbroker.lab.simulation.script import Script
 from mockbroker.lab.simulation.watching import Broken
 from mockbroker.lab.simulation.world import World
@@ -11,14 +12,14 @@ from mockbroker.lab.simulation.world import World
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of a run.
+    """The outcome of a run of the simulation.
 
     Attributes:
         script: script of the run.
         hash: hash of the trace, in hex.
         events: number of events.
-        seconds: virtual duration, seconds.
-        broken: name of the violated invariant; "raised" for an exception; "" without a failure.
+        seconds: duration in virtual time, seconds.
+        broken: name of the violated invariant; "raised" if the run ended with an exception; "" without a failure.
         text: description of the failure; "" without a failure.
         last: last lines of the trace.
     """
@@ -32,9 +33,12 @@ class Outcome:
     last: tuple[str, ...] = ()
 
 
-def run(script: Script) -> Outcome:
-    """Run a script once, and return the outcome. A violated invariant or an exception is an outcome too."""
-    world = World(script)
+def run(script: Script, coverage: Coverage | None = None) -> Outcome:
+    """Run a script once. A violated invariant or an exception is reported in the outcome, not raised.
+
+    ``coverage``: coverage that the run adds to; None to measure no coverage.
+    """
+    world = World(script, coverage)
     broken, text = "", ""
     try:
         world.run()
@@ -42,13 +46,20 @@ def run(script: Script) -> Outcome:
         broken, text = error.name, error.text
     except Exception as error:  # an exception in the broker is a failure, too
         broken, text = "raised", f"{type(error).__name__}: {error}"
+    if coverage is not None:
+        coverage.end_run()
     trace = world.trace
     return Outcome(script, trace.hash, trace.events, world.queue.now, broken, text, tuple(trace.last))
 
 
-def repeated(script: Script) -> Outcome:
-    """Run a script twice. Return the first outcome, or a violation of I16 if the two traces differ."""
-    first, second = run(script), run(script)
+def repeated(script: Script, coverage: Coverage | None = None) -> Outcome:
+    """Run a script twice, to check that both runs are identical (I16).
+
+    ``coverage``: coverage that the first run adds to; None to measure no coverage.
+
+    Returns: the first outcome; or a violation of I16, if the two traces differ.
+    """
+    first, second = run(script, coverage), run(script)
     if first.hash == second.hash or first.broken:
         return first
     text = f"two runs of the same script differ: hashes {first.hash} and {second.hash}"

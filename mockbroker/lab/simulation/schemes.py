@@ -7,21 +7,26 @@ from dataclasses import replace
 from typing import Any
 
 from mockbroker.broker.broker import SLICE_SIZE
+from mockbroker.lab.simulation.buggify import POINTS
 from mockbroker.lab.simulation.dice import Dice
+from mockbroker.lab.simulation.migration_scheme import migrating
 from mockbroker.lab.simulation.script import (
     ADMIN_FAULTS,
     BROKER_FAULTS,
     DISK_FAULTS,
     FAILOVER_FAULTS,
+    LEADER_FAULTS,
     MEMBER_FAULTS,
     Fault,
     MemberScript,
     Script,
 )
 
+AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 MOST_MEMBERS, MOST_GROUPS = 50, 5  # maximum numbers in a script
 JAVA, SCALA = "4.2", "3.9"  # the two group coordinators of Kafka
 ONE_FAULT_IN = 60  # minimum number of events per fault of each kind
+EVERY_MEMBER = tuple(kind for kind in MEMBER_FAULTS if kind != "switch")  # faults of all kinds of members
 STATIC_KINDS = ("eager", "cooperative", "consumer")
 
 # Kind of fault -> maximum duration in seconds; other kinds have no duration.
@@ -34,6 +39,7 @@ LONGEST: Mapping[str, float] = {
     "leave": 20.0,
     "subscribe": 1.0,
     "retire": 1.0,
+    "switch": 10.0,
     "power": 10.0,
     "kill-broker": 10.0,
     "stop-broker": 10.0,
@@ -49,28 +55,302 @@ LONGEST: Mapping[str, float] = {
 
 
 def swarm(seed: int, events: int) -> Script:
-    """Return a script with a random subset of the kinds of faults; each kind occurs a random number of times."""
+    """Return a script with classic and consumer groups, in which a random half of the kinds of faults occurs.
+
+    Args:
+        seed: seed of all random choices.
+        events: number of events in the phase with faults.
+    """
     dice = Dice("swarm", seed)
-    kinds = [kind for kind in (*MEMBER_FAULTS, *BROKER_FAULTS, *FAILOVER_FAULTS, *DISK_FAULTS) if dice.chance(0.5)]
+    kinds = [kind for kind in (*EVERY_MEMBER, *BROKER_FAULTS, *FAILOVER_FAULTS, *DISK_FAULTS) if dice.chance(0.5)]
     return _script("swarm", dice, seed, events, [*kinds, *ADMIN_FAULTS])
 
 
 def lite(seed: int, events: int) -> Script:
-    """Return a script in which only clients and brokers crash and restart."""
+    """Return a script in which only clients and brokers crash and restart.
+
+    Args:
+        seed: seed of all random choices.
+        events: number of events in the phase with faults.
+    """
     return _script("lite", Dice("lite", seed), seed, events, ["crash", "power", "kill-broker"])
 
 
 def calm(seed: int, events: int) -> Script:
-    """Return a script without faults: clients leave and return, topics grow, groups are described."""
+    """Return a script without faults: clients leave and return, topics get partitions, and an admin describes groups.
+
+    Args:
+        seed: seed of all random choices.
+        events: number of events in the first phase.
+    """
     return _script("calm", Dice("calm", seed), seed, events, ["leave", "grow", "look"])
 
 
 def rules(seed: int, events: int) -> Script:
-    """Return a script of the scheme swarm whose broker also has fault rules."""
+    """Return a script of ``swarm`` in which the broker also has fault rules.
+
+    Args:
+        seed: seed of all random choices.
+        events: number of events in the phase with faults.
+    """
     return replace(swarm(seed, events), scheme="rules", rules=_rules(Dice("rules", seed)))
 
 
-SCHEMES: Mapping[str, Callable[[int, int], Script]] = {"swarm": swarm, "lite": lite, "calm": calm, "rules": rules}
+def streams(seed: int, events: int) -> Script:
+    """Return a script like those of ``swarm``, but all clients are members of streams groups.
+
+    Args:
+        seed: seed of all random choices.
+        events: number of events in the phase with faults.
+    """
+    dice = Dice("streams", seed)
+    faults = [kind for kind in EVERY_MEMBER if kind not in ("subscribe", "retire")]
+    kinds = [kind for kind in (*faults, *BROKER_FAULTS, *FAILOVER_FAULTS, *DISK_FAULTS) if dice.chance(0.5)]
+    script = _script("streams", dice, seed, events, [*kinds, *ADMIN_FAULTS])
+    settings = {
+        "group.streams.session.timeout.ms": dice.pick([3_000, 6_000, 12_000]),
+        "group.streams.heartbeat.interval.ms": dice.pick([500, 1_000, 2_000]),
+        "group.streams.initial.rebalance.delay.ms": dice.pick([0, 100, 3_000]),
+        "group.streams.num.standby.replicas": dice.pick([0, 0, 1, 2]),
+    }
+    return replace(
+        script,
+        release=JAVA,
+        members=tuple(replace(member, kind="streams", instance=None) for member in script.members),
+        settings={**script.settings, **settings},
+    )
+
+
+def shares(seed: int, events: int) -> Script:
+    """Return a script like those of ``swarm``, but all clients are members of share groups.
+
+    Args:
+        seed: seed of all random choices.
+        events: number of events in the phase with faults.
+    """
+    dice = Dice("shares", seed)
+    base = swarm(seed, events)
+    topics = {name: min(count, 3) for name, count in base.topics.items()}
+    members = tuple(
+        replace(
+            member,
+            kind="share",
+            group=f"s{member.number % 2}",
+            topics=tuple(dice.some(sorted(topics))),
+            instance=None,
+            heartbeat=1.0,
+            commit=dice.pick([0.2, 1.0, 2.0]),
+        )
+        for member in base.members
+    )
+    settings = {
+        "group.share.session.timeout.ms": dice.pick([3_000, 6_000]),
+        "group.share.heartbeat.interval.ms": 1_000,
+        "group.share.record.lock.duration.ms": dice.pick([1_000, 3_000]),
+        "group.share.delivery.count.limit": dice.pick([2, 3, 5]),
+        "group.share.partition.max.record.locks": 100,
+        "share.coordinator.state.topic.num.partitions": 3,
+        "share.coordinator.snapshot.update.records.per.snapshot": dice.pick([2, 5, 20]),
+    }
+    return replace(
+        base, scheme="shares", release=JAVA, topics=topics, members=members, settings={**base.settings, **settings}
+    )
+
+
+def migration(seed: int, events: int) -> Script:
+    """Return a script of the scheme swarm in which the members of each group use both protocols, and change them.
+
+    Args:
+        seed: seed of all random choices.
+        events: number of events in the phase with faults.
+    """
+    dice = Dice("migration of swarm", seed)
+    kinds = [kind for kind in (*EVERY_MEMBER, *BROKER_FAULTS, *FAILOVER_FAULTS, *DISK_FAULTS) if dice.chance(0.5)]
+    return migrating(replace(_script("migration", dice, seed, events, [*kinds, *ADMIN_FAULTS]), release=JAVA))
+
+
+MOST_OF_A_SCHEME = 4  # maximum number of clients of each other scheme in a script of the scheme mix
+PRODUCERS = ("producer", "idempotent-producer", "transactional-producer", "transactional-producer")
+READERS = ("classic-reader", "consumer-reader", "classic-processor", "consumer-processor")
+PROCESSORS = ("classic-processor", "consumer-processor")
+LEGACY = {"consumer-reader": "classic-reader", "consumer-processor": "classic-processor"}  # before KIP-848
+
+
+def data(seed: int, events: int) -> Script:
+    """Return a script whose clients produce and consume records, in which a random half of all kinds of faults occurs.
+
+    Args:
+        seed: seed of all random choices.
+        events: number of events in the phase with faults.
+    """
+    dice = Dice("data", seed)
+    every = (*EVERY_MEMBER, *BROKER_FAULTS, *FAILOVER_FAULTS, *LEADER_FAULTS, *DISK_FAULTS)
+    kinds = [kind for kind in every if kind not in ("subscribe", "retire") and dice.chance(0.5)]
+    base = _script("data", dice, seed, events, [*kinds, "grow", "look"])
+    names = dice.pick([1, 1, 2, 3])
+    topics = {f"t{number}": dice.whole(1, 4) for number in range(names)}
+    groups = [dice.pick(READERS) for _ in range(dice.whole(1, 2))]
+    if base.release == SCALA:
+        groups = [LEGACY.get(kind, kind) for kind in groups]
+    members = _data_members(dice, base.release, sorted(topics), groups)
+    numbers = [member.number for member in members]
+    faults = tuple(
+        replace(fault, target=dice.pick(numbers)) if fault.kind in MEMBER_FAULTS else fault for fault in base.faults
+    )
+    settings = {
+        **base.settings,
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": 1_000,
+        # The model of committed offsets expects that a transaction with offsets ends at once.
+        "mockbroker.transaction.completion.ms": 0 if set(groups) & set(PROCESSORS) else dice.pick([0, 50, 500]),
+        "max.incremental.fetch.session.cache.slots": dice.pick([0, 8, 1_000]),
+    }
+    return replace(
+        base,
+        topics=topics,
+        members=members,
+        faults=faults,
+        settings=settings,
+        replicas=dice.whole(1, 3),
+        rules=_refusals(seed),
+        buggify=_buggify(seed),
+    )
+
+
+def admin(seed: int, events: int) -> Script:
+    """Return a script of the scheme data with an administrator, whose changes a further client notices.
+
+    No metadata is stale, because the administrator checks the effect of its changes.
+
+    Args:
+        seed: seed of all random choices.
+        events: number of events in the phase with faults.
+    """
+    dice = Dice("admin", seed)
+    base = data(seed, events)
+    commit = dice.pick([0.1, 0.3, 1.0])
+    extra = tuple(
+        MemberScript(number=number, kind=kind, group="", topics=tuple(sorted(base.topics)), commit=commit)
+        for number, kind in enumerate(("administrator", "prober"), len(base.members))
+    )
+    settings = {
+        **base.settings,
+        "authorizer.class.name": AUTHORIZER,
+        "allow.everyone.if.no.acl.found": True,
+        "mockbroker.replica.catch.up.ms": dice.pick([0, 500, 3_000]),
+    }
+    faults = tuple(
+        replace(fault, target=dice.below(len(base.members) + len(extra))) if fault.kind in MEMBER_FAULTS else fault
+        for fault in base.faults
+        if fault.kind != "stale"
+    )
+    return replace(base, scheme="admin", members=(*base.members, *extra), faults=faults, settings=settings)
+
+
+def _buggify(seed: int) -> tuple[str, ...]:
+    """Return the active buggify points of a seed: each point is active with a probability of 30 %."""
+    dice = Dice("buggify", seed)
+    return tuple(name for name in POINTS if dice.chance(0.3))
+
+
+def _refusals(seed: int) -> tuple[Mapping[str, Any], ...]:
+    """Return the fault rule of a seed of data: in 30 % of the seeds, some Produce requests get a retriable error.
+
+    The next batches of the producer are in flight meanwhile. The broker must refuse them, because of the gap.
+    """
+    dice = Dice("refusals", seed)
+    if not dice.chance(0.3):
+        return ()
+    occurrence = {"probability": dice.pick([0.05, 0.2]), "seed": dice.below(1_000), "times": dice.whole(5, 50)}
+    action = {"error": dice.pick(["NOT_LEADER_OR_FOLLOWER", "NOT_ENOUGH_REPLICAS"])}
+    return ({"name": "refusal", "match": {"api": "Produce"}, "occurrence": occurrence, "action": action},)
+
+
+def _data_members(dice: Dice, release: str, topics: list[str], groups: list[str]) -> tuple[MemberScript, ...]:
+    """Return random producers and consumers.
+
+    Args:
+        dice: random number generator.
+        release: emulated Kafka release.
+        topics: names of the topics.
+        groups: kind of the members of each group.
+    """
+    session, heartbeat = dice.pick([(3.0, 1.0), (6.0, 2.0)])
+    rebalance, delay = dice.pick([4.0, 10.0]), dice.pick([0.001, 0.005, 0.05])
+    kinds = [(dice.pick(PRODUCERS), "") for _ in range(dice.whole(1, 4))]
+    for number, kind in enumerate(groups):
+        kinds += [(kind, f"g{number}")] * dice.whole(1, 3)
+        if kind in PROCESSORS:
+            kinds.append(("offset-viewer", f"g{number}"))
+    read = {f"g{number}": tuple(dice.some(topics)) for number in range(len(groups))}
+    ids = [f"x{dice.below(2)}" if kind == "transactional-producer" else None for kind, _ in kinds]
+    new = {each: dice.chance(0.5) for each in ("x0", "x1")}  # all clients of a transactional id have the same flow
+    return tuple(
+        MemberScript(
+            number=number,
+            kind=kind,
+            group=group,
+            topics=read.get(group, tuple(topics)),
+            instance=ids[number],
+            starts=round(dice.between(0.0, 5.0), 3),
+            session=session,
+            rebalance=rebalance,
+            heartbeat=heartbeat,
+            commit=dice.pick([0.3, 1.0, 2.0]),
+            delay=delay,
+            kip890=release == JAVA and new.get(ids[number] or "", number % 2 == 0),
+        )
+        for number, (kind, group) in enumerate(kinds)
+    )
+
+
+def mix(seed: int, events: int) -> Script:
+    """Return a script of ``data`` with additional clients of other schemes, and in 20 % of the seeds with fault rules.
+
+    Args:
+        seed: seed of all random choices.
+        events: number of events in the phase with faults.
+    """
+    dice = Dice("mix", seed)
+    base = data(seed, events)
+    parts = [scheme(seed, events) for scheme in (swarm, shares, streams) if dice.chance(0.5)]
+    if base.release == SCALA:
+        parts = []  # swarm alone has clients of this release
+    members = list(base.members)
+    settings: dict[str, object] = {}
+    for part in parts:
+        settings |= part.settings
+        for member in dice.shuffled(part.members)[: dice.whole(1, MOST_OF_A_SCHEME)]:
+            # One group has members of one scheme.
+            group = f"{part.scheme}-{member.group}"
+            topics = tuple(name for name in member.topics if name in base.topics) or tuple(sorted(base.topics))
+            members.append(replace(member, number=len(members), group=group, topics=topics))
+    # As many faults of clients as in the scheme data, with all clients as targets.
+    faults = tuple(
+        replace(fault, target=dice.below(len(members))) if fault.kind in MEMBER_FAULTS else fault
+        for fault in base.faults
+    )
+    return replace(
+        base,
+        scheme="mix",
+        members=tuple(members),
+        faults=faults,
+        settings={**settings, **base.settings},
+        rules=(*base.rules, *(_rules(dice) if dice.chance(0.2) else ())),
+    )
+
+
+SCHEMES: Mapping[str, Callable[[int, int], Script]] = {
+    "swarm": swarm,
+    "lite": lite,
+    "calm": calm,
+    "rules": rules,
+    "migration": migration,
+    "streams": streams,
+    "shares": shares,
+    "data": data,
+    "admin": admin,
+    "mix": mix,
+}
 ERRORS: Mapping[str, list[str]] = {  # retriable errors by API
     "JoinGroup": ["COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"],
     "SyncGroup": ["REBALANCE_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"],
@@ -151,16 +431,24 @@ def _script(scheme: str, dice: Dice, seed: int, events: int, kinds: list[str]) -
 
 
 def _slice_size(seed: int) -> int:
-    """Return the slice size of a script: SLICE_SIZE, but 1 to 3 elements for 30 % of the seeds.
+    """Return the slice size of a seed: SLICE_SIZE elements, or 1 to 3 elements for 30 % of the seeds.
 
-    With small slices, other requests interrupt nearly every request.
+    With small slices, other requests are handled in the middle of nearly every request.
     """
     dice = Dice("slices", seed)
     return dice.pick([1, 2, 3]) if dice.chance(0.3) else SLICE_SIZE
 
 
 def _members(dice: Dice, release: str, topics: list[str]) -> tuple[MemberScript, ...]:
-    """Return random members. Small groups are more frequent, because most failures are found sooner with them."""
+    """Return random members of classic and consumer groups, and a few clients that are no members.
+
+    Small groups are more frequent, because most failures are found sooner with them.
+
+    Args:
+        dice: random number generator.
+        release: emulated Kafka release.
+        topics: names of the topics.
+    """
     groups = dice.whole(1, MOST_GROUPS)
     protocols = ["eager", "cooperative", "simple"] + ([] if release == SCALA else ["consumer", "consumer"])
     chosen = [dice.pick(protocols) for _ in range(groups)]

@@ -24,6 +24,7 @@ MEMBER_FAULTS = (
     "leave",  # the member leaves, and starts again after 1 + ``value`` seconds
     "subscribe",  # the member changes its subscription; ``value`` selects the topics
     "retire",  # an administrator removes the member
+    "switch",  # the process stops, and starts with the other protocol (classic or consumer) after ``value`` seconds
 )
 BROKER_FAULTS = (
     "stall",  # the broker's event loop blocks for ``value`` seconds, while requests arrive
@@ -40,6 +41,7 @@ FAILOVER_FAULTS = (
     "move",  # the groups of a partition of __consumer_offsets move to another coordinator
     "stale",  # a broker serves stale metadata for ``value`` seconds
 )
+LEADER_FAULTS = ("lead",)  # a partition of a topic of the clients moves to another leader
 ADMIN_FAULTS = (
     "grow",  # a topic gets more partitions
     "delete-group",  # a DeleteGroups request, which may be refused
@@ -50,13 +52,13 @@ ADMIN_FAULTS = (
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A fault.
+    """A fault of a script, such as a crash of a client or a slow network.
 
     Attributes:
         at: number of events after which the fault occurs.
-        kind: kind of fault, from one of the tuples above.
+        kind: kind of fault, an element of MEMBER_FAULTS or of one of the other tuples of this module.
         target: member number or broker id.
-        value: duration in seconds, or a random number that selects something; 0 if this kind needs neither.
+        value: duration in seconds, or a random number that selects an object; 0 if this kind needs neither.
     """
 
     at: int
@@ -74,7 +76,7 @@ class MemberScript:
 
     Attributes:
         number: client number.
-        kind: eager, cooperative, consumer, committer, transactional or admin.
+        kind: a key of ``world.KINDS``, or admin.
         group: group id.
         topics: subscribed topics.
         instance: instance id of a static member; None for a dynamic member.
@@ -84,7 +86,10 @@ class MemberScript:
         heartbeat: heartbeat interval.
         commit: commit interval.
         delay: mean network delay.
-        version: JoinGroup version that the client sends.
+        version: version of JoinGroup that the client sends.
+        regex: regular expression that a member of the consumer protocol subscribes to; "" to subscribe to ``topics``.
+        other: kind that the client has after an odd number of ``switch`` faults; "" if it never changes.
+        kip890: whether the client uses the transaction protocol of clients since Kafka 4.0 (KIP-890).
     """
 
     number: int
@@ -99,6 +104,9 @@ class MemberScript:
     commit: float = 5.0
     delay: float = 0.005
     version: int = 9
+    kip890: bool = False
+    regex: str = ""
+    other: str = ""
 
     def __str__(self) -> str:
         values = (f"{field.name}={getattr(self, field.name)!r}" for field in fields(self)[2:])
@@ -111,17 +119,19 @@ class Script:
 
     Attributes:
         seed: seed of all random choices in the run.
-        scheme: name of the scheme that generated the script.
+        scheme: name of the scheme (a function of ``schemes``) that generated the script.
         events: number of events in the phase with faults.
         brokers: number of brokers.
         release: emulated Kafka release.
         settings: broker settings by Kafka's names.
         topics: topic name -> number of partitions.
-        sync: maximum duration of a disk sync, seconds; negative for a broker without disk.
+        sync: maximum duration of a disk sync, seconds; negative for a broker without a disk.
         members: scripts of the clients.
         faults: faults, sorted by ``at``.
         slice_size: number of elements of a request that are handled before other requests are handled.
         rules: fault rules of the broker in JSON form, which apply until the faults end.
+        replicas: maximum number of replicas of each partition.
+        buggify: active buggify points.
     """
 
     seed: int
@@ -136,15 +146,18 @@ class Script:
     faults: tuple[Fault, ...]
     slice_size: int = SLICE_SIZE
     rules: tuple[Mapping[str, Any], ...] = ()
+    replicas: int = 1
+    buggify: tuple[str, ...] = ()
 
     def lines(self) -> list[str]:
-        """Return the script as lines of text for a reader."""
+        """Return a readable description of the script, as lines of text."""
         settings = " ".join(f"{name}={value}" for name, value in self.settings.items())
         return [
             f"seed {self.seed}, scheme {self.scheme}, {self.events} events, {self.brokers} brokers like {self.release}",
             f"settings {settings}",
             f"disk {f'syncs in {self.sync} s' if self.sync >= 0 else 'none'}",
             f"slices of {self.slice_size} elements",
+            f"buggify {' '.join(self.buggify) or 'nothing'}",
             f"topics {' '.join(f'{name}:{count}' for name, count in self.topics.items())}",
             *map(str, self.members),
             *(f"rule {dict(rule)}" for rule in self.rules),

@@ -1,4 +1,4 @@
-"""The broker process in the simulation: the pump of net/, with a simulated network, disk and timer.
+"""The process of the brokers in the simulation: the pump of net/, with a simulated network, disk and timer.
 
 The same pump serves real sockets. It decides the order of requests, holds responses until the disk has synced, and
 handles closed connections. This module adds the simulated connections, virtual time, and the calls of the invariant
@@ -13,40 +13,44 @@ from math import inf, nextafter
 from typing import Any
 
 from kwire.apikeys import ApiKey
+from mockbroker.authorizer.checks import CHECKS
+from mockbroker.authorizer.stage import AuthorizerStage
 from mockbroker.base.effects import Call, Effects, Proceed, Reply, Ticket
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker import failover
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
-from mockbroker.broker.router import Outcome, Router
+from mockbroker.broker.router import Outcome, Router, Unfinished
 from mockbroker.faults.rule import Rule
 from mockbroker.faults.rules import Rules
 from mockbroker.faults.stage import FaultStage
 from mockbroker.lab.simulation import network
+from mockbroker.lab.simulation.buggify import Buggify
 from mockbroker.lab.simulation.dice import Dice
 from mockbroker.lab.simulation.disk import Disk
 from mockbroker.lab.simulation.network import Network
 from mockbroker.lab.simulation.queue import Queue
 from mockbroker.lab.simulation.trace import Trace
-from mockbroker.lab.simulation.watching import Broken, Watchers
+from mockbroker.lab.simulation.watching import Broken, GroupTypes, Watchers, has_no_response
 from mockbroker.lab.simulation.words import describe_request, describe_response
-from mockbroker.net.connection import ANONYMOUS
 from mockbroker.net.pump import Connection, Pump
+from mockbroker.security.identity import ANONYMOUS
 
 LOOK_EVERY = 32  # minimum number of events between two inspections of the whole state
 NOTES_KEPT = 100  # maximum number of events in the journal
 SLICE_TIME = 0.005  # maximum duration of a slice, seconds
 RESTART = 0.5  # seconds until the process restarts after a disk failure
+JOINING = (ApiKey.JOIN_GROUP, ApiKey.CONSUMER_GROUP_HEARTBEAT)  # requests that may replace an empty group
 Answer = tuple[Call[Any], Any]  # a request and its response
 
 
 class Inbox:
-    """The received requests of one connection.
+    """The received requests of one simulated connection.
 
     Attributes:
         node: broker id.
         ticket: ticket of the request that is being handled, or None.
-        pending: request that ``next_call`` last returned; None before the first.
+        pending: the request that ``next_call`` returned last; None before the first call.
         calls: received requests that are not handled yet, in order.
     """
 
@@ -93,7 +97,7 @@ class SimulatedConnection(Connection):
         assert call is not None
         self.requests.ticket = None
         self._shell.answered(call, reply.response)
-        if reply.delivery is None or reply.delivery.alter is None:  # else the client cannot read it
+        if reply.delivery is None or reply.delivery.frame is None:  # else the client cannot read it
             self._answers.append((call, reply.response))
         return len(self._answers)
 
@@ -121,6 +125,7 @@ class ObservedPump(Pump):
         shell.served = call
         super().handle(connection, call, now)
         shell.handled(call, now)
+        shell.forget_silent(connection, call)
 
     def resume(self, connection: Connection, now: float) -> bool:
         shell = self._shell
@@ -129,6 +134,7 @@ class ObservedPump(Pump):
         shell.watchers.notify("resumed", shell.broker, call, now)
         more = super().resume(connection, now)
         shell.handled(call, now)
+        shell.forget_silent(connection, call)
         return more
 
     def unclaimed(self, outcome: Outcome) -> None:
@@ -139,7 +145,7 @@ class ObservedPump(Pump):
 
 
 class ObservedRouter(Router):
-    """The broker's router with hooks for the checkers, for requests that a fault rule has delayed or held.
+    """The broker's router, which also calls the invariant checkers for requests that a fault rule has delayed or held.
 
     Attributes:
         shell: the process of the brokers.
@@ -160,9 +166,13 @@ class ObservedRouter(Router):
         return outcomes
 
     def finish(self, effects: Effects, now: float) -> list[Outcome]:
-        """Report responses to the checkers that fault rules keep from being sent now, after the journal events."""
+        """Return the outcomes of effects, and report responses that fault rules delay or hold to the invariant
+        checkers.
+
+        ``now``: broker time, seconds.
+        """
         outcomes = super().finish(effects, now)
-        sent = {id(outcome.ticket) for outcome in outcomes if isinstance(outcome, Reply)}
+        sent = {id(outcome.ticket) for outcome in outcomes if isinstance(outcome, Reply | Unfinished)}
         for effect in effects:
             if isinstance(effect, Reply) and effect.ticket.fault and id(effect.ticket) not in sent:
                 call = self.shell.waiting.get(effect.ticket)
@@ -181,12 +191,13 @@ class Shell:
         watchers: invariant checkers.
         disk: disk; responses wait until it has synced. None for a broker without a disk.
         successor: function that returns a broker with the state from the disk, for a restart.
-        slices: source of slice durations.
+        slices: random number generator for the durations of slices.
+        buggify: active buggify points; None without any.
 
     Attributes:
         skew: difference between the broker's clock and virtual time, seconds.
         stalled: virtual time at which a stall of the event loop ends, seconds.
-        down: whether the process has crashed and not restarted.
+        down: whether the process has crashed and not restarted yet.
         away: ids of brokers that are stopped while the process runs.
         waiting: ticket -> request without a response.
         served: request that is being handled, or None.
@@ -201,6 +212,7 @@ class Shell:
         disk: Disk | None,
         successor: Callable[[Disk], Broker],
         slices: Dice | None = None,
+        buggify: Buggify | None = None,
     ) -> None:
         self.queue = queue
         self.trace = trace
@@ -214,7 +226,8 @@ class Shell:
         self.stalled = 0.0
         self.down = False
         self.away: dict[int, None] = {}
-        self.pump = ObservedPump(self)
+        self._buggify = buggify
+        self.pump = self._new_pump()
         self._successor = successor
         self.waiting: dict[Ticket, Call[Any]] = {}
         self.served: Call[Any] | None = None
@@ -225,9 +238,27 @@ class Shell:
         )  # number of the last change, and a response whose connection was closed
         self._life = 0  # number of crashes
         self._tick_at = inf
+        self._types = GroupTypes()
         self._looked = 0
+        self._authorize()
         router.journal.listeners.append(self._noted)
         router.journal.max_events = NOTES_KEPT
+
+    def _new_pump(self) -> Pump:
+        pump = ObservedPump(self)
+        if self._buggify is not None:
+            self._buggify.change_pump(pump, lambda: self.pump is pump)
+        return pump
+
+    def _authorize(self) -> None:
+        """Make the router authorize requests if the cluster has an authorizer, as the served broker does."""
+        router = self.router
+        router.noticing_stages = tuple(each for each in router.noticing_stages if not isinstance(each, AuthorizerStage))
+        router.authorizing_stages = {}
+        if router.broker.authorizer is not None:
+            stage = AuthorizerStage(router, router.broker.authorizer)
+            router.authorizing_stages = dict.fromkeys(CHECKS, (stage,))
+            router.noticing_stages = (*router.noticing_stages, stage)
 
     @property
     def broker(self) -> Broker:
@@ -235,11 +266,11 @@ class Shell:
 
     @property
     def now(self) -> float:
-        """The time on the broker's clock: virtual time plus skew."""
+        """The time on the broker's clock in seconds: virtual time plus skew."""
         return self.queue.now + self.skew
 
     def begin(self) -> None:
-        """Start the process; call before the first request."""
+        """Start the process. Call this method before the first request."""
         self.broker.groups.schedule_offset_expiration(self.now)
         if self.disk is not None:
             self.disk.flush()
@@ -266,7 +297,10 @@ class Shell:
             self.pump.close(served)
 
     def turn(self) -> None:
-        """Handle waiting requests, unless the loop is stalled; then sync, set the timer and call the checkers."""
+        """Handle waiting requests, then sync, set the timer and call the invariant checkers.
+
+        Nothing is done while the event loop is stalled or the process is down.
+        """
         if self.queue.now < self.stalled or self.down:
             return
         if self.pump.turn(self.now):
@@ -281,15 +315,28 @@ class Shell:
     # --- what the pump and its connections report ---
 
     def handled(self, call: Call[Any], now: float) -> None:
-        """Report to the checkers that a request, or a slice of it, was handled."""
+        """Notify the invariant checkers that a request, or a slice of it, was handled.
+
+        ``now``: broker time, seconds.
+        """
         self.served = None
         if call.ticket not in self._begun:  # a fault rule has answered or held it
             return
+        if call.ticket.api_key in JOINING:
+            self._notice_replacement(call.request.group_id)
         for handled in self.watchers.handled:
             handled(self.broker, call, now)
 
+    def forget_silent(self, connection: Connection, call: Call[Any]) -> None:
+        """Remove a request that gets no response (acks=0) from ``waiting``, once it is handled completely."""
+        if connection.work is None and has_no_response(call):
+            self.waiting.pop(call.ticket, None)
+
     def begin_request(self, call: Call[Any], now: float) -> None:
-        """Report to the checkers that a request is about to be handled."""
+        """Add a received request to the trace, and call ``proceed`` unless a fault stage handles the request first.
+
+        ``now``: broker time, seconds.
+        """
         self.trace.add(
             now, f"{call.client.client_id}>{call.client.node} {describe_request(call.ticket.api_key, call.request)}"
         )
@@ -298,14 +345,16 @@ class Shell:
             self.proceed(call, now)
 
     def proceed(self, call: Call[Any], now: float) -> None:
-        """Report to the checkers that a request is about to be handled, unless a fault rule prevents it."""
+        """Notify the invariant checkers that a request is about to be handled. ``now``: broker time, seconds."""
         self.served = call
         self._begun.add(call.ticket)
+        if call.ticket.api_key in JOINING:
+            self._types.begin(self.broker, call.request.group_id)
         for before in self.watchers.before:
             before(self.broker, call, now)
 
     def answered(self, call: Call[Any], response: Any) -> None:
-        """Report to the checkers that a request has a response, which may still wait for the disk."""
+        """Notify the invariant checkers that a request has a response, which may still wait for the disk."""
         if self.waiting.pop(call.ticket, None) is None:  # reported when a fault rule delayed or held it
             return
         if call.ticket not in self._begun:  # a fault rule has answered it
@@ -314,7 +363,13 @@ class Shell:
             answered(self.broker, call, response, self.now)
 
     def send(self, wire: network.Wire, call: Call[Any], response: Any) -> None:
-        """Send a response to the client, and report to the checkers that the response was sent."""
+        """Send a response to the client, and notify the invariant checkers.
+
+        Args:
+            wire: the connection.
+            call: the request.
+            response: the response body.
+        """
         for acknowledged in self.watchers.acknowledged if call.ticket in self._begun else ():
             acknowledged(self.broker, call, response, self.now)
         if not wire.cut:
@@ -323,7 +378,7 @@ class Shell:
             self.network.answer(wire, call, response)
 
     def closed(self, connection: SimulatedConnection, answers: Iterable[Answer]) -> None:
-        """Handle a closed connection. Its pending requests stay pending, because groups do not depend on connections.
+        """Handle a closed connection. Its pending requests remain pending, because groups do not depend on connections.
 
         Args:
             connection: the closed connection.
@@ -336,7 +391,7 @@ class Shell:
         self.network.break_off(connection.wire)
 
     def unclaimed(self, outcome: Outcome) -> None:
-        """Handle a response that has no connection any more.
+        """Handle the response to a request whose connection was closed.
 
         Raises: Broken if the connection is open, or the request is not pending.
         """
@@ -346,16 +401,27 @@ class Shell:
             return
         if call is None:
             raise Broken(
-                "I7", f"response to {ticket}, which is not pending: it already had a response, or was never received"
+                "I7",
+                f"a response was sent to request {ticket.correlation_id} of connection {ticket.connection}, which is "
+                "not "
+                "pending: it already had a response, or was never received",
             )
         if ticket.connection in self.pump.connections:
-            raise Broken("I8", f"the response to {ticket} is out of order")
+            raise Broken(
+                "I8",
+                f"the response to request {ticket.correlation_id} of connection {ticket.connection} was not sent in "
+                "the order "
+                "of the requests",
+            )
         if isinstance(outcome, Reply):
             self.answered(call, outcome.response)
             self._keep_unsent([(call, outcome.response)])
 
     def _keep_unsent(self, answers: Iterable[Answer]) -> None:
-        """Store the responses of closed connections. For the checkers, the next sync acknowledges them."""
+        """Store the unsent responses of closed connections.
+
+        After the next sync, they count as acknowledged for the checkers.
+        """
         written = 0 if self.disk is None else self.disk.collected
         self._unsent += [(written, answer) for answer in answers]
 
@@ -388,7 +454,10 @@ class Shell:
         self.turn()
 
     def crash(self, seconds: float) -> None:
-        """Crash the process, which loses its memory and some unsynced bytes. It restarts after ``seconds``."""
+        """Crash the process.
+
+        It loses its memory and some unsynced bytes, and restarts after ``seconds`` of virtual time.
+        """
         if self.down or self.disk is None:
             return
         self.disk.crash()
@@ -396,7 +465,7 @@ class Shell:
         self.down = True
         self._life += 1
         connections = list(self.pump.connections.values())
-        self.pump = ObservedPump(self)
+        self.pump = self._new_pump()
         self._faults.drop_requests()
         self.waiting.clear()
         self._begun.clear()
@@ -416,6 +485,7 @@ class Shell:
         self.away.clear()
         now = self.now
         self.router.restart(self._successor(self.disk), 0.0)
+        self._authorize()
         self.pump.deliver(self.router.finish(failover.recover(self.broker, now), now))
         self.broker.groups.schedule_offset_expiration(now)
         self.trace.add(now, f"the process is back, with {len(self.broker.groups)} groups")
@@ -426,29 +496,29 @@ class Shell:
 
     @property
     def rules(self) -> Rules:
-        """The fault rules of the broker."""
+        """The fault rules of the simulated broker."""
         return self._faults.rules
 
     def add_rule(self, rule: Rule) -> None:
-        """Add a fault rule of the broker."""
+        """Add a fault rule to the simulated broker."""
         self._faults.add(rule)
 
     def remove_rules(self) -> None:
-        """Remove all fault rules, and release what they hold."""
+        """Remove all fault rules, and release the requests and responses that they hold."""
         if len(self._faults.rules):
             self.change(self._faults.remove("*", self.now)[1])
 
     # --- brokers that stop and restart ---
 
     def change(self, effects: Effects) -> None:
-        """Apply the effects of a leader change."""
+        """Apply the effects of a leader change, and notify the invariant checkers."""
         now = self.now
         self.pump.deliver(self.router.finish(effects, now))
         self.watchers.notify("ticked", self.broker, now)
         self.turn()
 
     def take_away(self, node: int) -> None:
-        """Make a broker unreachable and close its connections."""
+        """Make a broker unreachable and close its connections. ``node``: broker id."""
         self.away[node] = None
         self.pump.stop(node)
         self._faults.stop(node)
@@ -459,7 +529,7 @@ class Shell:
     # --- time ---
 
     def keep_time(self) -> None:
-        """Schedule a tick at the earliest deadline."""
+        """Schedule the timer at the earliest deadline, unless it is already scheduled for that time or earlier."""
         if self.down:
             return
         deadline = self.router.deadline()
@@ -496,7 +566,7 @@ class Shell:
             self.go_on()
 
     def go_on(self) -> None:
-        """End a stall of the event loop."""
+        """End a stall of the event loop, and handle the waiting requests."""
         self.stalled = 0.0
         self.turn()
 
@@ -509,7 +579,12 @@ class Shell:
 
     # --- checkers ---
 
+    def _notice_replacement(self, group_id: str) -> None:
+        if self._types.is_replaced(self.broker, group_id):
+            self.watchers.notify("replaced", self.broker, group_id)
+
     def _noted(self, event: Event) -> None:
+        self._notice_replacement(event.group)
         for journaled in self.watchers.journaled:
             journaled(self.broker, event)
         served = self.served

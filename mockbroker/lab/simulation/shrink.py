@@ -1,6 +1,6 @@
-"""Shrinking of a failing script: remove faults, members and events as long as the same invariant is violated.
+"""Shrinking of a failing script: faults, members and events are removed as long as the same invariant is violated.
 
-Source: A. Zeller, R. Hildebrandt, Simplifying and isolating failure-inducing input (delta debugging).
+Source: A. Zeller, R. Hildebrandt, "Simplifying and isolating failure-inducing input" (delta debugging).
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Shrinker:
         self._left = budget
 
     def shrink(self) -> Outcome:
-        """Remove faults and members, in two rounds, and events at the end. Return the outcome of the smallest failing
-        script.
+        """Remove faults and members, in two rounds, and events at the end; return the outcome of the smallest
+        failing script.
         """
         script = self.best.script
         if self.best.events < script.events:
@@ -50,10 +50,13 @@ class Shrinker:
         return self.best
 
     def _fewer(self, parts: Sequence[T], made: Callable[[Script, Sequence[T]], Script]) -> None:
-        """Remove pieces of ``parts``, first large and then small ones, until none can be removed or the budget is used
-        up.
+        """Remove pieces of ``parts``, first large and then small ones.
 
-        ``made``: function that returns a script with the remaining parts.
+        The removal ends when no piece can be removed, or when the budget is used up.
+
+        Args:
+            parts: faults or members of the script.
+            made: function that returns a script that has only the given parts.
         """
         size = max(len(parts) // 2, 1)
         while parts:
@@ -71,10 +74,7 @@ class Shrinker:
             size = max(size // 2, 1)
 
     def _try(self, script: Script) -> bool:
-        """Run a smaller script, and return whether it violates the same invariant.
-
-        If it does, it becomes ``best``.
-        """
+        """Run a smaller script; return whether it violates the same invariant. If it does, it becomes ``best``."""
         outcome = self._attempt(script)
         self.attempts += 1
         self._left -= outcome.events

@@ -9,7 +9,7 @@ KEPT = 50  # lines
 
 
 class Trace:
-    """The trace of a run.
+    """The trace of a run: a line of text for each event.
 
     Attributes:
         events: number of events so far.
@@ -23,7 +23,7 @@ class Trace:
         self._hash = blake2b(digest_size=16)
 
     def add(self, now: float, line: str) -> None:
-        """Add a line for an event. ``now``: time of the event, seconds."""
+        """Add a line for an event. ``now``: virtual or broker time of the event, seconds."""
         self.events += 1
         text = f"{self.events:6d} {now:10.4f}  {line}"
         self.last.append(text)

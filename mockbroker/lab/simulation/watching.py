@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias, TypeVar
 
+from kwire.apikeys import ApiKey
 from mockbroker.base.effects import Call, Ticket
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.base.timers import LossDue
@@ -13,15 +14,16 @@ from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
 from mockbroker.topics.model import NO_LEADER, OFFSETS_TOPIC
 
+K = TypeVar("K")
 V = TypeVar("V")
 Offsets: TypeAlias = Mapping[str, Mapping[int, int]]  # topic -> partition -> offset
 
 
 class Broken(Exception):
-    """A violated invariant.
+    """The error for a violated invariant.
 
     Attributes:
-        name: name of the invariant, I1 to I19.
+        name: name of the invariant, I1 to I35.
         text: description of the violation.
     """
 
@@ -32,12 +34,14 @@ class Broken(Exception):
 
 
 class Watcher:
-    """The base class of invariant checkers. A checker overrides the methods that it needs. It never changes the broker.
+    """The base class of invariant checkers.
+
+    A checker overrides the methods that it needs, and never changes the broker.
 
     All times are times on the broker's clock, in seconds.
 
     Attributes:
-        name: name of the invariant.
+        name: name of the invariant, such as I1.
     """
 
     name = ""
@@ -47,55 +51,97 @@ class Watcher:
         return Broken(self.name, text)
 
     def before(self, broker: Broker, call: Call[Any], now: float) -> None:
-        """Called before a request is handled."""
+        """Called before a request is handled.
+
+        ``now``: broker time, seconds.
+        """
 
     def journaled(self, broker: Broker, event: Event) -> None:
         """Called after the broker added an event to its journal."""
 
     def answered(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
-        """Called when a request has a response, which may still wait for the disk."""
+        """Called when a request has a response, which may still wait for the disk.
+
+        ``now``: broker time, seconds.
+        """
 
     def handled(self, broker: Broker, call: Call[Any], now: float) -> None:
-        """Called after a request, or a slice of it, was handled. The request may still be pending."""
+        """Called after a request, or a slice of it, was handled. The request may still be pending.
+
+        ``now``: broker time, seconds.
+        """
 
     def resumed(self, broker: Broker, call: Call[Any], now: float) -> None:
-        """Called before the next slice of a request is handled. After the slice, ``handled`` is called."""
+        """Called before the next slice of a request is handled. After the slice, ``handled`` is called.
+
+        ``now``: broker time, seconds.
+        """
 
     def stored(self, broker: Broker, call: Call[Any], offsets: Offsets, now: float) -> None:
-        """Called when the journal contains a stored commit, or a slice of it. The response follows later."""
+        """Called when the journal reports that a commit, or a slice of it, was stored. The response follows later.
+
+        ``now``: broker time, seconds.
+        """
 
     def ticked(self, broker: Broker, now: float) -> None:
-        """Called after all due deadlines were handled."""
+        """Called after all due deadlines were handled.
+
+        ``now``: broker time, seconds.
+        """
 
     def acknowledged(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
-        """Called when a response is sent to the client. The changes that the request made are synced."""
+        """Called when a response is sent to the client. The changes that the request made are synced.
+
+        ``now``: broker time, seconds.
+        """
 
     def closed(self, broker: Broker, call: Call[Any], now: float) -> None:
-        """Called when the connection of a pending request was closed."""
+        """Called when the connection of a pending request was closed.
+
+        ``now``: broker time, seconds.
+        """
 
     def stalled(self, seconds: float) -> None:
         """Called when the event loop of the broker blocks for ``seconds``, or its clock jumps by ``seconds``."""
 
     def crashed(self, broker: Broker, now: float) -> None:
-        """Called when the process has crashed, which lost its memory and some unsynced bytes."""
+        """Called after the process has crashed: its memory and some unsynced bytes are lost.
+
+        ``now``: broker time, seconds.
+        """
 
     def restarted(self, broker: Broker, now: float) -> None:
-        """Called after the process has restarted with the state on its disk."""
+        """Called after the process has restarted with the state on its disk.
+
+        ``now``: broker time, seconds.
+        """
+
+    def replaced(self, broker: Broker, group_id: str) -> None:
+        """Called when an empty group was replaced by a group of another type, before its first event."""
 
     def inspect(self, broker: Broker, now: float) -> None:
-        """Called repeatedly during a run, and in its last phases. The checker inspects the whole state."""
+        """Called repeatedly during a run, and in its last phases. The checker inspects the whole state of the broker.
+
+        ``now``: broker time, seconds.
+        """
 
     def healed(self, broker: Broker, now: float) -> None:
-        """Called after the last fault, once all groups have had time to become stable."""
+        """Called some time after the last fault, when all groups have had enough time to become stable.
+
+        ``now``: broker time, seconds.
+        """
 
     def emptied(self, broker: Broker, now: float) -> None:
-        """Called when all clients have stopped and all their timeouts have expired."""
+        """Called when all clients have stopped and all their timeouts have expired.
+
+        ``now``: broker time, seconds.
+        """
 
 
 def is_away(broker: Broker, group_id: str) -> bool:
-    """Return whether a group has no active coordinator.
+    """Return whether a group has no active coordinator. ``group_id``: group id.
 
-    Its partition of __consumer_offsets has no leader, or the leader is still loading it.
+    Its partition of __consumer_offsets has no leader, or the leader is still loading the partition or is lost.
     """
     partition = broker.cluster.topics[OFFSETS_TOPIC].partition_of(group_id)
     return (
@@ -106,14 +152,19 @@ def is_away(broker: Broker, group_id: str) -> bool:
     )
 
 
+def has_no_response(call: Call[Any]) -> bool:
+    """Return whether a request gets no response: Produce with acks=0."""
+    return call.ticket.api_key == ApiKey.PRODUCE and call.request.acks == 0
+
+
 HOOKS = (
     "before", "journaled", "answered", "handled", "ticked", "acknowledged", "closed", "crashed", "restarted", "inspect",
-    "healed", "emptied", "stalled", "resumed", "stored",
+    "healed", "emptied", "stalled", "resumed", "stored", "replaced",
 )  # fmt: skip
 
 
 class Watchers:
-    """All checkers of a run. An event is passed only to the checkers that override the method for it."""
+    """All invariant checkers of a run. An event is passed only to the checkers that override the method for it."""
 
     def __init__(self, watchers: Iterable[Watcher]) -> None:
         checkers = list(watchers)
@@ -133,9 +184,9 @@ class Watchers:
 
 
 class Origins:
-    """The origin of each response: the incarnation of the group, and the coordinator.
+    """The group and the coordinator of each response that waits for the disk.
 
-    A response that waits for the disk may be sent when its group is already deleted or has another coordinator.
+    When such a response is sent, its group may be deleted, or may have another coordinator.
     """
 
     def __init__(self) -> None:
@@ -149,24 +200,64 @@ class Origins:
         elif event.event == EventKind.UNLOAD:
             self._left[event.group] += 1
 
+    def replaced(self, group: str) -> None:
+        """Record that an empty group was replaced by a group of another type."""
+        self._deleted[group] += 1
+
     def answered(self, ticket: Ticket, group: str) -> None:
         self._answers[ticket] = self._deleted[group], self._left[group]
 
     def check_origin(self, ticket: Ticket, group: str) -> tuple[bool, bool]:
-        """Remove a response from the record, and check its origin.
+        """Remove a response, and return whether its group and its coordinator are still the same.
+
+        Args:
+            ticket: ticket of the request.
+            group: group id.
 
         Returns:
-            Whether the group still is the same incarnation, and whether it also still has the same coordinator.
+            A pair: whether the group was not deleted meanwhile, and whether it was not deleted and has the same
+                coordinator.
         """
         deleted, left = self._answers.pop(ticket, (-1, -1))
         lives = deleted == self._deleted[group]
         return lives, lives and left == self._left[group]
 
     def crashed(self) -> None:
-        """Forget the responses that wait for the disk: after a crash they are never sent."""
+        """Remove all responses that wait for the disk: after a crash they are never sent."""
         self._answers.clear()
 
 
-def remove_group(entries: dict[tuple[str, int], V], group: str) -> dict[tuple[str, int], V]:
-    """Remove and return all entries of a group. ``entries``: (group, generation) -> value."""
+class GroupTypes:
+    """The types of groups, to notice that an empty group was replaced by a group of another type.
+
+    Classic and consumer groups with members change their type too (online migration), which is no replacement.
+    """
+
+    def __init__(self) -> None:
+        self._types: dict[str, tuple[str, bool]] = {}  # group -> type, and whether the group was empty
+
+    def begin(self, broker: Broker, group_id: str) -> None:
+        """Record the type of a group before a request."""
+        group = broker.groups.get(group_id)
+        if group is None:
+            self._types.pop(group_id, None)
+        else:
+            self._types[group_id] = group.type_name, group.empty
+
+    def is_replaced(self, broker: Broker, group_id: str) -> bool:
+        """Return whether a group was replaced since the last call of ``begin``; return True once."""
+        group, known = broker.groups.get(group_id), self._types.get(group_id)
+        if group is None or known is None or known[0] == group.type_name:
+            return False
+        self._types[group_id] = group.type_name, False
+        return known[1]
+
+
+def remove_group(entries: dict[tuple[str, K], V], group: str) -> dict[tuple[str, K], V]:
+    """Remove the entries of a group from ``entries``, and return them.
+
+    Args:
+        entries: values by group id and generation, or by group and member.
+        group: group id.
+    """
     return {key: entries.pop(key) for key in list(entries) if key[0] == group}

@@ -1,8 +1,9 @@
-"""One run of the simulation, in three phases: faults, recovery of all groups, stop of all clients."""
+"""One run of the simulation, in three phases: the faults, the recovery of all groups, the stop of all clients."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from mockbroker.base.release import RELEASES
 from mockbroker.base.settings import Settings
@@ -14,68 +15,112 @@ from mockbroker.faults.parsing import parse_rule
 from mockbroker.groups.classic.rules import NEW_MEMBER_TIMEOUT
 from mockbroker.groups.consumer.state import ConsumerGroup
 from mockbroker.lab.simulation import liveness
+from mockbroker.lab.simulation.buggify import Buggify
+from mockbroker.lab.simulation.checkers import CHECKERS
+from mockbroker.lab.simulation.checkers.final_log import FinalLog, named
 from mockbroker.lab.simulation.clients.admin import Admin
+from mockbroker.lab.simulation.clients.administrator import Administrator, Prober
 from mockbroker.lab.simulation.clients.classic import ClassicClient
 from mockbroker.lab.simulation.clients.client import REQUEST_TIMEOUT, Client
 from mockbroker.lab.simulation.clients.committer import Committer
 from mockbroker.lab.simulation.clients.consumer import ConsumerClient
+from mockbroker.lab.simulation.clients.offset_viewer import OffsetViewer
+from mockbroker.lab.simulation.clients.processor import ClassicProcessor, ConsumerProcessor, Processor
+from mockbroker.lab.simulation.clients.producer import IdempotentProducer, Producer, TransactionalProducer
 from mockbroker.lab.simulation.clients.reader import Reader
+from mockbroker.lab.simulation.clients.record_reader import (
+    FinalCommittedReader,
+    FinalReader,
+    RecordClassic,
+    RecordConsumer,
+    RecordReader,
+)
+from mockbroker.lab.simulation.clients.share import ShareClient
+from mockbroker.lab.simulation.clients.streams import StreamsClient
 from mockbroker.lab.simulation.clients.transactional import TIMEOUT_MS, Transactional
+from mockbroker.lab.simulation.coverage import Coverage
 from mockbroker.lab.simulation.dice import Dice
 from mockbroker.lab.simulation.disk import Disk
+from mockbroker.lab.simulation.history import History
 from mockbroker.lab.simulation.invariants import watchers
 from mockbroker.lab.simulation.queue import Queue
 from mockbroker.lab.simulation.script import Fault, MemberScript, Script
 from mockbroker.lab.simulation.shell import ObservedRouter, Shell
 from mockbroker.lab.simulation.trace import Trace
 from mockbroker.lab.simulation.watching import Broken, Watchers
-from mockbroker.topics.model import NO_LEADER, OFFSETS_TOPIC, Cluster, Node
+from mockbroker.topics.model import NO_LEADER, OFFSETS_TOPIC, ClusterState, Node, Partition
 
 KINDS: Mapping[str, type[Client]] = {
     "eager": ClassicClient,
     "cooperative": ClassicClient,
     "consumer": ConsumerClient,
     "committer": Committer,
+    "administrator": Administrator,
+    "prober": Prober,
+    "offset-viewer": OffsetViewer,
+    "streams": StreamsClient,
+    "share": ShareClient,
     "transactional": Transactional,
+    "producer": Producer,
+    "idempotent-producer": IdempotentProducer,
+    "transactional-producer": TransactionalProducer,
+    "classic-reader": RecordClassic,
+    "consumer-reader": RecordConsumer,
+    "classic-processor": ClassicProcessor,
+    "consumer-processor": ConsumerProcessor,
 }
+SHARE = "share"  # name of the group type without offsets: its groups do not expire
 LONGEST_RUN = 900.0  # maximum duration of the phase with faults, virtual seconds
 CHECKED_EVERY = 16  # events between two liveness checks during recovery
 MOST_EVENTS = 20  # maximum number of events during recovery, as a multiple of the events with faults
 MOST_PARTITIONS = 12  # maximum number of partitions of a topic
+DRAIN = 30.0  # virtual seconds in which transactions end, and in which the readers at the end must read everything
 NOTICED = 0.3  # fraction of a killed broker's downtime after which the other brokers notice the loss
 
 
 class World:
-    """The brokers and clients of one run of a script."""
+    """The brokers and clients of one run of a script.
 
-    def __init__(self, script: Script) -> None:
+    Args:
+        script: the script.
+        coverage: coverage that the run adds to; None to measure no coverage.
+    """
+
+    def __init__(self, script: Script, coverage: Coverage | None = None) -> None:
+        self.coverage = coverage
         self.script = script
         self.queue = Queue()
         self.trace = Trace()
+        self.history = History()
         settings = Settings.parse(script.settings)
         nodes = [Node(number, "127.0.0.1", 9092 + number) for number in range(script.brokers)]
         ids = Dice("ids", script.seed)
         release = RELEASES[script.release]
-        disk = Disk(Dice("disk", script.seed), script.sync) if script.sync >= 0 else None
+        buggify = Buggify(script.buggify, Dice("buggified", script.seed), self.queue)
+        disk = None
+        if script.sync >= 0:
+            disk = Disk(Dice("disk", script.seed), script.sync, buggify.change_data_dir)
 
         def broker_on(kept: Disk | None) -> Broker:
             cluster = None if kept is None else kept.open(nodes, ids.uuid)
             broker = Broker(nodes, settings, ids.uuid, release, cluster=cluster)
             broker.slice_size = script.slice_size
+            buggify.change_broker(broker)
             return broker
 
         broker = broker_on(disk)
         for name, partitions in script.topics.items():
-            broker.cluster.create_topic(name, broker.cluster.place(partitions, 1))
+            broker.cluster.create_topic(name, broker.cluster.place(partitions, min(script.replicas, script.brokers)))
         self.recovery_time = self._recovery_time(settings)
         self.shell = Shell(
             self.queue,
             self.trace,
             ObservedRouter(broker, Journal(0.0)),
-            Watchers(watchers(self.recovery_time)),
+            Watchers([*watchers(self.recovery_time), *([coverage] if coverage is not None else [])]),
             disk,
             broker_on,
             Dice("slices of time", script.seed),
+            buggify,
         )
         for rule in script.rules:
             self.shell.add_rule(parse_rule(rule, HANDLERS))
@@ -88,22 +133,25 @@ class World:
         self._chance = Dice("faults", script.seed)
         self._ending = False
 
-    def _client(self, kind: type[Client], script: MemberScript) -> Client:
-        dice = Dice("client", self.script.seed, script.number)
-        return kind(script, dice, self.queue, self.shell.network, self.trace, self._cluster)
+    def _client(self, kind: type[Client], script: MemberScript, *of_life: int) -> Client:
+        dice = Dice("client", self.script.seed, script.number, *of_life)
+        return kind(script, dice, self.queue, self.shell.network, self.trace, self._cluster, self.history)
 
-    def _cluster(self) -> Cluster:
+    def _cluster(self) -> ClusterState:
         return self.shell.broker.cluster
 
     def _recovery_time(self, settings: Settings) -> float:
-        """Return how long a group may take to become stable, seconds.
+        """Return the maximum time, in seconds, that a group may take to become stable after the last fault.
 
-        This is enough time for crashed members to expire, and for two rebalances.
+        It is enough for crashed members to expire and for two rebalances.
         """
         members = self.script.members
         session = max([m.session for m in members] + [settings.group_consumer_session_timeout_ms / 1000])
         rebalance = max([m.rebalance for m in members], default=0.0)
         delay = settings.group_initial_rebalance_delay_ms / 1000
+        if any(member.kind == "streams" for member in members):
+            session = max(session, settings.group_streams_session_timeout_ms / 1000)
+            delay = max(delay, settings.group_streams_initial_rebalance_delay_ms / 1000)
         load = settings.mockbroker_coordinator_load_ms / 1000
         return 2 * (rebalance + session) + delay + load + 2 * REQUEST_TIMEOUT
 
@@ -115,6 +163,8 @@ class World:
             self.queue.at(client.script.starts, self._come_back, client)
         self._go_wrong()
         self._heal()
+        if any(isinstance(client, (Producer, RecordReader)) for client in self.clients):
+            self._check_history()
         self._empty()
 
     # --- phase 1: safety, with faults ---
@@ -128,6 +178,8 @@ class World:
 
     def _do(self, fault: Fault) -> None:
         self.trace.add(self.queue.now, f"fault {fault}")
+        if self.coverage is not None:
+            self.coverage.began(fault.kind)
         if fault.kind in self._on_members():
             client = self._by_number.get(fault.target)
             if client is not None:
@@ -148,6 +200,7 @@ class World:
             "leave": self._leave,
             "subscribe": self._subscribe,
             "retire": self._retire,
+            "switch": self._switch,
         }
 
     def _lose_request(self, client: Client, value: float) -> None:
@@ -184,13 +237,29 @@ class World:
             client.leave()
         self.queue.after(1.0 + value, self._come_back, client)
 
+    def _switch(self, client: Client, value: float) -> None:
+        """Stop a member, and start it with the other protocol, as in a rolling restart with another configuration."""
+        if not client.script.other:
+            return
+        if client.up:
+            client.leave()
+            client.stop()
+        script = replace(client.script, kind=client.script.other, other=client.script.kind)
+        successor = self._client(KINDS[script.kind], script, client.life + 1)
+        successor.life = client.life
+        self.clients[self.clients.index(client)] = self._by_number[script.number] = successor
+        self.queue.after(1.0 + value, self._come_back, successor)
+
     def _come_back(self, client: Client) -> None:
-        if not self._ending:
+        replaced = self._by_number.get(client.script.number) is not client  # by a process with the other protocol
+        if not self._ending and not replaced:
             client.start()
 
     def _subscribe(self, client: Client, value: float) -> None:
         if isinstance(client, ClassicClient) and client.script.instance is not None:
             return  # Kafka does not rebalance for a returning static member with another subscription
+        if client.script.regex:
+            return
         if isinstance(client, (ClassicClient, ConsumerClient)) and client.up:
             names = sorted(self.script.topics)
             client.subscribe(tuple(name for n, name in enumerate(names) if int(value * 16) >> n & 1) or (names[0],))
@@ -236,9 +305,17 @@ class World:
             self.shell.change(failover.start_broker(self.shell.broker, node, self.shell.now))
 
     def _move(self, fault: Fault) -> None:
-        cluster = self._cluster()
-        partition = cluster.topics[OFFSETS_TOPIC].partition_of(self._some_group())
-        others = [node for node in partition.replicas if node in cluster.nodes and node not in self.shell.away]
+        self._move_leader(self._cluster().topics[OFFSETS_TOPIC].partition_of(self._some_group()))
+
+    def _lead(self, fault: Fault) -> None:
+        topics = self._cluster().topics
+        self._move_leader(
+            self._chance.pick([each for name in sorted(self.script.topics) for each in topics[name].partitions])
+        )
+
+    def _move_leader(self, partition: Partition) -> None:
+        """Move a partition to another in-sync replica, if there is one."""
+        others = [node for node in self._cluster().electable(partition) if node not in self.shell.away]
         others = [node for node in others if node != partition.leader]
         if others and partition.leader != NO_LEADER and not self.shell.down:
             node = self._chance.pick(others)
@@ -254,7 +331,10 @@ class World:
         self.shell.broker.frozen_metadata.pop(node, None)
 
     def _swizzle(self, fault: Fault) -> None:
-        """Clog random links one after the other, and unclog them in another order."""
+        """Clog the links of random clients one after the other, and free them in another order.
+
+        ``fault``: the fault; its value is the duration in seconds.
+        """
         some = self._chance.some(self.clients) if self.clients else []
         for client in some:
             self.queue.after(self._chance.between(0.0, fault.value / 2), self._clog, client, LONGEST_RUN)
@@ -319,7 +399,9 @@ class World:
             self.shell.network.free(client.link)
             if not client.up and not client.fatal:
                 client.start()
-        until = max(self.queue.now, *late) + self.recovery_time
+            if isinstance(client, ClassicClient) and client.up and client.script.other:
+                client.enforce_rebalance()
+        until = max([self.queue.now, *late]) + self.recovery_time
         most = self.trace.events + MOST_EVENTS * max(self.script.events, 1_000)
         why = liveness.why_not(self.shell.broker, self.clients)
         while why and self.queue.next <= until and self.trace.events < most:
@@ -328,9 +410,57 @@ class World:
                 self.queue.step()
             why = liveness.why_not(self.shell.broker, self.clients)
         if why:
-            raise Broken(liveness.NAME, f"{why}, {self.recovery_time:g} s after the last fault ended")
+            raise Broken(liveness.NAME, f"no progress {self.recovery_time:g} s after the last fault ended: {why}")
         self.shell.watchers.notify("healed", self.shell.broker, self.shell.now)
         self.shell.watchers.notify("inspect", self.shell.broker, self.shell.now)
+
+    # --- the records: what clients have read and written ---
+
+    def _check_history(self) -> None:
+        """Stop all producers, read all records, and check the history of the clients.
+
+        Raises: Broken if an invariant is violated.
+        """
+        self.trace.add(self.queue.now, "all producers stop")
+        for client in self.clients:
+            if isinstance(client, (Producer, Processor, ShareClient, Administrator, Prober)):
+                client.stop()
+            elif isinstance(client, RecordReader) and client.up:
+                client.fetcher.max_bytes, client.fetcher.min_bytes = 1 << 20, 1
+        self._wait(DRAIN)  # transactions time out
+        last = max((client.script.number for client in (*self.clients, self.admin)), default=0)
+        topics = tuple(sorted(self.script.topics))
+        readers = [
+            self._client(kind, MemberScript(number=last + number, kind="final", group="", topics=topics))
+            for number, kind in enumerate((FinalReader, FinalCommittedReader), 1)
+        ]
+        for reader in readers:
+            reader.start()
+        until = self.queue.now + DRAIN
+        while (why := self._unread(readers)) and self.queue.next <= until:
+            self.queue.step()
+        for reader in readers:
+            reader.stop()
+        if why:
+            raise Broken("I35", f"{why}, {DRAIN:g} s after all transactions have ended")
+        log = FinalLog(self.history)
+        for name, check in CHECKERS.items():
+            if found := check(log):
+                raise Broken(name, found)
+
+    def _unread(self, readers: Sequence[Client]) -> str:
+        """Return a description of a reader that has not read all records, or "" if there is none."""
+        for reader in readers:
+            if isinstance(reader, FinalReader) and not reader.done:
+                return f"a reader of all records is at {reader.positions}, but the logs end at {reader.ends}"
+        for client in self.clients:
+            if isinstance(client, RecordReader) and client.up:
+                ends = self.history.ends[client.isolation]
+                for place in sorted(client.owned):
+                    if client.positions.get(place, -1) < ends.get(place, 0):
+                        at = client.positions.get(place)
+                        return f"{client.name} is at {at} of {named(place)}, but it ends at {ends.get(place)}"
+        return ""
 
     # --- phase 3: no client is left ---
 
@@ -344,7 +474,7 @@ class World:
         self.shell.jump(settings.offsets_retention_minutes * 60.0)
         self._wait(2 * settings.offsets_retention_check_interval_ms / 1000)
         self.shell.watchers.notify("inspect", self.shell.broker, self.shell.now)
-        if left := sorted(self.shell.broker.groups):
+        if left := sorted(name for name, group in self.shell.broker.groups.items() if group.type_name != SHARE):
             raise Broken("I13", f"group {left[0]} still exists after its last offset has expired")
 
     def _wait(self, seconds: float) -> None:

@@ -36,6 +36,12 @@ type question struct {
 	TransactionalID string `json:"transactional_id"`
 	ProducerID      int64  `json:"producer_id"`
 	Epoch           int16  `json:"epoch"`
+
+	Method  string            `json:"method"`
+	URL     string            `json:"url"`
+	Headers map[string]string `json:"headers"`
+	Body    *string           `json:"body"`
+	Lines   int               `json:"lines"`
 }
 
 type record struct {
@@ -57,6 +63,7 @@ var calls = map[string]func(context.Context, question) (any, error){
 	"groups": groups, "members": members, "delete_group": deleteGroup,
 	"committed": committed, "commit_for": commitFor, "delete_offset": deleteOffset,
 	"transactions": transactions, "transaction": transaction, "producers": producers, "abort": abort,
+	"http": request,
 }
 
 // answer does what one line asks.

@@ -1,5 +1,6 @@
 // franz-go at the test's command: `client member OPTIONS` is a group member, `client transform
-// OPTIONS` works in transactions, `client ask` answers questions.
+// OPTIONS` works in transactions, `client share OPTIONS` is a member of a share group, `client ask`
+// answers questions.
 package main
 
 import (
@@ -51,6 +52,12 @@ func main() {
 			panic(err)
 		}
 		runTransformer(asked)
+	case "share":
+		var asked sharing
+		if err := json.Unmarshal([]byte(os.Args[2]), &asked); err != nil {
+			panic(err)
+		}
+		runSharer(asked)
 	case "ask":
 		for line := range lines() {
 			tell(answer(line))

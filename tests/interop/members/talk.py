@@ -50,8 +50,8 @@ def transact(take: Callable[[int], T], commit: Callable[[], object], abort: Call
     ``abort`` gets what ``take`` gave last: where to go on from.
     """
     taken: list[T] = []
-    while (asked := awaited())[0] != "leave":
-        match asked:
+    while (requested := awaited())[0] != "leave":
+        match requested:
             case ["take", wanted]:
                 taken = [take(int(wanted))]
                 tell("taken")

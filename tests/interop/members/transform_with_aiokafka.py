@@ -35,8 +35,8 @@ async def run(consumer: AIOKafkaConsumer, producer: AIOKafkaProducer) -> None:
     await producer.start()
     tell("ready")
     await consumer.start()
-    while (asked := await asyncio.to_thread(awaited))[0] != "leave":
-        match asked:
+    while (requested := await asyncio.to_thread(awaited))[0] != "leave":
+        match requested:
             case ["take", wanted]:
                 positions = await take(consumer, producer, int(wanted))
                 tell("taken")

@@ -51,19 +51,19 @@ async def main() -> None:
     )
     consumer.subscribe([OPTIONS["topic"]], listener=Listener())
     await consumer.start()
-    asked = ""
-    while asked != "leave":
+    requested = ""
+    while requested != "leave":
         for records in (await consumer.getmany(timeout_ms=int(POLL * 1000))).values():
             for record in records:
                 tell_record(record.topic, record.partition, record.offset, record.value)
-        if asked == "commit" and await committed(consumer):
+        if requested == "commit" and await committed(consumer):
             tell("committed")
-            asked = ""
-        if asked == "unsubscribe":
+            requested = ""
+        if requested == "unsubscribe":
             consumer.unsubscribe()
             await asyncio.to_thread(awaited)  # only to leave
             break
-        asked = asked or command()
+        requested = requested or command()
     await consumer.stop()
     tell_left()
 

@@ -72,14 +72,14 @@ async def main() -> None:
         fetch_max_wait=0.1,
         **settings(),
     ) as consumer:
-        asked = ""
-        while asked != "leave":
+        requested = ""
+        while requested != "leave":
             for record in await consumer.poll(POLL):
                 tell_record(record.topic, record.partition, record.offset, record.value)
-            if asked == "commit" and await try_commit(consumer):
+            if requested == "commit" and await try_commit(consumer):
                 tell("committed")
-                asked = ""
-            asked = asked or command()
+                requested = ""
+            requested = requested or command()
 
 
 try:

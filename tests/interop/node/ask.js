@@ -2,6 +2,7 @@
 "use strict"
 
 const { AssignerProtocol, CompressionTypes, ConfigResourceTypes, Kafka } = require("kafkajs")
+const request = require("./http")
 
 const ACKS = { 0: 0, 1: 1, all: -1 }
 const CODECS = { none: CompressionTypes.None, gzip: CompressionTypes.GZIP }
@@ -89,8 +90,9 @@ const administrating = {
 }
 
 module.exports = async (settings, asked) => {
-  const kafka = new Kafka(settings)
   try {
+    if (asked.call === "http") return { answer: await request(asked) }
+    const kafka = new Kafka(settings)
     if (producing[asked.call]) return { answer: (await producing[asked.call](kafka, asked)) ?? null }
     const admin = kafka.admin()
     await admin.connect()

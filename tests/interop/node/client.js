@@ -27,7 +27,7 @@ const tls = ({ ca, client }) => {
 const settings = options => ({
   ...(options.security?.mechanism && { sasl: sasl(options.security), reauthenticationThreshold: 300 }),
   ...(options.security?.ca && { ssl: tls(options.security) }),
-  brokers: options.bootstrap.split(","),
+  brokers: options.bootstrap?.split(",") ?? [],
   clientId: options.client_id ?? "kafkajs",
   retry: { initialRetryTime: 50, maxRetryTime: 500, retries: 20 },
   logLevel: logLevel.WARN,

@@ -28,9 +28,9 @@ ANSWERS = [  # request, response, version, cluster, nodes
 
 @pytest.mark.parametrize(("request_", "response", "version", "cluster", "nodes"), ANSWERS)
 def test_cluster_facts_of_a_response(request_, response, version, cluster, nodes) -> None:  # type: ignore[no-untyped-def]
-    found = statement_of(CallLog().call("a", 0, request_, response, version))
+    result = statement_of(CallLog().call("a", 0, request_, response, version))
     expected = None if nodes is None else ClusterStatement(BEGIN + 1000, "a", "10.0.0.9:9092", cluster, nodes)
-    assert found == expected
+    assert result == expected
 
 
 def said(ts: int, broker: str, cluster: str | None, *nodes: str, conn: str = "") -> ClusterStatement:

@@ -9,8 +9,8 @@ from kwire.analysis.tables import ERRORS, GROUP_EVENTS, TABLES
 
 def test_rows_are_sorted_with_nothing_first() -> None:
     rows = [ERRORS.row(api_name="a", error_code=code, client_id=who) for code in (2, 1) for who in ("c", None, "b")]
-    found = [(row["error_code"], row["client_id"]) for row in ERRORS.sorted(rows)]
-    assert found == [(1, None), (1, "b"), (1, "c"), (2, None), (2, "b"), (2, "c")]
+    results = [(row["error_code"], row["client_id"]) for row in ERRORS.sorted(rows)]
+    assert results == [(1, None), (1, "b"), (1, "c"), (2, None), (2, "b"), (2, "c")]
 
 
 def test_a_column_that_is_not_there() -> None:

@@ -171,12 +171,12 @@ def check(world: CapturedWorld, tmp_path: Path) -> None:
             assert row["duration_ms"] == (row["ended_ts"] - row["started_ts"]) / 1000
     expected = stops(world)
     back = {row["member_id"] for row in tables["group_events"] if row["event"] == "static_restart"}
-    found = {
+    results = {
         (row["generation"], row["member_id"]): (row["stopped_ts"], row["resumed_ts"])
         for row in tables["members"]
         if row["resumed_ts"] is not None and row["member_id"] not in back
     }
-    assert found == {place: stop for place, stop in expected.items() if place[1] not in back}
+    assert results == {place: stop for place, stop in expected.items() if place[1] not in back}
     assert [row for row in tables["violations"] if row["kind"] != "heartbeat_gap"] == []
 
 

@@ -5,6 +5,8 @@ from tools.handmade_calls import GROUP, CallLog
 
 from kwire.analysis.extract import events_of
 from kwire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kwire.messages.share_acknowledge import ShareAcknowledgeRequest, ShareAcknowledgeResponse
+from kwire.messages.share_fetch import ShareFetchRequest, ShareFetchResponse
 from kwire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 
 KINDS = [  # what happens, the events
@@ -25,10 +27,10 @@ KINDS = [  # what happens, the events
 def test_events_of_a_call(happens, expected: list[str]) -> None:  # type: ignore[no-untyped-def]
     log = CallLog()
     happens(log)
-    found = events_of(log.calls[0])
-    assert [event.event for event in found] == expected
-    assert {event.group_id for event in found} == {GROUP}
-    assert [event.part for event in found] == list(range(len(found)))
+    result = events_of(log.calls[0])
+    assert [event.event for event in result] == expected
+    assert {event.group_id for event in result} == {GROUP}
+    assert [event.part for event in result] == list(range(len(result)))
 
 
 def test_unreadable_metadata_is_no_reason_to_stop() -> None:
@@ -48,9 +50,46 @@ def test_share_groups_are_events() -> None:
     request = ShareGroupHeartbeatRequest(group_id="g", member_id="m", subscribed_topic_names=["tea"])
     answer = ShareGroupHeartbeatResponse(member_epoch=1, assignment=ShareGroupHeartbeatResponse.Assignment())
     call = CallLog().call("a", 0, request, answer, 1)
-    found = events_of(call)
-    assert [(event.event, event.protocol) for event in found] == [
+    result = events_of(call)
+    assert [(event.event, event.protocol) for event in result] == [
         ("join_sent", "share"),
         ("join_done", "share"),
         ("assigned", "share"),
+    ]
+
+
+@pytest.mark.parametrize("error", [None, 0, 121])
+def test_acknowledgements_are_counted_by_type(error: int | None) -> None:
+    topic, answered = ShareAcknowledgeRequest.Topic, ShareAcknowledgeResponse.Topic
+    batch = topic.Partition.AcknowledgementBatch
+    batches = [batch(first_offset=3, last_offset=6, acknowledge_types=[1])]
+    batches.append(batch(first_offset=7, last_offset=11, acknowledge_types=[1, 2, 3, 0, 2]))
+    partition = topic.Partition(partition_index=4, acknowledgement_batches=batches)
+    request = ShareAcknowledgeRequest(group_id="g", member_id="m", topics=[topic(partitions=[partition])])
+    result = answered.Partition(partition_index=4, error_code=error or 0)
+    answer = None if error is None else ShareAcknowledgeResponse(responses=[answered(partitions=[result])])
+    actual = events_of(CallLog().call("a", 0, request, answer, 1))
+    assert [(event.event, event.first_offset, event.records) for event in actual] == [
+        ("accepted", 3, 5),
+        ("released", 8, 2),
+        ("rejected", 9, 1),
+        ("gaps", 10, 1),
+    ]
+    assert {(event.member_id, event.partition, event.error_code) for event in actual} == {("m", 4, error)}
+
+
+def test_a_share_fetch_acquires_and_acknowledges() -> None:
+    topic, answered = ShareFetchRequest.Topic, ShareFetchResponse.Topic
+    batch = topic.Partition.AcknowledgementBatch(first_offset=0, last_offset=1, acknowledge_types=[2])
+    partition = topic.Partition(partition_index=0, acknowledgement_batches=[batch])
+    request = ShareFetchRequest(group_id="g", member_id="m", topics=[topic(partitions=[partition])])
+    acquired = [
+        answered.Partition.AcquiredRecords(first_offset=first, last_offset=last, delivery_count=count)
+        for first, last, count in ((0, 1, 2), (5, 5, 1))
+    ]
+    answer = ShareFetchResponse(responses=[answered(partitions=[answered.Partition(acquired_records=acquired)])])
+    result = events_of(CallLog().call("a", 0, request, answer, 1))
+    assert [(event.event, event.first_offset, event.records, event.deliveries) for event in result] == [
+        ("released", 0, 2, None),
+        ("acquired", 0, 3, 2),
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Any
 
 import pytest
@@ -88,10 +89,10 @@ def test_killed_static_member_came_back_without_a_rebalance() -> None:
 def test_killed_member_was_evicted_after_its_session() -> None:
     tables = capture("java-4.2.0__kafka-4.2.0__timeout")
     expired = tables["rebalances"][2]
-    heard = [e["ts"] for e in tables["group_events"] if e["client_id"] == "m2" and not e["inferred"]]
-    assert 2900 <= (expired["started_ts"] - max(heard)) / 1000 <= 3100
+    received = [e["ts"] for e in tables["group_events"] if e["client_id"] == "m2" and not e["inferred"]]
+    assert 2900 <= (expired["started_ts"] - max(received)) / 1000 <= 3100
     assert expired["trigger_confidence"] == "inferred"
-    assert expired["stw_ms_max"] == (expired["ended_ts"] - max(heard)) / 1000 > 3000
+    assert expired["stw_ms_max"] == (expired["ended_ts"] - max(received)) / 1000 > 3000
 
 
 SAME_NAME = [f"confluent-kafka-2.16.1__kafka-{release}__three" for release in ("3.9.1", "4.2.0")]
@@ -102,6 +103,7 @@ OF_GROUPS = (
     "assignments",
     "assignment_changes",
     "offset_commits",
+    "share_records",
     "violations",
 )
 
@@ -164,7 +166,7 @@ def test_every_row_has_the_columns_of_its_table() -> None:
 
 def expected_of(steps: list[str]) -> list[tuple[str, str]]:
     """Trigger and client of what a time line of the manifest has to lead to."""
-    found = []
+    results = []
     static: set[str] = set()
     for step in steps:
         _, verb, client, *rest = step.split(" ", 3)
@@ -172,15 +174,15 @@ def expected_of(steps: list[str]) -> list[tuple[str, str]]:
             continue
         if verb == "start" and "'instance'" in " ".join(rest):
             if client not in static:
-                found.append(("joined", client))
+                results.append(("joined", client))
             static.add(client)
         elif verb == "start":
-            found.append(("joined", client))
+            results.append(("joined", client))
         elif verb == "SIGTERM" and client not in static:
-            found.append(("left", client))
+            results.append(("left", client))
         elif verb == "SIGKILL" and client not in static:
-            found.append(("expired", client))
-    return found
+            results.append(("expired", client))
+    return results
 
 
 TIMED = [
@@ -196,13 +198,13 @@ HUNG = "kafka-python-3.0.12__kafka-4.2.0__three.pcap"
 def test_time_line(one: dict[str, Any]) -> None:
     tables = tables_of(MORE / one["file"])
     rows = [row for row in tables["rebalances"] if row["trigger"] not in UNASKED]
-    found = [(row["trigger"], row["trigger_client"]) for row in rows]
+    results = [(row["trigger"], row["trigger_client"]) for row in rows]
     if "kcat" in one["file"]:  # every client is called kcat
-        assert [trigger for trigger, _ in found] == [trigger for trigger, _ in expected_of(one["steps"])]
+        assert [trigger for trigger, _ in results] == [trigger for trigger, _ in expected_of(one["steps"])]
     elif one["file"] == HUNG:
         assert [end["client_id"] for end in tables["members"] if end["left_how"] == "silent"] == ["m1", "m1"]
     else:
-        assert found == expected_of(one["steps"])
+        assert results == expected_of(one["steps"])
     assert tables["violations"] == []
     numbers = [row["to_generation"] for row in tables["rebalances"]]
     assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
@@ -216,3 +218,34 @@ def test_every_capture_gives_tables(one: dict[str, Any]) -> None:
         [r for r in tables["frames"] if r["latency_us"] is not None]
     )
     assert [row for row in tables["violations"] if row["kind"] == "two_owners"] == []
+
+
+def test_members_of_a_share_group_acquire_and_acknowledge() -> None:
+    rows = capture("java-4.2.0__kafka-4.2.0__share")["share_records"]
+    totals: dict[tuple[str, str], int] = defaultdict(int)
+    for row in rows:
+        assert row["error_code"] == 0
+        totals[row["client_id"], row["kind"]] += row["records"]
+    assert totals == {
+        ("releases", "acquired"): 30,
+        ("releases", "released"): 10,
+        ("rejects", "acquired"): 30,
+        ("rejects", "rejected"): 10,
+        ("first", "acquired"): 50,
+        ("first", "accepted"): 50,
+    }
+    assert {row["deliveries"] for row in rows if row["client_id"] == "rejects"} == {2, None}
+    assert {row["topic"] for row in rows} == {"orders"}
+
+
+def test_members_of_a_streams_group_have_tasks() -> None:
+    tables = capture("java-4.2.0__kafka-4.2.0__streams")
+    assigned = [row for row in tables["group_events"] if row["event"] == "assigned" and row["partitions"]]
+    first, moved = assigned[0], assigned[1]
+    assert (first["partitions"], first["standby"]) == (["0-0", "0-1", "1-0", "1-1"], [])
+    assert (moved["client_id"], moved["partitions"]) == ("first-StreamThread-1-consumer", ["0-0", "1-0"])
+    assert ["1-0"] in [row["standby"] for row in assigned]
+    tasks = {(row["member_id"], row["topic"], row["partition"]) for row in tables["assignments"]}
+    assert len({member for member, *_ in tasks}) == 2
+    assert {(topic, number) for _, topic, number in tasks} == {(name, n) for name in "01" for n in (0, 1)}
+    assert tables["violations"] == []

@@ -204,9 +204,9 @@ def story() -> CallLog:
     log = CallLog()
     init(log, 0, 3)
     partition, topic = ListOffsetsRequest.Topic.Partition, ListOffsetsResponse.Topic
-    asked = ListOffsetsRequest.Topic(name="tea", partitions=[partition(timestamp=-1)])
-    found = topic(name="tea", partitions=[topic.Partition(offset=40)])
-    log.call("p", 5, ListOffsetsRequest(topics=[asked]), ListOffsetsResponse(topics=[found]), 5)
+    requested = ListOffsetsRequest.Topic(name="tea", partitions=[partition(timestamp=-1)])
+    result = topic(name="tea", partitions=[topic.Partition(offset=40)])
+    log.call("p", 5, ListOffsetsRequest(topics=[requested]), ListOffsetsResponse(topics=[result]), 5)
     for at, offset, committed in ((10, 10, True), (110, 20, False), (210, 20, True), (310, 15, True)):
         commit(log, at, 3, offset)
         end(log, at + 10, 3, committed=committed)

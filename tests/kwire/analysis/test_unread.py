@@ -95,9 +95,9 @@ def test_packets_cut_by_a_snap_length(path: Path, tmp_path: Path) -> None:
     for snaplen in SNAPLENS:
         cut = tmp_path / "cut.pcap"
         cut.write_bytes(snapped(path, snaplen))
-        found = tables_of(cut)
-        sure[snaplen] = check(found, truth)
-        for row in found["frames"]:
+        result = tables_of(cut)
+        sure[snaplen] = check(result, truth)
+        for row in result["frames"]:
             if row["api_key"] is None:
                 continue
             true = frames[row["client"], row["correlation_id"], row["api_key"], row["request_ts"]]
@@ -108,14 +108,14 @@ def test_packets_cut_by_a_snap_length(path: Path, tmp_path: Path) -> None:
         missing = [
             size - begin for data, size in cut_packets(cut) if (begin := max(len(data), payload_at(data))) < size
         ]
-        (problem,) = [row for row in found["problems"] if row["packets"]]
+        (problem,) = [row for row in result["problems"] if row["packets"]]
         assert (problem["reason"], problem["packets"]) == ("snaplen", len(missing))
         assert problem["error"] is not None
-        assert sum(row["gap_bytes"] for row in found["connections"]) <= sum(missing)
-        assert {row["conn_id"] for row in found["connections"] if row["gap_bytes"]} == {
-            row["conn_id"] for row in found["problems"] if row["reason"] == "gaps"
+        assert sum(row["gap_bytes"] for row in result["connections"]) <= sum(missing)
+        assert {row["conn_id"] for row in result["connections"] if row["gap_bytes"]} == {
+            row["conn_id"] for row in result["problems"] if row["reason"] == "gaps"
         }
-        assert {row["status"] for row in found["connections"]} == {KAFKA}
+        assert {row["status"] for row in result["connections"]} == {KAFKA}
     assert sure[64] == 0
     assert sure[512] > 0 or not truth["rebalances"]
 
@@ -195,11 +195,11 @@ def test_times_of_a_connection_are_bounded() -> None:
 
 def test_unread_data_of_another_cluster_is_not_the_groups() -> None:
     clusters = Clusters([ClusterStatement(1, "c1", "b:1", "one", ()), ClusterStatement(1, "c2", "b:2", "two", ())])
-    found = [Unread(5, 7, "c1", "b:1", None), Unread(15, 17, "c3", "b:3", None)]
-    assert in_cluster(found, "one", clusters).between(6, 9)
-    assert not in_cluster(found, "two", clusters).between(6, 9)
-    assert in_cluster(found, "two", clusters).between(8, 15)  # of a broker of unknown cluster
-    assert not in_cluster(found, "two", clusters).between(17, 20)
+    results = [Unread(5, 7, "c1", "b:1", None), Unread(15, 17, "c3", "b:3", None)]
+    assert in_cluster(results, "one", clusters).between(6, 9)
+    assert not in_cluster(results, "two", clusters).between(6, 9)
+    assert in_cluster(results, "two", clusters).between(8, 15)  # of a broker of unknown cluster
+    assert not in_cluster(results, "two", clusters).between(17, 20)
 
 
 def test_a_generation_and_the_next_are_marked() -> None:

@@ -27,8 +27,8 @@ def test_every_response_can_be_walked(api) -> None:  # type: ignore[no-untyped-d
 
 def test_tables() -> None:
     tables = two_members().tables()
-    found = [line(row, "api_name api_version client_id software_name count") for row in tables["api_usage"]]
-    assert ("JoinGroup", 7, "a", "tea", 3) in found
+    results = [line(row, "api_name api_version client_id software_name count") for row in tables["api_usage"]]
+    assert ("JoinGroup", 7, "a", "tea", 3) in results
     assert [line(row, "client_id calls connections calls_removed_in_4") for row in tables["clients"]] == [
         ("a", 9, 1, 0),
         ("b", 3, 1, 0),

@@ -74,12 +74,12 @@ class Nosy(PlainAssignor):
 
 def test_plain_assignor_gets_only_topics() -> None:
     topics = {"t": [Partition(["x"], "x"), Partition(["y"])]}
-    said = {"a": Subscription(["t"], b"heavy", [("t", 1)], 3, "x", "i"), "b": Subscription(["t"])}
+    reported = {"a": Subscription(["t"], b"heavy", [("t", 1)], 3, "x", "i"), "b": Subscription(["t"])}
     plain = Nosy()
-    found = plain.assign(topics, said)
+    result = plain.assign(topics, reported)
     assert plain.arguments == ({"t": 2}, {"a": ["t"], "b": ["t"]})
-    assert found == {"a": Assignment([]), "b": Assignment([("t", 0), ("t", 1)])}
-    check(found, topics, said)
+    assert result == {"a": Assignment([]), "b": Assignment([("t", 0), ("t", 1)])}
+    check(result, topics, reported)
 
     class Heaviest(Assignor):
         """Everything for the one that says so."""
@@ -90,14 +90,14 @@ def test_plain_assignor_gets_only_topics() -> None:
             every = [(topic, number) for topic, listed in topics.items() for number in range(len(listed))]
             return {m: Assignment(every if member.user_data == b"heavy" else []) for m, member in members.items()}
 
-    assert Heaviest().assign(topics, said) == {"a": Assignment([("t", 0), ("t", 1)]), "b": Assignment([])}
+    assert Heaviest().assign(topics, reported) == {"a": Assignment([("t", 0), ("t", 1)]), "b": Assignment([])}
 
 
 NONSENSE = [
     ({"c": [("t", 0)]}, "partitions are assigned to 'c', which is not a member of the group"),
-    ({"a": [("t", 2)]}, "t-2 is assigned to 'a', but is not in the metadata"),
-    ({"a": [("t", -1)]}, "t--1 is assigned to 'a', but is not in the metadata"),
-    ({"b": [("x", 0)]}, "x-0 is assigned to 'b', but is not in the metadata"),
+    ({"a": [("t", 2)]}, "t-2 is assigned to 'a', but the metadata has no such partition"),
+    ({"a": [("t", -1)]}, "t--1 is assigned to 'a', but the metadata has no such partition"),
+    ({"b": [("x", 0)]}, "x-0 is assigned to 'b', but the metadata has no such partition"),
     ({"a": [("u", 0)]}, "u-0 is assigned to 'a', which does not subscribe to u"),
     ({"a": [("t", 0)], "b": [("t", 1), ("t", 0)]}, "t-0 is assigned to 'b', but also to 'a'"),
     ({"a": [("t", 0), ("t", 1), ("t", 0)]}, "t-0 is assigned to 'a' twice"),
@@ -147,32 +147,35 @@ def test_a_member_is_cooperative_if_all_it_carries_are(carried: list[str], proto
 
 
 def test_nothing_in_common() -> None:
-    with pytest.raises(AssignorError, match="range, everything have no rebalance protocol in common"):
+    with pytest.raises(
+        AssignorError,
+        match="range, everything have no rebalance protocol in common: use only eager or only cooperative assignors",
+    ):
         common_protocol([assignor("range"), OnlyCooperative()])
 
 
 @given(PARTITIONS, st.sampled_from(range(4)), st.none() | st.binary(max_size=3))
 def test_a_subscription_through_its_bytes(owned: list[tuple[str, int]], version: int, user_data: bytes | None) -> None:
-    said = Subscription(["u", "😀", "\uff21"], user_data, owned, 4, "x")
-    blob, _ = decode_stored(ConsumerProtocolSubscription, encode_stored(write_subscription(said), version))
-    heard = read_subscription(blob, "i")
-    assert (heard.topics, heard.user_data, heard.instance_id) == (
+    reported = Subscription(["u", "😀", "\uff21"], user_data, owned, 4, "x")
+    blob, _ = decode_stored(ConsumerProtocolSubscription, encode_stored(write_subscription(reported), version))
+    received = read_subscription(blob, "i")
+    assert (received.topics, received.user_data, received.instance_id) == (
         ["u", "😀", "\uff21"],
         user_data,
         "i",
     )  # by UTF-16 units
-    assert heard.owned == (sorted(owned, key=lambda p: (utf16(p[0]), p[1])) if version >= 1 else [])
-    assert heard.generation == (4 if version >= 2 else -1)
-    assert heard.rack_id == ("x" if version >= 3 else None)
+    assert received.owned == (sorted(owned, key=lambda p: (utf16(p[0]), p[1])) if version >= 1 else [])
+    assert received.generation == (4 if version >= 2 else -1)
+    assert received.rack_id == ("x" if version >= 3 else None)
 
 
 @given(PARTITIONS, st.none() | st.binary(max_size=3))
 def test_an_assignment_through_its_bytes(partitions: list[tuple[str, int]], user_data: bytes | None) -> None:
     blob = write_assignment(Assignment(partitions, user_data))
-    heard = read_assignment(decode_stored(ConsumerProtocolAssignment, encode_stored(blob, 1))[0])
+    received = read_assignment(decode_stored(ConsumerProtocolAssignment, encode_stored(blob, 1))[0])
     topics = list(dict.fromkeys(topic for topic, _ in partitions))
-    assert heard.partitions == sorted(partitions, key=lambda p: topics.index(p[0]))
-    assert heard.user_data == user_data
+    assert received.partitions == sorted(partitions, key=lambda p: topics.index(p[0]))
+    assert received.user_data == user_data
 
 
 def test_members_are_walked_as_in_a_hash_map() -> None:

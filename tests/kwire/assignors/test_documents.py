@@ -113,8 +113,8 @@ def test_own_assignors_give_each_partition_one_subscribed_owner(leaders, wishes,
 def test_weights_travel_in_the_user_data(own: ModuleType) -> None:
     topics = without_racks({"t": 30})
     members = {f"of {n}": Subscription(["t"], own.WeightedAssignor(n).user_data(["t"])) for n in (1, 2, 3)}
-    found = shares(own.WeightedAssignor().assign(topics, members))
-    assert {member_id: len(listed) for member_id, listed in found.items()} == {"of 1": 5, "of 2": 10, "of 3": 15}
+    result = shares(own.WeightedAssignor().assign(topics, members))
+    assert {member_id: len(listed) for member_id, listed in result.items()} == {"of 1": 5, "of 2": 10, "of 3": 15}
 
 
 def test_near_the_leaders_nothing_crosses_racks(own: ModuleType) -> None:
@@ -124,8 +124,8 @@ def test_near_the_leaders_nothing_crosses_racks(own: ModuleType) -> None:
     members = {m: Subscription(["t"], own.NearLeaderAssignor(rack).user_data(["t"])) for m, rack in racks.items()}
 
     def crossing(assignor: Assignor) -> int:
-        found = shares(assignor.assign(topics, members))
-        return sum(topics[topic][n].leader_rack != racks[m] for m, listed in found.items() for topic, n in listed)
+        result = shares(assignor.assign(topics, members))
+        return sum(topics[topic][n].leader_rack != racks[m] for m, listed in result.items() for topic, n in listed)
 
     assert (crossing(assignor("range")), crossing(own.NearLeaderAssignor())) == (2, 0)
     alone = own.NearLeaderAssignor().assign(topics, {"consumer1": members["consumer1"]})
@@ -141,8 +141,8 @@ def test_built_in_assignors_use_racks_of_replicas_not_of_leaders(own: ModuleType
 
     def found(name: str, topics: Mapping[str, list[Partition]]) -> dict[str, list[int]]:
         chosen: Assignor = own.NearLeaderAssignor() if name == "near-leader" else assignor(name)
-        said = {m: own.NearLeaderAssignor(rack).user_data(["t"]) for m, rack in racks.items()}
-        members = {m: Subscription(["t"], said[m], rack_id=rack) for m, rack in racks.items()}
+        reported = {m: own.NearLeaderAssignor(rack).user_data(["t"]) for m, rack in racks.items()}
+        members = {m: Subscription(["t"], reported[m], rack_id=rack) for m, rack in racks.items()}
         return {m: [number for _, number in listed] for m, listed in shares(chosen.assign(topics, members)).items()}
 
     near = {"consumer1": [1, 3], "consumer2": [0, 2]}
@@ -154,10 +154,10 @@ def test_built_in_assignors_use_racks_of_replicas_not_of_leaders(own: ModuleType
 def test_only_t1p1_can_move_in_the_uneven_ring() -> None:
     """One document says t1p2, of a topic with partitions 0 and 1; the other says what it means."""
     group = named("rr-mixed-subscription", "roundrobin")
-    found = {member_id: set(listed) for member_id, listed in group.assigned().items()}
+    results = {member_id: set(listed) for member_id, listed in group.assigned().items()}
     assert len(group.topics["t1"]) == 2
-    assert ("t1", 1) in found["C2"]
+    assert ("t1", 1) in results["C2"]
     assert "t1" in group.members["C1"].topics
-    found["C2"].remove(("t1", 1))
-    found["C1"].add(("t1", 1))
-    assert sorted(map(len, found.values())) == best_loads(group)
+    results["C2"].remove(("t1", 1))
+    results["C1"].add(("t1", 1))
+    assert sorted(map(len, results.values())) == best_loads(group)

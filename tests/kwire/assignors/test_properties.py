@@ -100,13 +100,13 @@ def test_so_it_is_with_those_of_the_broker(name: str, group: tuple[Topics, dict[
             member_id: MemberSubscription([ids[topic] for topic in member.topics], before.get(member_id, {}))
             for member_id, member in subscriptions.items()
         }
-        found = assign(name, members, counts)
-        assert found.keys() == members.keys()
-        assert all(topic_id in members[who].topic_ids for who, share in found.items() for topic_id in share)
-        shared = sorted((t, n) for share in found.values() for t, numbers in share.items() for n in numbers)
+        result = assign(name, members, counts)
+        assert result.keys() == members.keys()
+        assert all(topic_id in members[who].topic_ids for who, share in result.items() for topic_id in share)
+        shared = sorted((t, n) for share in result.values() for t, numbers in share.items() for n in numbers)
         wanted = {topic_id for member in members.values() for topic_id in member.topic_ids}
         assert shared == sorted((topic_id, n) for topic_id in wanted for n in range(counts[topic_id]))
-        before, kinds = found, st.lists(st.sampled_from(sorted(topics)), min_size=1, unique=True)
+        before, kinds = result, st.lists(st.sampled_from(sorted(topics)), min_size=1, unique=True)
         stay = data.draw(st.lists(st.sampled_from(sorted(subscriptions)), unique=True))
         subscriptions = {who: Subscription(data.draw(kinds)) for who in [*stay, "new"]}
 
@@ -116,11 +116,11 @@ def test_so_it_is_with_those_of_the_broker(name: str, group: tuple[Topics, dict[
 @given(COUNTS, IDS)
 def test_balance_of_homogeneous_groups(name: str, counts: dict[str, int], ids: list[str]) -> None:
     """Loads differ by at most one; with range, by at most one per topic."""
-    found = again(name, without_racks(counts), {}, ids)
-    loads = [len(listed) for listed in found.values()]
+    result = again(name, without_racks(counts), {}, ids)
+    loads = [len(listed) for listed in result.values()]
     assert max(loads) - min(loads) <= (len(counts) if name == "range" else 1)
     for topic in counts:
-        of_topic = [sum(one == topic for one, _ in listed) for listed in found.values()]
+        of_topic = [sum(one == topic for one, _ in listed) for listed in result.values()]
         assert name != "range" or max(of_topic) - min(of_topic) <= 1
 
 
@@ -130,11 +130,11 @@ def test_balance_of_homogeneous_groups(name: str, counts: dict[str, int], ids: l
 def test_balance_of_others(name: str, group: tuple[Topics, dict[str, Subscription]]) -> None:
     """No member could get a partition of one that has two more."""
     topics, members = group
-    found = shares(assignor(name).assign(topics, members))
-    for listed in found.values():
+    result = shares(assignor(name).assign(topics, members))
+    for listed in result.values():
         for topic, _ in listed:
             for other, member in members.items():
-                assert topic not in member.topics or len(found[other]) >= len(listed) - 1
+                assert topic not in member.topics or len(result[other]) >= len(listed) - 1
 
 
 @pytest.mark.parametrize("name", STICKY)
@@ -184,16 +184,16 @@ def test_no_claim_breaks_it(name: str, data: st.DataObject, counts: dict[str, in
     topics = without_racks(counts)
     members = {}
     for member_id in data.draw(IDS):
-        said = assignor(name)
-        said.on_assignment(as_read(data.draw(CLAIMS)), data.draw(st.integers(-2, 3)))
+        reported = assignor(name)
+        reported.on_assignment(as_read(data.draw(CLAIMS)), data.draw(st.integers(-2, 3)))
         members[member_id] = Subscription(
             topics=data.draw(st.lists(st.sampled_from("tuvwxy"), max_size=3, unique=True)),
-            user_data=data.draw(st.sampled_from([said.user_data(()), None, b""]) | st.binary(max_size=20)),
+            user_data=data.draw(st.sampled_from([reported.user_data(()), None, b""]) | st.binary(max_size=20)),
             owned=data.draw(CLAIMS),
             generation=data.draw(st.integers(-2, 3)),
         )
-    found = shares(assignor(name).assign(topics, members))
-    every = given_out(found)
-    assert found.keys() == members.keys()
+    result = shares(assignor(name).assign(topics, members))
+    every = given_out(result)
+    assert result.keys() == members.keys()
     assert len(every) == len(set(every))
     assert set(every) <= set(all_of(topics, {"all": Subscription(list(topics))}))

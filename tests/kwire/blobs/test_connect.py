@@ -33,5 +33,5 @@ def test_newer_versions_are_read_as_the_newest() -> None:
     state = ConnectWorkerState(url="http://a:1/", config_offset=7)
     stored = b"\0\7" + encode_stored(state, 2)[2:] + b"more"
     assert decode_stored(ConnectWorkerState, stored) == (state, 7)
-    with pytest.raises(UnknownApi, match="has versions 0-2, not -1"):
+    with pytest.raises(UnknownApi, match="has no version -1: its versions are 0-2"):
         decode_stored(ConnectWorkerState, b"\xff\xff")

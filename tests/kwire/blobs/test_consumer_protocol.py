@@ -12,7 +12,7 @@ Owned = ConsumerProtocolSubscription.TopicPartition
 @pytest.mark.parametrize("blob", [ConsumerProtocolSubscription, ConsumerProtocolAssignment])
 @pytest.mark.parametrize("version", [-1, -32768])
 def test_negative_version_is_a_decode_error(blob: type, version: int) -> None:
-    with pytest.raises(UnknownApi, match=f"has versions 0-3, not {version}"):
+    with pytest.raises(UnknownApi, match=f"has no version {version}: its versions are 0-3"):
         decode_stored(blob, version.to_bytes(2, "big", signed=True) + bytes(8))
 
 

@@ -98,13 +98,13 @@ def test_unknown_record_types_have_their_own_error(topic: str, number: int) -> N
 
 
 REFUSED: list[tuple[bytes | None, bytes | None, type[DecodeError], str]] = [
-    (None, VALUE, DecodeError, "the record has no key"),
+    (None, VALUE, DecodeError, "the record has no key, so its type is unknown"),
     (b"\0", VALUE, Truncated, "expected 2 bytes of record type, found 1"),
     (KEY[:-1], VALUE, Truncated, "expected 4 bytes, found 3"),
     (KEY, b"", Truncated, "expected 2 bytes of version, found 0"),
     (KEY, VALUE[:-1], Truncated, "expected 8 bytes, found 7"),
-    (KEY, b"\0\5" + VALUE[2:], UnknownApi, "OffsetCommitValue has versions 0-4, not 5"),
-    (KEY, b"\xff\xff" + VALUE[2:], UnknownApi, "OffsetCommitValue has versions 0-4, not -1"),
+    (KEY, b"\0\5" + VALUE[2:], UnknownApi, "OffsetCommitValue has no version 5: its versions are 0-4"),
+    (KEY, b"\xff\xff" + VALUE[2:], UnknownApi, "OffsetCommitValue has no version -1: its versions are 0-4"),
 ]
 
 
@@ -117,7 +117,9 @@ def test_damaged(key: bytes | None, value: bytes | None, kind: type[DecodeError]
 
 
 def test_a_key_of_another_type() -> None:
-    with pytest.raises(UnknownRecordType, match="GroupMetadataKey has record type 2, not 1") as caught:
+    with pytest.raises(
+        UnknownRecordType, match="the record type is 1, but GroupMetadataKey has record type 2"
+    ) as caught:
         decode_stored(GroupMetadataKey, KEY)
     assert caught.value.record_type == 1
 

@@ -19,24 +19,24 @@ ONE = StickyUserData(previous_assignment=[Owned(topic="t", partitions=[2, 0])], 
 def problems(line: Line) -> list[str]:
     """What is wrong with our reading of the user data, alone and inside the subscriptions."""
     data = bytes.fromhex(line["user_data_hex"])
-    found = []
+    results = []
     if line["assignor"] == "sticky":
         value, version, end = decode_user_data(data)
-        found += golden.compare("version and end", (version, end), (1, len(data)))
-        found += golden.compare("owned", owned(value), {t: in_order(line, t) for t, _ in line["partitions"]})
-        found += golden.compare("generation", value.generation, line["generation"])
-        found += golden.compare("encoded again", codec.encode(value, 1), data)
+        results += golden.compare("version and end", (version, end), (1, len(data)))
+        results += golden.compare("owned", owned(value), {t: in_order(line, t) for t, _ in line["partitions"]})
+        results += golden.compare("generation", value.generation, line["generation"])
+        results += golden.compare("encoded again", codec.encode(value, 1), data)
         without = codec.encode(value, 0)
         old = StickyUserData(previous_assignment=value.previous_assignment)
-        found += golden.compare("as v0", decode_user_data(without), (old, 0, len(without)))
+        results += golden.compare("as v0", decode_user_data(without), (old, 0, len(without)))
     else:
         value = codec.decode(CooperativeStickyUserData, data, 0, strict=True)
-        found += golden.compare("generation", value.generation, line["generation"])
-        found += golden.compare("encoded again", codec.encode(value, 0), data)
+        results += golden.compare("generation", value.generation, line["generation"])
+        results += golden.compare("encoded again", codec.encode(value, 0), data)
     for version in range(4):
         stored = bytes.fromhex(line[f"subscription_v{version}_hex"])
-        found += golden.compare("user data", decode_stored(ConsumerProtocolSubscription, stored)[0].user_data, data)
-    return found
+        results += golden.compare("user data", decode_stored(ConsumerProtocolSubscription, stored)[0].user_data, data)
+    return results
 
 
 def owned(value: StickyUserData) -> dict[str, list[int]]:
@@ -51,7 +51,7 @@ def in_order(line: Line, topic: str) -> list[int]:
 def test_user_data_of_kafka(origin: str) -> None:
     lines = list(golden.read(BLOB_FOLDERS[origin] / "StickyUserData.jsonl.gz"))
     assert {line["assignor"] for line in lines} == {"sticky", "cooperative-sticky"}
-    assert not [found for line in lines if (found := problems(line))]
+    assert not [result for line in lines if (result := problems(line))]
     COUNTS[f"blobs of {origin}"] += len(lines)
 
 

@@ -55,7 +55,8 @@ DAMAGED = {  # file, heartbeats found, byte of the note, what it says
     "empty": (b"", 0, 0, "the file is empty"),
     "three bytes": (b"\xd4\xc3\xb2", 0, 0, "not a capture (pcap, pcapng or frame log): first bytes d4 c3 b2"),
     "bad magic": (b"\xd4\xc3\xb2\xa2" + GOOD[4:], 0, 0, "not a capture"),
-    "half a header": (GOOD[:20], 0, 20, "ends inside its header"),
+    "half a header": (GOOD[:20], 0, 20, "the file has 20 bytes, below the 24 bytes of a pcap header"),
+    "two bytes after the header": (GOOD[:26], 0, 24, "ends inside a record"),
     "a record of 2 GiB": (
         GOOD + struct.pack("<IIII", 1, 1, 2**31 - 1, 2**31 - 1),
         5,
@@ -266,17 +267,17 @@ def test_damage_is_the_same_for_every_split(name: str, written: Callable[..., st
     path = written(LIES[name][0])
 
     def segments_of(parts: list[Split]) -> list[object]:
-        found: list[object] = []
+        results: list[object] = []
         for part in parts:
             for item in read_segments(part):
                 if isinstance(item, Skipped):  # counted by part
                     continue
-                found += (
+                results += (
                     [item]
                     if isinstance(item, Problem)
                     else list(zip(item.position.tolist(), item.captured.tolist(), strict=True))
                 )
-        return found
+        return results
 
     whole = segments_of(splits(path, 1 << 40))
     problems = [item for item in whole if isinstance(item, Problem)]
@@ -289,10 +290,10 @@ def test_damage_is_the_same_for_every_split(name: str, written: Callable[..., st
         assert [i for i in again if isinstance(i, Problem)] == problems
     for size in (64, 1_000):
         file = CaptureFile(path, block=size)
-        positions = [at + found.base for found in file.blocks() for at in found.records.tolist()]
+        positions = [at + results.base for results in file.blocks() for at in results.records.tolist()]
         assert file.problems == problems
         big = CaptureFile(path)
-        assert positions == [at + found.base for found in big.blocks() for at in found.records.tolist()]
+        assert positions == [at + results.base for results in big.blocks() for at in results.records.tolist()]
 
 
 def test_number_of_reported_damages_is_limited(written: Callable[..., str]) -> None:

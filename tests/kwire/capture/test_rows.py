@@ -14,11 +14,11 @@ from kwire.capture.rows import COLUMNS, remark_row, rows, time_text
 def test_a_row_for_each_frame_in_order() -> None:
     for path in COMMITTED:
         calls = list(read(path).calls())
-        found = list(rows(read(path)))
-        assert len(found) == sum((c.request_us is not None) + (c.response_us is not None) for c in calls)
-        assert [row["time"] for row in found] == sorted(row["time"] for row in found)
-        assert all(tuple(row)[: len(COLUMNS)] == COLUMNS for row in found)
-        answered = [row for row in found if row["latency_ms"] is not None]
+        results = list(rows(read(path)))
+        assert len(results) == sum((c.request_us is not None) + (c.response_us is not None) for c in calls)
+        assert [row["time"] for row in results] == sorted(row["time"] for row in results)
+        assert all(tuple(row)[: len(COLUMNS)] == COLUMNS for row in results)
+        answered = [row for row in results if row["latency_ms"] is not None]
         assert all(row["direction"] == "response" and row["latency_ms"] >= 0 for row in answered)
 
 

@@ -15,9 +15,9 @@ def test_table() -> None:
 
 
 def test_json() -> None:
-    found = json.loads(kwire("apis", "--json").stdout)
-    assert [row["key"] for row in found] == list(MODULES)
-    assert found[0] == {
+    result = json.loads(kwire("apis", "--json").stdout)
+    assert [row["key"] for row in result] == list(MODULES)
+    assert result[0] == {
         "key": 0,
         "name": "Produce",
         "request_versions": "0-13",

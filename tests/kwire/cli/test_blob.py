@@ -14,8 +14,8 @@ from kwire.blobs import STORED
 @pytest.mark.parametrize("name", STORED)
 def test_both_ways(name: str, key: str) -> None:
     given = golden.blobs("fixtures", name)
-    asked = [{key: line[key]} | ({"version": line["version"]} if key == "hex_body" else {}) for line in given]
-    decoded = kwire("blob", name, given="\n".join(map(json.dumps, asked)))
+    requested = [{key: line[key]} | ({"version": line["version"]} if key == "hex_body" else {}) for line in given]
+    decoded = kwire("blob", name, given="\n".join(map(json.dumps, requested)))
     assert decoded.exit_code == 0
     encoded = kwire("blob", name, given=decoded.stdout)
     assert [(line["hex_body"], line["hex_as_stored"]) for line in printed(encoded)] == [
@@ -38,15 +38,15 @@ def test_newer_version_keeps_unknown_bytes() -> None:
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
-    ({}, "expected one of hex_as_stored, hex_body, fields"),
+    ({}, "the line has no content: expected one of the keys hex_as_stored, hex_body and fields"),
     ({"hex_body": "00"}, "version: missing"),
     ({"hex_body": "zz", "version": 0}, "hex_body: invalid hex digit 'z' at position 0"),
     ({"hex_as_stored": "00"}, "ConsumerProtocolAssignment at byte 0: expected 2 bytes of version, found 1"),
-    ({"hex_as_stored": "ffff"}, "ConsumerProtocolAssignment at byte 0: ConsumerProtocolAssignment has versions 0-3, not -1"),
+    ({"hex_as_stored": "ffff"}, "ConsumerProtocolAssignment at byte 0: ConsumerProtocolAssignment has no version -1: its versions are 0-3"),
     ({"hex_as_stored": None}, "hex_as_stored: missing"),
     ({"fields": {}}, "version: missing"),
     ({"fields": [], "version": 0}, "fields: expected an object, got an array"),
-    ({"fields": {}, "version": 40000}, "ConsumerProtocolAssignment at byte 0: ConsumerProtocolAssignment has versions 0-3, not 40000"),
+    ({"fields": {}, "version": 40000}, "ConsumerProtocolAssignment at byte 0: ConsumerProtocolAssignment has no version 40000: its versions are 0-3"),
     ({"fields": {"x": 1}, "version": 0}, "ConsumerProtocolAssignment v0, x: unknown field in this version"),
     ({"hex_body": "00000001", "version": 0}, "ConsumerProtocolAssignment v0 at byte 0, assigned_partitions: 1 elements of at least 6 bytes do not fit into the remaining 0 bytes"),
 ]  # fmt: skip
@@ -92,14 +92,14 @@ def test_four_bytes_that_are_no_array() -> None:
 
 
 NO_USER_DATA: list[tuple[dict[str, Any], str]] = [
-    ({}, "expected one of user_data_hex, fields"),
+    ({}, "the line has no content: expected one of the keys user_data_hex and fields"),
     ({"user_data_hex": None}, "user_data_hex: missing"),
     ({"user_data_hex": ""}, "StickyUserData v0 at byte 0, previous_assignment: expected 4 bytes, found 0"),
-    ({"user_data_hex": "00", "assignor": "range"}, "assignor: expected one of sticky, cooperative-sticky"),
-    ({"user_data_hex": "00", "assignor": ["sticky"]}, "assignor: expected one of sticky, cooperative-sticky"),
+    ({"user_data_hex": "00", "assignor": "range"}, "assignor: unknown assignor 'range': expected one of sticky, cooperative-sticky"),
+    ({"user_data_hex": "00", "assignor": ["sticky"]}, "assignor: unknown assignor ['sticky']: expected one of sticky, cooperative-sticky"),
     ({"user_data_hex": "00", "assignor": "cooperative-sticky"}, "CooperativeStickyUserData v0 at byte 0, generation: expected 4 bytes, found 1"),
     ({"fields": {}}, "version: missing"),
-    ({"fields": {}, "version": 2}, "StickyUserData has versions 0-1, not 2"),
+    ({"fields": {}, "version": 2}, "StickyUserData has no version 2: its versions are 0-1"),
 ]  # fmt: skip
 
 

@@ -111,12 +111,12 @@ def test_packets_cut_by_a_snap_length_are_damage(tmp_path: Path) -> None:
     cut = tmp_path / "cut.pcap"
     cut.write_bytes(snapped(PATH, 96))
     result = kwire("capture", str(cut))
-    found = printed(result)
-    (damage,) = [row for row in found if "error" in row]
+    actual = printed(result)
+    (damage,) = [row for row in actual if "error" in row]
     assert (result.exit_code, damage["file"], damage["reason"]) == (1, str(cut), "snaplen")
     assert damage["error"].startswith(f"{damage['packets']} packets truncated by the snap length")
     assert f"{cut}: {damage['error']}" in result.stderr.splitlines()
-    calls, whole = ([row for row in rows if row["direction"] == "request"] for rows in (found, rows_of(PATH)))
+    calls, whole = ([row for row in rows if row["direction"] == "request"] for rows in (actual, rows_of(PATH)))
     names = ("time", "api_name", "api_version", "correlation_id", "size")
     assert [[row[name] for name in names] for row in calls] == [[row[name] for name in names] for row in whole]
     assert f"{cut}: {damage['error']}" in kwire("capture", "--format", "table", str(cut)).stdout

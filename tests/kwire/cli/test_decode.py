@@ -100,14 +100,14 @@ REFUSED: list[tuple[str | bytes, str, str]] = [  # line, message, path
     ('{"hex": 12}', "hex: expected hex, got a number", "hex"),
     ('{"hex": null}', "hex: missing", "hex"),
     ("{}", "hex: missing", "hex"),
-    ('{"hex": "00", "direction": "sideways"}', "direction: expected request or response", "direction"),
-    ('{"hex": "00", "direction": ["request"]}', "direction: expected request or response", "direction"),
-    ('{"hex": "00", "direction": "response"}', "api_key: missing: add it to the line, or use --api-key", "api_key"),
-    ('{"hex": "00", "direction": "response", "api_key": 12}', "api_version: missing: add it to the line, or use --api-version", "api_version"),
+    ('{"hex": "00", "direction": "sideways"}', "direction: expected request or response, got 'sideways'", "direction"),
+    ('{"hex": "00", "direction": ["request"]}', "direction: expected request or response, got ['request']", "direction"),
+    ('{"hex": "00", "direction": "response"}', "api_key: the key is missing: add it to the line, or use --api-key", "api_key"),
+    ('{"hex": "00", "direction": "response", "api_key": 12}', "api_version: the key is missing: add it to the line, or use --api-version", "api_version"),
     ('{"hex": "00", "direction": "response", "api_key": "12"}', "api_key: expected an integer, got a string", "api_key"),
     ('{"hex": "00", "direction": "response", "api_key": true}', "api_key: expected an integer, got a boolean", "api_key"),
-    ('{"hex": "00120000", "api_key": 3}', "api_key: the line contains 3, but the header of the frame contains 18", "api_key"),
-    ('{"hex": "00120000", "api_version": 1}', "api_version: the line contains 1, but the header of the frame contains 0", "api_version"),
+    ('{"hex": "00120000", "api_key": 3}', "api_key: the value in the line is 3, but the header of the frame has 18: remove the key from the line", "api_key"),
+    ('{"hex": "00120000", "api_version": 1}', "api_version: the value in the line is 1, but the header of the frame has 0: remove the key from the line", "api_version"),
     ('{"hex": "' + "9" * 5000 + ", ", "invalid JSON: Unterminated string starting at at character 8", ""),
     ("\x00\x00", "hex: invalid hex digit '\\x00' at position 0", "hex"),
     (b"\xff\xfe", "invalid UTF-8: invalid start byte at byte 0 of the line", ""),
@@ -129,7 +129,7 @@ def test_refused_line(line: str | bytes, message: str, path: str) -> None:
 WRONG_FRAMES = [  # hex, message, path, offset
     ("", "RequestHeader at byte 0: expected 4 bytes of API key and version, found 0", "", 0),
     ("03e70000", "RequestHeader at byte 0, request_api_key: unknown API key 999", "request_api_key", 0),
-    ("000c0005", "RequestHeader at byte 2, request_api_version: Heartbeat has versions 0-4, not 5", "request_api_version", 2),
+    ("000c0005", "RequestHeader at byte 2, request_api_version: Heartbeat has no version 5: its versions are 0-4", "request_api_version", 2),
     ("000c0004", "RequestHeader v2 at byte 4, correlation_id: expected 4 bytes, found 0", "correlation_id", 4),
     (HEARTBEAT.hex()[:-4], f"HeartbeatRequest v4 at byte {len(HEARTBEAT) - 2}, group_instance_id: expected 1 bytes, found 0", "group_instance_id", len(HEARTBEAT) - 2),
 ]  # fmt: skip
@@ -150,7 +150,7 @@ def test_an_integer_of_thousands_of_digits() -> None:
 def test_huge_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lines, "MAX_LINE", 200)
     result = kwire("decode", given="\n".join([LINE, "0" * 1000, LINE, "1" * 201]))
-    refusal: Any = {"error": {"message": "the line is longer than 200 bytes", "path": "", "offset": None}}
+    refusal: Any = {"error": {"message": "the line is longer than the limit of 200 bytes", "path": "", "offset": None}}
     assert printed(result) == [DECODED, refusal, DECODED, refusal]
     assert result.stderr.count("\n") == 2
 

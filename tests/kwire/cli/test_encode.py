@@ -19,15 +19,15 @@ def test_response() -> None:
 
 
 REFUSED: list[tuple[dict[str, Any], str, str]] = [  # what is other in the line, message, path
-    ({"direction": None}, "direction: expected request or response", "direction"),
+    ({"direction": None}, "direction: expected request or response, got None", "direction"),
     ({"api_key": None}, "api_key: missing", "api_key"),
     ({"api_key": 999}, "RequestHeader at byte 0, request_api_key: unknown API key 999", "request_api_key"),
-    ({"api_version": 9}, "RequestHeader at byte 2, request_api_version: Heartbeat has versions 0-4, not 9", "request_api_version"),
+    ({"api_version": 9}, "RequestHeader at byte 2, request_api_version: Heartbeat has no version 9: its versions are 0-4", "request_api_version"),
     ({"api_version": 1.0}, "api_version: expected an integer, got a number", "api_version"),
     ({"body": None}, "body: missing", "body"),
     ({"body": []}, "body: expected an object, got an array", "body"),
     ({"header": "x"}, "header: expected an object, got a string", "header"),
-    ({"header": {"request_api_key": 3}}, "header.request_api_key: 3 does not match the line, which has 12", "header.request_api_key"),
+    ({"header": {"request_api_key": 3}}, "header.request_api_key: the value 3 does not match the API of the line, which has 12", "header.request_api_key"),
     ({"header": {"client": ""}}, "RequestHeader v1, client: unknown field in this version", "client"),
     ({"body": {"generation_id": 2**31}}, "HeartbeatRequest v0, generation_id: 2147483648 does not fit into 4 bytes", "generation_id"),
     ({"body": {"group_id": None}}, "HeartbeatRequest v0, group_id: the field is not nullable in this version", "group_id"),
@@ -50,7 +50,10 @@ def test_refused(other: dict[str, Any], message: str, path: str) -> None:
 def test_errors_of_decode_stay_errors() -> None:
     decoded = kwire("decode", given="00\n")
     result = kwire("encode", given=decoded.stdout)
-    assert printed(result)[0]["error"]["message"] == "error: the line is an error, not a message"
+    assert (
+        printed(result)[0]["error"]["message"]
+        == "error: the line reports a decoding error and has no message: remove the line"
+    )
     assert result.exit_code == 1
 
 

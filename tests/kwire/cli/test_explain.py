@@ -205,7 +205,7 @@ def test_much_that_cannot_be_read() -> None:
 REFUSED: list[tuple[str, list[str]]] = [
     ("{}", ["hex: missing"]),
     ("012", ["hex: odd number of hex digits"]),
-    ('{"hex": "00", "direction": "response"}', ["api_key: missing: add it to the line, or use --api-key"]),
+    ('{"hex": "00", "direction": "response"}', ["api_key: the key is missing: add it to the line, or use --api-key"]),
     ("00", ["RequestHeader at byte 0: expected 4 bytes of API key and version, found 1"]),
     ("03e70000", ["RequestHeader at byte 0, request_api_key: unknown API key 999"]),
 ]

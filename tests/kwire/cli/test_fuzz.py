@@ -37,7 +37,7 @@ def test_text(broker: str) -> None:
     assert result.exit_code == 0
     assert result.stdout.startswith("100 cases with seed 3 in ")
     assert result.stdout.endswith("findings 0\n")
-    assert result.stderr == "100 of 100 cases, 0 findings\n"
+    assert result.stderr == "100 of 100 cases done, 0 findings so far\n"
 
 
 def test_json(broker: str, tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_the_same_seed_does_the_same(broker: str) -> None:
 
 def test_replay(broker: str, finding: Path) -> None:
     result = kwire("fuzz", broker, "--replay", str(finding))
-    assert (result.exit_code, result.stdout) == (0, "not reproduced: hang, no response and no close within the time that the request allows\n")  # fmt: skip
+    assert (result.exit_code, result.stdout) == (0, "the finding was not reproduced: hang, no response and no close within the time that the request allows\n")  # fmt: skip
     (line,) = printed(kwire("fuzz", broker, "--replay", str(finding), "--json"))
     assert line == {"then": {"kind": "hang", "detail": "no answer"}, "now": None}
 
@@ -81,7 +81,7 @@ def test_no_broker_is_listening() -> None:
         port = listener.getsockname()[1]
     result = kwire("fuzz", f"127.0.0.1:{port}")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert f"127.0.0.1:{port}: " in result.stderr
+    assert f"cannot prepare 127.0.0.1:{port} for fuzzing: " in result.stderr
 
 
 def test_a_finding(monkeypatch: pytest.MonkeyPatch, broker: str, finding: Path, tmp_path: Path) -> None:

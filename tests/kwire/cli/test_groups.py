@@ -33,9 +33,9 @@ def test_text() -> None:
 
 
 def test_json() -> None:
-    found = json.loads(kwire("groups", "--json", CAPTURE).stdout)
-    (group,) = found["groups"]
-    assert found["problems"] == []
+    result = json.loads(kwire("groups", "--json", CAPTURE).stdout)
+    (group,) = result["groups"]
+    assert result["problems"] == []
     assert group["group_id"] == "g-cooperative-java-4.2.0-r3"
     assert group["generations"] == [1, 2, 3, 4, 5]
     assert [member["name"] for member in group["members"]] == ["m1", "m2"]
@@ -97,9 +97,9 @@ def test_what_if_as_json(tmp_path: Path) -> None:
     added = replayed["sum"]
     assert (added["stopped_ms"], added["stopped_ms_what_if"], added["avoided_ms"]) == (1238.371, 792.976, 445.395)
     assert (added["rebalances"], added["rebalances_what_if"], added["moved"], added["moved_what_if"]) == (4, 3, 3, 3)
-    found = parquet.read(tmp_path, ["what_if", "what_if_assignments"])
-    assert [row["generation"] for row in found["what_if"]] == [1, 2, 3, 4]
-    assert len(found["what_if_assignments"]) == 3 * 4
+    result = parquet.read(tmp_path, ["what_if", "what_if_assignments"])
+    assert [row["generation"] for row in result["what_if"]] == [1, 2, 3, 4]
+    assert len(result["what_if_assignments"]) == 3 * 4
 
 
 def test_what_if_names_missing_evidence() -> None:
@@ -204,8 +204,8 @@ def test_folder_and_one_group() -> None:
     assert [line.split(":")[0] for line in done.stdout.splitlines() if line.startswith("group ")] == [
         f"group {group} (cluster {cluster})" for cluster in clusters
     ]
-    found = json.loads(kwire("groups", str(CAPTURES), "--group", group, "--json").stdout)["groups"]
-    assert [(one["group_id"], one["cluster"], len(one["rebalances"])) for one in found] == [
+    result = json.loads(kwire("groups", str(CAPTURES), "--group", group, "--json").stdout)["groups"]
+    assert [(one["group_id"], one["cluster"], len(one["rebalances"])) for one in result] == [
         (group, cluster, 6) for cluster in clusters
     ]
 
@@ -262,3 +262,12 @@ def test_a_capture_with_nothing_in_it(tmp_path: Path, verb: str) -> None:
 def test_a_filter_that_holds_of_no_frame() -> None:
     done = kwire("capture", "--where", "latency_ms > 1000000", CAPTURE)
     assert (done.exit_code, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_records_of_share_groups_are_counted_by_member():
+    lines = kwire("groups", str(CAPTURES / "java-4.2.0__kafka-4.2.0__share.pcap.gz")).stdout.splitlines()
+    assert [line.strip() for line in lines if "records of" in line] == [
+        "records of first: acquired 50, accepted 50",
+        "records of releases: acquired 30, released 10",
+        "records of rejects: acquired 30, rejected 10",
+    ]

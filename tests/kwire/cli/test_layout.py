@@ -67,8 +67,8 @@ def test_spelling_does_not_matter(name: str) -> None:
 
 @pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
 def test_every_version_has_a_text(api: Api) -> None:
-    found = [kwire("layout", api.name, "--version", str(version)) for version in versions_of(api.versions)]
-    assert all(result.exit_code == 0 for result in found)
+    results = [kwire("layout", api.name, "--version", str(version)) for version in versions_of(api.versions)]
+    assert all(result.exit_code == 0 for result in results)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_no_name_is_suggested_that_is_far_off(name: str) -> None:
 def test_unknown_version(version: str) -> None:
     result = kwire("layout", "JoinGroup", "--version", version)
     assert result.exit_code == 2
-    assert f"JoinGroup has versions 0-9, not {version}" in result.stderr
+    assert f"JoinGroup has no version {version}: its versions are 0-9" in result.stderr
 
 
 def test_source() -> None:

@@ -367,7 +367,7 @@ def test_source_compiles_and_names_its_message() -> None:
 
 def test_no_such_version() -> None:
     for version in (-1, 5):
-        with pytest.raises(SchemaError, match=f"HeartbeatRequest has versions 0-4, not {version}"):
+        with pytest.raises(SchemaError, match=f"HeartbeatRequest has no version {version}: its versions are 0-4"):
             compiled.source(HeartbeatRequest, version)
         with pytest.raises(SchemaError):
             decode(HeartbeatRequest, b"", version)

@@ -50,11 +50,11 @@ def test_uvarint(data: str, value: int) -> None:
 BAD_UVARINTS: list[tuple[str, type[DecodeError], str]] = [
     ("", Truncated, "expected 1 bytes, found 0"),
     ("80", Truncated, "expected 1 bytes, found 0"),
-    ("8080808080", LimitError, "varint is longer than 5 bytes"),
-    ("808080808001", LimitError, "varint is longer than 5 bytes"),
-    ("ff" * 100_000, LimitError, "varint is longer than 5 bytes"),
-    ("8080808008", LimitError, "varint 2147483648 is above 2147483647"),
-    ("ffffffff0f", LimitError, "varint 4294967295 is above 2147483647"),
+    ("8080808080", LimitError, "the varint is longer than the limit of 5 bytes"),
+    ("808080808001", LimitError, "the varint is longer than the limit of 5 bytes"),
+    ("ff" * 100_000, LimitError, "the varint is longer than the limit of 5 bytes"),
+    ("8080808008", LimitError, "varint 2147483648 is above the limit of 2147483647"),
+    ("ffffffff0f", LimitError, "varint 4294967295 is above the limit of 2147483647"),
 ]
 
 
@@ -73,11 +73,11 @@ REFUSED: list[tuple[str, type, int, str, str]] = [  # what, message, version, by
     ("null array", SyncGroupRequest, 0, "0000" + "00000000" + "0000" + "ffffffff", "the field is not nullable in this version"),
     ("null string in an array", MetadataRequest, 0, "00000001" + "ffff", "the field is not nullable in this version"),
     ("compact length 0", HeartbeatRequest, 4, "00", "the field is not nullable in this version"),
-    ("varint too long", HeartbeatRequest, 4, "8080808080", "varint is longer than 5 bytes"),
-    ("varint above 2^31-1", HeartbeatRequest, 4, "ffffffff0f", "varint 4294967295 is above 2147483647"),
+    ("varint too long", HeartbeatRequest, 4, "8080808080", "the varint is longer than the limit of 5 bytes"),
+    ("varint above 2^31-1", HeartbeatRequest, 4, "ffffffff0f", "varint 4294967295 is above the limit of 2147483647"),
     ("tag size past the end", HeartbeatRequest, 4, H4 + "01" + "28" + "05" + "00", "expected 5 bytes, found 1"),
-    ("tag size above 2^31-1", HeartbeatRequest, 4, H4 + "01" + "28" + "ffffffff0f", "varint 4294967295 is above 2147483647"),
-    ("tag count 2^31", HeartbeatRequest, 4, H4 + "8080808008", "varint 2147483648 is above 2147483647"),
+    ("tag size above 2^31-1", HeartbeatRequest, 4, H4 + "01" + "28" + "ffffffff0f", "varint 4294967295 is above the limit of 2147483647"),
+    ("tag count 2^31", HeartbeatRequest, 4, H4 + "8080808008", "varint 2147483648 is above the limit of 2147483647"),
     ("tag count 2^31-1", HeartbeatRequest, 4, H4 + "ffffffff07", "2147483647 tagged fields do not fit into the remaining 0 bytes"),
     ("tag count too large by one", HeartbeatRequest, 4, H4 + "01" + "28", "1 tagged fields do not fit into the remaining 1 bytes"),
     ("string length past the end", HeartbeatRequest, 0, "7530" + "61", "expected 30000 bytes, found 1"),

@@ -46,15 +46,15 @@ def numbers(node: Node) -> set[str]:
         case Maybe(record):
             return numbers(record)
         case Record(type_, slots, _, tagged):
-            found = {f"{type_.__qualname__}.{slot.name}" for slot in slots if isinstance(slot.node, Fixed)}
-            return found.union(*(numbers(slot.node) for slot in (*slots, *tagged)))
+            results = {f"{type_.__qualname__}.{slot.name}" for slot in slots if isinstance(slot.node, Fixed)}
+            return results.union(*(numbers(slot.node) for slot in (*slots, *tagged)))
         case _:
             return set()
 
 
 def test_every_named_field_is_there() -> None:
     messages = [(message, api.versions) for api in APIS.values() for message in (api.request, api.response)]
-    found = set().union(
+    result = set().union(
         *(numbers(resolve(m, version)) for m, versions in messages for version in versions_of(versions))
     )
-    assert set(NAMES) <= found
+    assert set(NAMES) <= result

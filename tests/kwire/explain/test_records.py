@@ -47,10 +47,10 @@ def values(found: Explanation, name: str) -> list[Any]:
 
 def test_a_batch() -> None:
     data = build_batch(RECORDS, base_offset=7, producer_id=4, producer_epoch=1, base_sequence=9)
-    found = explained(data, 10)
-    assert problems(found, 10) == []
-    (batch,) = found.pieces
-    assert (found.name, batch.path, batch.type) == ("1 batch", "records[0]", "record batch")
+    explanation = explained(data, 10)
+    assert problems(explanation, 10) == []
+    (batch,) = explanation.pieces
+    assert (explanation.name, batch.path, batch.type) == ("1 batch", "records[0]", "record batch")
     assert batch.note == f"3 records, offsets 7-9, none, {len(data)} bytes, producer 4 epoch 1 sequence 9"
     assert [(piece.name, piece.value, piece.note) for piece in batch.fields][:9] == [
         ("base_offset", 7, ""),
@@ -80,14 +80,14 @@ def test_a_batch() -> None:
         ("value", "nullable_bytes", "dGVh"),
         ("headers", "array of header", 2),
     ]
-    assert values(found, "value") == ["dGVh", "MQ==", None, "/wA=", None]
+    assert values(explanation, "value") == ["dGVh", "MQ==", None, "/wA=", None]
 
 
 @pytest.mark.parametrize("codec", [codec for codec in NAMES if codec])
 def test_compressed_records(codec: int) -> None:
-    found = explained(build_batch(RECORDS, codec=codec))
-    assert problems(found) == []
-    (packed,) = [leaf for leaf in found.leaves() if leaf.unpacked]
+    explanation = explained(build_batch(RECORDS, codec=codec))
+    assert problems(explanation) == []
+    (packed,) = [leaf for leaf in explanation.leaves() if leaf.unpacked]
     assert (packed.path, packed.type) == (f"records[0].records.{NAMES[codec]}", "compressed")
     assert packed.unpacked is not None
     assert packed.note == f"{packed.length} bytes, {len(packed.unpacked.frame)} unpacked"
@@ -98,18 +98,18 @@ def test_compressed_records(codec: int) -> None:
 def test_a_wrong_checksum() -> None:
     data = bytearray(build_batch(RECORDS))
     data[17] ^= 1
-    found = explained(bytes(data))
-    assert found.pieces[0].note.endswith("wrong checksum")
-    assert [leaf.note for leaf in found.leaves() if leaf.name == "crc"] == ["wrong"]
-    assert len(values(found, "key")) == 5  # explained nevertheless
+    explanation = explained(bytes(data))
+    assert explanation.pieces[0].note.endswith("wrong checksum")
+    assert [leaf.note for leaf in explanation.leaves() if leaf.name == "crc"] == ["wrong"]
+    assert len(values(explanation, "key")) == 5  # explained nevertheless
 
 
 def test_a_control_batch() -> None:
     data = bytearray(build_batch([Record(key=b"\0\0\0\1", value=bytes(6))]))
     data[22] = 0x30
-    found = explained(bytes(data))
-    assert "transactional, control" in found.pieces[0].note
-    assert [piece.note for _, piece in found.walk() if piece.type == "record"] == [
+    explanation = explained(bytes(data))
+    assert "transactional, control" in explanation.pieces[0].note
+    assert [piece.note for _, piece in explanation.walk() if piece.type == "record"] == [
         "offset 0, 1970-01-01T00:00:00.000Z, COMMIT"
     ]
 
@@ -122,11 +122,11 @@ def test_damage_in_one_batch_does_not_hide_the_next() -> None:
     one = bytearray(build_batch(RECORDS[:1]))
     one[65] = 0x7E  # of what the key says that it takes
     data = bytes(one) + build_batch(RECORDS)
-    found = explained(data)
-    assert problems(found) == []
-    assert len(found.pieces) == 2
-    assert unread(found) == [("records[0].records[0]", "key has 63 bytes, but only 16 remain")]
-    assert len(values(found, "key")) == 5
+    explanation = explained(data)
+    assert problems(explanation) == []
+    assert len(explanation.pieces) == 2
+    assert unread(explanation) == [("records[0].records[0]", "key has 63 bytes, but only 16 remain")]
+    assert len(values(explanation, "key")) == 5
 
 
 BROKEN = [  # data, what is said of its end
@@ -140,9 +140,9 @@ BROKEN = [  # data, what is said of its end
 
 @pytest.mark.parametrize(("data", "said"), BROKEN)
 def test_bytes_that_are_not_a_batch(data: bytes, said: str) -> None:
-    found = explained(build_batch(RECORDS) + data)
-    assert problems(found) == []
-    ((path, error),) = unread(found)
+    explanation = explained(build_batch(RECORDS) + data)
+    assert problems(explanation) == []
+    ((path, error),) = unread(explanation)
     assert path == "records[1]"
     assert said in error
 
@@ -161,37 +161,37 @@ def message(magic: int, value: bytes, attributes: int = 0) -> bytes:
 
 @pytest.mark.parametrize("magic", [0, 1])
 def test_messages_before_there_were_batches(magic: int) -> None:
-    found = explained(message(magic, b"tea") * 2)
-    assert problems(found) == []
-    assert found.name == "2 messages"
+    explanation = explained(message(magic, b"tea") * 2)
+    assert problems(explanation) == []
+    assert explanation.name == "2 messages"
     size = len(message(magic, b"tea"))
-    assert found.pieces[0].note == f"offset 3, magic {magic}, none, {size} bytes"
-    assert values(found, "value") == ["dGVh", "dGVh"]
-    assert {leaf.note for leaf in found.leaves() if leaf.name == "crc"} == {"right"}
-    stamps = [leaf.note for leaf in found.leaves() if leaf.name == "timestamp"]
+    assert explanation.pieces[0].note == f"offset 3, magic {magic}, none, {size} bytes"
+    assert values(explanation, "value") == ["dGVh", "dGVh"]
+    assert {leaf.note for leaf in explanation.leaves() if leaf.name == "crc"} == {"right"}
+    stamps = [leaf.note for leaf in explanation.leaves() if leaf.name == "timestamp"]
     assert stamps == ["2023-11-14T22:13:20.000Z"] * (2 * magic)
 
 
 def test_a_wrong_checksum_of_a_message() -> None:
     data = bytearray(message(1, b"tea"))
     data[-1] ^= 1
-    found = explained(bytes(data))
-    assert found.pieces[0].note.count("wrong checksum") == 1
-    assert [leaf.note for leaf in found.leaves() if leaf.name == "crc"] == ["wrong"]
+    explanation = explained(bytes(data))
+    assert explanation.pieces[0].note.count("wrong checksum") == 1
+    assert [leaf.note for leaf in explanation.leaves() if leaf.name == "crc"] == ["wrong"]
 
 
 def test_messages_in_a_message() -> None:
-    found = explained(message(1, gzip.compress(message(1, b"tea"), mtime=0), GZIP))
-    assert problems(found) == []
-    (packed,) = [leaf for leaf in found.leaves() if leaf.unpacked]
+    explanation = explained(message(1, gzip.compress(message(1, b"tea"), mtime=0), GZIP))
+    assert problems(explanation) == []
+    (packed,) = [leaf for leaf in explanation.leaves() if leaf.unpacked]
     assert packed.unpacked is not None
     assert values(packed.unpacked, "value") == ["dGVh"]
 
 
 def test_nothing_is_unpacked_twice() -> None:
     inner = message(1, gzip.compress(message(1, b"tea"), mtime=0), GZIP)
-    found = explained(message(1, gzip.compress(inner, mtime=0), GZIP))
-    (packed,) = [leaf for leaf in found.leaves() if leaf.unpacked]
+    explanation = explained(message(1, gzip.compress(inner, mtime=0), GZIP))
+    (packed,) = [leaf for leaf in explanation.leaves() if leaf.unpacked]
     assert packed.unpacked is not None
     assert [(leaf.unpacked, leaf.error) for leaf in packed.unpacked.leaves() if leaf.type == "compressed"] == [
         (None, "compressed data inside decompressed data is not shown")
@@ -203,9 +203,9 @@ def test_size_of_an_explanation_is_limited() -> None:
     allowance.leaves = 20
     data = build_batch(RECORDS, codec=LZ4) * 2
     _, pieces = explain_records(data, 0, "", allowance)
-    found = Explanation("", data, pieces)
-    assert problems(found) == []
-    first, second = [leaf for leaf in found.leaves() if leaf.type == "compressed"]
+    result = Explanation("", data, pieces)
+    assert problems(result) == []
+    first, second = [leaf for leaf in result.leaves() if leaf.type == "compressed"]
     assert first.unpacked is not None
     limit = "the decompressed data of the frame has more than 50000 leaves: the rest is not shown"
     assert unread(first.unpacked)[0][1] == limit
@@ -232,9 +232,9 @@ def test_never_raises(parts: list[bytes], data: st.DataObject) -> None:
 def test_in_a_request() -> None:
     topic = ProduceRequest.Topic(partition_data=[ProduceRequest.Topic.Partition(records=build_batch(RECORDS))])
     frame = encode_request(ProduceRequest(topic_data=[topic]), 9, correlation_id=1)
-    found = explain_request(frame)
-    assert problems(found) == []
+    explanation = explain_request(frame)
+    assert problems(explanation) == []
     path = "topic_data[0].partition_data[0].records"
-    (field,) = [piece for _, piece in found.walk() if piece.path == path]
+    (field,) = [piece for _, piece in explanation.walk() if piece.path == path]
     assert isinstance(field, Piece)
     assert (field.note, field.type, field.fields[0].path) == ("1 batch", "compact_nullable_records", f"{path}[0]")

@@ -112,10 +112,10 @@ def leaves(value: Any, node: Node, path: str, shown: dict[str, Any]) -> dict[str
 @pytest.mark.parametrize("stem", MODULES.values())
 def test_every_frame_of_kafka(stem: str, direction: str, origin: str) -> None:
     for line in every(2, list(golden.frames(origin, stem, direction))):
-        found = explained(line)
-        assert found.error is None
-        assert coverage_problems(found) == []
-        assert value_problems(found, golden.decode(line)) == []
+        explanation = explained(line)
+        assert explanation.error is None
+        assert coverage_problems(explanation) == []
+        assert value_problems(explanation, golden.decode(line)) == []
 
 
 CELLS = [(message, version) for api in APIS.values() for message in (api.request, api.response) for version in cells(message)]  # fmt: skip
@@ -174,18 +174,18 @@ def framed(value: object, version: int) -> tuple[bytes, Any]:
 
 def both(frame: bytes, request: bool, key: int, version: int) -> tuple[Explanation, Request | Response | DecodeError]:
     """The explanation, and what decoding gives or raises."""
-    found = explain_request(frame) if request else explain_response(frame, key, version)
+    result = explain_request(frame) if request else explain_response(frame, key, version)
     try:
-        return found, decode_request(frame) if request else decode_response(frame, key, version)
+        return result, decode_request(frame) if request else decode_response(frame, key, version)
     except DecodeError as error:
-        return found, error
+        return result, error
 
 
 def test_a_tree() -> None:
     value = HeartbeatRequest(group_id="g", generation_id=3, member_id="m", unknown_tags={9: b"\x01"})  # type: ignore[call-arg]
-    found = explain_request(encode_request(value, 4, correlation_id=7) + b"\xca\xfe")
-    assert found.name == "HeartbeatRequest v4"
-    assert [(depth, p.offset, p.length, p.path, p.type, p.value) for depth, p in found.walk()] == [
+    explanation = explain_request(encode_request(value, 4, correlation_id=7) + b"\xca\xfe")
+    assert explanation.name == "HeartbeatRequest v4"
+    assert [(depth, p.offset, p.length, p.path, p.type, p.value) for depth, p in explanation.walk()] == [
         (0, 0, 11, "header", "struct", None),
         (1, 0, 2, "header.request_api_key", "int16", 12),
         (1, 2, 2, "header.request_api_version", "int16", 4),
@@ -218,19 +218,19 @@ REFUSED = [  # frame, paths of the decoded leaves, path and offset of the rest
 
 @pytest.mark.parametrize(("frame", "paths", "path", "offset"), REFUSED)
 def test_unreadable_bytes(frame: str, paths: list[str], path: str, offset: int) -> None:
-    found = explain_request(bytes.fromhex(frame))
-    assert found.error is not None
-    *read, rest = found.leaves()
+    explanation = explain_request(bytes.fromhex(frame))
+    assert explanation.error is not None
+    *read, rest = explanation.leaves()
     assert [piece.path for piece in read] == paths
     assert (rest.path, rest.offset, rest.end, rest.type, rest.value) == (path, offset, len(frame) // 2, UNREAD, None)
-    assert rest.error == found.error.reason
+    assert rest.error == explanation.error.reason
 
 
 def test_damage_is_shown_at_its_position() -> None:
     request = JoinGroupRequest(protocols=[JoinGroupRequest.Protocol(name="range", metadata=b"12345678")])
     frame = encode_request(request, 0, correlation_id=7)[:-3]
-    found = explain_request(frame)
-    node = found.pieces[-1]
+    explanation = explain_request(frame)
+    node = explanation.pieces[-1]
     assert (node.path, node.end) == ("protocols", len(frame))
     (element,) = node.fields
     assert [(piece.path, piece.type) for piece in element.pieces] == [
@@ -241,17 +241,17 @@ def test_damage_is_shown_at_its_position() -> None:
 
 
 def test_unknown_api_of_a_response() -> None:
-    found = explain_response(b"\0\0\0\7", 999, 0)
-    assert [(piece.type, piece.length) for piece in found.pieces] == [(UNREAD, 4)]
-    assert found.name == "response"
+    explanation = explain_response(b"\0\0\0\7", 999, 0)
+    assert [(piece.type, piece.length) for piece in explanation.pieces] == [(UNREAD, 4)]
+    assert explanation.name == "response"
 
 
 def test_api_versions_answer_in_version_0() -> None:
     value = ApiVersionsResponse(error_code=35, api_keys=[ApiVersionsResponse.ApiVersion(api_key=18, max_version=3)])
-    found = explain_response(encode_response(value, 0, correlation_id=3), 18, 4)
-    assert (found.name, found.error) == ("ApiVersionsResponse v0", None)
-    assert coverage_problems(found) == []
-    assert [piece.note for piece in found.leaves() if piece.note] == ["UNSUPPORTED_VERSION", "ApiVersions"]
+    explanation = explain_response(encode_response(value, 0, correlation_id=3), 18, 4)
+    assert (explanation.name, explanation.error) == ("ApiVersionsResponse v0", None)
+    assert coverage_problems(explanation) == []
+    assert [piece.note for piece in explanation.leaves() if piece.note] == ["UNSUPPORTED_VERSION", "ApiVersions"]
 
 
 def inside(found: Explanation, path: str) -> list[tuple[str, Any, str]]:
@@ -271,9 +271,9 @@ def joining(metadata: bytes, protocol_type: str = "consumer", name: str = "range
 
 def test_a_subscription_inside() -> None:
     metadata = b"\0\0" + encode(ConsumerProtocolSubscription(topics=["t"]), 0) + b"more"
-    found = explain_request(joining(metadata))
-    assert coverage_problems(found) == []
-    assert inside(found, "protocols[0].metadata") == [
+    explanation = explain_request(joining(metadata))
+    assert coverage_problems(explanation) == []
+    assert inside(explanation, "protocols[0].metadata") == [
         ("version", 0, "0000"),
         ("topics[0]", "t", "000174"),
         ("user_data", None, "ffffffff"),
@@ -285,20 +285,20 @@ def test_the_user_data_of_sticky_inside() -> None:
     owned = StickyUserData.TopicPartition(topic="t", partitions=[1])
     data = encode(StickyUserData(previous_assignment=[owned], generation=3), 1)
     metadata = encode_stored(ConsumerProtocolSubscription(topics=["t"], user_data=data), 0)
-    found = explain_request(joining(metadata, name="sticky"))
-    assert coverage_problems(found) == []
+    explanation = explain_request(joining(metadata, name="sticky"))
+    assert coverage_problems(explanation) == []
     path = "protocols[0].metadata.user_data"
-    (field,) = [piece for _, piece in found.walk() if piece.path == path]
+    (field,) = [piece for _, piece in explanation.walk() if piece.path == path]
     assert field.note == "StickyUserData v1"
-    assert inside(found, path)[-1] == ("generation", 3, "00000003")
+    assert inside(explanation, path)[-1] == ("generation", 3, "00000003")
     old = encode_stored(ConsumerProtocolSubscription(user_data=data[:-4]), 0)
-    found = explain_request(joining(old, name="sticky"))
-    assert [piece.note for _, piece in found.walk() if piece.path == path] == ["StickyUserData v0"]
+    explanation = explain_request(joining(old, name="sticky"))
+    assert [piece.note for _, piece in explanation.walk() if piece.path == path] == ["StickyUserData v0"]
     cooperative = encode_stored(ConsumerProtocolSubscription(user_data=encode(CooperativeStickyUserData(), 0)), 0)
-    found = explain_request(joining(cooperative, name="cooperative-sticky"))
-    assert [piece.note for _, piece in found.walk() if piece.path == path] == ["CooperativeStickyUserData v0"]
-    found = explain_request(joining(cooperative))
-    assert [piece.note for _, piece in found.walk() if piece.path == path] == [""]
+    explanation = explain_request(joining(cooperative, name="cooperative-sticky"))
+    assert [piece.note for _, piece in explanation.walk() if piece.path == path] == ["CooperativeStickyUserData v0"]
+    explanation = explain_request(joining(cooperative))
+    assert [piece.note for _, piece in explanation.walk() if piece.path == path] == [""]
 
 
 BROKEN = [b"\0", b"\xff\xff", b"of another protocol type"]
@@ -306,45 +306,51 @@ BROKEN = [b"\0", b"\xff\xff", b"of another protocol type"]
 
 @pytest.mark.parametrize("metadata", [b"", *BROKEN])
 def test_another_protocol_type_has_bytes_of_its_own(metadata: bytes) -> None:
-    found = explain_request(joining(metadata, protocol_type="connect"))
-    assert [piece.pieces for _, piece in found.walk() if piece.path == "protocols[0].metadata"] == [()]
+    explanation = explain_request(joining(metadata, protocol_type="connect"))
+    assert [piece.pieces for _, piece in explanation.walk() if piece.path == "protocols[0].metadata"] == [()]
 
 
 @pytest.mark.parametrize("metadata", BROKEN)
 def test_damaged_subscription_is_reported(metadata: bytes) -> None:
-    found = explain_request(joining(metadata))
-    assert found.error is None
-    assert coverage_problems(found) == []
-    assert [piece.type for piece in found.leaves() if piece.path.startswith("protocols[0].metadata")][-1] == UNREAD
+    explanation = explain_request(joining(metadata))
+    assert explanation.error is None
+    assert coverage_problems(explanation) == []
+    assert [piece.type for piece in explanation.leaves() if piece.path.startswith("protocols[0].metadata")][
+        -1
+    ] == UNREAD
 
 
 def test_metadata_without_protocol_type() -> None:
     for data, held in ((b"?", 0), (encode_stored(ConsumerProtocolAssignment(), 0), 3)):
         request = SyncGroupRequest(assignments=[SyncGroupRequest.Assignment(assignment=data)])
-        found = explain_request(encode_request(request, 0, correlation_id=1))
-        (field,) = [piece for _, piece in found.walk() if piece.path == "assignments[0].assignment"]
+        explanation = explain_request(encode_request(request, 0, correlation_id=1))
+        (field,) = [piece for _, piece in explanation.walk() if piece.path == "assignments[0].assignment"]
         assert len(field.fields) == held
 
 
 def test_each_group_has_its_own_protocol_type() -> None:
     members = [DescribeGroupsResponse.Group.Member(member_metadata=encode_stored(ConsumerProtocolSubscription(), 0))]
     groups = [DescribeGroupsResponse.Group(protocol_type=name, members=members) for name in ("connect", "consumer")]
-    found = explain_response(encode_response(DescribeGroupsResponse(groups=groups), 0, correlation_id=1), 15, 0)
-    notes = [piece.note for _, piece in found.walk() if piece.name == "member_metadata"]
+    explanation = explain_response(encode_response(DescribeGroupsResponse(groups=groups), 0, correlation_id=1), 15, 0)
+    notes = [piece.note for _, piece in explanation.walk() if piece.name == "member_metadata"]
     assert notes == ["", "ConsumerProtocolSubscription v0"]
 
 
 def test_the_members_of_an_answer() -> None:
     member = JoinGroupResponse.Member(metadata=encode_stored(ConsumerProtocolSubscription(topics=["t"]), 3))
     response = JoinGroupResponse(protocol_type="consumer", protocol_name="range", members=[member])
-    found = explain_response(encode_response(response, 9, correlation_id=1), 11, 9)
-    assert [piece.value for piece in found.leaves() if piece.path == "members[0].metadata.topics[0]"] == ["t"]
+    explanation = explain_response(encode_response(response, 9, correlation_id=1), 11, 9)
+    assert [piece.value for piece in explanation.leaves() if piece.path == "members[0].metadata.topics[0]"] == ["t"]
 
 
 def test_a_blob() -> None:
     data = encode_stored(ConsumerProtocolSubscription(), 0)
-    found = explain_blob(ConsumerProtocolSubscription, data)
-    assert (found.name, found.error, coverage_problems(found)) == ("ConsumerProtocolSubscription v0", None, [])
+    explanation = explain_blob(ConsumerProtocolSubscription, data)
+    assert (explanation.name, explanation.error, coverage_problems(explanation)) == (
+        "ConsumerProtocolSubscription v0",
+        None,
+        [],
+    )
     cut = explain_blob(ConsumerProtocolSubscription, data[:-1])
     assert isinstance(cut.error, DecodeError)
     assert coverage_problems(cut) == []

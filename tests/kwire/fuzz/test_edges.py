@@ -19,10 +19,10 @@ def test_every_form_of_integer_has_its_bits() -> None:
 
 @pytest.mark.parametrize("wire", edges.BITS)
 def test_integers_reach_both_ends(wire: str) -> None:
-    found = edges.integers(wire)
-    assert (found[0], found[-1]) == edges.limits(wire)
-    assert {0, 1} < set(found)
-    assert list(found) == sorted(set(found))
+    result = edges.integers(wire)
+    assert (result[0], result[-1]) == edges.limits(wire)
+    assert {0, 1} < set(result)
+    assert list(result) == sorted(set(result))
 
 
 @pytest.mark.parametrize("text", edges.TEXTS)

@@ -83,12 +83,12 @@ def test_shrink() -> None:
     def holds(steps: Sequence[Step]) -> bool:
         nonlocal calls
         calls += 1
-        said = [step.data for step in steps]
-        return JOIN.data in said and b"evil" in said[-1]
+        reported = [step.data for step in steps]
+        return JOIN.data in reported and b"evil" in reported[-1]
 
-    found = shrink([*others[:2], JOIN, *others[2:], evil], holds, 500)
-    assert [step.what for step in found] == ["JoinGroup v2", "Metadata v1: something"]
-    assert found[-1].data == pack(b"01234567evil")
+    result = shrink([*others[:2], JOIN, *others[2:], evil], holds, 500)
+    assert [step.what for step in result] == ["JoinGroup v2", "Metadata v1: something"]
+    assert result[-1].data == pack(b"01234567evil")
     assert calls <= 500
 
 

@@ -90,12 +90,12 @@ def test_every_field_mutation_changes_the_bytes_and_is_survived(stem: str, direc
     frame = bytes.fromhex(line["hex"])
     known = {} if direction == "request" else {"api_key": line["api_key"], "api_version": line["api_version"]}
     check = partial(targets.answer, **known) if known else targets.request
-    found = list(field_mutations(frame, **known))
-    for mutation in found:
+    results = list(field_mutations(frame, **known))
+    for mutation in results:
         assert mutation.data != frame
         assert mutation.data[: mutation.offset] == frame[: mutation.offset]
         assert "\n" not in str(mutation)
-    small = [mutation.data for mutation in found if len(mutation.data) < 8_000]
+    small = [mutation.data for mutation in results if len(mutation.data) < 8_000]
     for data in Random(1).sample(small, min(len(small), SOME)):
         check(data)
 
@@ -157,16 +157,16 @@ def test_blobs() -> None:
 @pytest.mark.parametrize("change", BYTES)
 def test_bytes_of_any_size(change: Any, data: bytes) -> None:
     for seed in range(20):
-        found = change(data, Random(seed))
-        assert found.path == ""
-        assert found.what
+        result = change(data, Random(seed))
+        assert result.path == ""
+        assert result.what
 
 
 def test_splice() -> None:
     join = encode_request(full(JoinGroupRequest, 9), 9, correlation_id=8)
     meta = encode_request(full(MetadataRequest, 9), 9, correlation_id=9)
-    found = [mutate(join, Random(seed), other=meta) for seed in range(300)]
-    spliced = [mutation for mutation in found if "another frame" in mutation.what]
+    results = [mutate(join, Random(seed), other=meta) for seed in range(300)]
+    spliced = [mutation for mutation in results if "another frame" in mutation.what]
     assert spliced
     for mutation in spliced:
         tail = mutation.data[mutation.offset :]

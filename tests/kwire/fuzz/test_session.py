@@ -40,9 +40,9 @@ def keys(given: Session) -> list[int]:
 
 def test_one_step_is_broken_and_few_follow() -> None:
     for seed in range(100):
-        found = steps(session(seed))
-        (at,) = (at for at, step in enumerate(found) if step.broken)
-        assert len(found) <= at + 4
+        result = steps(session(seed))
+        (at,) = (at for at, step in enumerate(result) if step.broken)
+        assert len(result) <= at + 4
 
 
 def test_same_seed_gives_the_same_session() -> None:
@@ -58,23 +58,23 @@ def test_unmutated_frames_decode() -> None:
 
 
 def test_dangerous_apis_are_excluded() -> None:
-    said: set[int] = set()
+    reported: set[int] = set()
     for seed in range(300):
         given = session(seed)
-        said |= {int.from_bytes(step.data[4:6], "big") for step in steps(given) if not step.broken}
-    assert not said & set(EXCLUDED)
-    assert said >= set(STORY) | {0, 1, 2}
+        reported |= {int.from_bytes(step.data[4:6], "big") for step in steps(given) if not step.broken}
+    assert not reported & set(EXCLUDED)
+    assert reported >= set(STORY) | {0, 1, 2}
 
 
 def test_unless_it_is_asked_for() -> None:
     for seed in range(20):
-        found = steps(session(seed, api=19))
-        assert [step.what.partition(" ")[0] for step in found if step.broken] == ["CreateTopics"]
+        result = steps(session(seed, api=19))
+        assert [step.what.partition(" ")[0] for step in result if step.broken] == ["CreateTopics"]
 
 
 def test_names_of_the_run_are_in_its_requests() -> None:
-    found = [step for seed in range(50) for step in steps(session(seed)) if not step.broken]
-    joins = [decode_request(step.data[4:]).body for step in found if step.what.startswith("JoinGroup")]
+    results = [step for seed in range(50) for step in steps(session(seed)) if not step.broken]
+    joins = [decode_request(step.data[4:]).body for step in results if step.what.startswith("JoinGroup")]
     assert joins
     assert {join.group_id for join in joins if isinstance(join, JoinGroupRequest)} == {"kwfuzz-0badcafe-000003"}
 

@@ -40,8 +40,8 @@ def test_frames(key: int, direction: Direction, data: st.DataObject) -> None:
     version = data.draw(st.sampled_from(list(versions_of(api.versions))))
     frame = data.draw(frames(api, version, direction))
     if direction == "request":
-        found = decode_request(frame, strict=True)
-        assert (found.api, found.version) == (api, version)
+        decoded = decode_request(frame, strict=True)
+        assert (decoded.api, decoded.version) == (api, version)
     else:
         assert decode_response(frame, key, version, strict=True).api is api
 

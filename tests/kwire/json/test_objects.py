@@ -72,12 +72,12 @@ REFUSED: list[tuple[type, int, object, str]] = [  # message, version, JSON form,
     (HeartbeatRequest, 4, {"group": 1}, f", group: {NO_FIELD}"),
     (HeartbeatRequest, 0, {"group_instance_id": "i"}, f", group_instance_id: {NO_FIELD}"),
     (HeartbeatRequest, 4, {"group_id": 1}, ", group_id: expected a string, got 1"),
-    (HeartbeatRequest, 4, {"generation_id": True}, ", generation_id: expected int32, got True"),
-    (HeartbeatRequest, 4, {"generation_id": 1.0}, ", generation_id: expected int32, got 1.0"),
+    (HeartbeatRequest, 4, {"generation_id": True}, ", generation_id: expected a value of type int32, got True"),
+    (HeartbeatRequest, 4, {"generation_id": 1.0}, ", generation_id: expected a value of type int32, got 1.0"),
     (JoinGroupRequest, 9, {"protocols": {}}, ", protocols: expected an array, got {}"),
     (JoinGroupRequest, 9, {"protocols": [{"metadata": "%"}]}, ", protocols[0].metadata: expected base64, got '%'"),
     (JoinGroupRequest, 9, {"protocols": [{"metadata": 7}]}, ", protocols[0].metadata: expected base64, got 7"),
-    (CreateTopicsRequest, 7, {"validate_only": 1}, ", validate_only: expected bool, got 1"),
+    (CreateTopicsRequest, 7, {"validate_only": 1}, ", validate_only: expected a value of type bool, got 1"),
     (ProduceRequest, 13, {"topic_data": [{"topic_id": "A"}]}, f", topic_data[0].topic_id: {NO_UUID} 'A'"),
     (ProduceRequest, 13, {"topic_data": [{"topic_id": "!" * 22}]}, f", topic_data[0].topic_id: {NO_UUID} '{'!' * 22}'"),
     (ProduceRequest, 13, {"topic_data": [{"topic_id": 3}]}, f", topic_data[0].topic_id: {NO_UUID} 3"),
@@ -112,9 +112,9 @@ def test_complaint_about_a_deep_value_is_not_a_recursion_error() -> None:
 
 
 def test_unknown_version() -> None:
-    with pytest.raises(SchemaError, match="has versions 0-4, not 5"):
+    with pytest.raises(SchemaError, match="has no version 5: its versions are 0-4"):
         from_json(HeartbeatRequest, {}, 5)
-    with pytest.raises(SchemaError, match="has versions 0-4, not 5"):
+    with pytest.raises(SchemaError, match="has no version 5: its versions are 0-4"):
         to_json(HeartbeatRequest(), 5)
 
 

@@ -142,10 +142,10 @@ def compare(path: str, ours: Shape, theirs: Shape, decided: Container[str] = ())
     facts = [fact for fact in FACTS if fact not in CHANGEABLE or path not in decided]
     pairs = [(fact, getattr(ours, fact), getattr(theirs, fact)) for fact in facts]
     pairs.append(("absent", ours.absent & theirs.known, theirs.absent & ours.known))
-    found = [f"{path}: {fact} {mine!r}, Kafka has {kafkas!r}" for fact, mine, kafkas in pairs if mine != kafkas]
+    results = [f"{path}: {fact} {mine!r}, Kafka has {kafkas!r}" for fact, mine, kafkas in pairs if mine != kafkas]
     for mine, kafkas in zip(ours.inside, theirs.inside, strict=True):
-        found += compare(f"{path}.{mine.name}", mine, kafkas, decided)
-    return found
+        results += compare(f"{path}.{mine.name}", mine, kafkas, decided)
+    return results
 
 
 def paths(found: Shape, path: str = "") -> Iterator[str]:
@@ -189,16 +189,16 @@ def test_like_kafka_python() -> None:
 
 @pytest.mark.parametrize("name", [name for name in DECLARED if name not in KEYS])
 def test_every_version_is_compared(name: str) -> None:
-    found = [of_jar(release)[name] for release in RELEASES if name in of_jar(release)]
+    results = [of_jar(release)[name] for release in RELEASES if name in of_jar(release)]
     versions = schema_of(DECLARED[name]).versions
     assert versions is not None
-    assert {version for definition in found for version in versions_of(definition)} == {*versions_in(versions)}
+    assert {version for definition in results for version in versions_of(definition)} == {*versions_in(versions)}
 
 
 def test_headers_like_kafka() -> None:
     assert differences(ResponseHeader, of_jar("3.9.1")) == []
-    found = differences(RequestHeader, of_jar("3.9.1"))
-    assert {text.partition(" ")[2] for text in found} == {".client_id: default None, Kafka has ''"}  # on purpose
+    result = differences(RequestHeader, of_jar("3.9.1"))
+    assert {text.partition(" ")[2] for text in result} == {".client_id: default None, Kafka has ''"}  # on purpose
 
 
 def doctored(**changes: object) -> Mapping[str, Definition]:
@@ -232,8 +232,8 @@ def test_the_comparison_notices(change: dict[str, object]) -> None:
 def test_comparison_reports_relevant_differences() -> None:
     definition = of_jar("4.2.0")["JoinGroupRequest"]
     fields = [{**spec, "ignorable": spec["name"] == "GroupInstanceId"} for spec in definition["fields"]]
-    found = differences(DECLARED["JoinGroupRequest"], {"JoinGroupRequest": {**definition, "fields": fields}})
-    assert any("absent frozenset({'group_instance_id'}), Kafka has frozenset({'re" in text for text in found)
+    result = differences(DECLARED["JoinGroupRequest"], {"JoinGroupRequest": {**definition, "fields": fields}})
+    assert any("absent frozenset({'group_instance_id'}), Kafka has frozenset({'re" in text for text in result)
 
 
 def test_the_comparison_notices_order() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kwire.errors import CrcError, DecodeError, EncodeError, LimitError
 from kwire.records import compression
-from kwire.records.batch import HEADER, Batch, Record, batches, build_batch, read_batch, rebase
+from kwire.records.batch import HEADER, Batch, Record, batches, build_batch, read_batch, rebase, recompress
 from kwire.records.compression import NAMES
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -94,7 +94,7 @@ def test_the_first_kept_offset_is_that_of_the_batch() -> None:
     [{"base_offset": 2**63}, {"producer_epoch": 2**15}, {"log_append_time": -(2**63) - 1}, {"last_offset": 2**31}],
 )
 def test_values_that_a_batch_header_cannot_hold(wrong: dict[str, int]) -> None:
-    with pytest.raises(EncodeError, match="RecordBatch: a header field is out of range"):
+    with pytest.raises(EncodeError, match="RecordBatch: a field of the batch header is out of range"):
         build_batch([Record()], **wrong)  # type: ignore[arg-type]
 
 
@@ -182,7 +182,9 @@ def test_wrong_checksum(at: int) -> None:
     data = ONE[:at] + bytes([ONE[at] ^ 1]) + ONE[at + 1 :]
     batch = read_batch(data)
     assert not batch.crc_is_right()
-    with pytest.raises(CrcError, match=r"RecordBatch at byte 17: checksum .* does not match the data"):
+    with pytest.raises(
+        CrcError, match=r"RecordBatch at byte 17: the CRC .* in the batch header does not match the data"
+    ):
         batch.records()
 
 
@@ -242,3 +244,31 @@ def test_timestamps_wrap_as_in_java() -> None:
 def test_header_that_is_not_utf8_survives() -> None:
     (record,) = read_batch(build_batch([Record(headers=[("\udcff", b"")])])).records()
     assert record.headers == (("\udcff", b""),)
+
+
+@pytest.mark.parametrize("after", NAMES)
+@pytest.mark.parametrize("before", NAMES)
+def test_recompress_changes_only_the_codec(before, after):
+    records = [Record(offset=n, key=b"k", value=bytes(100), timestamp=1_000 + n) for n in range(3)]
+    batch = read_batch(build_batch(records, codec=before, producer_id=5, producer_epoch=1, base_sequence=7))
+    changed = recompress(batch, after)
+    assert changed.codec == after
+    assert changed.crc_is_right()
+    assert list(changed.records()) == records
+    expected = read_batch(build_batch(records, codec=after, producer_id=5, producer_epoch=1, base_sequence=7))
+    assert changed == expected
+
+
+def test_recompress_observes_its_limit():
+    batch = read_batch(build_batch([Record(value=bytes(1_000))], codec=compression.GZIP))
+    with pytest.raises(LimitError):
+        recompress(batch, compression.NONE, limit=500)
+
+
+def test_delete_horizon_and_timestamp_of_an_empty_batch():
+    records = [Record(offset=3, key=b"k", value=None, timestamp=1_000)]
+    batch = read_batch(build_batch(records, keep_offsets=True, delete_horizon=5_000))
+    assert (batch.delete_horizon, batch.max_timestamp) == (5_000, 1_000)
+    assert list(batch.records()) == records
+    empty = read_batch(build_batch([], base_offset=3, last_offset=9, max_timestamp=7))
+    assert (empty.count, empty.last_offset, empty.max_timestamp, empty.base_timestamp) == (0, 9, 7, -1)

@@ -33,13 +33,13 @@ MARKERS = [  # offset, CreateTime, endTxnMarker, coordinatorEpoch
 
 
 def test_batches_of_kafka() -> None:
-    found = []
+    results = []
     for batch in batches(LOG):
         assert (batch.control, batch.transactional, batch.crc_is_right()) == (True, True, True)
         for record in control_records(batch):
             assert record.marker is not None
-            found.append((record.offset, record.timestamp, record.name, record.marker.coordinator_epoch))
-    assert found == MARKERS
+            results.append((record.offset, record.timestamp, record.name, record.marker.coordinator_epoch))
+    assert results == MARKERS
 
 
 def test_the_same_bytes_again() -> None:
@@ -81,9 +81,9 @@ def test_only_of_control_batches() -> None:
 ])  # fmt: skip
 def test_unknown_types_keep_their_bytes(key: str, value: str | None, name: str) -> None:
     data = None if value is None else bytes.fromhex(value)
-    found = read_control_record(Record(offset=3, timestamp=4, key=bytes.fromhex(key), value=data))
-    assert found == ControlRecord(offset=3, timestamp=4, type=found.type, value=data)
-    assert found.name == name
+    result = read_control_record(Record(offset=3, timestamp=4, key=bytes.fromhex(key), value=data))
+    assert result == ControlRecord(offset=3, timestamp=4, type=result.type, value=data)
+    assert result.name == name
 
 
 def test_every_type_has_a_value() -> None:
@@ -116,15 +116,15 @@ def test_newer_marker() -> None:
 
 
 REFUSED = [
-    (None, b"", DecodeError, "the control record has no key"),
+    (None, b"", DecodeError, "the control record has no key, so its type is unknown"),
     ("", b"", Truncated, "expected 2 bytes of version, found 0"),
     ("0000", b"", Truncated, "expected 2 bytes, found 0"),
-    ("ffff0000", b"", UnknownApi, "ControlRecordKey has versions 0, not -1"),
-    ("00000001", None, DecodeError, "the control record has no value"),
-    ("00000006", None, DecodeError, "the control record has no value"),
+    ("ffff0000", b"", UnknownApi, "ControlRecordKey has no version -1: its versions are 0"),
+    ("00000001", None, DecodeError, "a control record of type 1 needs a value, but the value is null"),
+    ("00000006", None, DecodeError, "a control record of type 6 needs a value, but the value is null"),
     ("00000003", b"\0\0\0", Truncated, "expected 8 bytes, found 1"),
     ("00000001", b"\0\0\0", Truncated, "expected 4 bytes, found 1"),
-    ("00000000", b"\xff\xff\0\0\0\0", UnknownApi, "EndTxnMarker has versions 0, not -1"),
+    ("00000000", b"\xff\xff\0\0\0\0", UnknownApi, "EndTxnMarker has no version -1: its versions are 0"),
 ]
 
 

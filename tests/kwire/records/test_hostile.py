@@ -54,11 +54,11 @@ def two(body: bytes | None = None, *, mend: bool = True, **fields: int) -> bytes
 
 def records(*deltas: int, length: int = 0, key: str = "01", headers: str = "00") -> bytes:
     """Records of a null value; ``length``: what their length is wrong by."""
-    found = b""
+    result = b""
     for delta in deltas:
         body = bytes([0, 0, delta * 2 if delta >= 0 else -delta * 2 - 1]) + bytes.fromhex(key + "01" + headers)
-        found += bytes([2 * (len(body) + length)]) + body
-    return found
+        result += bytes([2 * (len(body) + length)]) + body
+    return result
 
 
 def zstd_of(data: bytes) -> bytes:

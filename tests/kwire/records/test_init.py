@@ -25,19 +25,19 @@ def test_public_names() -> None:
 
 
 def test_all_forms_in_one_field() -> None:
-    found = list(read(MIXED))
-    assert [each.magic for each in found] == [0, 0, 1, 2]
-    assert [(each.base_offset, each.last_offset, each.count) for each in found] == [
+    results = list(read(MIXED))
+    assert [each.magic for each in results] == [0, 0, 1, 2]
+    assert [(each.base_offset, each.last_offset, each.count) for each in results] == [
         (0, 0, 1),
         (1, 1, 1),
         (2, 3, 2),
         (4, 4, 1),
     ]
-    assert [(record.offset, record.value) for each in found for record in each.records()] == [
+    assert [(record.offset, record.value) for each in results for record in each.records()] == [
         (n, b"%d" % n) for n in range(5)
     ]
-    assert b"".join(each.data for each in found) == MIXED
-    assert [MIXED[each.position :][: len(each.data)] for each in found] == [each.data for each in found]
+    assert b"".join(each.data for each in results) == MIXED
+    assert [MIXED[each.position :][: len(each.data)] for each in results] == [each.data for each in results]
 
 
 @pytest.mark.parametrize("data", [None, b"", MIXED[:16], MIXED[:20]])
@@ -116,9 +116,9 @@ def record_as_dumped(record: Record) -> dict[str, Any]:
 
 
 def compare(data: bytes, expected: list[dict[str, Any]], seen: Counter[tuple[int, str]]) -> None:
-    found = list(read(data))
-    assert len(found) == len(expected)
-    for each, theirs in zip(found, expected, strict=True):
+    results = list(read(data))
+    assert len(results) == len(expected)
+    for each, theirs in zip(results, expected, strict=True):
         ours = as_dumped(each)
         both = ours.keys() & theirs.keys()
         assert {key: ours[key] for key in both} == {key: theirs[key] for key in both}

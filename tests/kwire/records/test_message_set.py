@@ -24,11 +24,11 @@ THREE = [Record(offset=n, timestamp=10 * n, key=b"k%d" % n, value=b"v" * n) for 
 
 
 def messages(data: bytes) -> list[Message]:
-    found = []
+    results = []
     while data:
-        found.append(read_message(data))
-        data = data[len(found[-1].data) :]
-    return found
+        results.append(read_message(data))
+        data = data[len(results[-1].data) :]
+    return results
 
 
 def records(data: bytes) -> list[Record]:
@@ -46,11 +46,11 @@ def test_round_trip(magic: int, codec: int, given: list[Record], base_offset: in
     data = build_message_set(given, magic=magic, codec=codec, base_offset=base_offset)
     expected = [replace(each, offset=base_offset + n) for n, each in enumerate(as_stored(given, magic))]
     assert records(data) == expected
-    found = messages(data)
-    assert len(found) == (len(given) if codec == NONE else 1)
-    assert all((each.magic, each.codec, each.crc_is_right()) == (magic, codec, True) for each in found)
-    assert (found[0].base_offset, found[-1].last_offset) == (base_offset, base_offset + len(given) - 1)
-    assert sum(each.count for each in found) == len(given)
+    result = messages(data)
+    assert len(result) == (len(given) if codec == NONE else 1)
+    assert all((each.magic, each.codec, each.crc_is_right()) == (magic, codec, True) for each in result)
+    assert (result[0].base_offset, result[-1].last_offset) == (base_offset, base_offset + len(given) - 1)
+    assert sum(each.count for each in result) == len(given)
 
 
 @pytest.mark.parametrize("magic", MAGICS)
@@ -65,9 +65,9 @@ def test_offsets_with_gaps(magic: int, codec: int, base_offset: int | None) -> N
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_the_time_of_the_broker(codec: int) -> None:
-    found = messages(build_message_set(THREE, codec=codec, log_append_time=777))
-    assert all((each.log_append_time, each.max_timestamp) == (True, 777) for each in found)
-    assert {record.timestamp for each in found for record in each.records()} == {777}
+    result = messages(build_message_set(THREE, codec=codec, log_append_time=777))
+    assert all((each.log_append_time, each.max_timestamp) == (True, 777) for each in result)
+    assert {record.timestamp for each in result for record in each.records()} == {777}
 
 
 def test_the_time_of_the_wrapper_counts() -> None:
@@ -163,14 +163,14 @@ BAD: list[tuple[str, bytes, type[DecodeError], int, str]] = [  # what, message, 
     ("value too long", changed(ONE, 30, ">i", 2), Truncated, 30, "value: expected 2 bytes, found 1"),
     ("zstd", changed(ONE, 17, ">b", ZSTD), DecodeError, 17, "attributes: compression codec 4 is not allowed in message sets"),
     ("no such codec", changed(ONE, 17, ">b", 7), DecodeError, 17, "attributes: compression codec 7 is not allowed in message sets"),
-    ("null", other_value(None), DecodeError, 30, "value: the wrapper has no value"),
-    ("empty", packed(b""), DecodeError, 0, "value: the wrapper has no messages"),
-    ("cut", packed(ONE[:-1]), DecodeError, 0, "value: the wrapper has no messages"),
+    ("null", other_value(None), DecodeError, 30, "value: the compressed wrapper message has a null value instead of a message set"),
+    ("empty", packed(b""), DecodeError, 0, "value: the compressed wrapper message contains no messages"),
+    ("cut", packed(ONE[:-1]), DecodeError, 0, "value: the compressed wrapper message contains no messages"),
     ("garbage", other_value(b"garbage"), DecodeError, 34, "value: invalid gzip data: Error -3 while decompressing data: incorrect header check"),
     ("garbage inside", packed(bytes(30)), DecodeError, 0, "size: message size 0 is below the minimum of 14 (byte 8 after decompression)"),
     ("magic inside", packed(ONE + changed(ONE, 16, ">b", 2)), DecodeError, 0, "magic: magic is 2, expected 0 or 1 (byte 51 after decompression)"),
     ("crc inside", packed(ONE + changed(ONE, 20, ">b", 1)), CrcError, 0, "records[1]: checksum 0xb461472e does not match the data (byte 47 after decompression)"),
-    ("wrapper inside", packed(ONE + WRAPPED), LimitError, 0, "records[1]: a wrapper inside a wrapper exceeds the limit of 1 level (byte 52 after decompression)"),
+    ("wrapper inside", packed(ONE + WRAPPED), LimitError, 0, "records[1]: a compressed message inside a compressed message exceeds the limit of 1 level of nesting (byte 52 after decompression)"),
     ("offset below that of the last", rebuilt(read_message(packed(INNER)), compress(GZIP, INNER), 1), DecodeError, 0, "offset: the wrapper has offset 1, but its last message has 2"),
 ]  # fmt: skip
 
@@ -182,8 +182,8 @@ def test_bad_message(data: bytes, kind: type[DecodeError], offset: int, text: st
     with pytest.raises(DecodeError) as caught:
         list(message.records(verify_crc=kind is CrcError))
     error = caught.value
-    found = f"{error.path}: {error.reason}".removeprefix(": ")
-    assert (type(error), error.message, error.offset, found) == (kind, "Message", len(before) + offset, text)
+    result = f"{error.path}: {error.reason}".removeprefix(": ")
+    assert (type(error), error.message, error.offset, result) == (kind, "Message", len(before) + offset, text)
 
 
 def test_messages_before_a_malformed_one_are_read() -> None:

@@ -135,25 +135,25 @@ def test_records_are_equal_by_value() -> None:
 HEAD = "000000"  # attributes, timestamp, offset
 FIELDS = HEAD + "0101" + "00"
 BODIES: list[tuple[str, int, str, type[DecodeError], str]] = [  # what, count, body, error, text
-    ("no bytes", 1, "", Truncated, "byte 0, records[0]: a varint is truncated"),
+    ("no bytes", 1, "", Truncated, "byte 0, records[0]: the data ends inside a varint"),
     ("longer than what is left", 1, "10" + "00", Truncated, "byte 0, records[0]: a record has 8 bytes, but only 1 remain"),
     ("negative length", 1, "01", Truncated, "byte 0, records[0]: a record has -1 bytes, but only 0 remain"),
     ("negative length of the right size", 1, "0d" + HEAD + "010200", Truncated, "byte 0, records[0]: a record has -7 bytes, but only 6 remain"),
-    ("timestamp that does not end", 1, "0600" + "ffff", Truncated, "byte 2, records[0].timestamp: a varint is truncated"),
-    ("offset of 6 bytes", 1, "14" + "0000" + "ff" * 6 + "0001", LimitError, "byte 3, records[0].offset: a varint is longer than 5 bytes"),
+    ("timestamp that does not end", 1, "0600" + "ffff", Truncated, "byte 2, records[0].timestamp: the data ends inside a varint"),
+    ("offset of 6 bytes", 1, "14" + "0000" + "ff" * 6 + "0001", LimitError, "byte 3, records[0].offset: a varint is longer than the limit of 5 bytes"),
     ("key longer than what is left", 1, "0c" + HEAD + "7e" + "0000", Truncated, "byte 4, records[0].key: expected 63 bytes, found 2"),
     ("value longer than what is left", 1, "0c" + HEAD + "01" + "7e" + "00", Truncated, "byte 5, records[0].value: expected 63 bytes, found 1"),
     ("header count too large", 1, "0c" + HEAD + "0101" + "7e", LimitError, "byte 6, records[0].headers: 63 headers do not fit into 0 bytes"),
     ("header count negative", 1, "0c" + HEAD + "0101" + "01", LimitError, "byte 6, records[0].headers: -1 headers do not fit into 0 bytes"),
     ("header count above the bytes", 1, "10" + HEAD + "0101" + "04" + "0001", LimitError, "byte 6, records[0].headers: 2 headers do not fit into 2 bytes"),
-    ("header without a key", 1, "10" + HEAD + "0101" + "02" + "01" + "00", DecodeError, "byte 7, records[0].headers[0].key: the header has no key"),
+    ("header without a key", 1, "10" + HEAD + "0101" + "02" + "01" + "00", DecodeError, "byte 7, records[0].headers[0].key: the key of a header is null, but Kafka requires a string"),
     ("header value too long", 1, "10" + HEAD + "0101" + "02" + "00" + "7e", Truncated, "byte 8, records[0].headers[0].value: expected 63 bytes, found 0"),
     ("longer than its fields", 1, "0e" + FIELDS + "00", DecodeError, "byte 0, records[0]: the length of the record is 7, but its fields take 6 bytes"),
     ("shorter than its fields", 1, "0a" + FIELDS, DecodeError, "byte 0, records[0]: the length of the record is 5, but its fields take 6 bytes"),
-    ("varint of 11 bytes", 1, "ff" * 11, LimitError, "byte 0, records[0]: a varint is longer than 5 bytes"),
-    ("timestamp of 11 bytes", 1, "2000" + "ff" * 11 + "00" * 4, LimitError, "byte 2, records[0].timestamp: a varint is longer than 10 bytes"),
+    ("varint of 11 bytes", 1, "ff" * 11, LimitError, "byte 0, records[0]: a varint is longer than the limit of 5 bytes"),
+    ("timestamp of 11 bytes", 1, "2000" + "ff" * 11 + "00" * 4, LimitError, "byte 2, records[0].timestamp: a varint is longer than the limit of 10 bytes"),
     ("one more than counted", 0, "0c" + FIELDS, DecodeError, "byte 0: 7 trailing bytes after the last record"),
-    ("one less than counted", 2, "0c" + FIELDS, Truncated, "byte 7, records[1]: a varint is truncated"),
+    ("one less than counted", 2, "0c" + FIELDS, Truncated, "byte 7, records[1]: the data ends inside a varint"),
     ("the second is broken", 2, "0c" + FIELDS + "0c" + "000002" + "01", Truncated, "byte 7, records[1]: a record has 6 bytes, but only 4 remain"),
 ]  # fmt: skip
 

@@ -28,7 +28,10 @@ def test_schema_of_a_declared_class() -> None:
     assert schema.fields["reason"].versions == Versions(8, None)
     assert schema.fields["group_id"].versions == ALL_VERSIONS
     assert schema_of(JoinGroupRequest.Protocol).versions is None
-    with pytest.raises(SchemaError, match="is not a declared message or struct"):
+    with pytest.raises(
+        SchemaError,
+        match="is not a declared message or struct: declare the class with request, response, data or struct",
+    ):
         schema_of(int)
 
 

@@ -167,8 +167,8 @@ HISTORIES = {
 
 @pytest.mark.parametrize(("events", "shared"), HISTORIES.values(), ids=HISTORIES)
 def test_two_owners(events: list[Event], shared: bool) -> None:
-    found = shared_ownership(EMPTY, events, TOPICS).splitlines()
-    assert found[:1] == ([TWO_OWNERS] if shared else [])
+    result = shared_ownership(EMPTY, events, TOPICS).splitlines()
+    assert result[:1] == ([TWO_OWNERS] if shared else [])
 
 
 # --- requests ---

@@ -117,3 +117,39 @@ async def test_an_existing_topic_is_a_conflict_and_a_settings_error() -> None:
             cluster.create_topic("t")
         assert isinstance(raised.value, SettingsError)
         assert isinstance(raised.value, ConflictError)
+
+
+async def test_retention_and_compaction_on_demand(autojump_clock: trio.testing.MockClock) -> None:
+    async with open_cluster(clock="manual") as cluster:
+        cluster.create_topic("orders", config={"retention.ms": 60_000, "segment.ms": 1_000})
+        cluster.create_topic("accounts", config={"cleanup.policy": "compact"})
+        cluster.produce("orders", ["old"])
+        cluster.produce("accounts", ["1", "2"], key=b"alice")
+        await cluster.clock.advance(61)
+        cluster.produce("orders", ["new"])
+        assert cluster.run_retention() == {("orders", 0): 1}
+        assert cluster.run_retention("orders") == {}
+        await cluster.compact()
+        assert [record.value for record in cluster.records("accounts")] == [b"2"]
+        assert [record.value for record in cluster.records("orders")] == [b"new"]
+
+
+async def test_compaction_on_demand_serves_other_requests(autojump_clock: trio.testing.MockClock) -> None:
+    async with open_cluster() as cluster:
+        cluster.create_topic("t", config={"cleanup.policy": "compact"})
+        for number in range(30):
+            cluster.produce("t", [b"%d" % number] * 500, key=b"k")
+        pauses = 0
+
+        async def count_pauses() -> None:
+            nonlocal pauses
+            while True:
+                pauses += 1
+                await trio.lowlevel.checkpoint()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(count_pauses)
+            await cluster.compact("t")
+            nursery.cancel_scope.cancel()
+        assert pauses > 3
+        assert [record.offset for record in cluster.records("t")] == [14_999]

@@ -55,15 +55,15 @@ def test_records_are_appended_and_read_back(cluster: ThreadCluster) -> None:
     assert cluster.produce("orders", ["a", b"b", None, "d"]) == [0, 0, 0, 1]
     whole = Record(key=b"k", value=b"v", headers=(("h", b"1"), ("h", None)), timestamp=5, partition=2)
     assert cluster.produce("orders", [whole]) == [1]
-    found = cluster.records("orders")
-    assert [(record.partition, record.offset, record.value) for record in found] == [
+    result = cluster.records("orders")
+    assert [(record.partition, record.offset, record.value) for record in result] == [
         (0, 0, b"a"),
         (0, 1, b"d"),
         (1, 0, b"b"),
         (2, 0, None),
         (2, 1, b"v"),
     ]
-    assert found[-1] == Record(
+    assert result[-1] == Record(
         key=b"k", value=b"v", headers=(("h", b"1"), ("h", None)), timestamp=5, topic="orders", partition=2, offset=1
     )
     assert [record.value for record in cluster.records("orders", 1)] == [b"b"]
@@ -304,7 +304,7 @@ def test_closing_ends_a_wait() -> None:
         thread = threading.Thread(target=wait, args=[cluster, began])
         thread.start()
         began.wait()
-    thread.join(10)
+    thread.join(30)
     assert len(caught) == 1
 
 

@@ -120,15 +120,15 @@ async def test_unread_responses_above_the_limit_close_the_largest(clock, caplog)
     limit = 12 * MIB
     async with serving(config={"mockbroker.queued.max.response.bytes": limit}) as place:
         fill(place)
-        asked = 0
-        while not caplog.records and asked < 50:  # the system's own buffers take some of each
+        requested = 0
+        while not caplog.records and requested < 50:  # the system's own buffers take some of each
             peer = await reluctant(place)
             total = place.server.pump.responses.total
             await peer.send(fetch())
-            asked += 1
+            requested += 1
             await place.until(lambda total=total: caplog.records or place.server.pump.responses.total != total)
-        await place.until(lambda: len(place.server.connections) == asked - 1)
-        assert 2 < asked < 50
+        await place.until(lambda: len(place.server.connections) == requested - 1)
+        assert 2 < requested < 50
         assert place.server.pump.responses.total <= limit
         (record,) = caplog.records
         assert "it holds the most bytes of unread responses" in record.getMessage()

@@ -14,10 +14,10 @@ from mockbroker.base.deadlines import Deadlines
 
 
 def due(kept: Deadlines[str], now: float) -> list[str]:
-    found = []
+    results = []
     while (key := kept.pop_due(now)) is not None:
-        found.append(key)
-    return found
+        results.append(key)
+    return results
 
 
 def test_nothing_is_due_at_first():

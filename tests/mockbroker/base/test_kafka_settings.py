@@ -42,7 +42,7 @@ def test_every_default_is_accepted(name: str) -> None:
 RANGES = [  # name, a value at the edge that one of the releases takes, one that is beyond
     ("log.roll.hours", "1", "0"),
     ("log.segment.bytes", "14", "13"),  # 3.9; 1048576 in 4.2
-    ("group.share.delivery.count.limit", "10", "11"),
+    ("share.coordinator.threads", "1", "0"),
     ("offsets.commit.required.acks", "-32768", "-32769"),
     ("log.cleaner.min.cleanable.ratio", "1", "1.01"),
     ("log.retention.ms", str(2**63 - 1), str(2**63)),
@@ -51,7 +51,7 @@ RANGES = [  # name, a value at the edge that one of the releases takes, one that
     ("sasl.oauthbearer.assertion.algorithm", "es256", "ES512"),
     ("process.roles", "controller,broker", "broker,observer"),
     ("log.preallocate", "TRUE", "yes"),
-    ("delegation.token.expiry.time.ms", "1", "soon"),
+    ("log.segment.delete.delay.ms", "0", "soon"),
 ]
 
 

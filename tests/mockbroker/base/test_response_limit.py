@@ -81,8 +81,8 @@ def described_producers(times: int) -> tuple[Any, int]:
 
 
 def described_configs(times: int) -> tuple[Any, int]:
-    asked = DescribeConfigsRequest.Resource(resource_type=2, resource_name="t", configuration_keys=["retention.ms"])
-    return DescribeConfigsRequest(resources=[asked] * times), 4
+    resource = DescribeConfigsRequest.Resource(resource_type=2, resource_name="t", configuration_keys=["retention.ms"])
+    return DescribeConfigsRequest(resources=[resource] * times), 4
 
 
 REPEATED = [
@@ -143,5 +143,5 @@ async def test_a_response_that_became_too_large_is_not_sent(caplog):
         await peer.send((ApiVersionsRequest(client_software_name="c", client_software_version="1"), 3))
         assert await peer.closed() == b""
     (line,) = [record.message for record in caplog.records if record.levelname == "WARNING"]
-    assert "closed, the response" in line
+    assert "closed: the response" in line
     assert "mockbroker.response.max.bytes" in line

@@ -21,7 +21,7 @@ from mockbroker.base.settings import Settings
 from mockbroker.broker.authentication import Authentication, Token
 from mockbroker.broker.handlers import HANDLERS
 from mockbroker.broker.router import UnsupportedVersion
-from mockbroker.broker.sasl.users import Users
+from mockbroker.security.users import Users
 
 WALL = 1_700_000_000_000  # ms since 1970 at time 0 of the test
 AUTHENTICATE = 36

@@ -1,4 +1,4 @@
-"""The state of the cluster: coordinators, leaders, and the purgatory of fetches."""
+"""The state of the cluster: coordinators and leaders."""
 
 from __future__ import annotations
 
@@ -7,15 +7,7 @@ from tools.broker_harness import BrokerHarness
 
 from kwire import ErrorCode as E
 from kwire.java import partition_for
-from kwire.messages.fetch import FetchRequest
-from mockbroker.base.effects import Call, Client, Ticket
-from mockbroker.broker.fetch.purgatory import FetchPurgatory
-from mockbroker.broker.fetch.session_cache import FetchContext
 from mockbroker.topics.model import Partition
-
-
-def call(number: int) -> Call[FetchRequest]:
-    return Call(Ticket(number, 1, 1, 11), Client(0, "", ""), FetchRequest())
 
 
 def test_every_group_has_one_coordinator():
@@ -67,32 +59,3 @@ def test_member_ids_are_unique():
     ids = {broker.new_member_id("c") for _ in range(100)}
     assert len(ids) == 100
     assert all(member_id.startswith("c-") for member_id in ids)
-
-
-CONTEXT = FetchContext({}, 0.0, by_id=False)
-
-
-def test_purgatory_returns_watching_fetches_oldest_first():
-    purgatory = FetchPurgatory()
-    first, second, other = call(1), call(2), call(3)
-    purgatory.add(first, CONTEXT, [("t", 0), ("t", 1)])
-    purgatory.add(other, CONTEXT, [("u", 0)])
-    purgatory.add(second, CONTEXT, [("t", 1)])
-    assert purgatory.watching([Partition("t", 1, [0])]) == [(first, CONTEXT), (second, CONTEXT)]
-    assert purgatory.watching([Partition("t", 0, [0])]) == [(first, CONTEXT)]
-    assert purgatory.watching([Partition("t", 2, [0])]) == []
-    assert purgatory.remove(first.ticket) == (first, CONTEXT)
-    assert purgatory.remove(first.ticket) is None
-    assert purgatory.watching([Partition("t", 1, [0])]) == [(second, CONTEXT)]
-    purgatory.remove(second.ticket)
-    purgatory.remove(other.ticket)
-    assert (purgatory.pending, purgatory.watchers, purgatory.watched) == ({}, {}, {})
-
-
-def test_purgatory_accepts_a_duplicate_partition():
-    purgatory = FetchPurgatory()
-    twice = call(1)
-    purgatory.add(twice, CONTEXT, [("t", 0), ("t", 0)])
-    assert purgatory.watching([Partition("t", 0, [0])]) == [(twice, CONTEXT)]
-    assert purgatory.remove(twice.ticket) == (twice, CONTEXT)
-    assert (purgatory.pending, purgatory.watchers, purgatory.watched) == ({}, {}, {})

@@ -6,6 +6,7 @@ import pytest
 from broker_configs import RELEASES, recorded
 
 from mockbroker.base.kafka_settings import kafka_settings
+from mockbroker.base.live_settings import BrokerSettings
 from mockbroker.base.release import RELEASES as ALL
 from mockbroker.base.settings import Settings
 from mockbroker.broker.broker_configs import broker_configs
@@ -18,6 +19,7 @@ OUR_OWN = {  # configurations with another default in mockbroker
     "group.consumer.assignors",
     "group.consumer.migration.policy",
     "group.coordinator.rebalance.protocols",
+    "group.share.partition.max.record.locks",
     "listener.security.protocol.map",
     "listeners",
     "log.message.timestamp.after.max.ms",
@@ -37,7 +39,8 @@ def test_configs_equal_those_of_a_recorded_broker(release: str) -> None:
     response = {config["name"]: config for config in recorded(release) if config["name"] in names}
     given = {name: config["value"] for name, config in response.items() if config["config_source"] == STATIC}
     settings = Settings.parse({name: value for name, value in given.items() if name not in OUR_OWN})
-    configs = {one.name: one for one in broker_configs(settings, ALL[release], NODE)}
+    live = BrokerSettings(settings, {}, keeps_min_in_sync=release == "4.2")
+    configs = {one.name: one for one in broker_configs(live.of(1), ALL[release], NODE)}
     assert set(response) <= set(configs)
     for name, config in response.items():
         one = configs[name]
@@ -45,7 +48,9 @@ def test_configs_equal_those_of_a_recorded_broker(release: str) -> None:
         assert shown == (config["config_type"], config["read_only"], config["is_sensitive"]), name
         if name not in OUR_OWN:
             assert one.value == config["value"], name
-            assert one.is_given is (config["config_source"] == STATIC), name
+            assert one.source == config["config_source"], name
+            synonyms = [[each.name, None if one.is_sensitive else each.value, each.source] for each in one.sources]
+            assert synonyms == config["synonyms"], name
 
 
 def test_configs_of_mockbroker_are_described() -> None:
@@ -54,8 +59,9 @@ def test_configs_of_mockbroker_are_described() -> None:
         name for name in Settings().by_name() if name.startswith("mockbroker.")
     }
     for name in ("mockbroker.users", "ssl.key.password"):
-        assert (configs[name].value, configs[name].is_sensitive, configs[name].is_given) == (None, True, True)
-    assert (configs["log.retention.ms"].value, configs["log.retention.ms"].default) == ("5", None)
+        assert (configs[name].value, configs[name].is_sensitive, configs[name].source) == (None, True, STATIC)
+    assert configs["log.retention.ms"].value == "5"
+    assert [each.name for each in configs["log.retention.ms"].sources] == ["log.retention.ms", "log.retention.hours"]
 
 
 def test_setting_of_another_release_is_described_only_if_set() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -24,7 +24,7 @@ from kwire.messages.offset_commit import OffsetCommitRequest
 from kwire.messages.offset_fetch import OffsetFetchRequest
 from kwire.messages.produce import ProduceRequest
 from kwire.messages.sync_group import SyncGroupRequest
-from kwire.records.batch import Record, build_batch, read_batch
+from kwire.records.batch import Batch, Record, build_batch, read_batch
 from mockbroker.api import snapshots
 from mockbroker.base.release import RELEASES
 from mockbroker.broker import failover
@@ -32,7 +32,7 @@ from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Journal
 from mockbroker.broker.router import Router
 from mockbroker.groups.offsets import Committed
-from mockbroker.topics.model import OFFSETS_TOPIC, Cluster, Partition, Topic
+from mockbroker.topics.model import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, ClusterState, Partition, Topic
 from mockbroker.transactions.state import Identity
 
 LOAD = {"mockbroker.coordinator.load.ms": 1_000}
@@ -313,14 +313,20 @@ def test_invalid_actions_are_rejected(harness):
     assert failover.move_leader(harness.broker, partition, 0, 0.0) == []
 
 
-def test_leader_change_completes_a_delayed_fetch(harness):
-    requested = FetchRequest.Topic.Partition(partition=0, fetch_offset=0, partition_max_bytes=1_000)
+@pytest.mark.parametrize(
+    ("version", "epoch", "error"),
+    [(8, -1, E.NOT_LEADER_OR_FOLLOWER), (11, 0, E.FENCED_LEADER_EPOCH)],
+)
+def test_leader_change_completes_a_delayed_fetch(harness, version, epoch, error):
+    requested = FetchRequest.Topic.Partition(
+        partition=0, fetch_offset=0, current_leader_epoch=epoch, partition_max_bytes=1_000
+    )
     topics = [FetchRequest.Topic(topic="t", partitions=[requested])]
     request = FetchRequest(max_wait_ms=60_000, min_bytes=1, topics=topics)
-    waiting = harness.send(request, 11, node=0)
+    waiting = harness.send(request, version, node=0)
     assert waiting.parked
     harness.apply(failover.move_leader, harness.broker.cluster.partition("t", 0), 1)
-    assert waiting.answer.responses[0].partitions[0].error_code == E.NOT_LEADER_OR_FOLLOWER
+    assert waiting.answer.responses[0].partitions[0].error_code == error
 
 
 def test_unclean_leader_lacks_the_last_records(harness):
@@ -334,8 +340,8 @@ def test_unclean_leader_lacks_the_last_records(harness):
     harness.apply(failover.elect_unclean, partition, 3)
     assert (partition.leader, partition.leader_epoch, partition.log.end) == (1, 1, 1)
     assert partition.epochs.entries == [(0, 0), (1, 1)]
-    found = harness.ask(request, 12, node=1).responses[0].partitions[0]
-    assert (found.error_code, found.diverging_epoch.epoch, found.diverging_epoch.end_offset) == (E.NONE, 0, 1)
+    result = harness.ask(request, 12, node=1).responses[0].partitions[0]
+    assert (result.error_code, result.diverging_epoch.epoch, result.diverging_epoch.end_offset) == (E.NONE, 0, 1)
     requested.last_fetched_epoch = -1
     assert harness.ask(request, 11, node=1).responses[0].partitions[0].error_code == E.OFFSET_OUT_OF_RANGE
 
@@ -359,6 +365,17 @@ def test_unclean_leader_without_another_live_replica(harness):
     epoch = partition.leader_epoch
     harness.apply(failover.elect_unclean, partition, 1)
     assert (partition.leader, partition.leader_epoch) == (0, epoch + 1)
+
+
+@pytest.mark.parametrize(("unclean", "leader"), [("false", -1), ("true", 1)])
+def test_replica_outside_of_the_isr_leads_only_if_allowed(harness, unclean, leader):
+    """KIP-106: unclean.leader.election.enable, which is false by default."""
+    cluster = harness.broker.cluster
+    cluster.create_topic("u", [[0, 1]], {"unclean.leader.election.enable": unclean})
+    partition = cluster.partition("u", 0)
+    partition.catching_up = frozenset({1})
+    harness.kill(0)
+    assert partition.leader == leader
 
 
 def test_acks_all_requires_min_insync_replicas(harness):
@@ -478,26 +495,43 @@ def test_transaction_marker_lost_in_a_crash_is_rewritten(committed):
     harness = BrokerHarness()
     producer = Producer(harness, "p")
     assert (producer.init(), producer.commit("g", 7), producer.end(committed=committed)) == (E.NONE, E.NONE, E.NONE)
-    after = recovered_without_markers(harness)
+    after = recovered(harness, lambda batch: not batch.control)
     assert snapshots.committed(after, "g") == ({("t", 0): 7} if committed else {})
     assert not any(group.offsets.pending_transactional for group in after.groups.values())
     assert not any(each.producers.first_unstable for each in after.cluster.partitions())
 
 
-def recovered_without_markers(harness: BrokerHarness) -> Broker:
-    """Return a broker recovered after a crash: the transaction log is complete, transaction markers are missing."""
+@pytest.mark.parametrize("transactions", [1, 2])
+def test_producer_of_a_transaction_without_begin_is_fenced(transactions):
+    """Else it would get a success for its retry of an aborted batch, and commit without it."""
+    harness = BrokerHarness(topics={"t": 1})
+    producer = Producer(harness, "p", new=True)
+    assert producer.init() == E.NONE
+    for number in range(transactions):
+        if number:
+            assert producer.end(committed=True) == E.NONE
+        assert producer.produce(b"tea") == E.NONE
+    *_, begin = harness.broker.cluster.topics[TRANSACTIONS_TOPIC].partition_of("p").log.batches()
+    after = recovered(harness, lambda batch: batch != begin)
+    *_, marker = after.cluster.partition("t", 0).log.batches()
+    assert marker.control
+    assert (marker.producer_id, marker.producer_epoch) == (producer.producer_id, producer.epoch + 1)
+
+
+def recovered(harness: BrokerHarness, keeps: Callable[[Batch], bool]) -> Broker:
+    """Return a broker recovered after a crash. ``keeps``: whether a batch is still on disk."""
     old = harness.broker.cluster
     topics = []
     for topic in old.topics.values():
         partitions = []
         for each in topic.partitions:
-            batches = [batch for batch in each.log.batches() if not batch.control]
+            batches = [batch for batch in each.log.batches() if keeps(batch)]
             partition = Partition(each.topic, each.index, each.replicas)
             partition.restore(batches, 0, batches[-1].last_offset + 1 if batches else 0)
             partitions.append(partition)
         topics.append(Topic(topic.name, topic.topic_id, partitions))
     nodes = list(old.nodes.values())
-    cluster = Cluster(nodes, lambda: old.cluster_id)
+    cluster = ClusterState(nodes, lambda: old.cluster_id)
     cluster.restore(old.cluster_id, topics, 0)
     broker = Broker(nodes, harness.broker.settings, lambda: old.cluster_id, cluster=cluster)
     Router(broker, Journal(0.0)).finish(failover.recover(broker, harness.now), harness.now)

@@ -7,7 +7,7 @@ import pytest
 from kwire.blobs import encode_stored
 from kwire.blobs.consumer_protocol import ConsumerProtocolAssignment
 from mockbroker.base.effects import Note
-from mockbroker.base.event_kinds import EventKind
+from mockbroker.base.event_kinds import FREQUENT, EventKind
 from mockbroker.broker.journal import Event, Journal
 
 PLAN = ConsumerProtocolAssignment(
@@ -86,6 +86,62 @@ def test_oldest_events_are_removed_above_max_events():
         journal.record(Note(event=EventKind.JOIN, group=str(number)), 0.0)
     assert 10 <= len(journal.events) <= 20
     assert journal.events[-1].group == "99"
+
+
+@pytest.mark.parametrize("kind", sorted(FREQUENT))
+def test_frequent_events_do_not_remove_a_rebalance(kind: EventKind) -> None:
+    journal = Journal(0.0)
+    journal.max_events = 100
+    rebalance = [EventKind.JOIN, EventKind.REBALANCE, EventKind.GENERATION, EventKind.ASSIGN]
+    for each in rebalance:
+        journal.record(Note(event=each, group="g"), 0.0)
+    for _ in range(20_000):
+        journal.record(Note(event=kind, group="g"), 0.0)
+    assert [event.event for event in journal.events[:5]] == [*rebalance, kind]
+    assert journal.ids[:4] == [1, 2, 3, 4]
+    assert journal.ids[4:] == list(range(journal.ids[4], 20_005))
+    assert len(journal.events) <= 4 + 2 * 100
+    assert (journal.last_id, journal.last_removed) == (20_004, 0)
+
+
+def test_rebalances_do_not_remove_commits() -> None:
+    journal = Journal(0.0)
+    journal.max_events = 100
+    journal.record(Note(event=EventKind.COMMIT, group="g"), 0.0)
+    for _ in range(1_000):
+        journal.record(Note(event=EventKind.REBALANCE, group="g"), 0.0)
+    assert journal.events[0].event == "commit"
+    assert (journal.ids[0], journal.ids[1]) == (1, journal.last_removed + 1)
+    assert len(journal.events) <= 1 + 2 * 100
+
+
+def test_ids_go_on_after_a_restart() -> None:
+    journal = Journal(0.0)
+    journal.max_events = 2
+    for kind in (EventKind.COMMIT, EventKind.JOIN):
+        journal.record(Note(event=kind, group="g"), 0.0)
+    journal.restart(0.0)
+    assert (list(journal.events), journal.ids, journal.last_id, journal.last_removed) == ([], [], 2, 2)
+    for _ in range(5):
+        journal.record(Note(event=EventKind.COMMIT, group="g"), 0.0)
+    assert journal.ids == [6, 7]
+
+
+def test_an_event_is_made_when_it_is_read_first(journal):
+    journal.record(Note(event=EventKind.JOIN, group="g"), 100.0)
+    journal.record(Note(event=EventKind.LEAVE, group="g"), 101.0)
+    assert journal.events[-1] is journal.events[-1]
+    assert [event.event for event in journal.events[0:2]] == ["join", "leave"]
+    with pytest.raises(IndexError):
+        journal.events[2]
+
+
+def test_wakers_are_called_after_each_event(journal):
+    seen = list[int]()
+    journal.wakers.append(lambda: seen.append(len(journal.events)))
+    journal.record(Note(event=EventKind.JOIN, group="g"), 100.0)
+    journal.record(Note(event=EventKind.LEAVE, group="g"), 101.0)
+    assert seen == [1, 2]
 
 
 def test_json_of_an_event_of_a_transaction(journal):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from math import inf
 from typing import Any
 
@@ -16,6 +15,7 @@ from kwire.messages.join_group import JoinGroupRequest
 from mockbroker.base.effects import Call, Client, NoReply, Ticket
 from mockbroker.base.timers import FetchDue
 from mockbroker.broker.handlers import HANDLERS
+from mockbroker.broker.handlers.handler import Handler
 from mockbroker.broker.journal import Journal
 from mockbroker.broker.router import Router
 
@@ -65,7 +65,7 @@ def test_request_goes_only_to_the_handler_of_its_api_key(harness, key):
             handled.append((at, broker, call, now))
             return [NoReply(call.ticket)]
 
-        return replace(HANDLERS[at], handle=handle)
+        return Handler(HANDLERS[at].versions, handle)
 
     router = Router(harness.broker, Journal(0.0), {at: spy(at) for at in HANDLERS})
     version = HANDLERS[key].versions.last

@@ -17,7 +17,7 @@ import pytest
 from plain_client import PlainClient
 
 COMMAND = [sys.executable, "-m", "mockbroker", "serve", "--port", "0", "--clock", "manual"]
-LIMIT = 20  # seconds for a process to do something
+LIMIT = 30  # seconds for a process to do something
 QUICK = ["--set", "group.initial.rebalance.delay.ms=0"]
 
 

@@ -26,10 +26,10 @@ def conform(*arguments: str | Path) -> Result:
 @pytest.fixture
 def planted(tmp_path: Path) -> Path:
     """A conversation with an error code that no broker returns."""
-    found = json.loads(gzip.decompress(GOOD.read_bytes()))
-    found["steps"][1]["fields"]["errorCode"] = 42
+    result = json.loads(gzip.decompress(GOOD.read_bytes()))
+    result["steps"][1]["fields"]["errorCode"] = 42
     path = tmp_path / "planted.json"
-    path.write_text(json.dumps(found))
+    path.write_text(json.dumps(result))
     return path
 
 
@@ -82,7 +82,7 @@ def test_a_file_that_is_no_conversation(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text("{")
     result = conform(tmp_path / "x.json")
     assert result.exit_code == 1
-    assert "not JSON" in result.stdout
+    assert "not valid JSON" in result.stdout
 
 
 BAD_ARGUMENTS = [[], ["nothing-there.json"], ["--against", "nowhere", str(GOOD)], ["--against", "host:x", str(GOOD)]]

@@ -15,7 +15,7 @@ from urllib.request import Request, urlopen
 import click
 import pytest
 import trio
-from plain_client import RawConnection
+from plain_client import AT_ONCE, RawConnection
 
 from kwire.messages.api_versions import ApiVersionsRequest
 from mockbroker.cli.http_address import HttpAddress, http_address
@@ -69,17 +69,17 @@ def test_other_addresses_need_a_token(host: str, tmp_path: Path, monkeypatch: py
 
 def test_no_token_ends_the_command_with_code_2(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MOCKBROKER_HTTP_TOKEN", raising=False)
-    done = subprocess.run([*COMMAND, "--http", "0.0.0.0:0"], capture_output=True, text=True, timeout=20, check=False)
+    done = subprocess.run([*COMMAND, "--http", "0.0.0.0:0"], capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == 2
 
 
 def test_the_ready_line_is_first_and_the_ready_file_has_the_url(tmp_path: Path) -> None:
     with served(tmp_path / "ready.json", "--http", "0") as (process, ready):
         assert ready["http"].startswith("http://127.0.0.1:")
-        with urlopen(f"{ready['http']}/v1/health", timeout=10) as response:
+        with urlopen(f"{ready['http']}/v1/health", timeout=30) as response:
             assert json.load(response)["status"] == "ok"
         process.terminate()
-        out, err = process.communicate(timeout=10)
+        out, err = process.communicate(timeout=30)
     assert out == f"ready bootstrap.servers={ready['bootstrap_servers']}\n"
     assert err == f"control API {ready['http']}\n"
 
@@ -89,14 +89,14 @@ def test_a_token_is_needed_from_another_address(tmp_path: Path) -> None:
     arguments = ("--http", "0.0.0.0:0", "--http-token-file", str(tmp_path / "token"))
     with served(tmp_path / "ready.json", *arguments) as (_, ready):
         with pytest.raises(HTTPError, match="401"):
-            urlopen(f"{ready['http']}/v1/cluster", timeout=10)
+            urlopen(f"{ready['http']}/v1/cluster", timeout=30)
         with urlopen(
-            Request(f"{ready['http']}/v1/cluster", headers={"Authorization": "Bearer secret"}), timeout=10
+            Request(f"{ready['http']}/v1/cluster", headers={"Authorization": "Bearer secret"}), timeout=30
         ) as got:
             assert json.load(got)["kind"] == "mock"
 
 
-def test_a_signal_ends_everything_within_two_seconds(tmp_path: Path) -> None:
+def test_a_signal_ends_everything_at_once(tmp_path: Path) -> None:
     """A stream, a wait, an idle connection and a client that reads nothing do not delay the end."""
 
     async def main(process: subprocess.Popen[str], ready: dict[str, str]) -> None:
@@ -113,7 +113,7 @@ def test_a_signal_ends_everything_within_two_seconds(tmp_path: Path) -> None:
             began = time.monotonic()
             process.terminate()
             assert await trio.to_thread.run_sync(process.wait) == 0
-            assert time.monotonic() - began < 2
+            assert time.monotonic() - began < AT_ONCE
         received = b""
         while data := await streams[0].receive_some():
             received += data

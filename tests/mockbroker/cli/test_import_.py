@@ -49,8 +49,8 @@ def test_json() -> None:
     result = run("--json", "--log-dir", STOPPED)
     assert result.exit_code == 0
     groups, rest = lines(result)
-    said = json.loads((STOPPED.parent / "said.json").read_text("utf-8"))
-    classic = next(group for group in said["DescribeGroups"] if group["group_id"] == "c-stable")
+    reported = json.loads((STOPPED.parent / "said.json").read_text("utf-8"))
+    classic = next(group for group in reported["DescribeGroups"] if group["group_id"] == "c-stable")
     group = groups["c-stable"]
     assert {member["member_id"]: member["subscription_bytes"] for member in group["members"]} == {
         member["member_id"]: member["member_metadata"] for member in classic["members"]
@@ -60,7 +60,7 @@ def test_json() -> None:
     assert sorted(index for member in group["members"] for index in member["assignment"]["orders"]) == [0, 1, 2, 3]
     assert (group["protocol"], group["state"], group["generation"]) == ("range", "Stable", 2)
 
-    (described,) = [group for group in said["ConsumerGroupDescribe"] if group["group_id"] == "n-stable"]
+    (described,) = [group for group in reported["ConsumerGroupDescribe"] if group["group_id"] == "n-stable"]
     assert {member["member_id"]: member["assignment"] for member in groups["n-stable"]["members"]} == {
         member["member_id"]: {
             line["topic_name"]: line["partitions"] for line in member["assignment"]["topic_partitions"]
@@ -142,7 +142,10 @@ def test_a_data_directory(tmp_path: Path) -> None:
     again = run("--log-dir", STOPPED, "--data-dir", tmp_path / "out")
     assert again.exit_code == 1
     assert again.stdout == ""
-    assert again.stderr == f"Error: data directory {tmp_path / 'out'}: not an empty folder; use an empty or a new one\n"
+    assert (
+        again.stderr
+        == f"Error: data directory {tmp_path / 'out'}: the folder is not empty; use an empty or a new one\n"
+    )
 
 
 def test_a_log_directory_without_a_group(tmp_path: Path) -> None:

@@ -21,9 +21,13 @@ PRINTING = [  # a verb each, with what it needs to print something
     ["ctl", "faults", "add", "--help"],
     ["demo", "--json"],
     ["import", "--help"],
+    ["proxy", "--help"],
+    ["replay", "--help"],
     ["simulate", "--seeds", "2", "--events", "10"],
     ["simulate", "--seeds", "2", "--events", "10", "--json"],
+    ["settings"],
     ["serve", "--help"],
+    ["torture", "--list"],
     ["top", "--help"],
     ["--help"],
     ["--version"],
@@ -31,7 +35,7 @@ PRINTING = [  # a verb each, with what it needs to print something
 
 HELPERS = {  # files beside those of the verbs
     *("clock_lines", "control_client", "event_lines", "history_lines", "http_address", "quiet", "rule_files", "stdin"),
-    "tables",
+    *("end_signals", "followed_events", "ready_file", "recording", "serve_demo", "server_options", "tables"),
 }
 
 

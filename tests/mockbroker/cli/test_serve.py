@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from plain_client import RawConnection
+from plain_client import AT_ONCE, RawConnection
 
 from kwire import ErrorCode
 from kwire.messages.api_versions import ApiVersionsRequest
@@ -57,13 +57,13 @@ def ask(address: tuple[str, int], body: object, version: int) -> object:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_ends_on_a_signal_within_two_seconds(number: signal.Signals) -> None:
+def test_ends_on_a_signal_without_waiting_for_clients(number: signal.Signals) -> None:
     with served() as (process, addresses):
         with socket.create_connection(addresses[0]) as idle:
             began = time.monotonic()
             process.send_signal(number)
-            assert process.wait(timeout=10) == 0
-            assert time.monotonic() - began < 2
+            assert process.wait(timeout=30) == 0
+            assert time.monotonic() - began < AT_ONCE
             assert idle.recv(1) == b""
         assert process.stderr is not None
         assert process.stderr.read() == ""
@@ -121,7 +121,7 @@ def test_kind_of_the_listener(arguments: list[str], kind: str, tmp_path: Path) -
         assert isinstance(response, SaslHandshakeResponse)
         assert (response.error_code == ErrorCode.NONE) == kind.startswith("SASL")
         process.terminate()
-        assert process.wait(timeout=10) == 0
+        assert process.wait(timeout=30) == 0
     assert not any(Path(file).exists() for file in files.values())
 
 
@@ -138,11 +138,11 @@ def test_several_listeners(tmp_path: Path) -> None:
         assert listeners["PLAINTEXT"] == ",".join(f"{host}:{port}" for host, port in addresses)
         assert len(listeners["INSIDE"].split(",")) == 2
         process.terminate()
-        assert process.wait(timeout=10) == 0
+        assert process.wait(timeout=30) == 0
         assert process.stderr is not None
-        said = process.stderr.read().splitlines()
-    assert said[:2] == [f"listener {name} {servers}" for name, servers in listeners.items()]
-    assert re.fullmatch(r"CA certificate \S+ca\.pem, key and certificate for clients \S+client\.pem", said[2])
+        reported = process.stderr.read().splitlines()
+    assert reported[:2] == [f"listener {name} {servers}" for name, servers in listeners.items()]
+    assert re.fullmatch(r"CA certificate \S+ca\.pem, key and certificate for clients \S+client\.pem", reported[2])
 
 
 def test_settings_file_and_flags(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_settings_file_and_flags(tmp_path: Path) -> None:
 def test_port_in_use_is_reported_with_its_flag() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        done = subprocess.run([*COMMAND[:-1], str(port)], capture_output=True, text=True, check=False, timeout=20)
+        done = subprocess.run([*COMMAND[:-1], str(port)], capture_output=True, text=True, check=False, timeout=30)
     assert done.returncode == 1
     assert done.stdout == ""
     assert re.fullmatch(rf"mockbroker: error: cannot listen on 127\.0\.0\.1:{port}: .*--port.*\n", done.stderr)
@@ -183,18 +183,27 @@ USAGE = [  # arguments, what stderr must say
     (["--listener", "SSL://10.0.0.1:0"], "every listener binds to 127.0.0.1 (--host or host=)"),
     (["--tls", "auto", "--listener", "PLAINTEXT"], "--tls: no listener uses TLS"),
     (["--tls", "auto", "--set", "ssl.keystore.location=x"], "ssl.keystore.location, which already names certificates"),
-    (["--sasl", "GSSAPI"], "Error: --sasl: expected one or more of OAUTHBEARER, PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"),
+    (
+        ["--sasl", "GSSAPI"],
+        "Error: --sasl has an invalid value: expected one or more of OAUTHBEARER, PLAIN, SCRAM-SHA-256, SCRAM-SHA-512",
+    ),
     (
         ["--set", "nope=1"],
-        "Error: --set: unknown setting nope: Kafka's brokers have no setting of this or a similar name",
+        "Error: --set has an invalid value: unknown setting nope: Kafka's brokers have no setting of this or a similar name",
     ),
-    (["--set", "log.roll.hours=0"], "Error: --set: log.roll.hours: 0 is not between 1 and 2147483647"),
+    (
+        ["--set", "log.roll.hours=0"],
+        "Error: --set has an invalid value: log.roll.hours: 0 is not between 1 and 2147483647",
+    ),
     (
         ["--set", "advertised.listeners=X://a:1"],
         "advertised.listeners: unknown listener X; listeners are PLAINTEXT",
     ),
-    (["--user", "alice"], "--user: expected NAME:PASSWORD"),
-    (["--set", "ssl.keystore.location=/none", "--listener", "SSL"], "ssl.keystore.location: /none: No such file"),
+    (["--user", "alice"], "--user has an invalid value: expected NAME:PASSWORD"),
+    (
+        ["--set", "ssl.keystore.location=/none", "--listener", "SSL"],
+        "ssl.keystore.location: cannot load /none: No such file",
+    ),
     (["--config", "/does/not/exist"], "does not exist"),
 ]
 
@@ -239,7 +248,7 @@ def test_the_journal_is_a_line_an_event(tmp_path: Path) -> None:
         answer = ask(addresses[0], join, 3)
         assert isinstance(answer, JoinGroupResponse)
         process.terminate()
-        process.wait(timeout=10)
+        process.wait(timeout=30)
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     assert [line["event"] for line in lines] == ["join", "rebalance", "generation"]
     assert {line["group"] for line in lines} == {"g"}
@@ -255,12 +264,12 @@ def test_help_and_version() -> None:
 
 def test_a_hostile_connection_costs_one_line() -> None:
     with served() as (process, addresses):
-        with socket.create_connection(addresses[0], timeout=10) as sock:
+        with socket.create_connection(addresses[0], timeout=30) as sock:
             sock.sendall(b"GET / HTTP/1.1\r\n\r\n")
             assert sock.recv(100) == b""
         assert ask(addresses[0], ApiVersionsRequest(), 0)
         process.terminate()
-        _, errors = process.communicate(timeout=10)
+        _, errors = process.communicate(timeout=30)
     assert len(errors.splitlines()) == 1
     assert "looks like an HTTP request" in errors
 
@@ -275,7 +284,7 @@ def test_unwritable_ready_file_is_reported(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=20,
+        timeout=30,
     )
     assert done.returncode in (1, 2)
     assert "Traceback" not in done.stderr
@@ -295,7 +304,7 @@ def test_a_full_disk_ends_the_journal_and_not_the_broker() -> None:
         )
         assert ask(addresses[0], join, 3)
         process.terminate()
-        _, errors = process.communicate(timeout=10)
+        _, errors = process.communicate(timeout=30)
     assert process.returncode == 0
     assert "journal: cannot write an event" in errors
     assert "Traceback" not in errors
@@ -323,7 +332,7 @@ def test_users_are_not_on_the_command_line(tmp_path: Path, monkeypatch: pytest.M
 USERS = [  # file, environment, what is said
     ("alice\n", "", "users: line 1: expected NAME:PASSWORD"),
     ("alice:geheim\nalice:geheim\n", "", "users: line 2: duplicate user alice"),
-    ("", "geheim", "MOCKBROKER_USERS: expected NAME:PASSWORD"),
+    ("", "geheim", "MOCKBROKER_USERS has an invalid value: expected NAME:PASSWORD"),
 ]
 
 
@@ -360,7 +369,7 @@ def test_a_broker_that_others_reach(tmp_path: Path, arguments: list[str], warns:
         servers = json.loads(ready.read_text())["bootstrap_servers"]
         assert servers.startswith(f"{address[0]}:{address[1]}")
         process.terminate()
-        _, stderr = process.communicate(timeout=20)
+        _, stderr = process.communicate(timeout=30)
     warning = "without authentication (PLAINTEXT): any client that reaches it may read, write and delete"
     assert (warning in stderr) is warns
 
@@ -378,13 +387,10 @@ def test_the_file_of_a_real_broker(tmp_path: Path) -> None:
     )
     with served("--config", str(path)) as (process, (address,)):
         assert address[0] == "localhost"
-        asked = MetadataRequest(topics=[MetadataRequest.Topic(name="new")], allow_auto_topic_creation=True)
-        found = ask(("127.0.0.1", address[1]), asked, 9)
-        assert isinstance(found, MetadataResponse)
+        request = MetadataRequest(topics=[MetadataRequest.Topic(name="new")], allow_auto_topic_creation=True)
+        response = ask(("127.0.0.1", address[1]), request, 9)
+        assert isinstance(response, MetadataResponse)
         process.terminate()
-        _, stderr = process.communicate(timeout=20)
+        _, stderr = process.communicate(timeout=30)
     assert stderr.count("\n") == 1
-    assert (
-        "without effect in mockbroker: controller.quorum.bootstrap.servers, inter.broker.listener.name, log.dirs, "
-        in stderr
-    )
+    assert "without effect in mockbroker: controller.quorum.bootstrap.servers, " in stderr

@@ -16,7 +16,7 @@ import trio
 from mockbroker.cli import stdin
 
 COMMAND = [sys.executable, "-m", "mockbroker", "serve", "--port", "0"]
-LIMIT = 20  # seconds for a process to do something
+LIMIT = 30  # seconds for a process to do something
 PARENT = "import subprocess, sys; subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE).wait()"
 
 

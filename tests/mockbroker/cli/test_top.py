@@ -76,4 +76,7 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "mockbroker.cli.top")
     with patch.dict(sys.modules, {"rich": None, "rich.console": None}):
         result = CliRunner().invoke(main, ["top", "--once"])
-    assert (result.exit_code, result.stderr) == (1, "Error: rich is missing: pip install 'kwire[http]'\n")
+    assert (result.exit_code, result.stderr) == (
+        1,
+        "Error: mockbroker top needs the package rich: pip install 'kwire[http]'\n",
+    )

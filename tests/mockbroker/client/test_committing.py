@@ -70,7 +70,7 @@ def test_error_of_one_partition_fails_the_commit() -> None:
     lines = [line(partition_index=1, error_code=E.OFFSET_METADATA_TOO_LARGE), line(partition_index=0)]
     cluster.answer("OffsetCommit", OffsetCommitResponse(topics=[topic(topic_id=topic_id("t"), partitions=lines)]))
     assert isinstance(commit.error, BrokerError)
-    assert "commit of t-1: OFFSET_METADATA_TOO_LARGE" in str(commit.error)
+    assert "OffsetCommit of t-1 failed: OFFSET_METADATA_TOO_LARGE" in str(commit.error)
 
 
 @pytest.mark.parametrize("partitions", [[], [0], [0, 7]])

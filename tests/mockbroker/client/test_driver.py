@@ -23,8 +23,8 @@ async def test_consumers_over_real_sockets() -> None:
         async with open_consumer(
             cluster.bootstrap_servers, group="g", topics=["t"], auto_offset_reset="earliest"
         ) as consumer:
-            got = [record.value async for record, _ in tagged(consumer, 2)]
-        assert got == [b"a", b"b"]
+            result = [record.value async for record, _ in tagged(consumer, 2)]
+        assert result == [b"a", b"b"]
         assert (cluster.committed("g")["t", 0], cluster.groups()["g"].state) == (2, "Empty")
 
 
@@ -36,6 +36,12 @@ async def tagged(consumer: Any, count: int) -> AsyncIterator[tuple[Any, ...]]:
 
 async def test_poll_with_a_closed_port_returns_no_records(unused_port: int) -> None:
     async with open_consumer(f"127.0.0.1:{unused_port}", group="g", topics=["t"]) as consumer:
+        assert await consumer.poll(0.2) == []
+
+
+async def test_poll_with_an_impossible_host_name_returns_no_records() -> None:
+    """Metadata may name a host that cannot be encoded for a look-up."""
+    async with open_consumer(f"{'x' * 300}:9092", group="g", topics=["t"]) as consumer:
         assert await consumer.poll(0.2) == []
 
 

@@ -61,8 +61,8 @@ def test_find_coordinator_errors(code: E, error: type[Exception] | None, newest:
     del cluster.answers["FindCoordinator"]
     cluster.poll()
     asked_metadata = cluster.count("Metadata")
-    got = raised(lambda: cluster.answer_error("FindCoordinator", code))
-    assert type(got) is (error or type(None))
+    result = raised(lambda: cluster.answer_error("FindCoordinator", code))
+    assert type(result) is (error or type(None))
     assert cluster.count("FindCoordinator") == 1, "not at once"
     cluster.wait(0.1)
     assert cluster.count("FindCoordinator") == 2
@@ -119,8 +119,8 @@ def test_join_group_errors(code, identity, again, lookups, error) -> None:
     cluster.poll()
     began, before, request = cluster.now, cluster.count("FindCoordinator"), cluster.count("JoinGroup")
     fields = {"member_id": "given"} if code == E.MEMBER_ID_REQUIRED else {}
-    got = raised(lambda: cluster.answer_error("JoinGroup", code, **fields))
-    assert type(got) is (error or type(None))
+    result = raised(lambda: cluster.answer_error("JoinGroup", code, **fields))
+    assert type(result) is (error or type(None))
     if error:
         assert cluster.count("JoinGroup") == request
         return
@@ -160,8 +160,8 @@ def test_sync_group_errors(code, identity, again, lookups, error) -> None:
     cluster.poll()
     cluster.answer_join(5)
     before = cluster.count("FindCoordinator")
-    got = raised(lambda: cluster.answer_error("SyncGroup", code))
-    assert type(got) is (error or type(None))
+    result = raised(lambda: cluster.answer_error("SyncGroup", code))
+    assert type(result) is (error or type(None))
     if error:
         assert cluster.count("JoinGroup") == 1
         return

@@ -15,11 +15,11 @@ ON_REVOKED = ListenerCall("revoked", (("t", 0),))
 def run(*waits: Any, received: list[Any] | None = None) -> Flow:
     def steps() -> Generator[Any, Exception | None, None]:
         for wait in waits:
-            got = yield wait
+            result = yield wait
             if received is not None:
-                received.append(got)
-            if isinstance(got, Exception):
-                raise got
+                received.append(result)
+            if isinstance(result, Exception):
+                raise result
 
     return Flow(steps())
 

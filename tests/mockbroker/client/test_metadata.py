@@ -154,7 +154,7 @@ def test_topic_error_is_raised_while_the_topic_is_required(code: E, error: type[
     cluster = first_request_pending("t", "u")
     cluster.answer("Metadata", answer(topic("t", (1, 0)), topic("u", error=code)), polling=False)
     for _ in range(2):
-        with pytest.raises(error, match=f"topic u: {code.name}"):
+        with pytest.raises(error, match=f"topic u failed: {code.name}"):
             cluster.engine.metadata.raise_errors()
     cluster.engine.metadata.require_topics(["t"])
     cluster.engine.metadata.raise_errors()

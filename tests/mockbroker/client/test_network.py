@@ -9,11 +9,11 @@ from mockbroker.client.backoff import Backoff, Clock
 from mockbroker.client.call import Failure, OutgoingCall
 from mockbroker.client.link import LinkState
 from mockbroker.client.network import COORDINATOR, Network, Node
-from mockbroker.client.settings import Settings
+from mockbroker.client.settings import ConsumerSettings
 
 
 def network_of(brokers: int = 3, bootstrap: int = 1) -> Network:
-    settings, time = Settings(), Clock()
+    settings, time = ConsumerSettings(), Clock()
     backoff = Backoff(settings.reconnect_backoff, settings.reconnect_backoff_max, lambda: 0.5)
     network = Network([("boot", 9000 + n) for n in range(bootstrap)], settings, time, backoff)
     network.update_brokers({n: (f"node{n}", 9000 + n) for n in range(1, brokers + 1)})

@@ -177,7 +177,7 @@ def test_truncated_batch():
     one = reader(batch(0, 3), batch(3, 3)[:-1])
     assert (remaining(one), one.next_offset) == ([0, 1, 2], 3)
     one = reader(batch(0, 3)[:-1])
-    with pytest.raises(CorruptRecord, match="no complete batch"):
+    with pytest.raises(CorruptRecord, match="no complete record batch"):
         one.next_records(9)
     assert one.next_offset == 0
 

@@ -4,11 +4,11 @@ from datetime import timedelta
 
 import pytest
 
-from mockbroker.client.settings import Settings
+from mockbroker.client.settings import ConsumerSettings
 
 
 def test_defaults_are_those_of_kafka() -> None:
-    settings = Settings()
+    settings = ConsumerSettings()
     assert (settings.session_timeout, settings.heartbeat_interval, settings.max_poll_interval) == (45.0, 3.0, 300.0)
     assert (settings.max_poll_records, settings.auto_offset_reset, settings.enable_auto_commit) == (500, "latest", True)
     assert (settings.auto_commit_interval, settings.metadata_max_age, settings.request_timeout) == (5.0, 300.0, 30.0)
@@ -35,9 +35,9 @@ WRONG = [
 @pytest.mark.parametrize(("given", "text"), WRONG, ids=[text for _, text in WRONG])
 def test_invalid_settings_raise_value_error(given, text: str) -> None:
     with pytest.raises(ValueError, match=text):
-        Settings(**given)
+        ConsumerSettings(**given)
 
 
 def test_valid_settings() -> None:
-    assert Settings(auto_offset_reset=timedelta(hours=1)).auto_offset_reset == timedelta(hours=1)
-    assert Settings(group_protocol="consumer", heartbeat_interval=60.0).heartbeat_interval == 60.0
+    assert ConsumerSettings(auto_offset_reset=timedelta(hours=1)).auto_offset_reset == timedelta(hours=1)
+    assert ConsumerSettings(group_protocol="consumer", heartbeat_interval=60.0).heartbeat_interval == 60.0

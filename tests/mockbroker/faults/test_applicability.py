@@ -13,6 +13,10 @@ from mockbroker.faults.rule import Action, Evict, Malform, Match, Throttle
 
 WITH_MEMBER = {
     "ConsumerGroupHeartbeat",
+    "ShareAcknowledge",
+    "ShareFetch",
+    "ShareGroupHeartbeat",
+    "StreamsGroupHeartbeat",
     "Heartbeat",
     "JoinGroup",
     "LeaveGroup",
@@ -21,7 +25,30 @@ WITH_MEMBER = {
     "SyncGroup",
     "TxnOffsetCommit",
 }
-WITHOUT_ARRAY = {"AddOffsetsToTxn", "EndTxn", "Heartbeat", "InitProducerId", "SaslAuthenticate", "SyncGroup"}
+WITHOUT_ARRAY = {
+    "AddOffsetsToTxn",
+    "AddRaftVoter",
+    "CreateDelegationToken",
+    "EndTxn",
+    "ExpireDelegationToken",
+    "Heartbeat",
+    "InitProducerId",
+    "PushTelemetry",
+    "RemoveRaftVoter",
+    "RenewDelegationToken",
+    "SaslAuthenticate",
+    "SyncGroup",
+    "UnregisterBroker",
+}
+WITHOUT_LENGTH = {
+    "AddOffsetsToTxn",
+    "EndTxn",
+    "ExpireDelegationToken",
+    "Heartbeat",
+    "InitProducerId",
+    "PushTelemetry",
+    "RenewDelegationToken",
+}
 
 
 def served(effect: object) -> set[str]:
@@ -40,7 +67,9 @@ def test_every_served_api_has_an_error_field(key):
 
 
 def test_apis_with_a_throttle_time():
-    without = {"SaslAuthenticate", "SaslHandshake", "WriteTxnMarkers"}
+    without = {"DescribeQuorum", "SaslAuthenticate", "SaslHandshake", "WriteTxnMarkers"}
+    without |= {f"{verb}ShareGroupState" for verb in ("Initialize", "Read", "Write", "Delete")}
+    without |= {"ReadShareGroupStateSummary"}
     assert served(Throttle(throttle_ms=1)) == EVERY - without
     assert {APIS[key].name for key in HANDLERS if not has_throttle_time(key)} == without
 
@@ -56,9 +85,9 @@ FORMS_OF = [  # form, APIs
     ("garbage", EVERY),
     ("null_array", EVERY - WITHOUT_ARRAY),
     ("huge_array", EVERY - WITHOUT_ARRAY),
-    ("negative_length", EVERY - {"AddOffsetsToTxn", "EndTxn", "Heartbeat", "InitProducerId"}),
+    ("negative_length", EVERY - WITHOUT_LENGTH),
     ("unknown_version", {"ApiVersions"}),
-    *((form, {"Fetch"}) for form, details in FORMS.items() if details.part == "records"),
+    *((form, {"Fetch", "ShareFetch"}) for form, details in FORMS.items() if details.part == "records"),
 ]
 
 

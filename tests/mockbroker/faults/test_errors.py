@@ -149,7 +149,10 @@ def test_every_element_gets_its_error(key, version, element):
     assert (rest is None) == (is_all and (key != ApiKey.METADATA or "." not in fields[0]))
     if rest is not None:
         encode(rest, version)
-        assert to_json(injection.merge(APIS[key].response()), version) == form
+        without_errors = APIS[key].response()
+        if "error_message" in schema_of(type(without_errors)).fields:
+            without_errors.error_message = None
+        assert to_json(injection.merge(without_errors), version) == form
 
 
 # Partitions of topics.
@@ -270,8 +273,8 @@ def test_txn_offset_commit_of_one_partition_fails():
 
 
 def results(name: str, *errors: tuple[int, int]) -> Any:
-    found = [TopicResult.Partition(partition_index=index, partition_error_code=error) for index, error in errors]
-    return TopicResult(name=name, results_by_partition=found)
+    partitions = [TopicResult.Partition(partition_index=index, partition_error_code=error) for index, error in errors]
+    return TopicResult(name=name, results_by_partition=partitions)
 
 
 def test_add_partitions_to_txn_fails_for_one_partition():
@@ -323,8 +326,8 @@ def test_offset_fetch_of_a_group_fails_as_a_whole():
 
 
 def fetched_group(name: str, *topics: str) -> Any:
-    found = [OffsetFetchRequest.Group.Topic(name=topic, partition_indexes=[0]) for topic in topics]
-    return OffsetFetchRequest.Group(group_id=name, topics=found)
+    results = [OffsetFetchRequest.Group.Topic(name=topic, partition_indexes=[0]) for topic in topics]
+    return OffsetFetchRequest.Group(group_id=name, topics=results)
 
 
 def test_offset_fetch_of_one_of_several_groups_fails():
@@ -518,9 +521,13 @@ def test_find_coordinator_fails_for_one_of_several_groups():
     injected = Injected(FindCoordinatorRequest(coordinator_keys=["a", "b", "c"], key_type=0), 4, group="b")
     assert injected.rest.coordinator_keys == ["a", "c"]
     coordinator = FindCoordinatorResponse.Coordinator
-    found = [coordinator(key=key, node_id=0, host="h", port=9092) for key in ("a", "c")]
+    results = [coordinator(key=key, node_id=0, host="h", port=9092) for key in ("a", "c")]
     failed = coordinator(key="b", node_id=-1, port=-1, error_code=FAILED, error_message=None)
-    assert injected.merged(FindCoordinatorResponse(coordinators=found)).coordinators == [found[0], failed, found[1]]
+    assert injected.merged(FindCoordinatorResponse(coordinators=results)).coordinators == [
+        results[0],
+        failed,
+        results[1],
+    ]
 
 
 @pytest.mark.parametrize(("version", "protocol"), [(5, ""), (7, None)])

@@ -92,8 +92,8 @@ class World:
         return FetchRequest(max_wait_ms=0, max_bytes=1_000, session_epoch=-1, topics=topics), 11
 
     async def end_txn(self) -> Request:
-        asked = InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=int(SESSION * 1000))
-        begun = await self.ask(asked, 4)
+        request = InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=int(SESSION * 1000))
+        begun = await self.ask(request, 4)
         who = {"transactional_id": "x", "producer_id": begun.producer_id, "producer_epoch": begun.producer_epoch}
         fields = who | {"topics": [Topic(name="t", partitions=[0])]}
         await self.ask(AddPartitionsToTxnRequest(**{f"v3_and_below_{key}": each for key, each in fields.items()}), 3)
@@ -131,13 +131,13 @@ def sync(member_id: str) -> Request:
 
 def error_of(response: Any) -> str:
     """The name of the error in a response; of a Fetch the number of records as well."""
-    found = response
+    result = response
     for field in ("topics", "responses", "partitions"):
-        found = getattr(found, field, [found])[0]
-    name = E(found.error_code).name
-    if not hasattr(found, "records") or found.error_code:
+        result = getattr(result, field, [result])[0]
+    name = E(result.error_code).name
+    if not hasattr(result, "records") or result.error_code:
         return name
-    number = sum(len(list(batch.records())) for batch in batches(found.records or b""))
+    number = sum(len(list(batch.records())) for batch in batches(result.records or b""))
     return f"{name}, {number} record{'s' * (number != 1)}"
 
 
@@ -277,7 +277,7 @@ ROWS: dict[tuple[str, When], dict[str, tuple[str, str]]] = {
         "while held": ("", ""),
         "release": ("NONE, 2 records", ""),
         "timeouts expire": ("NONE, 2 records", ""),
-        "coordinator moves": ("NOT_LEADER_OR_FOLLOWER", ""),
+        "coordinator moves": ("NONE, 2 records", ""),
         "broker stops": ("closed", ""),
         "client disconnects": ("closed", ""),
     },

@@ -106,19 +106,36 @@ EXPECTED: dict[str, dict[str, list[str]]] = {
         "topic": ["resources[].resource_name (resource_type 2)"],
         "group": ["resources[].resource_name (resource_type 32)"],
     },
+    "AlterPartitionReassignments": {"topic": ["topics[].name"], "partition": ["topics[].partitions[].partition_index"]},
+    "AlterReplicaLogDirs": {"topic": ["dirs[].topics[].name"], "partition": ["dirs[].topics[].partitions[]"]},
+    "DescribeQuorum": {
+        "topic": ["topics[].topic_name"],
+        "partition": ["topics[].partitions[].partition_index"],
+    },
+    "UnregisterBroker": {},
+    "AddRaftVoter": {},
+    "RemoveRaftVoter": {},
     "ListPartitionReassignments": {"topic": ["topics[*].name"], "partition": ["topics[*].partition_indexes[]"]},
+    "CreateDelegationToken": {},
+    "RenewDelegationToken": {},
+    "ExpireDelegationToken": {},
+    "DescribeDelegationToken": {},
     "OffsetDelete": {
         "group": ["group_id"],
         "topic": ["topics[].name"],
         "partition": ["topics[].partitions[].partition_index"],
     },
     "DescribeClientQuotas": {},
+    "AlterClientQuotas": {},
     "DescribeUserScramCredentials": {},
     "AlterUserScramCredentials": {},
     "DescribeCluster": {},
     "DescribeProducers": {"topic": ["topics[].name"], "partition": ["topics[].partition_indexes[]"]},
     "DescribeTransactions": {"transactional_id": ["transactional_ids[]"]},
     "ListTransactions": {},
+    "GetTelemetrySubscriptions": {},
+    "PushTelemetry": {},
+    "UpdateFeatures": {},
     "ConsumerGroupHeartbeat": {
         "group": ["group_id"],
         "member_id": ["member_id"],
@@ -127,6 +144,73 @@ EXPECTED: dict[str, dict[str, list[str]]] = {
         "partition": ["topic_partitions[].partitions[]"],
     },
     "ConsumerGroupDescribe": {"group": ["group_ids[]"]},
+    "StreamsGroupHeartbeat": {
+        "group": ["group_id"],
+        "member_id": ["member_id"],
+        "instance_id": ["instance_id"],
+        "topic": [
+            "topology[].subtopologies[].source_topics[]",
+            "topology[].subtopologies[].state_changelog_topics[].name",
+            "topology[].subtopologies[].repartition_sink_topics[]",
+            "topology[].subtopologies[].repartition_source_topics[].name",
+        ],
+        "partition": ["active_tasks[].partitions[]", "standby_tasks[].partitions[]", "warmup_tasks[].partitions[]"],
+    },
+    "StreamsGroupDescribe": {"group": ["group_ids[]"]},
+    "ShareGroupHeartbeat": {
+        "group": ["group_id"],
+        "member_id": ["member_id"],
+        "topic": ["subscribed_topic_names[]"],
+    },
+    "ShareGroupDescribe": {"group": ["group_ids[]"]},
+    "DescribeShareGroupOffsets": {
+        "group": ["groups[].group_id"],
+        "topic": ["groups[].topics[*].topic_name"],
+        "partition": ["groups[].topics[*].partitions[]"],
+    },
+    "AlterShareGroupOffsets": {
+        "group": ["group_id"],
+        "topic": ["topics[].topic_name"],
+        "partition": ["topics[].partitions[].partition_index"],
+    },
+    "DeleteShareGroupOffsets": {"group": ["group_id"], "topic": ["topics[].topic_name"]},
+    "ShareFetch": {
+        "group": ["group_id"],
+        "member_id": ["member_id"],
+        "topic": ["topics[].topic_id"],
+        "partition": ["topics[].partitions[].partition_index"],
+    },
+    "ShareAcknowledge": {
+        "group": ["group_id"],
+        "member_id": ["member_id"],
+        "topic": ["topics[].topic_id"],
+        "partition": ["topics[].partitions[].partition_index"],
+    },
+    "InitializeShareGroupState": {
+        "group": ["group_id"],
+        "topic": ["topics[].topic_id"],
+        "partition": ["topics[].partitions[].partition"],
+    },
+    "ReadShareGroupState": {
+        "group": ["group_id"],
+        "topic": ["topics[].topic_id"],
+        "partition": ["topics[].partitions[].partition"],
+    },
+    "WriteShareGroupState": {
+        "group": ["group_id"],
+        "topic": ["topics[].topic_id"],
+        "partition": ["topics[].partitions[].partition"],
+    },
+    "DeleteShareGroupState": {
+        "group": ["group_id"],
+        "topic": ["topics[].topic_id"],
+        "partition": ["topics[].partitions[].partition"],
+    },
+    "ReadShareGroupStateSummary": {
+        "group": ["group_id"],
+        "topic": ["topics[].topic_id"],
+        "partition": ["topics[].partitions[].partition"],
+    },
     "ListConfigResources": {},
     "DescribeTopicPartitions": {"topic": ["topics[].name"]},
 }
@@ -153,12 +237,12 @@ def derived(key: int) -> dict[str, list[str]]:
     versions = APIS[key].versions
     assert versions.last is not None
     every = range(versions.first, versions.last + 1)
-    found: dict[tuple[str, str], list[int]] = {}
+    results: dict[tuple[str, str], list[int]] = {}
     for version in every:
         for place in fields(request_level(key, version)):
-            found.setdefault(place, []).append(version)
+            results.setdefault(place, []).append(version)
     table: dict[str, list[str]] = {}
-    for (term, field), present in found.items():
+    for (term, field), present in results.items():
         range_text = "" if len(present) == len(every) else f" v{present[0]}-{present[-1]}"
         table.setdefault(term, []).append(field + range_text)
     return table

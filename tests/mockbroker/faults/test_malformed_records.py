@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tools.counting import in_slices
 
 from kwire.errors import CrcError, DecodeError, LimitError
 from kwire.records import Batch, Message, Record, build_batch, build_message_set, read
@@ -18,16 +19,8 @@ from kwire.records.compression import GZIP, LZ4, NAMES, NONE, SNAPPY, ZSTD, deco
 from kwire.records.control import ControlType, build_marker
 from mockbroker.faults import malformed_records
 from mockbroker.faults.malformed import FORMS, LARGEST_BOMB, SMALLEST_BOMB, Number
-from mockbroker.faults.malformed_records import (
-    ZEROS,
-    change_crc,
-    change_magic,
-    change_record_count,
-    change_schema_id,
-    corrupt_values,
-    duplicate,
-    insert_bomb,
-)
+from mockbroker.faults.malformed_records import FORMS as CHANGES
+from mockbroker.faults.malformed_records import ZEROS
 
 RECORDS = [
     Record(offset=7, timestamp=1_000, key=b"k1", value=b"first", headers=(("h", b"x"),)),
@@ -64,6 +57,10 @@ CUT = NEXT[:-1]
 CONTROL = build_marker(ControlType.COMMIT, producer_id=5, producer_epoch=1, timestamp=1, base_offset=6)
 
 
+def change(form: str, records: bytes, **numbers: int) -> bytes:
+    return in_slices(CHANGES[form](records, **numbers))[1]
+
+
 def values_of(data: bytes) -> list[tuple[int, int, bytes | None, bytes | None, Any]]:
     """Return all that the records of a field contain; raises if a batch is invalid."""
     return [
@@ -75,7 +72,7 @@ def values_of(data: bytes) -> list[tuple[int, int, bytes | None, bytes | None, A
 
 @EVERY_FORMAT
 def test_crc_is_wrong(records: bytes) -> None:
-    changed = change_crc(records + NEXT + CUT, add=-1)
+    changed = change("crc", records + NEXT + CUT, add=-1)
     first, *others = read(changed)
     (was, *_) = read(records)
     assert first.data != was.data
@@ -83,20 +80,20 @@ def test_crc_is_wrong(records: bytes) -> None:
     assert all(each.crc_is_right() for each in others)
     with pytest.raises(CrcError):
         list(first.records())
-    assert change_crc(changed, add=1) == records + NEXT + CUT
-    assert change_crc(records, add=0) == records
+    assert change("crc", changed, add=1) == records + NEXT + CUT
+    assert change("crc", records, add=0) == records
 
 
 @pytest.mark.parametrize(("add", "crc"), [(1, 0), (2**31 - 1, 2**31 - 2)])
 def test_crc_wraps_around(add: int, crc: int) -> None:
     data = batch()
     data = data[:17] + b"\xff\xff\xff\xff" + data[21:]
-    assert change_crc(data, add=add)[17:21] == struct.pack(">I", crc)
+    assert change("crc", data, add=add)[17:21] == struct.pack(">I", crc)
 
 
 @EVERY_FORMAT
 def test_magic_is_unknown(records: bytes) -> None:
-    changed = change_magic(records + NEXT, value=99)
+    changed = change("magic", records + NEXT, value=99)
     with pytest.raises(DecodeError, match="magic is 99"):
         list(read(changed))
     (first, *_) = read(records)
@@ -106,12 +103,12 @@ def test_magic_is_unknown(records: bytes) -> None:
         assert changed[12:16] == struct.pack(">I", zlib.crc32(changed[16 : len(first.data)]))
     else:
         assert changed[12:16] == records[12:16]
-    assert change_magic(records, value=-128)[16] == 128
+    assert change("magic", records, value=-128)[16] == 128
 
 
 @EVERY_FORMAT
 def test_record_count(records: bytes) -> None:
-    changed = change_record_count(records + NEXT, value=2**31 - 1)
+    changed = change("record_count", records + NEXT, value=2**31 - 1)
     first, *_ = read(records)
     if isinstance(first, Message):
         assert changed == records + NEXT
@@ -122,13 +119,13 @@ def test_record_count(records: bytes) -> None:
     assert following.data == NEXT
     with pytest.raises(LimitError, match="2147483647 records"):
         list(found.records())
-    assert change_record_count(changed, value=4) == records + NEXT
+    assert change("record_count", changed, value=4) == records + NEXT
 
 
 @EVERY_FORMAT
 @pytest.mark.parametrize("size", [64, 65, 72, 8_000, 3 * len(ZEROS) + 5])
 def test_bomb_is_valid(records: bytes, size: int) -> None:
-    changed = insert_bomb(records + NEXT + CUT, bytes=size)
+    changed = change("decompression_bomb", records + NEXT + CUT, bytes=size)
     first, *_ = read(records)
     bomb, *others = read(changed)
     assert changed.startswith(bomb.data)
@@ -155,7 +152,7 @@ def test_bomb_is_valid(records: bytes, size: int) -> None:
 def test_bomb_exceeds_the_limit_of_a_reader() -> None:
     default = FORMS["decompression_bomb"].parameters["bytes"]
     assert isinstance(default, Number)
-    (bomb,) = read(insert_bomb(batch(), bytes=default.default))
+    (bomb,) = read(change("decompression_bomb", batch(), bytes=default.default))
     with pytest.raises(LimitError, match="decompressed data exceeds the limit"):
         list(bomb.records())
     (record,) = bomb.records(limit=default.default)
@@ -165,7 +162,7 @@ def test_bomb_exceeds_the_limit_of_a_reader() -> None:
 def test_bomb_is_never_in_memory() -> None:
     tracemalloc.start()
     try:
-        bomb = insert_bomb(batch(), bytes=LARGEST_BOMB)
+        bomb = change("decompression_bomb", batch(), bytes=LARGEST_BOMB)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -175,14 +172,14 @@ def test_bomb_is_never_in_memory() -> None:
 
 @given(st.integers(SMALLEST_BOMB, 20_000))
 def test_record_of_a_bomb_is_the_largest_that_fits(size: int) -> None:
-    (bomb,) = read(insert_bomb(batch(), bytes=size))
+    (bomb,) = read(change("decompression_bomb", batch(), bytes=size))
     assert size - 2 <= len(decompress(GZIP, bomb.data[61:])) <= size
     assert len(list(bomb.records())) == 1
 
 
 @EVERY_FORMAT
 def test_values_are_inverted(records: bytes) -> None:
-    changed = corrupt_values(CONTROL + records + NEXT + CUT)
+    changed = change("corrupt_values", CONTROL + records + NEXT + CUT)
     before, after = values_of(CONTROL + records + NEXT), values_of(changed)
     assert [(*each[:3], each[4]) for each in after] == [(*each[:3], each[4]) for each in before]
     values = [each[3] for each in before]
@@ -190,18 +187,18 @@ def test_values_are_inverted(records: bytes) -> None:
     assert [each[3] for each in after][1:] == expected[1:]
     assert after[0] == before[0]  # the control record
     assert changed.endswith(CUT)
-    assert values_of(corrupt_values(changed)) == before
+    assert values_of(change("corrupt_values", changed)) == before
 
 
 @EVERY_FORMAT
 def test_values_begin_with_a_schema_id(records: bytes) -> None:
-    changed = change_schema_id(CONTROL + records + NEXT + CUT, id=7)
+    changed = change("schema_id", CONTROL + records + NEXT + CUT, id=7)
     before, after = values_of(CONTROL + records + NEXT), values_of(changed)
     assert [(*each[:3], each[4]) for each in after] == [(*each[:3], each[4]) for each in before]
     expected = [None if each[3] is None else b"\0\0\0\0\x07" + each[3] for each in before[1:]]
     assert [each[3] for each in after[1:]] == expected
     assert after[0] == before[0]  # the control record
-    again = change_schema_id(changed, id=8)
+    again = change("schema_id", changed, id=8)
     assert [each[3] for each in values_of(again)[1:]] == [
         None if value is None else b"\0\0\0\0\x08" + value[5:] for value in expected
     ]
@@ -209,7 +206,7 @@ def test_values_begin_with_a_schema_id(records: bytes) -> None:
 
 def test_corrupted_batch_has_the_same_header() -> None:
     records = batch(log_append_time=5_000)
-    (before,), (after,) = read(records), read(corrupt_values(records))
+    (before,), (after,) = read(records), read(change("corrupt_values", records))
     assert isinstance(before, Batch)
     assert isinstance(after, Batch)
     assert len(after.data) == len(before.data)
@@ -220,35 +217,35 @@ WITHOUT_VALUES = {
     "tombstones": build_batch([Record(key=b"k"), Record(key=b"l", value=b"")]),
     "no records": build_batch([], base_offset=4, last_offset=6),
     "control batch": CONTROL,
-    "unreadable records": change_record_count(batch(), value=9),
+    "unreadable records": change("record_count", batch(), value=9),
 }
 
 
 @pytest.mark.parametrize("records", WITHOUT_VALUES.values(), ids=WITHOUT_VALUES.keys())
 def test_batch_without_values_is_not_corrupted(records: bytes) -> None:
-    assert corrupt_values(records) == records
+    assert change("corrupt_values", records) == records
 
 
 def test_bomb_replaces_the_first_batch_with_data() -> None:
-    changed = insert_bomb(CONTROL + batch() + NEXT, bytes=100)
+    changed = change("decompression_bomb", CONTROL + batch() + NEXT, bytes=100)
     control, bomb, following = read(changed)
     assert (control.data, following.data) == (CONTROL, NEXT)
     assert bomb.base_offset == 7
-    assert insert_bomb(CONTROL, bytes=100) == CONTROL
+    assert change("decompression_bomb", CONTROL, bytes=100) == CONTROL
 
 
 @EVERY_FORMAT
 @pytest.mark.parametrize("count", [1, 3])
 def test_duplicates_follow_the_originals(records: bytes, count: int) -> None:
-    assert duplicate(records + NEXT, count=count) == (records + NEXT) * (1 + count)
-    assert duplicate(records + CUT, count=count) == records * (1 + count) + CUT
+    assert change("duplicate_records", records + NEXT, count=count) == (records + NEXT) * (1 + count)
+    assert change("duplicate_records", records + CUT, count=count) == records * (1 + count) + CUT
 
 
 @pytest.mark.parametrize("form", malformed_records.FORMS)
 @pytest.mark.parametrize("records", [b"", CUT, bytes(100), b"\xff" * 100], ids=["empty", "cut", "zeros", "ones"])
 def test_no_complete_batch(form: str, records: bytes) -> None:
     numbers = {name: each.default for name, each in FORMS[form].parameters.items() if isinstance(each, Number)}
-    assert malformed_records.FORMS[form](records, **numbers) == records
+    assert change(form, records, **numbers) == records
 
 
 def test_every_form_of_records_is_implemented() -> None:

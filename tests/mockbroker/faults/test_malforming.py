@@ -13,6 +13,7 @@ import golden
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tools.counting import in_slices, most_calls
 
 from kwire import ErrorCode, decode_response, encode_response
 from kwire.apikeys import ApiKey
@@ -33,11 +34,15 @@ from kwire.messages.sync_group import SyncGroupResponse
 from kwire.records import Record, build_batch
 from mockbroker.faults.applicability import fitting_fields, malform_obstacle
 from mockbroker.faults.malformed import FORMS, Form, Number
-from mockbroker.faults.malforming import LARGEST, malformed
+from mockbroker.faults.malforming import LARGEST, malformed_in_slices
 
 CORRELATION_ID = 0x01020304
 BATCH = build_batch([Record(value=b"one"), Record(value=b"two")])
 FIRST_VERSION_OF_TOPIC_IDS = 13
+
+
+def malformed(*args: Any, **options: Any) -> bytes:
+    return in_slices(malformed_in_slices(*args, **options))[1]
 
 
 def metadata() -> MetadataResponse:
@@ -149,7 +154,9 @@ def test_client_refuses_another_correlation_id() -> None:
     client.send(HeartbeatRequest(), 4)
     frame = pack(encode_response(HeartbeatResponse(), 4, correlation_id=0))
     client.receive(malformed("correlation_id", {"add": 7}, frame, ApiKey.HEARTBEAT, 4))
-    with pytest.raises(RemoteProtocolError, match="response with correlation id 7, expected 0"):
+    with pytest.raises(
+        RemoteProtocolError, match="the response has correlation id 7, but the next response must have 0"
+    ):
         client.next_response()
 
 
@@ -456,3 +463,46 @@ def test_table_of_the_documentation_has_every_form() -> None:
     assert found == {name: documented(form) for name, form in FORMS.items()}
     assert list(found) == list(FORMS)
     assert all(row[3] for row in rows)
+
+
+# Slices.
+
+
+def large_fetch(partitions: int) -> bytes:
+    """A response whose partitions have two records each, and a tagged field."""
+    response = fetch(12, *[BATCH] * partitions)
+    for partition in response.responses[0].partitions:
+        partition.current_leader = FetchResponse.Topic.Partition.Leader(leader_id=1)
+    return pack(encode_response(response, 12, correlation_id=CORRELATION_ID))
+
+
+@pytest.mark.parametrize(
+    ("form", "parameters"),
+    [
+        ("null_array", {"field": "responses"}),
+        ("huge_array", {"field": "responses.partitions.aborted_transactions"}),
+        ("crc", {}),
+        ("corrupt_values", {}),
+        ("duplicate_records", {"count": 3}),
+    ],
+)
+def test_slice_of_a_larger_response_is_not_larger(form: str, parameters: Any) -> None:
+    malformed(form, parameters, large_fetch(1), ApiKey.FETCH, 12)  # imports, and tables that are made once
+    slices, most = zip(
+        *(
+            most_calls(malformed_in_slices(form, parameters, frame, ApiKey.FETCH, 12))
+            for frame in map(large_fetch, (170, 510))
+        ),
+        strict=True,
+    )
+    assert slices[1] > 2 * slices[0] > 2
+    assert most[1] < 1.25 * most[0]
+
+
+def test_records_of_one_batch_are_changed_in_slices() -> None:
+    batch = build_batch([Record(value=b"v" * 100) for _ in range(10_000)])
+    frame = pack(encode_response(fetch(12, batch), 12, correlation_id=CORRELATION_ID))
+    slices, changed = in_slices(malformed_in_slices("corrupt_values", {}, frame, ApiKey.FETCH, 12))
+    assert slices >= 2 * 10
+    assert len(changed) == len(frame)
+    assert b"v" * 100 not in changed

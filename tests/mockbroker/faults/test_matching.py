@@ -21,6 +21,7 @@ from kwire.messages.metadata import MetadataRequest
 from kwire.messages.offset_commit import OffsetCommitRequest
 from kwire.messages.offset_fetch import OffsetFetchRequest
 from kwire.messages.produce import ProduceRequest
+from kwire.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from kwire.schema import ZERO_UUID, schema_of
 from mockbroker.base.effects import Call, Client, Ticket
 from mockbroker.faults.matching import WHOLE_REQUEST, Element, Lookups, Matcher, NewConnection, Subject
@@ -43,8 +44,8 @@ def subject(request: Any, version: int, lookups: Lookups = LOOKUPS) -> Subject:
 
 def paths(request: Any, request_version: int, /, **match: Any) -> list[str | None]:
     """Return the matching elements, as ``topics.0.partitions.1``; None for one that is not in the request."""
-    found = Matcher(Match(**match)).elements(subject(request, request_version))
-    return [None if element.path is None else ".".join(map(str, element.path)) for element in found]
+    result = Matcher(Match(**match)).elements(subject(request, request_version))
+    return [None if element.path is None else ".".join(map(str, element.path)) for element in result]
 
 
 HEARTBEAT = HeartbeatRequest(group_id="billing", generation_id=3, member_id="m-1", group_instance_id=None)
@@ -123,8 +124,22 @@ RESOURCES = DescribeConfigsRequest(
 ACLS = CreateAclsRequest(
     creations=[CreateAclsRequest.Creation(resource_type=kind, resource_name="x") for kind in (2, 3, 5)]
 )
+Topology = StreamsGroupHeartbeatRequest.Topology
 SUBSCRIBED = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", subscribed_topic_names=["audit", "orders"])
 UNCHANGED = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", subscribed_topic_names=None)
+STREAMS = StreamsGroupHeartbeatRequest(
+    group_id="g",
+    member_id="m",
+    topology=Topology(
+        subtopologies=[
+            Topology.Subtopology(subtopology_id="0", source_topics=["audit"], repartition_sink_topics=["again"]),
+            Topology.Subtopology(
+                subtopology_id="1", repartition_source_topics=[Topology.Subtopology.TopicInfo(name="again")]
+            ),
+        ]
+    ),
+)
+NO_TOPOLOGY = StreamsGroupHeartbeatRequest(group_id="g", member_id="m", topology=None)
 KEYS = FindCoordinatorRequest(coordinator_keys=["a", "b"], key_type=0)
 PRODUCE = ProduceRequest(
     transactional_id="t",
@@ -136,6 +151,18 @@ PRODUCE = ProduceRequest(
 )
 OF_ELEMENTS = [  # request, version, conditions, matching elements
     (COMMIT, 9, {"topic": "orders"}, ["topics.0"]),
+    (STREAMS, 0, {"group": "g", "member_id": "m"}, [""]),
+    (STREAMS, 0, {"topic": "audit"}, ["topology.0.subtopologies.0.source_topics.0"]),
+    (
+        STREAMS,
+        0,
+        {"group": "g", "topic": "again"},
+        [
+            "topology.0.subtopologies.0.repartition_sink_topics.0",
+            "topology.0.subtopologies.1.repartition_source_topics.0",
+        ],
+    ),
+    (NO_TOPOLOGY, 0, {"topic": "audit"}, []),
     (COMMIT, 9, {"topic": "*"}, ["topics.0", "topics.1"]),
     (COMMIT, 9, {"topic": "orders", "partition": 1}, ["topics.0.partitions.1"]),
     (COMMIT, 9, {"partition": 0}, ["topics.0.partitions.0", "topics.1.partitions.0"]),
@@ -194,16 +221,16 @@ def test_matching_elements(request_, version, match, expected):
 
 
 def test_an_element_has_its_names_and_those_around_it():
-    found = Matcher(Match(group="b", partition=4)).elements(subject(OFFSET_FETCH, 8))
+    result = Matcher(Match(group="b", partition=4)).elements(subject(OFFSET_FETCH, 8))
     path = ("groups", 1, "topics", 0, "partition_indexes", 1)
-    assert found[0] == Element(path, {"group": "b", "topic": "audit", "partition": 4})
+    assert result[0] == Element(path, {"group": "b", "topic": "audit", "partition": 4})
 
 
 def test_a_partition_of_all_topics_has_the_index_of_the_rule():
-    found = Matcher(Match(topic="orders", partition=3)).elements(
+    result = Matcher(Match(topic="orders", partition=3)).elements(
         subject(OffsetFetchRequest(group_id="g", topics=None), 7)
     )
-    assert found == [Element(None, {"group": "g", "topic": "orders", "partition": 3})]
+    assert result == [Element(None, {"group": "g", "topic": "orders", "partition": 3})]
 
 
 FETCH = FetchRequest(session_id=4, session_epoch=2, topics=[])
@@ -220,8 +247,8 @@ FETCH = FetchRequest(session_id=4, session_epoch=2, topics=[])
 )
 def test_partitions_of_a_fetch_session_match(match, expected):
     lookups = Lookups(fetch_partitions=lambda _: [("orders", 0), ("orders", 1), ("audit", 0)])
-    found = Matcher(Match(**match)).elements(subject(FETCH, 12, lookups))
-    assert found == [Element(None, {"topic": topic, "partition": partition}) for topic, partition in expected]
+    result = Matcher(Match(**match)).elements(subject(FETCH, 12, lookups))
+    assert result == [Element(None, {"topic": topic, "partition": partition}) for topic, partition in expected]
 
 
 def test_partitions_of_a_request_match_without_a_fetch_session():

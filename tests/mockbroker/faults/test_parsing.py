@@ -132,8 +132,8 @@ def test_an_error_of_produce_has_a_warning_about_acks(api):
 
 def test_an_error_that_kafka_does_not_return_has_a_warning():
     match = {"api": ["Heartbeat", "Fetch", "LeaveGroup"]}
-    found = warnings(parse_rule({"match": match, "action": {"error": "OFFSET_OUT_OF_RANGE"}}))
-    assert [(each.path, each.detail.partition(";")[0]) for each in found] == [
+    result = warnings(parse_rule({"match": match, "action": {"error": "OFFSET_OUT_OF_RANGE"}}))
+    assert [(each.path, each.detail.partition(";")[0]) for each in result] == [
         ("action.error", "Kafka does not return OFFSET_OUT_OF_RANGE for Heartbeat"),
         ("action.error", "Kafka does not return OFFSET_OUT_OF_RANGE for LeaveGroup"),
     ]
@@ -160,5 +160,5 @@ TABLES = {
 def test_table_of_the_documentation_has_every_key(heading: str) -> None:
     _, _, section = PAGE.read_text("utf-8").partition(heading)
     section, _, _ = section.partition("\n#")
-    found = [line.split("`")[1] for line in section.splitlines() if line.startswith("| `")]
-    assert sorted(found) == sorted(set(TABLES[heading]))
+    results = [line.split("`")[1] for line in section.splitlines() if line.startswith("| `")]
+    assert sorted(results) == sorted(set(TABLES[heading]))

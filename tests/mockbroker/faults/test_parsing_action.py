@@ -105,7 +105,7 @@ REFUSED: list[tuple[str | dict[str, str], dict[str, Any], str, str, tuple[str, .
         "Heartbeat",
         {"respond": {"error_code": "27"}},
         "respond.error_code",
-        "HeartbeatResponse v4, error_code: expected int16, got '27'",
+        "HeartbeatResponse v4, error_code: expected a value of type int16, got '27'",
         (),
     ),
     (
@@ -162,8 +162,8 @@ def test_parameters_of_an_unknown_form_are_not_refused_too():
 
 
 def test_what_is_wrong_with_two_actions_is_reported():
-    found = problems("Fetch", {"error": "X", "throttle_ms": -1})
-    assert [path for path, _, _ in found] == ["action.throttle_ms", "action.error", "action.throttle_ms"]
+    result = problems("Fetch", {"error": "X", "throttle_ms": -1})
+    assert [path for path, _, _ in result] == ["action.throttle_ms", "action.error", "action.throttle_ms"]
 
 
 @pytest.mark.parametrize("version", ["0-3", "4"])

@@ -36,10 +36,10 @@ class Stage:
     def wait(self, until: float) -> None:
         while (due := self.deadlines.next()) <= until:
             self.now = due
-            found = self.deadlines.pop_due(due)
-            if isinstance(found, ScriptDue):
-                assert found.run is not None
-                found.run(self.now)
+            result = self.deadlines.pop_due(due)
+            if isinstance(result, ScriptDue):
+                assert result.run is not None
+                result.run(self.now)
         self.now = until
 
 

@@ -118,6 +118,19 @@ async def test_error_of_produce_without_acks_closes_the_connection() -> None:
         assert cluster.records("u") == []
 
 
+async def test_error_of_a_whole_produce_without_acks_closes_it() -> None:
+    async with opened() as cluster:
+        cluster.faults.error("Produce", "NOT_ENOUGH_REPLICAS")
+        connection = cluster.connect()
+        partition = ProduceRequest.Topic.Partition(index=0, records=build_batch([Record(value=b"v")]))
+        produce = ProduceRequest(
+            acks=0, timeout_ms=1000, topic_data=[ProduceRequest.Topic(name="t", partition_data=[partition])]
+        )
+        with pytest.raises(ConnectionClosedError):
+            await connection.ask(produce, 7, answered=False)
+        assert cluster.records("t") == []
+
+
 async def test_delay_follows_the_brokers_clock() -> None:
     async with opened() as cluster, trio.open_nursery() as nursery:
         cluster.faults.delay("OffsetCommit", 2_000)
@@ -403,6 +416,38 @@ async def test_malformed_records_count_only_with_records() -> None:
         (changed,) = await values("t")
         assert (changed != b"value", len(changed or b"")) == (True, 5)
         assert (fault.applied, [event.event for event in cluster.events()]) == (1, ["fault"])
+
+
+async def test_others_are_served_while_a_response_is_malformed() -> None:
+    async with opened() as cluster, trio.open_nursery() as nursery:
+        cluster.faults.malform("Fetch", "corrupt_values", topic="t")
+        cluster.produce("t", [str(number) for number in range(10_000)], partition=0)
+        partition = FetchRequest.Topic.Partition(partition=0, partition_max_bytes=1 << 20)
+        request = FetchRequest(
+            max_bytes=1 << 20, session_epoch=-1, topics=[FetchRequest.Topic(topic="t", partitions=[partition])]
+        )
+        fetching, other, served = cluster.connect(), cluster.connect(), 0
+        asked, after = Asked(nursery, fetching, request, 12), Asked(nursery, fetching, HEARTBEAT)
+        while asked.response is None:
+            assert after.response is None, "the connection keeps the order of its responses"
+            await other.ask(HEARTBEAT)
+            served += 1
+        batch = next(iter(batches(asked.response.responses[0].partitions[0].records)))
+        assert next(batch.records()).value == b"\xcf"  # all bits of "0" inverted
+        assert served > 10
+
+
+async def test_malformed_response_of_a_closed_connection_is_dropped() -> None:
+    async with opened() as cluster, trio.open_nursery() as nursery:
+        fault = cluster.faults.malform("Metadata", "null_array", field="topics", times=1)
+        cluster.create_topic("large", partitions=3_000)
+        closed, other = cluster.connect(), cluster.connect()
+        asked = Asked(nursery, closed, MetadataRequest(topics=None))
+        while not fault.applied:
+            await trio.lowlevel.checkpoint()
+        closed.close()
+        response = await other.ask(MetadataRequest(topics=None))
+        assert (asked.response, "large" in [topic.name for topic in response.topics]) == (None, True)
 
 
 async def test_reset_removes_rules_and_drops_what_they_hold() -> None:

@@ -34,9 +34,9 @@ class Whole(Recorded):
 
 @pytest.fixture
 def whole() -> Whole:
-    found = Whole(table={"a": 1, "b": 2})
-    found.changes.clear()
-    return found
+    result = Whole(table={"a": 1, "b": 2})
+    result.changes.clear()
+    return result
 
 
 def test_all_fields_of_a_new_object_have_changed() -> None:
@@ -153,10 +153,10 @@ def test_an_assignment_that_changes_in_stable_is_written() -> None:
     write(harness)
     harness.broker.unload_group("g")
     harness.broker.load_groups(harness.broker.offsets_partition("g")[1], harness.now)
-    found = harness.broker.groups.get_as("g", ClassicGroup)
-    assert found is not None
-    assert found is not group
-    assert found.members[one.member_id].assignment == b"another"
+    result = harness.broker.groups.get_as("g", ClassicGroup)
+    assert result is not None
+    assert result is not group
+    assert result.members[one.member_id].assignment == b"another"
 
 
 @pytest.mark.parametrize("name", ["generation", "leader", "state_since"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from kwire.blobs import encode_stored
 from kwire.blobs.consumer_protocol import ConsumerProtocolSubscription
 from mockbroker.groups.classic.group_type import CLASSIC_TYPE
 from mockbroker.groups.classic.state import ClassicGroup, Member, State
-from mockbroker.groups.expiry import delete_expired
+from mockbroker.groups.expiry import delete_expired, next_expiry
 from mockbroker.groups.offsets import Committed
 
 WEEK = 7 * 86_400.0
@@ -27,11 +28,11 @@ def group(
     metadata: bytes | None = None,
     **committed: Any,
 ) -> ClassicGroup:
-    found = ClassicGroup(group_id="g", initial_delay=0.0, state=state, protocol_type=protocol_type, state_since=since)
+    result = ClassicGroup(group_id="g", initial_delay=0.0, state=state, protocol_type=protocol_type, state_since=since)
     if state is not State.EMPTY:
         subscription = encode_stored(ConsumerProtocolSubscription(topics=list(topics)), 1)
-        found.protocol = "range"
-        found.add_member(
+        result.protocol = "range"
+        result.add_member(
             Member(
                 member_id="a",
                 client_id="",
@@ -41,9 +42,9 @@ def group(
                 protocols=(("range", subscription if metadata is None else metadata),),
             )
         )
-    found.offsets.store("read", 0, Committed(offset=1, **committed))
-    found.offsets.store("other", 0, Committed(offset=1, **committed))
-    return found
+    result.offsets.store("read", 0, Committed(offset=1, **committed))
+    result.offsets.store("other", 0, Committed(offset=1, **committed))
+    return result
 
 
 CASES = [  # group, time, expired topics
@@ -74,9 +75,37 @@ def test_expired_offsets(found, now, gone):
 
 
 def test_a_group_without_members_and_offsets_is_deletable():
-    found = group(protocol_type="", at=0.0)
-    assert not found.is_deletable
-    delete_expired(found.offsets, CLASSIC_TYPE.retention_start(found), WEEK, WEEK)
-    assert found.is_deletable
-    found.pending_members["p"] = 1.0
-    assert not found.is_deletable
+    result = group(protocol_type="", at=0.0)
+    assert not result.is_deletable
+    delete_expired(result.offsets, CLASSIC_TYPE.retention_start(result), WEEK, WEEK)
+    assert result.is_deletable
+    result.pending_members["p"] = 1.0
+    assert not result.is_deletable
+
+
+def test_offset_with_a_pending_transaction_does_not_expire() -> None:
+    """OffsetMetadataManager.cleanupExpiredOffsets keeps offsets of open transactions."""
+    empty = group()
+    empty.offsets.store_transactional(7, 0, "read", 0, Committed(offset=9))
+    expired = delete_expired(empty.offsets, lambda _topic, _committed: 0.0, WEEK, WEEK)
+    assert expired == [("other", 0)]
+    assert ("read", 0) in empty.offsets.committed
+
+
+NEXT = [  # start of the retention by topic, expiry of the request (v2 to v4), time of the next expiry
+    ({"read": 5.0, "other": 3.0}, None, 3.0 + WEEK),
+    ({"read": 5.0, "other": None}, None, 5.0 + WEEK),
+    ({"read": None, "other": None}, None, inf),
+    ({"read": 5.0, "other": 3.0}, 77.0, 77.0),
+]
+
+
+@pytest.mark.parametrize(("starts", "expires", "expected"), NEXT)
+def test_time_of_the_next_expiry(starts: dict[str, float | None], expires: float | None, expected: float) -> None:
+    offsets = group(expires=expires).offsets
+    assert next_expiry(offsets, lambda topic, _committed: starts[topic], WEEK) == expected
+
+
+@pytest.mark.parametrize(("now", "count"), [(WEEK, 2), (WEEK - 0.001, 0)])
+def test_offset_expires_exactly_after_the_retention(now: float, count: int) -> None:
+    assert len(delete_expired(group().offsets, lambda _topic, _committed: 0.0, now, WEEK)) == count

@@ -101,9 +101,9 @@ def test_the_group_is_described_by_the_api_of_its_type(harness: BrokerHarness) -
 
 def test_a_snapshot_shows_the_group(harness: BrokerHarness) -> None:
     hello(harness, "a")
-    found = snapshot(harness.broker, "g")
-    assert (found.group_type, found.state, found.generation, found.protocol) == ("toy", "Playing", 1, "toss")
-    assert [(each.member_id, each.assignment) for each in found.members] == [("a", {"t": [0]})]
+    result = snapshot(harness.broker, "g")
+    assert (result.group_type, result.state, result.generation, result.protocol) == ("toy", "Playing", 1, "toss")
+    assert [(each.member_id, each.assignment) for each in result.members] == [("a", {"t": [0]})]
 
 
 def test_the_group_fails_over() -> None:
@@ -163,8 +163,8 @@ def test_commit_rules_of_the_type_apply(harness: BrokerHarness) -> None:
     assert commit(harness, "b", 1) == E.UNKNOWN_MEMBER_ID
     assert commit(harness, "a", 2) == E.STALE_MEMBER_EPOCH
     assert commit(harness, "a", 1) == E.NONE
-    asked = OffsetFetchRequest.Group(group_id="g", member_id="a", member_epoch=2)
-    assert harness.ask(OffsetFetchRequest(groups=[asked]), 9).groups[0].error_code == E.STALE_MEMBER_EPOCH
+    group = OffsetFetchRequest.Group(group_id="g", member_id="a", member_epoch=2)
+    assert harness.ask(OffsetFetchRequest(groups=[group]), 9).groups[0].error_code == E.STALE_MEMBER_EPOCH
 
 
 def test_offsets_of_subscribed_topics_are_not_deleted(harness: BrokerHarness) -> None:
@@ -189,7 +189,7 @@ def test_requests_of_other_types_are_rejected(harness: BrokerHarness) -> None:
         topic_partitions=[],
     )
     assert harness.ask(HeartbeatRequest(group_id="g", member_id="a"), 3).error_code == E.UNKNOWN_MEMBER_ID
-    assert harness.ask(BrokerHarness.join("g"), 3).error_code == E.UNKNOWN_MEMBER_ID
+    assert harness.ask(BrokerHarness.join("g"), 3).error_code == E.INCONSISTENT_GROUP_PROTOCOL
     assert harness.ask(beat, 1).error_code == E.GROUP_ID_NOT_FOUND
     assert list(toy(harness).members) == ["a"]
 

@@ -1,6 +1,6 @@
 """A third group type, only for tests. Its members join and send heartbeats.
 
-It uses the records of share groups, which mockbroker does not implement.
+It uses the records of share groups, so it takes the place of that type.
 """
 
 from __future__ import annotations
@@ -25,11 +25,21 @@ from mockbroker.base.settings import Settings
 from mockbroker.groups.changes import Recorded
 from mockbroker.groups.coordinated import CoordinatedGroup, GroupEffects, RegisterGroup, Timer, session_timer
 from mockbroker.groups.events import AdminEvent, Commit, Evict
-from mockbroker.groups.group_type import Context, GroupType, GroupTypes, GroupView, RetentionStart, TopicNames
+from mockbroker.groups.group_type import (
+    Context,
+    GroupSummary,
+    GroupType,
+    GroupTypes,
+    GroupView,
+    MemberDescription,
+    RetentionStart,
+    TopicNames,
+)
 from mockbroker.groups.group_types import GROUP_TYPES
 from mockbroker.groups.offsets import Offsets
 from mockbroker.groups.records.image import Change, Record, encode
 from mockbroker.groups.records.wall_time import WallClock
+from mockbroker.groups.share.state import SHARE
 
 TOY = "toy"
 SESSION = 10.0  # seconds
@@ -162,9 +172,6 @@ class ToyType(GroupType[ToyGroup]):
 
     # --- records ---
 
-    def group_id_of(self, key: Any) -> str:
-        return cast("str", key.group_id)
-
     def records(self, group: ToyGroup, wall: WallClock) -> Iterable[Record]:
         yield self._epoch(group)
         for member in group.members.values():
@@ -235,5 +242,13 @@ class ToyType(GroupType[ToyGroup]):
     def to_json(self, group: ToyGroup, topics: TopicNames, settings: Settings) -> dict[str, Any]:
         return {"type": TOY, "epoch": group.epoch}
 
+    def summary(self, group: ToyGroup, context: Context) -> GroupSummary:
+        return GroupSummary(protocol="toss", epoch=group.epoch)
 
-TOY_TYPES = GroupTypes([*GROUP_TYPES.types, ToyType()])
+    def describe_members(
+        self, group: ToyGroup, member_ids: Iterable[str], topics: TopicNames, context: Context
+    ) -> list[MemberDescription]:
+        return []
+
+
+TOY_TYPES = GroupTypes([*(each for each in GROUP_TYPES.types if each.name != SHARE), ToyType()])

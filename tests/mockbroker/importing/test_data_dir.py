@@ -38,12 +38,12 @@ def groups_of(found: Imported) -> dict[str, dict[str, Any]]:
 
 @pytest.mark.parametrize("folder", DIRS, ids=lambda path: path.name)
 def test_import_of_a_written_data_dir_is_the_same(folder: Path, tmp_path: Path) -> None:
-    found = read_groups([folder / "data"], SETTINGS)
-    notes = write(found, tmp_path / "out")
+    result = read_groups([folder / "data"], SETTINGS)
+    notes = write(result, tmp_path / "out")
     again = read_groups([tmp_path / "out"], SETTINGS)
     assert (again.problems, again.notes, again.passed_over) == ([], [], {})
-    assert groups_of(again) == groups_of(found)
-    topics = {name: topic for name, topic in found.topics.items() if not name.startswith("__")}
+    assert groups_of(again) == groups_of(result)
+    topics = {name: topic for name, topic in result.topics.items() if not name.startswith("__")}
     assert {name: again.topics[name] for name in topics} == topics
     assert again.topics["__consumer_offsets"].partitions == 50
     lost = [] if "compacted" in folder.name else ["t-open", "t-waiting"]
@@ -68,19 +68,19 @@ async def test_imported_groups_are_served(tmp_path: Path, brokers: int) -> None:
 def test_groups_larger_than_a_batch(tmp_path: Path) -> None:
     log_dir = LogDir(tmp_path / "logs")
     log_dir.write(*(commit("g", n, n) for n in range(2 * data_dir.RECORDS_PER_BATCH + 1)))
-    found = read_groups([log_dir.folder], SETTINGS)
-    assert write(found, tmp_path / "out") == []
-    assert groups_of(read_groups([tmp_path / "out"], SETTINGS)) == groups_of(found)
+    result = read_groups([log_dir.folder], SETTINGS)
+    assert write(result, tmp_path / "out") == []
+    assert groups_of(read_groups([tmp_path / "out"], SETTINGS)) == groups_of(result)
 
 
 def test_folder_that_is_not_empty_is_refused(tmp_path: Path) -> None:
-    found = read_groups([STOPPED], SETTINGS)
+    result = read_groups([STOPPED], SETTINGS)
     before = sorted(STOPPED.rglob("*"))
     (tmp_path / "file").touch()
     for folder in (STOPPED, tmp_path, tmp_path / "file"):
-        with pytest.raises(DataDirError, match="not an empty folder; use an empty or a new one"):
-            write(found, folder)
+        with pytest.raises(DataDirError, match="the folder is not empty; use an empty or a new one"):
+            write(result, folder)
     assert sorted(STOPPED.rglob("*")) == before
     (tmp_path / "empty").mkdir()
-    write(found, tmp_path / "empty")
+    write(result, tmp_path / "empty")
     assert "c-stable" in read_groups([tmp_path / "empty"], SETTINGS).groups

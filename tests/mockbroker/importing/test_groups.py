@@ -10,6 +10,7 @@ from uuid import UUID
 
 import pytest
 from golden import ROOT
+from tools.streams_group_harness import WORD_COUNT, Request, StreamsGroupHarness
 
 from kwire.blobs import encode_record, encode_stored
 from kwire.blobs.offsets_topic import (
@@ -23,12 +24,16 @@ from kwire.blobs.offsets_topic import (
     GroupMetadataValue,
     OffsetCommitKey,
     OffsetCommitValue,
-    StreamsGroupMetadataKey,
-    StreamsGroupMetadataValue,
+    ShareGroupMetadataKey,
+    ShareGroupMetadataValue,
 )
+from kwire.messages.streams_group_heartbeat import KeyValue
 from kwire.records import Record, build_batch
 from mockbroker.base.settings import Settings
 from mockbroker.groups.consumer.state import ConsumerGroup
+from mockbroker.groups.group_types import GROUP_TYPES
+from mockbroker.groups.records.wall_time import WallClock
+from mockbroker.importing.forms import json_lines
 from mockbroker.importing.groups import Imported, ImportedTopic, read_groups
 from mockbroker.storage.log_dirs import LogDirError
 from mockbroker.storage.segments import segment_name
@@ -55,9 +60,9 @@ def test_there_are_log_directories() -> None:
 @pytest.mark.parametrize("folder", DIRS, ids=lambda path: path.name)
 class TestGroupsOfRealBrokers:
     def both(self, folder: Path) -> tuple[dict[str, object], Imported]:
-        found = read(folder / "data")
-        assert (found.problems, found.notes) == ([], [])
-        return json.loads((folder / "said.json").read_text("utf-8")), found
+        result = read(folder / "data")
+        assert (result.problems, result.notes) == ([], [])
+        return json.loads((folder / "said.json").read_text("utf-8")), result
 
     def test_groups(self, folder: Path) -> None:
         said, found = self.both(folder)
@@ -193,8 +198,8 @@ def offsets(found: Imported) -> dict[str, dict[int, int]]:
 def test_only_tombstones(log_dir: LogDir) -> None:
     key, _ = commit("g", 1)
     log_dir.write((key, None))
-    found = read(log_dir.folder)
-    assert (found.groups, found.problems, found.notes) == ({}, [], [])
+    result = read(log_dir.folder)
+    assert (result.groups, result.problems, result.notes) == ({}, [], [])
 
 
 @pytest.mark.parametrize("keep", range(0, 230, 7))
@@ -204,14 +209,14 @@ def test_truncated_log_is_read_up_to_its_last_whole_batch(log_dir: LogDir, keep:
         path = log_dir.write(commit("g", n, n))
         sizes.append(path.stat().st_size)
     path.write_bytes(path.read_bytes()[:keep])
-    found = read(log_dir.folder)
+    result = read(log_dir.folder)
     whole = sum(size <= keep for size in sizes)
-    assert offsets(found) == ({"g": {n: n for n in range(whole)}} if whole else {})
+    assert offsets(result) == ({"g": {n: n for n in range(whole)}} if whole else {})
     begin = [0, *sizes][whole]
     if keep in (0, *sizes):
-        assert found.problems == []
+        assert result.problems == []
     else:
-        (problem,) = found.problems
+        (problem,) = result.problems
         assert (problem.path, problem.position) == (path, begin)
         assert str(problem).startswith(f"{path} at byte {begin}: torn: ")
         assert str(problem).endswith(f"; read up to offset {whole}")
@@ -223,9 +228,9 @@ def test_damage_in_one_partition_does_not_affect_others(log_dir: LogDir) -> None
     data = bytearray(bad.read_bytes())
     data[-1] ^= 1
     bad.write_bytes(data)
-    found = read(log_dir.folder)
-    assert offsets(found) == {"a": {0: 1}}
-    (problem,) = found.problems
+    result = read(log_dir.folder)
+    assert offsets(result) == {"a": {0: 1}}
+    (problem,) = result.problems
     assert (problem.path, problem.position) == (bad, 0)
     assert problem.text.startswith("crc: ")
 
@@ -237,18 +242,18 @@ def test_invalid_batch_ends_the_log(log_dir: LogDir) -> None:
     start = bad.read_bytes().index(b"\0\0\0\0\0\0\0\1\0\0\0")
     keyless = build_batch([Record(value=b"x")], base_offset=1)
     bad.write_bytes(bad.read_bytes()[:start] + keyless)
-    found = read(log_dir.folder)
-    assert offsets(found) == {"g": {0: 1}}
-    assert [str(problem) for problem in found.problems] == [
-        f"{bad} at byte {start}: invalid batch: record without a key; read up to offset 1"
+    result = read(log_dir.folder)
+    assert offsets(result) == {"g": {0: 1}}
+    assert [str(problem) for problem in result.problems] == [
+        f"{bad} at byte {start}: invalid batch: the record has no key, so its type is unknown; read up to offset 1"
     ]
 
 
 def test_unknown_record_types_are_one_problem_each(log_dir: LogDir) -> None:
     log_dir.write(commit("g", 1), (b"\0\x63a", b"1"), (b"\0\x63b", b"2"), (b"\0\x63a", None), commit("g", 5, 1))
-    found = read(log_dir.folder)
-    assert offsets(found) == {"g": {0: 1, 1: 5}}
-    assert [problem.text for problem in found.problems] == ["1 record of unknown type 99, the first at offset 2"]
+    result = read(log_dir.folder)
+    assert offsets(result) == {"g": {0: 1, 1: 5}}
+    assert [problem.text for problem in result.problems] == ["1 record of unknown type 99, the first at offset 2"]
 
 
 BAD_RECORDS = [
@@ -265,19 +270,19 @@ BAD_RECORDS = [
 @pytest.mark.parametrize(("record", "reason"), BAD_RECORDS)
 def test_unreadable_record_is_a_problem(log_dir: LogDir, record: Pair, reason: str) -> None:
     path = log_dir.write(commit("g", 1), record, commit("g", 5, 1))
-    found = read(log_dir.folder)
-    assert offsets(found) == {"g": {0: 1, 1: 5}}
-    (problem,) = found.problems
+    result = read(log_dir.folder)
+    assert offsets(result) == {"g": {0: 1, 1: 5}}
+    (problem,) = result.problems
     assert problem.path == path
     assert problem.text.startswith(f"the record at offset 1 {reason}: ")
 
 
 def test_unreadable_record_of_an_open_transaction(log_dir: LogDir) -> None:
     log_dir.write(commit("g", 1), BAD_RECORDS[1][0], producer_id=7, producer_epoch=0, transactional=True)
-    found = read(log_dir.folder)
-    assert offsets(found) == {"g": {}}
-    assert pending_offsets(found) == {"g": [1]}
-    assert [problem.text[:37] for problem in found.problems] == ["the record at offset 1 is damaged: Of"]
+    result = read(log_dir.folder)
+    assert offsets(result) == {"g": {}}
+    assert pending_offsets(result) == {"g": [1]}
+    assert [problem.text[:37] for problem in result.problems] == ["the record at offset 1 is damaged: Of"]
 
 
 def test_group_with_an_unknown_member_state_is_a_problem(log_dir: LogDir) -> None:
@@ -289,28 +294,49 @@ def test_group_with_an_unknown_member_state_is_a_problem(log_dir: LogDir) -> Non
         encode_record(ConsumerGroupMetadataKey(group_id="g"), ConsumerGroupMetadataValue(epoch=1), 0),
         encode_record(ConsumerGroupCurrentMemberAssignmentKey(**names), current, 0),
     )
-    found = read(log_dir.folder)
-    assert offsets(found) == {"other": {0: 1}}
-    assert [problem.text for problem in found.problems] == [
+    result = read(log_dir.folder)
+    assert offsets(result) == {"other": {0: 1}}
+    assert [problem.text for problem in result.problems] == [
         "group 'g' cannot be rebuilt: ConsumerGroupCurrentMemberAssignmentValue at byte 0: member m has the"
-        " unknown state 77 (0-2)"
+        " unknown state 77: expected 0 to 2"
     ]
 
 
 def test_group_without_a_metadata_record_is_a_problem(log_dir: LogDir) -> None:
     key = ConsumerGroupMemberMetadataKey(group_id="g", member_id="m")
     log_dir.write(encode_record(key, ConsumerGroupMemberMetadataValue(), 0))
-    found = read(log_dir.folder)
-    assert found.groups == {}
-    assert [problem.text for problem in found.problems] == ["group 'g': the group metadata record is missing"]
+    result = read(log_dir.folder)
+    assert result.groups == {}
+    assert [problem.text for problem in result.problems] == ["group 'g': the group metadata record is missing"]
 
 
-def test_share_and_streams_groups_are_listed(log_dir: LogDir) -> None:
-    value = StreamsGroupMetadataValue(epoch=1)
-    log_dir.write(encode_record(StreamsGroupMetadataKey(group_id="s"), value, 0), commit("g", 1))
-    found = read(log_dir.folder)
-    assert found.passed_over == {"streams": {"s"}}
-    assert found.groups.keys() == {"g"}
+def test_share_groups_are_listed(log_dir: LogDir) -> None:
+    value = ShareGroupMetadataValue(epoch=1)
+    log_dir.write(encode_record(ShareGroupMetadataKey(group_id="s"), value, 0), commit("g", 1))
+    result = read(log_dir.folder)
+    assert result.passed_over == {"share": {"s"}}
+    assert result.groups.keys() == {"g"}
+
+
+def test_streams_groups_are_read(log_dir: LogDir) -> None:
+    harness = StreamsGroupHarness(config={"group.streams.num.standby.replicas": 1}, topics={"t": 4})
+    harness.join("m1", WORD_COUNT, process_id="p1", client_tags=[KeyValue(key="zone", value="z")])
+    harness.join("m2", WORD_COUNT, process_id="p2", user_endpoint=Request.Endpoint(host="h", port=9))
+    harness.settle()
+    wall = WallClock(0.0)
+    pairs = [encode_record(*record) for record in GROUP_TYPES.of(harness.group).records(harness.group, wall)]
+    log_dir.write(*pairs)
+    result = read(log_dir.folder)
+    assert (result.problems, result.passed_over, result.groups.keys()) == ([], {}, {"g"})
+    [group, _] = json_lines(result, Settings())
+    assert group == {
+        "group_id": "g",
+        **GROUP_TYPES.of(harness.group).to_json(harness.group, {}, Settings()),
+        "offsets": [],
+        "waiting": [],
+    }
+    assert [member["client_tags"] for member in group["members"]] == [{"zone": "z"}, {}]
+    assert sum(len(member["tasks"]["active"]["0"]) for member in group["members"]) == 4
 
 
 def test_records_before_the_log_start_offset_are_ignored(log_dir: LogDir) -> None:
@@ -320,9 +346,9 @@ def test_records_before_the_log_start_offset_are_ignored(log_dir: LogDir) -> Non
     start.write_text(f"0\n1\n{OFFSETS} 0 1\n")
     assert read(log_dir.folder).groups.keys() == {"new"}
     start.write_text("0\n2\n")
-    found = read(log_dir.folder)
-    assert found.groups.keys() == {"old", "new"}
-    assert [problem.path for problem in found.problems] == [start]
+    result = read(log_dir.folder)
+    assert result.groups.keys() == {"old", "new"}
+    assert [problem.path for problem in result.problems] == [start]
 
 
 def test_newest_replica_of_several_brokers_is_used(tmp_path: Path) -> None:
@@ -331,10 +357,10 @@ def test_newest_replica_of_several_brokers_is_used(tmp_path: Path) -> None:
         each.write(commit("both", 1))
     second.write(commit("both", 2))
     first.write(commit("one", 1), partition=2)
-    found = read(first.folder, second.folder)
-    assert offsets(found) == {"both": {0: 2}, "one": {0: 1}}
-    assert found.problems == []
-    assert sorted(found.notes) == sorted(
+    result = read(first.folder, second.folder)
+    assert offsets(result) == {"both": {0: 2}, "one": {0: 1}}
+    assert result.problems == []
+    assert sorted(result.notes) == sorted(
         [
             f"missing partitions of {OFFSETS}: 1",
             f"{first.folder / f'{OFFSETS}-0'}: ignored, {second.folder / f'{OFFSETS}-0'} is as new or newer",
@@ -354,9 +380,9 @@ def test_newest_leader_epoch_wins_over_the_longest_log(tmp_path: Path) -> None:
 def test_group_in_two_partitions_is_noted(log_dir: LogDir) -> None:
     log_dir.write(commit("g", 1))
     log_dir.write(commit("g", 2), partition=1)
-    found = read(log_dir.folder)
-    assert offsets(found) == {"g": {0: 2}}
-    assert found.notes == [f"group 'g' is in several partitions; the one in {log_dir.folder / f'{OFFSETS}-1'} is used"]
+    result = read(log_dir.folder)
+    assert offsets(result) == {"g": {0: 2}}
+    assert result.notes == [f"group 'g' is in several partitions; the one in {log_dir.folder / f'{OFFSETS}-1'} is used"]
 
 
 def test_classic_group_without_members_or_offsets(log_dir: LogDir) -> None:
@@ -369,9 +395,9 @@ def test_classic_group_without_members_or_offsets(log_dir: LogDir) -> None:
 def test_missing_offsets_topic_is_noted(tmp_path: Path) -> None:
     (tmp_path / "orders-1").mkdir()
     (tmp_path / "meta.properties").touch()
-    found = read(tmp_path)
-    assert found.topics == {"orders": ImportedTopic(None, 2)}
-    assert found.notes == [f"no partition of {OFFSETS} and therefore no group found"]
+    result = read(tmp_path)
+    assert result.topics == {"orders": ImportedTopic(None, 2)}
+    assert result.notes == [f"no partition of {OFFSETS} and therefore no group found"]
 
 
 def test_different_topic_ids_are_a_problem(tmp_path: Path) -> None:
@@ -379,8 +405,8 @@ def test_different_topic_ids_are_a_problem(tmp_path: Path) -> None:
         folder = tmp_path / f"orders-{index}"
         folder.mkdir()
         (folder / "partition.metadata").write_text(f"version: 0\ntopic_id: {letter * 21}A")
-    found = read(tmp_path)
-    assert [str(problem) for problem in found.problems] == [
+    result = read(tmp_path)
+    assert [str(problem) for problem in result.problems] == [
         f"{tmp_path / 'orders-1'}: topic id BBBBBBBBBBBBBBBBBBBBBA differs from that of other partitions of the topic"
     ]
 
@@ -400,8 +426,8 @@ def test_real_segment_truncated_anywhere(tmp_path: Path) -> None:
     seen: list[int] = []
     for size in range(0, len(data), 13):
         path.write_bytes(data[:size])
-        found = read(folder)
-        assert len(found.problems) <= 1
-        seen.append(sum(len(records.latest) for records in found.records.values()))
+        result = read(folder)
+        assert len(result.problems) <= 1
+        seen.append(sum(len(records.latest) for records in result.records.values()))
     assert seen[0] == 0
     assert max(seen) > 10

@@ -21,9 +21,9 @@ def addresses(advertised: str, host: str = "127.0.0.1") -> Addresses:
 @pytest.mark.parametrize("host", ["0.0.0.0", ""])
 def test_wildcard_host_advertises_a_reachable_address(host: str) -> None:
     with socket.create_server((host, 0)) as listener:
-        found = reachable(host)
-        socket.create_connection((found, listener.getsockname()[1]), timeout=5).close()
-    assert found not in ("0.0.0.0", "")
+        result = reachable(host)
+        socket.create_connection((result, listener.getsockname()[1]), timeout=30).close()
+    assert result not in ("0.0.0.0", "")
 
 
 def test_loopback_on_a_machine_without_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,9 +61,9 @@ ADVERTISED = [  # advertised.listeners, listener, number of the broker, advertis
 
 @pytest.mark.parametrize(("text", "listener", "number", "address"), ADVERTISED)
 def test_advertised_listeners(text: str, listener: str, number: int, address: tuple[str, int]) -> None:
-    found = addresses(text)
-    assert found.of(listener, number, 5000) == address
-    assert address[0] in found.names
+    result = addresses(text)
+    assert result.of(listener, number, 5000) == address
+    assert address[0] in result.names
 
 
 REFUSED = [

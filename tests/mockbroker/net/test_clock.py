@@ -21,7 +21,7 @@ from mockbroker.net.clock import BrokerTime
 
 DAY = 86_400.0
 QUICK = {"group.initial.rebalance.delay.ms": 0}
-LIMIT = 20.0  # seconds until a test fails
+LIMIT = 30.0  # seconds until a test fails
 
 
 # --- the clock alone ---------------------------------------------------------------------------------------------

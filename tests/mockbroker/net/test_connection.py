@@ -75,8 +75,8 @@ REPEATS = [  # first, then; what both are, and what may differ
 
 @pytest.mark.parametrize(("first", "version", "name", "then", "then_version", "then_name"), REPEATS)
 def test_reused_parsed_request_is_equal(incoming, harness, first, version, name, then, then_version, then_name):
-    asked = [(first, version, name), (then, then_version, then_name)] * 3
-    for number, (message, message_version, client) in enumerate(asked):
+    requested = [(first, version, name), (then, then_version, then_name)] * 3
+    for number, (message, message_version, client) in enumerate(requested):
         frame = encode_request(message, message_version, correlation_id=number, client_id=client)
         incoming.receive(pack(frame))
         call = incoming.next_call()
@@ -194,10 +194,18 @@ REFUSED = [  # frame, what is said
     pytest.param(header(18, 0)[:7], "correlation_id", id="truncated header"),
     pytest.param(header(999, 0), "unknown API key 999", id="unknown API key"),
     pytest.param(header(-5, 0), "unknown API key -5", id="negative API key"),
-    pytest.param(header(0, 0), "Produce v0 is not served", id="removed version of Produce"),
-    pytest.param(header(1, 3), "Fetch v3 is not served", id="removed version of Fetch"),
-    pytest.param(header(3, 99), "Metadata has versions 0-13, not 99", id="version too new"),
-    pytest.param(header(3, -1), "Metadata has versions 0-13, not -1", id="negative version"),
+    pytest.param(
+        header(0, 0),
+        "Produce v0 is not in the ApiVersions response of this broker: use a supported version",
+        id="removed version of Produce",
+    ),
+    pytest.param(
+        header(1, 3),
+        "Fetch v3 is not in the ApiVersions response of this broker: use a supported version",
+        id="removed version of Fetch",
+    ),
+    pytest.param(header(3, 99), "Metadata has no version 99: its versions are 0-13", id="version too new"),
+    pytest.param(header(3, -1), "Metadata has no version -1: its versions are 0-13", id="negative version"),
     pytest.param(header(18, 3)[:-1], "client_id", id="truncated client id"),
     pytest.param(header(18, 127)[:10], "client_id", id="header of another form"),
     pytest.param(header(12, 0, client=b"\x75\x30m"), "client_id: expected 30000 bytes, found 1", id="37"),

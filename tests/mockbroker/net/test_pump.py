@@ -324,7 +324,8 @@ def test_response_that_grows_too_large_in_slices_is_refused() -> None:
     wire = place.connect()
     place.send(wire, commit(range(900)), commit(range(900, 1_800)), commit(range(1_800, 2_700)))
     place.turns()
-    place.harness.broker.settings = replace(place.harness.broker.settings, mockbroker_response_max_bytes=50_000)
+    limit = {"mockbroker.response.max.bytes": "50000"}
+    place.harness.broker.settings = place.harness.broker.settings.with_values(limit)
     place.send(wire, (OffsetFetchRequest(groups=[OffsetFetchRequest.Group(group_id="g", topics=None)]), 8))
     assert place.turns() >= 3
     assert "above mockbroker.response.max.bytes (50000)" in wire.reason
@@ -354,8 +355,8 @@ def test_list_offsets_is_answered_in_slices() -> None:
     kind = ListOffsetsRequest.Topic
     for timestamp, partitions, turns in ((-1, 2_000, 3), (1_000, 20, 4)):
         wire = place.connect()
-        asked = [kind.Partition(partition_index=n, timestamp=timestamp) for n in range(partitions)]
-        place.send(wire, (ListOffsetsRequest(replica_id=-1, topics=[kind(name="t", partitions=asked)]), 5))
+        requested = [kind.Partition(partition_index=n, timestamp=timestamp) for n in range(partitions)]
+        place.send(wire, (ListOffsetsRequest(replica_id=-1, topics=[kind(name="t", partitions=requested)]), 5))
         assert place.turns() >= turns
         assert [each.partition_index for each in wire.sent[0].topics[0].partitions] == list(range(partitions))
 
@@ -364,8 +365,8 @@ def test_offset_for_leader_epoch_is_answered_in_slices() -> None:
     place = Place(t=2_500)
     wire = place.connect()
     kind = OffsetForLeaderEpochRequest.Topic
-    asked = [kind.Partition(partition=n, leader_epoch=0) for n in range(2_500)]
-    place.send(wire, (OffsetForLeaderEpochRequest(topics=[kind(topic="t", partitions=asked)]), 3))
+    partitions = [kind.Partition(partition=n, leader_epoch=0) for n in range(2_500)]
+    place.send(wire, (OffsetForLeaderEpochRequest(topics=[kind(topic="t", partitions=partitions)]), 3))
     assert place.turns() >= 5
     assert [each.partition for each in wire.sent[0].topics[0].partitions] == list(range(2_500))
 
@@ -643,7 +644,7 @@ def test_handler_that_raises_closes_its_connection_only(caplog: pytest.LogCaptur
     assert broken.closed
     assert "planted by a test" in broken.reason
     assert len(other.sent) == 1
-    assert "internal error while handling its request" in caplog.text
+    assert "internal error while handling a request" in caplog.text
 
 
 # --- connections that a fault rule has muted, paced or closed ---------------------------------------------------------

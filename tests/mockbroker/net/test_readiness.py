@@ -66,7 +66,7 @@ async def reading(kind: Any) -> AsyncIterator[Reader]:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    with trio.fail_after(10):
+    with trio.fail_after(30):
         while not condition():
             await trio.testing.wait_all_tasks_blocked(0.001)
 
@@ -113,7 +113,7 @@ async def test_other_tasks_run_and_no_socket_starves(kind):
         others = [reader.add(name) for name in names]
         for other in others:
             other.send(b"x" * 20)
-        with trio.fail_after(10):
+        with trio.fail_after(30):
             while set(reader.reported) != set(names):
                 await trio.lowlevel.checkpoint()
         assert max(map(reader.reported.count, names)) < 20  # no socket was read to its end before others were read

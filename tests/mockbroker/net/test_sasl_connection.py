@@ -19,8 +19,8 @@ from kwire.messages.sasl_handshake import SaslHandshakeRequest
 from mockbroker.base.effects import Client, Close, Dismiss, Reply
 from mockbroker.broker.authentication import Authentication, AuthenticationStage
 from mockbroker.broker.sasl.scram import derive
-from mockbroker.broker.sasl.users import Users
 from mockbroker.net.sasl_connection import SaslRequests
+from mockbroker.security.users import Users
 
 PASSWORDS = {"alice": "alice-secret"}
 USERS = Users(PASSWORDS, derive(PASSWORDS, ["SCRAM-SHA-256"], lambda: b"0123456789abcdef"))

@@ -9,7 +9,6 @@ import socket
 import struct
 import tracemalloc
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -27,7 +26,9 @@ from kwire.messages.join_group import JoinGroupRequest
 from kwire.messages.metadata import MetadataRequest
 from kwire.messages.produce import ProduceRequest
 from kwire.records.batch import Record, build_batch, read_batch
+from mockbroker.base.release import TELEMETRY
 from mockbroker.broker.handlers import HANDLERS
+from mockbroker.broker.handlers.handler import Handler
 from mockbroker.net.bound_listeners import BACK_OFF
 from mockbroker.net.pump import WRITE_AHEAD
 from mockbroker.net.sockets import CHECK_INTERVAL, FRAME_TIMEOUT, READ_AHEAD, READ_SIZE, SEND_TIMEOUT
@@ -165,8 +166,16 @@ BAD = [  # bytes, what the one log line says
     pytest.param(pack(b""), "expected 4 bytes of API key and version, found 0", id="empty frame"),
     pytest.param(pack(b"\0" * 3), "expected 4 bytes of API key and version, found 3", id="frame of 3 bytes"),
     pytest.param(pack(struct.pack(">hhih", 999, 0, 1, -1)), "unknown API key 999", id="unknown API key"),
-    pytest.param(pack(struct.pack(">hhih", 3, 99, 1, -1)), "Metadata has versions 0-13, not 99", id="unknown version"),
-    pytest.param(pack(struct.pack(">hhih", 0, 1, 1, -1)), "Produce v1 is not served", id="removed version"),
+    pytest.param(
+        pack(struct.pack(">hhih", 3, 99, 1, -1)),
+        "Metadata has no version 99: its versions are 0-13",
+        id="unknown version",
+    ),
+    pytest.param(
+        pack(struct.pack(">hhih", 0, 1, 1, -1)),
+        "Produce v1 is not in the ApiVersions response of this broker: use a supported version",
+        id="removed version",
+    ),
     pytest.param(
         pack(encode_request(*JOIN, correlation_id=1)[:-3]),
         "JoinGroupRequest v3 at byte 44, protocols[0].metadata",
@@ -210,7 +219,7 @@ async def test_unserved_api_versions_then_a_served_one():
         with trio.fail_after(PATIENCE):
             data = await peer.stream.receive_some(100)
         assert data == bytes.fromhex("00000010 00000001 0023 00000001 0012 0000 0004")
-        assert len((await peer.ask(ApiVersionsRequest(), 0)).api_keys) == len(HANDLERS)
+        assert len((await peer.ask(ApiVersionsRequest(), 0)).api_keys) == len(HANDLERS.keys() - TELEMETRY)
 
 
 async def test_announced_frame_of_100_mib_is_not_allocated():
@@ -237,7 +246,7 @@ def broken(broker: Any, call: Any, now: Any) -> None:
 
 
 async def test_a_handler_that_raises_closes_its_own_connection_only(caplog):
-    async with serving(handlers={**HANDLERS, 12: replace(HANDLERS[12], handle=broken)}) as place:
+    async with serving(handlers={**HANDLERS, 12: Handler(HANDLERS[12].versions, broken)}) as place:
         bad, good = await place.connect(), await place.connect()
         await bad.send(HELLO, BEAT, HELLO)
         assert (await bad.receive()).error_code == E.NONE
@@ -247,11 +256,13 @@ async def test_a_handler_that_raises_closes_its_own_connection_only(caplog):
 
 
 async def test_answer_that_cannot_be_encoded_closes_its_connection(caplog):
-    async with serving(handlers={**HANDLERS, 12: replace(HANDLERS[12], adapt_response=lambda *_: object())}) as place:
+    async with serving(
+        handlers={**HANDLERS, 12: Handler(HANDLERS[12].versions, HANDLERS[12].handle, lambda *_: object())}
+    ) as place:
         bad, good = await place.connect(), await place.connect()
         await bad.send(BEAT)
         assert await bad.closed() == b""
-        assert "internal error while encoding its response" in caplog.text
+        assert "internal error while encoding a response" in caplog.text
         assert (await good.ask(*HELLO)).error_code == E.NONE
 
 

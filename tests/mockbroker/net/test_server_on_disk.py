@@ -47,13 +47,13 @@ class Gate(SimulatedDisk):
         self.failure: OSError | None = None
         self._open = threading.Event()
         self._open.set()
-        self._asked = threading.Event()
+        self._sync_requested = threading.Event()
         self.before = self._wait
 
     @contextmanager
     def closed(self) -> Iterator[None]:
         """Until the end of the block, or ``open``."""
-        self._asked.clear()
+        self._sync_requested.clear()
         self._open.clear()
         try:
             yield
@@ -63,14 +63,14 @@ class Gate(SimulatedDisk):
     def open(self) -> None:
         self._open.set()
 
-    async def asked(self) -> None:
+    async def sync_requested(self) -> None:
         """Wait until a response waits for a sync."""
         with trio.fail_after(PATIENCE):
-            await trio.to_thread.run_sync(self._asked.wait)
+            await trio.to_thread.run_sync(self._sync_requested.wait)
 
     def _wait(self, operation: str, file: str) -> None:
         if operation == "sync" and file.startswith("t-"):
-            self._asked.set()
+            self._sync_requested.set()
             self._open.wait()
             if self.failure is not None:
                 raise self.failure
@@ -89,7 +89,7 @@ async def test_an_answer_waits_for_the_disk() -> None:
         peer = await place.connect()
         with disk.closed():
             await peer.send(produce())
-            await disk.asked()
+            await disk.sync_requested()
             assert await peer.silent(0.05)
         answer = await peer.receive()
         assert answer.responses[0].partition_responses[0].base_offset == 0
@@ -102,7 +102,7 @@ async def test_response_waits_until_its_changes_are_synced() -> None:
         writer, reader, member = [await place.connect() for _ in range(3)]
         with disk.closed():
             await writer.send(produce())
-            await disk.asked()
+            await disk.sync_requested()
             await reader.send(fetch())
             await member.send(BEAT)
             for peer in (writer, reader, member):
@@ -128,7 +128,7 @@ async def test_requests_during_a_sync_share_the_next_one() -> None:
         await first.ask(*produce())
         with disk.closed():
             await first.send(produce())
-            await disk.asked()
+            await disk.sync_requested()
             before = disk.done["sync"]
             for peer in others:
                 await peer.send(produce(), produce())
@@ -165,7 +165,7 @@ async def test_response_is_sent_before_a_close_for_malformed_bytes() -> None:
         peer = await place.connect()
         with disk.closed():
             await peer.stream.send_all(peer.side.send(*produce()) + b"GET / HTTP/1.1\r\n\r\n")
-            await disk.asked()
+            await disk.sync_requested()
             assert await peer.silent(0.05)
         await peer.receive()
         assert await peer.closed() == b""
@@ -178,7 +178,7 @@ async def test_half_closed_client_gets_its_held_response() -> None:
         peer = await place.connect()
         with disk.closed():
             await peer.send(produce())
-            await disk.asked()
+            await disk.sync_requested()
             await peer.stream.send_eof()
             await quiet(place)
         await peer.receive()
@@ -191,7 +191,7 @@ async def test_disconnected_client_is_forgotten() -> None:
         peer, other = await place.connect(), await place.connect()
         with disk.closed():
             await peer.send(produce())
-            await disk.asked()
+            await disk.sync_requested()
             peer.reset()
             await place.until(lambda: len(place.server.connections) == 1)
         assert (await other.ask(*BEAT)).error_code == E.UNKNOWN_MEMBER_ID
@@ -210,7 +210,7 @@ async def test_an_answer_that_joins_others_on_their_way_waits_as_well() -> None:
         await place.until(lambda: any(connection.draining for connection in place.server.connections.values()))
         with disk.closed():
             await writer.send(produce(b"too early"))
-            await disk.asked()
+            await disk.sync_requested()
             seen, quiet = bytearray(), False
             while not quiet:
                 with trio.move_on_after(0.1) as scope:
@@ -229,7 +229,7 @@ async def test_answers_do_not_pile_up_while_they_are_held() -> None:
         await peer.ask(*produce(bytes(500_000)))
         with disk.closed():
             await peer.send(produce(), *[fetch()] * 20)
-            await disk.asked()
+            await disk.sync_requested()
             await quiet(place)
             [connection] = place.server.connections.values()
             assert WRITE_AHEAD < len(connection.out) < WRITE_AHEAD + 600_000
@@ -245,7 +245,7 @@ async def test_failed_disk_ends_the_server_without_responses(number: int) -> Non
         writer, member = await place.connect(), await place.connect()
         with disk.closed():
             await writer.send(produce())
-            await disk.asked()
+            await disk.sync_requested()
             await member.send(BEAT)
             disk.failure = OSError(number, "told by a test")
         assert await writer.closed() == b""

@@ -8,10 +8,14 @@ import pytest
 from tools.disk_changes import DiskChanges, a_batch, content, ids, make_all_changes, nodes, opened
 
 from kwire.records.batch import read_batch
+from mockbroker.quotas.entity import DEFAULT, Entity
+from mockbroker.security.acl import Acl
+from mockbroker.security.delegation_tokens import DelegationToken, Principal
+from mockbroker.security.users import ScramCredential
 from mockbroker.storage.data_dir import DataDir
 from mockbroker.storage.disk import DataDirError
 from mockbroker.storage.simulated_disk import CrashError, SimulatedDisk, none
-from mockbroker.topics.model import Cluster
+from mockbroker.topics.model import ClusterState
 
 
 def half(unsynced: int) -> int:
@@ -199,6 +203,10 @@ def test_topics_and_configs_survive_a_restart() -> None:
     cluster = data_dir.cluster
     topic = cluster.create_topic("a", [[1, 2], [2, 0]], {"retention.ms": "5"})
     cluster.configure(topic, {"retention.ms": "6"})
+    cluster.configure_group("g", {"share.auto.offset.reset": "earliest"})
+    cluster.configure_broker("", {"message.max.bytes": "5"})
+    cluster.changed_features["share.version"] = 0
+    cluster.configure_client_metrics("s", {"metrics": "*"})
     topic.partitions[1].leader_epoch = 4
     cluster.changed()
     data_dir.flush()
@@ -207,6 +215,39 @@ def test_topics_and_configs_survive_a_restart() -> None:
     assert again.cluster_id == cluster.cluster_id
     assert description(again) == description(cluster)
     assert again.by_id == {topic.topic_id: again.topics["a"]}
+    assert again.group_configs == {"g": {"share.auto.offset.reset": "earliest"}}
+    assert again.broker_configs == {"": {"message.max.bytes": "5"}}
+    assert again.changed_features == {"share.version": 0}
+    assert again.client_metrics == {"s": {"metrics": "*"}}
+
+
+def test_client_quotas_survive_a_restart() -> None:
+    disk = SimulatedDisk()
+    data_dir = opened(disk, brokers=3)
+    quotas = {Entity("ann", DEFAULT): {"producer_byte_rate": 5.0}, Entity(ip="::1"): {"connection_creation_rate": 1.0}}
+    data_dir.cluster.client_quotas |= quotas
+    data_dir.cluster.changed()
+    data_dir.flush()
+    assert opened(disk, 1_000, brokers=3).cluster.client_quotas == quotas
+
+
+def test_acls_credentials_and_tokens_survive_a_restart() -> None:
+    disk = SimulatedDisk()
+    cluster = (data_dir := opened(disk, brokers=3)).cluster
+    acls = [Acl(2, 4, "é", "User:alice", "*", 3, 3), Acl(3, 3, "*", "User:*", "127.0.0.1", 2, 2)]
+    scram = {
+        ("alice", "SCRAM-SHA-256"): ScramCredential(b"salt", 4_096, b"\0", b"\xff"),
+        ("bob", "SCRAM-SHA-512"): None,
+    }
+    cluster.acls.add(acls)
+    cluster.scram |= scram
+    alice, group = Principal("User", "é"), Principal("Group", "")
+    token = DelegationToken("id", b"\0\xff", group, alice, (alice, group), 1, 2, 3)
+    cluster.tokens.put(token)
+    cluster.changed()
+    data_dir.flush()
+    again = opened(disk, 1_000, brokers=3).cluster
+    assert (list(again.acls), again.scram, list(again.tokens)) == (acls, scram, [token])
 
 
 def test_stopped_broker_stays_in_the_catalogue() -> None:
@@ -232,7 +273,7 @@ def test_directory_lost_in_a_crash_is_durable_after_a_write() -> None:
     assert opened(disk, 2_000).cluster.topics["a"].partitions[0].log.end == 1
 
 
-def description(cluster: Cluster) -> list[object]:
+def description(cluster: ClusterState) -> list[object]:
     return [
         (
             topic.name,

@@ -71,8 +71,8 @@ def test_folder_that_is_not_a_log_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "java-17" / "security.policy").touch()
     for path, message in [
         (tmp_path, "not a Kafka log directory (no meta.properties and no partition in it)"),
-        (tmp_path / "file", "Not a directory"),
-        (tmp_path / "absent", "No such file or directory"),
+        (tmp_path / "file", "cannot list the log directory: Not a directory"),
+        (tmp_path / "absent", "cannot list the log directory: No such file or directory"),
     ]:
         with pytest.raises(LogDirError) as caught:
             partitions(path)

@@ -58,6 +58,15 @@ def test_written_files_can_be_opened_again(tmp_path: Path) -> None:
         assert content(opened(disk, 1_000).cluster.topics["a"].partitions[0]) == before
 
 
+def test_only_the_owner_reads_files_with_credentials(tmp_path: Path) -> None:
+    with disk_at(tmp_path / "data") as disk:
+        disk.write("mockbroker.json", b"{}")
+        disk.append("segment", b"")
+    modes = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "data").iterdir()}
+    assert modes["mockbroker.json"] == 0o600
+    assert modes["segment"] & 0o600 == 0o600
+
+
 def test_many_files(tmp_path: Path) -> None:
     open_before = len(os.listdir("/proc/self/fd"))
     with disk_at(tmp_path) as disk:
@@ -95,7 +104,7 @@ def test_folder_that_cannot_be_created_is_refused(tmp_path: Path) -> None:
     for folder, reason in ((tmp_path / "file", "File exists"), (tmp_path / "file" / "dir", "Not a directory")):
         with pytest.raises(DataDirError) as raised:
             RealDisk(folder)
-        assert str(raised.value) == f"data directory {folder}: {reason}"
+        assert str(raised.value) == f"data directory {folder}: cannot create or open the folder: {reason}"
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")

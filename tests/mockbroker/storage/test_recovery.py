@@ -68,7 +68,7 @@ def test_invalid_bytes_after_the_last_batch_are_truncated(
     partition = reopened(disk)
     assert partition.log.end == 9
     [message] = caplog.messages
-    assert message.startswith(f"{THIRD}: truncated at byte {3 * BATCH}: ")
+    assert message.startswith(f"{THIRD}: the segment was truncated at byte {3 * BATCH}: ")
     assert warning in message
     assert len(disk.read(THIRD)) == 3 * BATCH
     assert (f"{THIRD}.damaged".removeprefix("a-0/") in disk.names("a-0")) == saved
@@ -189,7 +189,7 @@ def open_error(disk: SimulatedDisk, brokers: int = 1) -> str:
 def test_other_number_of_brokers_is_refused(disk: SimulatedDisk) -> None:
     assert (
         open_error(disk, 3)
-        == "data directory DIR: created by a cluster of 1 broker (id 0); cannot be opened with 3 brokers (ids 0, 1, 2)"
+        == "data directory DIR: the directory was created by a cluster of 1 broker (id 0), and cannot be opened with 3 brokers (ids 0, 1, 2): start with the same brokers"
     )
 
 
@@ -217,6 +217,6 @@ def test_log_directory_of_kafka_is_refused(name: str) -> None:
     disk = SimulatedDisk()
     disk.make_folder("orders-0") if name == "orders-0" else disk.write(name, b"version=1\n")
     assert open_error(disk) == (
-        f"data directory DIR: contains {name} but no mockbroker.json: a log directory of Kafka; read it with mockbroker import"
+        f"data directory DIR: the folder contains {name} but no mockbroker.json, so it is a log directory of Kafka: read it with mockbroker import"
     )
     assert disk.names("") == [name]

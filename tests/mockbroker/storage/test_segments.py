@@ -118,19 +118,19 @@ def test_damage_after_a_whole_batch(data, reason):
 
 
 def test_no_more_is_read_than_a_batch_takes():
-    asked = []
+    requested = []
 
     def endless() -> Iterator[bytes]:
         yield SEGMENT
         for number in range(1000):
-            asked.append(number)
+            requested.append(number)
             yield bytes(1000)
 
     assert len(list(islice(read_segment(endless(), BASE), 3))) == 3
-    assert asked == []
+    assert requested == []
     (*_, damage) = read_segment(endless(), BASE)
     assert damage.reason is Reason.LENGTH
-    assert asked == [0]
+    assert requested == [0]
 
 
 DIRECTORIES = [
@@ -178,19 +178,21 @@ def test_segments_stand_in_order_and_alone():
 
 def test_files_that_a_start_removes():
     names = [log(0), log(0, ".log.deleted"), log(5, ".log.cleaned"), log(5, ".index.cleaned")]
-    found = classify_files(names)
-    assert found.segments == {0: log(0)}
-    assert sorted(found.dropped) == sorted(names[1:])
-    assert found.with_swaps(99) == found
+    result = classify_files(names)
+    assert result.segments == {0: log(0)}
+    assert sorted(result.dropped) == sorted(names[1:])
+    assert result.with_swaps(99) == result
 
 
 def test_swapped_segments_replace_their_sources():
-    found = classify_files([log(0), log(5), log(9), log(30), log(0, ".log.swap"), log(0, ".index.swap")])
-    assert found.swaps == {0: log(0, ".log.swap")}
-    assert found.with_swaps(end=30) == SegmentFiles({0: log(0, ".log.swap"), 30: log(30)}, {}, [log(0), log(5), log(9)])
+    result = classify_files([log(0), log(5), log(9), log(30), log(0, ".log.swap"), log(0, ".index.swap")])
+    assert result.swaps == {0: log(0, ".log.swap")}
+    assert result.with_swaps(end=30) == SegmentFiles(
+        {0: log(0, ".log.swap"), 30: log(30)}, {}, [log(0), log(5), log(9)]
+    )
 
 
 def test_a_split_that_did_not_end_is_undone():
-    found = classify_files([log(0), log(0, ".log.swap"), log(8, ".log.swap"), log(8, ".log.cleaned")])
-    assert found.swaps == {0: log(0, ".log.swap")}
-    assert sorted(found.dropped) == [log(8, ".log.cleaned"), log(8, ".log.swap")]
+    result = classify_files([log(0), log(0, ".log.swap"), log(8, ".log.swap"), log(8, ".log.cleaned")])
+    assert result.swaps == {0: log(0, ".log.swap")}
+    assert sorted(result.dropped) == [log(8, ".log.cleaned"), log(8, ".log.swap")]

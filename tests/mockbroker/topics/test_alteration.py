@@ -6,10 +6,24 @@ import pytest
 from tools.broker_harness import BrokerHarness
 
 from kwire import ErrorCode as E
-from mockbroker.base.release import KAFKA_4_2
-from mockbroker.topics.alteration import APPEND, DELETE, SET, SUBTRACT, Change, alter, apply
+from mockbroker.base.release import KAFKA_4_2, RELEASES, Release
+from mockbroker.broker.broker import Broker
+from mockbroker.topics import group_configs
+from mockbroker.topics.alteration import BROKER, GROUP, Alteration
+from mockbroker.topics.config_changes import APPEND, DELETE, SET, SUBTRACT, Change, Refusal, apply
+from mockbroker.topics.configs import topic_configs
+from mockbroker.topics.dynamic_broker_configs import MAX_SIZE
 
 POLICY, RETENTION = "cleanup.policy", "retention.ms"
+LARGEST = "message.max.bytes"
+
+
+def alter(broker: Broker, kind: int, name: str, changes: list[Change], release: Release = KAFKA_4_2) -> Refusal:
+    alteration = Alteration(
+        cluster=broker.cluster, release=release, brokers=broker.broker_settings, loggers=broker.loggers, node=0
+    )
+    (result,) = alteration.alter_all([((kind, name), changes)])
+    return result
 
 
 @pytest.mark.parametrize(
@@ -28,7 +42,7 @@ POLICY, RETENTION = "cleanup.policy", "retention.ms"
     ],
 )
 def test_valid_change_is_applied(before, change, after):
-    assert apply(before, [change], KAFKA_4_2) == after
+    assert apply(before, [change], topic_configs(KAFKA_4_2)) == after
 
 
 @pytest.mark.parametrize(
@@ -53,12 +67,89 @@ def test_valid_change_is_applied(before, change, after):
 )
 def test_invalid_change_is_refused(changes, error):
     harness = BrokerHarness()
-    refusal = alter(harness.broker.cluster, KAFKA_4_2, 2, "t", changes)
+    refusal = alter(harness.broker, 2, "t", changes)
     assert (refusal.error, harness.broker.cluster.topics["t"].configs) == (error, {})
 
 
-@pytest.mark.parametrize(("kind", "what"), [(4, "brokers"), (8, "broker loggers"), (32, "groups"), (99, "type 99")])
+@pytest.mark.parametrize(("kind", "what"), [(16, "client metrics"), (32, "groups"), (99, "type 99")])
 def test_error_names_the_resource_type_that_cannot_be_altered(kind, what):
-    refusal = alter(BrokerHarness().broker.cluster, KAFKA_4_2, kind, "1", [Change(RETENTION, SET, "1")])
+    release = RELEASES["3.6"] if kind in (16, GROUP) else KAFKA_4_2
+    refusal = alter(BrokerHarness().broker, kind, "1", [Change(RETENTION, SET, "1")], release)
     assert refusal.error == E.INVALID_REQUEST
     assert what in (refusal.text or "")
+
+
+def test_a_group_that_does_not_exist_can_be_configured():
+    broker = BrokerHarness().broker
+    name = "share.auto.offset.reset"
+    assert alter(broker, GROUP, "g", [Change(name, SET, "earliest")]).error == E.NONE
+    assert broker.cluster.group_configs == {"g": {name: "earliest"}}
+    assert alter(broker, GROUP, "g", [Change(name, SET, "x")]).error == E.INVALID_CONFIG
+    assert alter(broker, GROUP, "", [Change(name, SET, "x")]).error == E.INVALID_REQUEST
+    assert alter(broker, GROUP, "g", [Change(name, DELETE, None)]).error == E.NONE
+    assert broker.cluster.group_configs == {"g": {}}
+
+
+def test_the_number_of_configured_groups_is_limited(monkeypatch):
+    monkeypatch.setattr(group_configs, "MAX_GROUPS", 1)
+    broker = BrokerHarness().broker
+    change = [Change("share.auto.offset.reset", SET, "earliest")]
+    errors = [alter(broker, GROUP, name, change).error for name in ("a", "b", "a")]
+    assert errors == [E.NONE, E.INVALID_REQUEST, E.NONE]
+
+
+@pytest.mark.parametrize(("name", "of_broker"), [("0", True), ("", False)])
+def test_setting_of_a_broker_takes_effect_at_once(name, of_broker):
+    broker = BrokerHarness(brokers=2).broker
+    settings = broker.settings
+    assert alter(broker, BROKER, name, [Change(LARGEST, SET, " 5 ")]).error == E.NONE
+    values = [each.message_max_bytes for each in (broker.settings_of(0), broker.settings_of(1), settings)]
+    assert values == ([5, 1_048_588, 1_048_588] if of_broker else [5, 5, 5])
+    assert alter(broker, BROKER, name, [Change(LARGEST, DELETE, None)]).error == E.NONE
+    assert [broker.settings_of(0).message_max_bytes, settings.message_max_bytes] == [1_048_588] * 2
+    assert broker.cluster.broker_configs == {}
+
+
+def test_size_of_the_settings_of_brokers_is_limited():
+    broker = BrokerHarness().broker
+    long = "x" * (MAX_SIZE - len("a.b"))
+    assert alter(broker, BROKER, "", [Change("a.b", SET, long)]).error == E.NONE
+    refusal = alter(broker, BROKER, "0", [Change("a", SET, "")])
+    assert (refusal.error, refusal.text) == (
+        E.INVALID_REQUEST,
+        "The settings of brokers would have 1048577 characters, the maximum is 1048576: delete some first.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        (Change("mockbroker", SET, "DEBUG"), E.NONE),
+        (Change("mockbroker", DELETE, None), E.NONE),
+        (Change("root", DELETE, None), E.INVALID_REQUEST),
+        (Change("nothing", SET, "DEBUG"), E.INVALID_CONFIG),
+        (Change("root", SET, "debug"), E.INVALID_CONFIG),
+        (Change("root", APPEND, "DEBUG"), E.INVALID_REQUEST),
+        (Change("root", 9, "DEBUG"), E.UNKNOWN_SERVER_ERROR),
+    ],
+)
+def test_log_level_is_validated(change, error):
+    assert alter(BrokerHarness().broker, 8, "0", [change]).error == error
+
+
+def test_client_metrics_subscription_is_altered():
+    broker = BrokerHarness().broker
+    assert alter(broker, 16, "s", [Change("metrics", SET, "a.")]).error == E.NONE
+    assert alter(broker, 16, "s", [Change("metrics", APPEND, "b.")]).error == E.INVALID_CONFIG
+    assert alter(broker, 16, "s", [Change("interval.ms", SET, "1")]).error == E.INVALID_REQUEST
+    assert broker.cluster.client_metrics == {"s": {"metrics": "a."}}
+    assert alter(broker, 16, "s", [Change("metrics", DELETE, None)]).error == E.NONE
+    assert broker.cluster.client_metrics == {}
+
+
+def test_number_of_settings_of_a_broker_is_limited():
+    broker = BrokerHarness().broker
+    many = [Change(f"setting.{number}", SET, "1") for number in range(1_001)]
+    refusal = alter(broker, BROKER, "0", many)
+    assert refusal.text == "The resource would have 1001 settings, the maximum is 1000: delete some first."
+    assert alter(broker, BROKER, "0", many[1:]).error == E.NONE

@@ -39,15 +39,15 @@ def wrapper(packed: bytes) -> bytes:
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("base", [0, 70])
 def test_message_set_is_converted_to_a_batch(codec, magic, base):
-    found = to_batch(build_message_set(RECORDS, magic=magic, codec=codec, base_offset=base), LARGE)
-    assert isinstance(found, Batch)
-    assert (found.base_offset, found.last_offset_delta, found.codec) == (0, 2, codec)
+    result = to_batch(build_message_set(RECORDS, magic=magic, codec=codec, base_offset=base), LARGE)
+    assert isinstance(result, Batch)
+    assert (result.base_offset, result.last_offset_delta, result.codec) == (0, 2, codec)
     expected = (
         RECORDS
         if magic
         else [Record(offset=each.offset, timestamp=-1, key=each.key, value=each.value) for each in RECORDS]
     )
-    assert list(found.records()) == expected
+    assert list(result.records()) == expected
 
 
 PLAIN, ZIPPED = build_message_set(RECORDS), build_message_set(RECORDS, codec=GZIP)
@@ -81,9 +81,9 @@ def test_invalid_message_set_is_refused(data, expected):
 
 
 def test_truncated_last_message_is_ignored():
-    found = to_batch(PLAIN[:-3], LARGE)
-    assert isinstance(found, Batch)
-    assert list(found.records()) == RECORDS[:2]
+    result = to_batch(PLAIN[:-3], LARGE)
+    assert isinstance(result, Batch)
+    assert list(result.records()) == RECORDS[:2]
 
 
 def test_a_set_with_more_records_than_anybody_sends():
@@ -109,11 +109,11 @@ def test_batch_is_converted_to_a_message_set(codec, magic):
     batch = build_batch(RECORDS, codec=codec, base_offset=7)
     converted = from_batches(batch, 7, magic)
     assert isinstance(converted, bytes)
-    found = [record for message in read(converted) for record in message.records()]
-    assert [(each.offset, each.key, each.value) for each in found] == [
+    results = [record for message in read(converted) for record in message.records()]
+    assert [(each.offset, each.key, each.value) for each in results] == [
         (7 + each.offset, each.key, each.value) for each in RECORDS
     ]
-    assert [each.timestamp for each in found] == ([5, 3, 9] if magic else [-1] * 3)
+    assert [each.timestamp for each in results] == ([5, 3, 9] if magic else [-1] * 3)
     assert {message.magic for message in read(converted)} == {magic}
 
 

@@ -6,13 +6,18 @@ from uuid import UUID
 
 import pytest
 
-from mockbroker.topics.model import OFFSETS_TOPIC, Cluster, Node, legal_topic_name
+from mockbroker.topics.model import NO_LEADER, OFFSETS_TOPIC, ClusterState, Node, legal_topic_name
 
 
 @pytest.fixture
-def cluster() -> Cluster:
+def cluster() -> ClusterState:
     ids = (UUID(int=number) for number in range(1, 1_000))
-    return Cluster([Node(1, "b", 2), Node(0, "a", 1)], lambda: next(ids))
+    return ClusterState([Node(1, "b", 2), Node(0, "a", 1)], lambda: next(ids))
+
+
+def test_without_a_running_broker_there_is_no_controller(cluster):
+    cluster.nodes.clear()
+    assert cluster.controller == NO_LEADER
 
 
 def test_a_new_cluster(cluster):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
@@ -11,9 +12,10 @@ from kwire import ErrorCode as E
 from kwire.messages.produce import ProduceRequest
 from kwire.records import Record, build_batch
 from kwire.records.batch import read_batch
+from kwire.records.compression import GZIP, NAMES, NONE
 from mockbroker.base.release import KAFKA_4_2
 from mockbroker.base.settings import Settings
-from mockbroker.topics.record_rules import MAX_RECORD_ERRORS, RecordRules
+from mockbroker.topics.record_rules import MAX_RECOMPRESSED, MAX_RECORD_ERRORS, RecordRules
 
 NOW = round(WALL * 1000)
 KEYED, BARE = Record(key=b"k", value=b"v", timestamp=NOW), Record(value=b"v", timestamp=NOW)
@@ -89,6 +91,54 @@ def test_log_append_time_is_the_broker_time(codec):
     assert batch.log_append_time
     assert [record.timestamp for record in batch.records()] == [NOW + 3_000] * 2
     assert send(harness, BARE, log_append_time=NOW).error_code == E.INVALID_TIMESTAMP
+
+
+def test_log_append_time_is_the_time_of_list_offsets():
+    harness = harness_with(message_timestamp_type="LogAppendTime")
+    for _ in range(2):
+        harness.wait(3.0)
+        send(harness, EARLY, LATE)
+    log = harness.broker.cluster.topics["t"].partitions[0].log
+    assert log.at_timestamp(NOW) == (0, NOW + 3_000)
+    assert log.at_timestamp(NOW + 3_001) == (2, NOW + 6_000)
+    assert log.at_timestamp(NOW + 6_001) is None
+    assert log.at_largest_timestamp() == (2, NOW + 6_000)
+
+
+@pytest.mark.parametrize("produced", [NONE, GZIP])
+@pytest.mark.parametrize("name", ["uncompressed", "gzip", "snappy", "lz4", "zstd"])
+def test_batch_is_stored_with_the_codec_of_the_topic(name, produced):
+    harness = harness_with(compression_type=name)
+    send(harness, KEYED, BARE, codec=produced)
+    (batch,) = harness.broker.cluster.topics["t"].partitions[0].log.batches()
+    assert NAMES[batch.codec] == name.replace("uncompressed", "none")
+    assert [(record.key, record.value) for record in batch.records()] == [(r.key, r.value) for r in (KEYED, BARE)]
+
+
+def test_level_makes_stored_batches_smaller():
+    records = [Record(value=bytes(random.Random(7).choices(b"abcdef", k=20_000)))]
+    sizes = {}
+    for name, levels in (("gzip", ("1", "9")), ("zstd", ("-50", "22"))):
+        for level in levels:
+            harness = harness_with(compression_type=name, **{f"compression_{name}_level": level})
+            send(harness, *records)
+            sizes[name, level] = harness.broker.cluster.topics["t"].partitions[0].log.size
+    assert sizes["gzip", "9"] < sizes["gzip", "1"]
+    assert sizes["zstd", "22"] < sizes["zstd", "-50"]
+
+
+def test_max_message_bytes_applies_after_recompression():
+    harness = harness_with(compression_type="uncompressed", max_message_bytes="1000")
+    assert send(harness, Record(value=bytes(900)), codec=GZIP).error_code == E.NONE
+    assert send(harness, Record(value=bytes(990)), codec=GZIP).error_code == E.MESSAGE_TOO_LARGE
+    assert send(harness, Record(value=bytes(10**6)), codec=GZIP).error_code == E.MESSAGE_TOO_LARGE
+
+
+def test_large_batch_keeps_the_codec_of_the_producer():
+    harness = harness_with(compression_type="gzip", max_message_bytes="4000000")
+    assert send(harness, Record(value=bytes(MAX_RECOMPRESSED))).error_code == E.NONE
+    assert send(harness, Record(value=bytes(MAX_RECOMPRESSED - 100))).error_code == E.NONE
+    assert [batch.codec for batch in harness.broker.cluster.topics["t"].partitions[0].log.batches()] == [NONE, GZIP]
 
 
 def test_a_producer_cannot_choose_log_append_time():

@@ -33,8 +33,8 @@ def ready(harness: BrokerHarness, name: str = "tx", **how: Any) -> Producer:
 
 def stable(harness: BrokerHarness, group: str = "g") -> dict[int, int | None]:
     """Return the stable offset of each partition of t; None while a transaction is pending."""
-    asked = [OffsetFetchRequest.Topic(name="t", partition_indexes=[0, 1])]
-    answer = harness.ask(OffsetFetchRequest(group_id=group, topics=asked, require_stable=True), 7)
+    topics = [OffsetFetchRequest.Topic(name="t", partition_indexes=[0, 1])]
+    answer = harness.ask(OffsetFetchRequest(group_id=group, topics=topics, require_stable=True), 7)
     return {
         each.partition_index: None if each.error_code else each.committed_offset for each in answer.topics[0].partitions
     }
@@ -50,6 +50,23 @@ def test_committed_and_aborted(new):
         assert producer.end(committed=committed) == E.NONE
     assert read_committed(harness) == [b"a", b"c"]
     assert read_committed(harness, limit=1) == [b"a", b"c"]
+
+
+@FLOWS
+def test_transactional_id_expires_a_week_after_its_last_use(new):
+    harness = BrokerHarness()
+    producer, other = ready(harness, new=new), ready(harness, "other", new=new)
+    assert other.produce(b"open") == E.NONE
+    harness.wait(3_600)
+    assert (producer.produce(b"a"), producer.end(committed=True)) == (E.NONE, E.NONE)
+    harness.wait(7 * 86_400 - 1)
+    assert "tx" in harness.broker.transactions
+    harness.wait(3_600)
+    assert "tx" not in harness.broker.transactions
+    assert producer.produce(b"b") != E.NONE
+    harness.broker.load_transactions(harness.now)
+    assert "tx" not in harness.broker.transactions
+    assert producer.init() == E.NONE
 
 
 @FLOWS
@@ -300,9 +317,9 @@ def test_init_by_the_owner_of_an_open_transaction_aborts_it():
     producer = ready(harness)
     producer.produce(b"a")
     assert producer.init(known=True) == E.CONCURRENT_TRANSACTIONS
-    said = producer.producer_id, producer.epoch
+    reported = producer.producer_id, producer.epoch
     for _ in range(2):
-        producer.producer_id, producer.epoch = said
+        producer.producer_id, producer.epoch = reported
         assert producer.init(known=True) == E.NONE
         assert producer.epoch == 1
 
@@ -321,8 +338,8 @@ def test_lowest_verified_sequence_must_be_appended_first():
     harness = BrokerHarness()
     producer = ready(harness)
     assert [producer.send(b"v", sequence=0), producer.add(0)] == [E.INVALID_TXN_STATE, E.NONE]
-    found = [producer.send(b"v", sequence=sequence) for sequence in (2, 0, 1)]
-    assert found == [E.OUT_OF_ORDER_SEQUENCE_NUMBER, E.NONE, E.NONE]
+    results = [producer.send(b"v", sequence=sequence) for sequence in (2, 0, 1)]
+    assert results == [E.OUT_OF_ORDER_SEQUENCE_NUMBER, E.NONE, E.NONE]
 
 
 # --- operations in any order ----------------------------------------------------------------------------------------
@@ -406,8 +423,8 @@ class Transactions(RuleBasedStateMachine):
 
     @invariant()
     def offsets_are_committed_whole(self) -> None:
-        asked = [OffsetFetchRequest.Topic(name="t", partition_indexes=[0])]
-        answer = self.harness.ask(OffsetFetchRequest(group_id="g", topics=asked), 7)
+        topics = [OffsetFetchRequest.Topic(name="t", partition_indexes=[0])]
+        answer = self.harness.ask(OffsetFetchRequest(group_id="g", topics=topics), 7)
         assert answer.topics[0].partitions[0].committed_offset == self.group
 
     def _forget(self, who: int) -> None:
@@ -508,3 +525,105 @@ def test_rejected_requests_are_no_events():
     assert old.produce(b"a") != E.NONE
     assert old.end(committed=True) != E.NONE
     assert happened(harness) == before
+
+
+def test_transactional_id_expires_at_the_exact_time():
+    check = {"transaction.remove.expired.transaction.cleanup.interval.ms": 1_000}
+    harness = BrokerHarness(config=CHECK_INTERVAL | check | {"transactional.id.expiration.ms": 10_000})
+    ready(harness)
+    harness.wait(9.999)
+    assert "tx" in harness.broker.transactions
+    harness.wait(0.001)
+    assert "tx" not in harness.broker.transactions
+
+
+def test_loaded_transactional_ids_expire_too():
+    harness = BrokerHarness(config={"transactional.id.expiration.ms": 10_000})
+    ready(harness)
+    harness.broker.load_transactions(harness.now)
+    harness.wait(3_700)
+    assert "tx" not in harness.broker.transactions
+
+
+def test_fenced_producer_of_an_expired_id_is_forgotten():
+    """A new producer of the same id is no second fencing, and fences again later."""
+    harness = BrokerHarness(config={"transactional.id.expiration.ms": 10_000})
+    old = ready(harness)
+    old.produce(b"a")
+    assert Producer(harness, "tx").init() == E.CONCURRENT_TRANSACTIONS
+    harness.wait(3_700)
+    assert "tx" not in harness.broker.transactions
+    ready(harness)
+    harness.wait(1)
+    before = fences(harness)
+    ready(harness)
+    assert fences(harness) == before + 1
+
+
+def fences(harness: BrokerHarness) -> int:
+    return [kind for kind, _, _ in happened(harness)].count("txn_fence")
+
+
+@FLOWS
+def test_timeout_ends_at_the_exact_time(new):
+    harness = BrokerHarness(config=CHECK_INTERVAL)
+    producer = ready(harness, new=new, timeout_ms=5_000)
+    producer.produce(b"late")
+    harness.wait(4.999)
+    assert harness.broker.transactions["tx"].state is State.ONGOING
+    harness.wait(0.001)
+    assert harness.broker.transactions["tx"].state is State.COMPLETE_ABORT
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_markers_are_written_after_the_log_was_loaded(committed):
+    """A crash between the decision and the markers: the next coordinator writes them."""
+    harness = BrokerHarness(config={"mockbroker.transaction.completion.ms": 60_000})
+    producer = ready(harness)
+    producer.produce(b"a")
+    producer.end(committed=committed)
+    assert read_committed(harness) == []
+    harness.broker.load_transactions(harness.now)
+    harness.wait(0.0)
+    assert read_committed(harness) == ([b"a"] if committed else [])
+    assert harness.broker.transactions["tx"].state in (State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
+
+
+def test_fenced_marker_keeps_a_transaction_prepared():
+    harness = BrokerHarness()
+    producer = ready(harness)
+    producer.produce(b"a")
+    partition = harness.broker.cluster.topics["t"].partitions[0]
+    txn = harness.broker.transactions["tx"]
+    newer = txn.identity._replace(epoch=txn.epoch + 5)
+    harness.broker.transactions.write_marker(partition, newer, committed=True, coordinator_epoch=99, now=0.0)
+    producer.end(committed=True)
+    assert txn.state is State.PREPARE_COMMIT
+
+
+def test_open_transactions_do_not_expire():
+    expiry = {
+        "transactional.id.expiration.ms": 5_000,
+        "transaction.remove.expired.transaction.cleanup.interval.ms": 1_000,
+    }
+    harness = BrokerHarness(config=expiry)
+    ready(harness, timeout_ms=60_000).produce(b"open")
+    harness.wait(30)
+    assert harness.broker.transactions["tx"].state is State.ONGOING
+
+
+def test_fenced_marker_leaves_offsets_pending():
+    harness = BrokerHarness()
+    producer = ready(harness)
+    producer.commit("g", 5)
+    transactions = harness.broker.transactions
+    partition = harness.broker.cluster.topics["__consumer_offsets"].partition_of("g")
+    older = transactions["tx"].identity._replace(epoch=-1)
+    error, notes = transactions.write_marker(partition, older, committed=True, coordinator_epoch=0, now=0.0)
+    assert (error != E.NONE, notes) == (True, [])
+    assert stable(harness)[0] is None
+
+
+def test_refused_producer_gets_no_identity():
+    ended = BrokerHarness().broker.transactions.init("tx", 0, None, 0.0)
+    assert (ended.error, ended.identity) == (E.INVALID_TRANSACTION_TIMEOUT, (-1, -1))

@@ -1,4 +1,7 @@
-"""A draft of the group protocol for Kafka 0.9 that was never released. In it, the coordinator assigns partitions."""
+"""A draft of the group protocol for Kafka 0.9, which was never released.
+
+In the draft, the coordinator assigns partitions.
+"""
 
 from mockbroker.lab.history.draft.cluster import DraftCluster, DraftSettings
 from mockbroker.lab.history.draft.consumer import Options

@@ -1,4 +1,7 @@
-"""The actions of a coordinator. The broker performs them in order, and can fail between any two."""
+"""The actions of a coordinator of the draft protocol.
+
+Its broker performs them in order, and may fail after any of them.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from mockbroker.lab.history.draft.store import GroupRecord
 
 @dataclass(frozen=True, slots=True)
 class Noticed:
-    """A trace entry: the coordinator has noticed the cause of a rebalance."""
+    """A trace entry: the coordinator has noticed a reason for a rebalance."""
 
     group: str
     cause: Cause
@@ -29,7 +32,7 @@ class Became:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A response to the pending request of a connection. ``connection``: connection number."""
+    """The action of responding to the pending request of a connection. ``connection``: connection number."""
 
     connection: int
     response: Response
@@ -37,7 +40,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """An atomic write of generation, members and ownership to the store."""
+    """The action of writing generation, members and ownership of a group to the store atomically."""
 
     group: str
     record: GroupRecord
@@ -45,7 +48,7 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """A write of offsets to the store."""
+    """The action of writing committed offsets to the store."""
 
     group: str
     offsets: Offsets
@@ -53,14 +56,14 @@ class Keep:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The closing of the connection to a consumer whose session has expired."""
+    """The action of closing the connection to a consumer whose session has expired."""
 
     connection: int
 
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """A request to watch a topic: the broker is notified when the topic is created or gets more partitions."""
+    """The action of watching a topic: the broker is notified when the topic is created or gets more partitions."""
 
     topic: str
 

@@ -67,17 +67,25 @@ class Broker:
         self._answer_gap = answer_gap
 
     def elect(self, subset: int, now: float, *, took_over: bool) -> Actions:
-        """Make this broker the coordinator of a subset. It handles requests for these groups after they are loaded."""
+        """Make this broker the coordinator of a subset of the groups; return the actions.
+
+        It handles requests for these groups after they are loaded.
+
+        Args:
+            subset: number of the subset.
+            now: virtual time, seconds.
+            took_over: whether the subset had another coordinator before.
+        """
         election = self.elections[subset] = Election(took_over, now + self._load)
         groups = [group for group in self._store.groups() if subset_of(group) == subset]
         return [action for group in groups for action in self._coordinator(election, group).elected()]
 
     def resign(self, subset: int) -> Actions:
-        """Stop coordinating a subset, for which another broker was elected. Return the actions."""
+        """Stop coordinating a subset of the groups, because another broker was elected for it. Return the actions."""
         return [action for one in self.elections.pop(subset).coordinators.values() for action in one.resign()]
 
     def lost(self) -> Actions:
-        """Stop all coordinators, because the process fails. Return their actions."""
+        """Stop all coordinators on this broker, because its process fails. Return their actions."""
         elections = self.elections.values()
         return [action for election in elections for one in election.coordinators.values() for action in one.lost()]
 
@@ -87,9 +95,14 @@ class Broker:
         return election.coordinators.get(group) if election else None
 
     def handle(self, connection: int, request: Request, now: float) -> Actions:
-        """Handle a request and return the actions.
+        """Handle a request, and return the actions.
 
-        Every broker handles ConsumerMetadata; only the coordinator handles the other requests.
+        Every broker handles ConsumerMetadata; only the coordinator of the group handles the other requests.
+
+        Args:
+            connection: connection number.
+            request: the request.
+            now: virtual time, seconds.
         """
         subset = subset_of(request.group)
         if isinstance(request, ConsumerMetadataRequest):
@@ -123,7 +136,7 @@ class Broker:
         return min([ready, *(one.deadline() for one in self._serving())])
 
     def _serving(self) -> list[Coordinator]:
-        """Return the coordinators of groups that are loaded."""
+        """Return the coordinators on this broker whose groups are loaded."""
         return [
             coordinator
             for election in self.elections.values()

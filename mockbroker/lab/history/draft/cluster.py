@@ -35,7 +35,7 @@ from mockbroker.lab.simulation.queue import Queue
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftSettings:
-    """Delays of the cluster, in seconds.
+    """The delays in a cluster of the draft protocol, in seconds.
 
     Attributes:
         delay: network delay, one way.
@@ -156,7 +156,7 @@ class DraftCluster:
         return name
 
     def start(self, consumer: str) -> None:
-        """Start a stopped consumer again, as a new process without a consumer id."""
+        """Start a stopped consumer again, as a new process that has no consumer id yet."""
         self._perform_consumer(consumer, self.consumers[consumer].start(self.now))
 
     def leave(self, consumer: str) -> None:
@@ -177,8 +177,9 @@ class DraftCluster:
         self._queue.after(seconds, self._end_pause, consumer)
 
     def work(self, consumer: str, seconds: float) -> None:
-        """Let a consumer process records for ``seconds``. Meanwhile it sends heartbeats only with the option
-        ``background``.
+        """Make a consumer process records for ``seconds``.
+
+        Meanwhile it sends heartbeats only with the option ``background``.
         """
         if self.consumers[consumer].options.background:
             self.consumers[consumer].busy(self.now + seconds)
@@ -200,7 +201,12 @@ class DraftCluster:
         return broker.coordinator(group) if broker else None
 
     def fail_coordinator(self, group: str, *, silent: bool = False) -> int:
-        """Fail the broker that coordinates a group. Return its broker id. ``silent``: see ``fail``."""
+        """Fail the broker that coordinates a group; return its broker id.
+
+        Args:
+            group: group id.
+            silent: True if its connections stay open and new ones are not refused, as after a failure of the machine.
+        """
         node = self.coordinator_node(group)
         self.fail(node, silent=silent)
         return node
@@ -208,7 +214,9 @@ class DraftCluster:
     def fail(self, node: int, *, silent: bool = False) -> None:
         """Fail a broker.
 
-        ``silent``: its connections stay open and new ones are not refused, as after a failure of the machine.
+        Args:
+            node: broker id.
+            silent: True if its connections stay open and new ones are not refused, as after a failure of the machine.
         """
         lost = self.brokers.pop(node).lost()
         self._note(kind="failed", node=node)
@@ -232,8 +240,9 @@ class DraftCluster:
         self._elect_coordinators()
 
     def move_group(self, group: str, node: int) -> None:
-        """Elect another broker as the coordinator of a group's subset, while the broker of the former coordinator
-        runs.
+        """Make broker ``node`` the coordinator of a group and of the other groups in the same subset.
+
+        The broker of the former coordinator keeps running.
         """
         subset = subset_of(group)
         former = self.leaders[subset]
@@ -247,13 +256,17 @@ class DraftCluster:
         self._queue.after(seconds, self._refusing.discard, node)
 
     def strike(self, when: Callable[[Moment], bool]) -> None:
-        """Fail a broker directly after the first action for which ``when`` is true. It is the broker that performed
-        this action.
-        """
+        """Fail a broker directly after it has performed the first action for which ``when`` returns True."""
         self._strike = when
 
     def send(self, consumer: str, link: int, request: Request) -> None:
-        """Send an additional request on one of a consumer's connections."""
+        """Send an additional request on a connection of a consumer.
+
+        Args:
+            consumer: consumer name.
+            link: the number that the consumer gave to the connection.
+            request: the request.
+        """
         self._send(self._links[consumer, link], request)
 
     @property
@@ -289,7 +302,7 @@ class DraftCluster:
         )
 
     def _elect_coordinators(self) -> None:
-        """Act as the controller: elect a coordinator for each subset without one, and send the metadata to all
+        """Do the work of the controller: elect a coordinator for each subset without one, and send the metadata to all
         brokers.
         """
         if not self.brokers:

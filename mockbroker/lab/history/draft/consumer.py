@@ -40,7 +40,7 @@ REFUSALS = {Error.INCONSISTENT_PARTITIONING_STRATEGY, Error.UNKNOWN_PARTITIONING
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """The options of a consumer. All times are in seconds.
+    """The options of a consumer of the draft protocol. All times are in seconds.
 
     Attributes:
         strategy: name of the assignment strategy.
@@ -68,7 +68,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Connect:
-    """The opening of a connection to a broker.
+    """The effect of opening a connection to a broker.
 
     Attributes:
         link: the number that the consumer gave to the connection.
@@ -81,7 +81,7 @@ class Connect:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """The sending of a request. ``link``: the number that the consumer gave to the connection."""
+    """The effect of sending a request. ``link``: the number that the consumer gave to the connection."""
 
     link: int
     request: Request
@@ -89,14 +89,14 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """The closing of a connection. ``link``: the number that the consumer gave to the connection."""
+    """The effect of closing a connection. ``link``: the number that the consumer gave to the connection."""
 
     link: int
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """The delivery of a record to the application."""
+    """The effect of delivering a record to the application."""
 
     partition: TopicPartition
     offset: int
@@ -170,7 +170,7 @@ class Consumer:
 
     @property
     def owned(self) -> tuple[TopicPartition, ...]:
-        """The partitions that the consumer reads; empty while it does not read."""
+        """The partitions that the consumer reads now; empty while it does not read."""
         return self.partitions if self.state in CONSUMES else ()
 
     # --- events ---
@@ -181,13 +181,16 @@ class Consumer:
         return self._look_up(now)
 
     def end(self) -> Effects:
-        """End the process and reset its state."""
+        """End the process, and reset its state; return the effects."""
         self._move(ConsumerEvent.END)
         self._forget()
         return []
 
     def leave(self, now: float) -> Effects:
-        """Commit, and close the connections. The draft has no LeaveGroup request."""
+        """Commit, and close the connections. The draft has no LeaveGroup request.
+
+        ``now``: virtual time, seconds.
+        """
         last: Effects = []
         if self.state is Consuming.MEMBER and self._is_idle() and self.positions:
             last = self._send(self._commit(), now)
@@ -205,7 +208,12 @@ class Consumer:
         return []
 
     def disconnected(self, link: int, now: float) -> Effects:
-        """Handle a refused or closed connection."""
+        """Handle a connection that was refused or closed; return the effects.
+
+        Args:
+            link: the number that the consumer gave to the connection.
+            now: virtual time, seconds.
+        """
         return self._lose(now) if link in (self._lookup, self._link) else []
 
     def received(self, link: int, response: Response, now: float) -> Effects:
@@ -220,7 +228,7 @@ class Consumer:
         return [*self._take(response, now), *self._send_what_is_due(now)]
 
     def tick(self, now: float) -> Effects:
-        """Handle all due timers."""
+        """Handle all due timers; return the effects. ``now``: virtual time, seconds."""
         effects: Effects = []
         if self._response_deadline <= now:
             effects += self._lose(now, backoff=0.0)
@@ -249,7 +257,12 @@ class Consumer:
         return [Connect(self._lookup, node)]
 
     def _lose(self, now: float, backoff: float | None = None) -> Effects:
-        """Close the connections. Look up the coordinator after ``backoff`` seconds, by default ``Options.backoff``."""
+        """Close the connections, and look up the coordinator again after a backoff; return the effects.
+
+        Args:
+            now: virtual time, seconds.
+            backoff: seconds until the lookup; None for ``Options.backoff``.
+        """
         self._move(ConsumerEvent.LOST)
         links = [link for link in (self._lookup, self._link) if link is not None]
         self._lookup = self._link = self._waits = None
@@ -259,7 +272,10 @@ class Consumer:
         return [Close(link) for link in links]
 
     def _at_coordinator(self, now: float) -> Effects:
-        """Send the first request on a new connection to the coordinator."""
+        """Send the first request on a new connection to the coordinator; return the effects.
+
+        ``now``: virtual time, seconds.
+        """
         if self.state is Consuming.STARTING:
             return self._send(self._join(), now)
         if self.state is Consuming.STOPPED and self._asked_to_join and not self.options.asks_first:
@@ -347,13 +363,21 @@ class Consumer:
         self._commit_at = now + self.options.commit_interval
 
     def _stop(self, now: float, *, save: bool = True) -> Effects:
-        """Stop reading for a rebalance, commit the offsets if ``save``, and send JoinGroup."""
+        """Stop reading for a rebalance, and send JoinGroup; return the effects.
+
+        Args:
+            now: virtual time, seconds.
+            save: True to commit the offsets first.
+        """
         self._move(ConsumerEvent.ILLEGAL_GENERATION)
         self._poll_at = inf
         return self._send(self._commit() if save and self.positions else self._join(), now)
 
     def _join_as_a_new_one(self, now: float) -> Effects:
-        """Join as a new consumer, because the coordinator removed this one from the group."""
+        """Join the group as a new consumer, because the coordinator has removed this one. Return the effects.
+
+        ``now``: virtual time, seconds.
+        """
         self._move(ConsumerEvent.UNKNOWN)
         self.consumer_id, self.generation = None, -1
         self.partitions, self.positions = (), {}

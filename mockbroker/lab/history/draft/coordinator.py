@@ -34,7 +34,7 @@ NONE = Error.NONE
 
 @dataclass(slots=True)
 class Member:
-    """A member of the group.
+    """A member of a group of the draft protocol.
 
     Attributes:
         generation: last generation that was sent to the member; -1 before the first one.
@@ -51,7 +51,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Parked:
-    """A pending JoinGroup request. ``connection``: connection number."""
+    """A JoinGroup request that waits for its response. ``connection``: connection number."""
 
     connection: int
     request: JoinGroupRequest
@@ -97,11 +97,17 @@ class Coordinator:
     # --- beginning and end ---
 
     def elected(self) -> Actions:
-        """Handle the election of this coordinator. Until ``loaded`` is called, requests are refused."""
+        """Handle the election of this coordinator; return the actions.
+
+        Requests are refused until ``loaded`` is called.
+        """
         return [self._move(Cause.ELECTED)]
 
     def loaded(self, now: float) -> Actions:
-        """Load the group from the store and start the sessions of its members."""
+        """Load the group from the store, and start the sessions of its members; return the actions.
+
+        ``now``: virtual time, seconds.
+        """
         actions: Actions = [self._move(Cause.LOADED)]
         self.record = self._store.read(self.group)
         self.members = {consumer_id: Member(self.record.generation) for consumer_id in self.record.hosts}
@@ -117,7 +123,7 @@ class Coordinator:
         return [*self.lost(), *(Answer(parked.connection, elsewhere) for parked in waiting)]
 
     def lost(self) -> Actions:
-        """Stop because the broker failed or another coordinator was elected."""
+        """Stop because the broker failed or another coordinator was elected; return the actions."""
         return [self._move(Cause.LOST)]
 
     # --- requests ---
@@ -190,9 +196,15 @@ class Coordinator:
         return NONE, []
 
     def _heartbeat_of_a_rebalance(self, consumer_id: str, good: bool, now: float) -> tuple[Error, Actions]:
-        """Handle a heartbeat in the state Prepare for rebalance.
+        """Handle a heartbeat in the state Prepare for rebalance; return the error of the response and the actions.
 
-        A rebalance whose only cause is a dead member is cancelled if the next heartbeat comes from this member.
+        If the only cause of the rebalance is a dead member, and the next heartbeat is from this member, the rebalance
+        is cancelled.
+
+        Args:
+            consumer_id: consumer id of the sender.
+            good: whether the heartbeat contains the current generation.
+            now: virtual time, seconds.
         """
         member = self.members[consumer_id]
         if good and member.dead and self._causes == {Cause.SILENCE} and not self._notified:
@@ -220,7 +232,7 @@ class Coordinator:
         return Error.ILLEGAL_GENERATION if consumer_id in self._former else Error.UNKNOWN_CONSUMER
 
     def _is_current(self, generation: int, member: Member) -> bool:
-        """Return whether ``generation`` is the current generation and the member has received it in a JoinGroup
+        """Return whether ``generation`` is the current generation, and the member has received it in a JoinGroup
         response.
         """
         return generation == self.record.generation == member.generation
@@ -234,7 +246,10 @@ class Coordinator:
         return self._prepare(Cause.CHANGE) if self.members and wanted != owned else []
 
     def disconnected(self, connection: int, now: float) -> Actions:
-        """Remove the pending JoinGroup requests of a closed connection."""
+        """Remove the pending JoinGroup requests of a closed connection.
+
+        ``now``: virtual time, seconds.
+        """
         gone = [parked for parked in self.parked if parked.connection == connection]
         for parked in gone:
             self.parked.remove(parked)
@@ -243,7 +258,7 @@ class Coordinator:
         return self._rebalance_if_all_joined(now) if gone else []
 
     def tick(self, now: float) -> Actions:
-        """Handle all due timers."""
+        """Handle all due timers; return the actions. ``now``: virtual time, seconds."""
         actions: Actions = []
         if self._next_answer <= now:
             actions += self._answer(now)
@@ -266,9 +281,9 @@ class Coordinator:
         return actions + self._rebalance_if_all_joined(now)
 
     def _prepare(self, cause: Cause) -> Actions:
-        """Start a rebalance; in the state Rebalancing do nothing.
+        """Start a rebalance, and return the actions; do nothing in the state Rebalancing.
 
-        From now on, heartbeats are answered with IllegalGeneration.
+        From this time on, heartbeats are answered with IllegalGeneration. ``cause``: why the rebalance starts.
         """
         noticed = Noticed(self.group, cause)
         match self.state:
@@ -285,7 +300,8 @@ class Coordinator:
     def _rebalance_if_all_joined(self, now: float) -> Actions:
         """Rebalance if every member has joined or is dead.
 
-        A member that rejoined without its id counts as missing until its old id expires.
+        A member that rejoined without its id counts as missing until its old id expires. ``now``: virtual time,
+        seconds.
         """
         if self.state is not Coordinating.PREPARING:
             return []
@@ -302,6 +318,8 @@ class Coordinator:
     def _rebalance(self, now: float) -> Actions:
         """Begin the next generation: assign partitions to the joined members, write to the store, and send the
         responses.
+
+        ``now``: virtual time, seconds.
         """
         round_, self.parked = self.parked, []
         ids = [parked.request.consumer_id or f"{self.group}-{self._uuid()}" for parked in round_]
@@ -336,7 +354,10 @@ class Coordinator:
             self._sessions.forget(consumer_id)
 
     def _answer(self, now: float) -> Actions:
-        """Send the due JoinGroup responses, and restart the sessions. After the last response, start the next round."""
+        """Send the due JoinGroup responses, and restart the sessions of these members; return the actions.
+
+        After the last response, events that occurred meanwhile are handled. ``now``: virtual time, seconds.
+        """
         actions: Actions = []
         while self._outbox:
             parked, response = self._outbox.pop(0)
@@ -352,9 +373,9 @@ class Coordinator:
         return [*actions, self._move(Cause.ANSWERED), *self._next_round(now)]
 
     def _next_round(self, now: float) -> Actions:
-        """Handle the events of the time in which responses were sent.
+        """Handle the events that occurred while responses were sent; return the actions.
 
-        Former members that joined in this time keep their ids.
+        Former members that joined in this time keep their ids. ``now``: virtual time, seconds.
         """
         late = {parked.request.consumer_id for parked in self.parked} & self._former
         self._former = set()

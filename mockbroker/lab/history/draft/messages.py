@@ -28,14 +28,14 @@ class Error(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerMetadataRequest:
-    """A lookup of the coordinator of a group; any broker can answer it."""
+    """A lookup of the coordinator of a group, to which any broker can respond."""
 
     group: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerMetadataResponse:
-    """The response to a coordinator lookup. ``node``: broker id of the coordinator, or -1."""
+    """The response to a coordinator lookup. ``node``: broker id of the coordinator; -1 if it is unknown."""
 
     error: Error = Error.NONE
     node: int = -1
@@ -43,7 +43,10 @@ class ConsumerMetadataResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinGroupRequest:
-    """A request to join a group. ``strategy``: name of an assignment strategy; ``session_timeout``: seconds."""
+    """A request to join a group.
+
+    ``strategy``: name of an assignment strategy. ``session_timeout``: session timeout in seconds.
+    """
 
     group: str
     consumer_id: str | None
@@ -65,7 +68,7 @@ class JoinGroupResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeartbeatRequest:
-    """A heartbeat of a member."""
+    """A request by which a member shows that it is alive."""
 
     group: str
     consumer_id: str | None
@@ -81,7 +84,7 @@ class HeartbeatResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetCommitRequest:
-    """A commit of offsets by a member."""
+    """A request by which a member commits offsets."""
 
     group: str
     consumer_id: str | None
@@ -91,14 +94,14 @@ class OffsetCommitRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetCommitResponse:
-    """The response to a commit."""
+    """The response to OffsetCommit."""
 
     error: Error = Error.NONE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetFetchRequest:
-    """A request for committed offsets."""
+    """A request for the committed offsets of partitions."""
 
     group: str
     partitions: tuple[TopicPartition, ...]
@@ -118,7 +121,7 @@ Response = ConsumerMetadataResponse | JoinGroupResponse | HeartbeatResponse | Of
 
 
 def answer_to(request: GroupRequest, error: Error) -> Response:
-    """Return a response to ``request`` that has only an error code."""
+    """Return a response to ``request`` that contains only an error."""
     match request:
         case JoinGroupRequest():
             return JoinGroupResponse(error=error)

@@ -17,7 +17,7 @@ from mockbroker.lab.history.draft.messages import (
 
 
 class Consuming(Enum):
-    """The states of a consumer. It reads records only in MEMBER and REDISCOVERING."""
+    """The states of a consumer of the draft protocol. It reads records only in MEMBER and REDISCOVERING."""
 
     DOWN = "Down"
     STARTING = "Start up & discover co-ordinator"
@@ -27,7 +27,7 @@ class Consuming(Enum):
 
 
 class ConsumerEvent(Enum):
-    """The events that cause transitions of a consumer."""
+    """The events that change the state of a consumer."""
 
     START = "it is started"
     JOINED = "the answer to its JoinGroup has an id, a generation and partitions"
@@ -77,7 +77,7 @@ class Coordinating(Enum):
 
 
 class Cause(Enum):
-    """The causes of a coordinator's transitions."""
+    """The causes of a change of the coordinator's state."""
 
     ELECTED = "it is elected"
     LOADED = "all its groups are read"
@@ -116,15 +116,21 @@ Why = TypeVar("Why", ConsumerEvent, Cause)
 
 
 class IllegalTransition(RuntimeError):
-    """A change of state that is not in the transition table."""
+    """The error for a change of state that the transition table does not contain."""
 
 
 def move(table: Mapping[tuple[State, Why], State], state: State, why: Why) -> State:
-    """Return the state after ``state`` because of ``why``. Raises: IllegalTransition if the table has no such
-    transition.
+    """Return the state after a transition.
+
+    Args:
+        table: the new state, by state and cause.
+        state: current state.
+        why: cause of the transition.
+
+    Raises: IllegalTransition if the table has no such transition.
     """
     if (state, why) not in table:
-        raise IllegalTransition(f"no transition from {state.value!r} on {why.value!r}")
+        raise IllegalTransition(f"state {state.value!r} of the draft protocol has no transition for {why.value!r}")
     return table[state, why]
 
 

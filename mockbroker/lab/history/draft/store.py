@@ -34,7 +34,7 @@ class GroupRecord:
 
 
 class Store:
-    """The store that all brokers use.
+    """The store that all brokers of the draft protocol use.
 
     A watch is permanent, as if the broker set it again after each notification.
 
@@ -88,11 +88,11 @@ class Store:
         return {node for nodes in self._watches.values() for node in nodes}
 
     def watch(self, topic: str, node: int) -> None:
-        """Set a watch: the broker ``node`` is notified when the topic is created or gets more partitions."""
+        """Set a watch on a topic: the broker ``node`` is notified when the topic is created or gets more partitions."""
         self._watches.setdefault(topic, set()).add(node)
 
     def session_ends(self, node: int) -> None:
-        """Remove the watches of a broker, whose session has ended."""
+        """Remove the watches of a broker, because its session has ended."""
         for nodes in self._watches.values():
             nodes.discard(node)
 
@@ -124,7 +124,7 @@ class Store:
 
     @classmethod
     def load(cls, dumped: Mapping[str, Any]) -> Store:
-        """Return a store with the content in the result of ``dump``."""
+        """Return a store with the content of ``dumped``, a result of ``dump``."""
         store = cls({topic: content["partitions"] for topic, content in dumped["topics"].items()})
         for group, content in dumped["groups"].items():
             store._groups[group] = GroupRecord(

@@ -11,16 +11,16 @@ from mockbroker.lab.history.draft.messages import Error, TopicPartition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """An event: an action of a broker, or a state change of a broker or a consumer.
+    """An entry of the trace: an action of a broker, or a state change of a broker or a consumer.
 
     Attributes:
         time: virtual time, seconds.
         kind: received, noticed, became, watched, wrote, kept, cut, answered, failed or recovered.
-        what: name of a message, cause, state, topic or group, as the kind requires; "" if it needs none.
+        what: name of a message, cause, state, topic or group, depending on the kind; "" if the kind needs none.
         node: broker id; None for a state change of a consumer.
-        consumer: name of the consumer that sends or receives the message, or None.
+        consumer: name of the consumer that sends or receives the message; None without a message.
         error: error in the response, or NONE.
-        generation: generation in the message or record, or None.
+        generation: generation in the message or record; None if it contains none.
     """
 
     time: float
@@ -63,7 +63,13 @@ class Span:
 
 
 def owners(spans: Iterable[Span], group: str, time: float) -> dict[TopicPartition, list[str]]:
-    """Return partition -> the consumers that own it at ``time``. Partitions without an owner are left out."""
+    """Return the consumers that own each partition of a group at a time. Partitions without an owner are left out.
+
+    Args:
+        spans: intervals of ownership.
+        group: group id.
+        time: virtual time, seconds.
+    """
     owners: dict[TopicPartition, list[str]] = {}
     for span in spans:
         if span.group == group and span.covers(time):
@@ -86,7 +92,15 @@ def overlaps(spans: Iterable[Span]) -> list[tuple[Span, Span]]:
 
 
 def unowned(spans: Iterable[Span], group: str, partition: TopicPartition, begin: float, end: float) -> float:
-    """Return how long a partition had no owner between ``begin`` and ``end``, seconds."""
+    """Return the time, in seconds, for which a partition of a group had no owner in a period.
+
+    Args:
+        spans: intervals of ownership.
+        group: group id.
+        partition: topic and partition.
+        begin: start of the period, seconds.
+        end: end of the period, seconds.
+    """
     held = sorted(
         (max(span.since, begin), min(span.until, end))
         for span in spans

@@ -1,1 +1,3 @@
-"""Scripted clients, sans-IO. They follow Kafka's client protocols and retry as real clients do."""
+"""The scripted clients of the simulation. They do no IO, follow Kafka's client protocols, and retry as real clients
+do.
+"""

@@ -1,4 +1,4 @@
-"""An admin client. Each of its operations sends one request to a broker that can handle the request."""
+"""An admin client in the simulation. Each of its operations sends one request, to a broker that can handle it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mockbroker.lab.simulation.network import Wire
 
 
 class Admin(Client):
-    """A scripted admin client. It ignores all responses, because invariant checkers check them.
+    """A scripted admin client. It ignores all responses, because the invariant checkers check them.
 
     Attributes:
         connections: broker id -> connection.
@@ -28,7 +28,7 @@ class Admin(Client):
         self.connections: dict[int, Wire] = {}
 
     def find(self) -> None:
-        """Do nothing, because an admin client needs no coordinator."""
+        """Do nothing: an admin client needs no coordinator."""
 
     def to(self, node: int, api_key: int, version: int, request: object, then: Callable[..., None]) -> None:
         if node not in self.cluster().nodes:
@@ -36,7 +36,7 @@ class Admin(Client):
         connection = self.connections.get(node)
         if connection is None:
             connection = self.connections[node] = self.network.connect(self, self.link, node, self.name)
-        self._send(connection, api_key, version, request, then)
+        self.send(connection, api_key, version, request, then)
 
     def disconnected(self, connection: Wire) -> None:
         if self.connections.get(connection.node) is connection:

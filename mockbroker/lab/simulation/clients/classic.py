@@ -1,4 +1,4 @@
-"""A consumer of the classic protocol: eager or cooperative, dynamic or static."""
+"""A consumer of the classic protocol in the simulation: eager or cooperative, dynamic or static."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LOST = (E.UNKNOWN_MEMBER_ID, E.ILLEGAL_GENERATION)  # errors after which the mem
 
 
 class ClassicClient(Reader):
-    """A member of the classic protocol.
+    """A member of a classic group.
 
     A static member keeps ``seen_in``, ``gave_up_in`` and ``reported`` when it restarts, because it rejoins without a
     rebalance. A dynamic member resets these attributes together with its member id.
@@ -32,7 +32,8 @@ class ClassicClient(Reader):
         outdated: whether the member has to rejoin after the response to the JoinGroup or SyncGroup in flight.
         seen_in: generation -> topic -> number of partitions when the member joined this generation. Entries are kept
             until a generation is stable: a generation that was not written may be followed by the previous one.
-        gave_up_in: generation in which the member revoked partitions, so that it has to rejoin; -1 if there is none.
+        gave_up_in: generation in which the member revoked partitions, so that it has to rejoin; -1 without such a
+            generation.
         reported: partitions that the member may own, as far as the group leader knows.
     """
 
@@ -142,6 +143,8 @@ class ClassicClient(Reader):
                         **self.seen_in,
                         self.generation: self.there,
                     }  # the leader decides whether to rebalance
+                if not answer.leader:  # a consumer group: the JoinGroup is a step of the reconciliation
+                    self.gave_up_in = -1
                 self.member_id, self.generation = answer.member_id, answer.generation_id
                 self.see(self.there)
                 self._sync(answer)
@@ -179,15 +182,15 @@ class ClassicClient(Reader):
         return (plans.cooperative if self.cooperates else plans.round_robin)(subscriptions, partitions)
 
     def see(self, partitions: Mapping[str, int]) -> None:
-        """Record the partition counts of topics at the start of this generation.
+        """Store the numbers of partitions that the member knows at the start of this generation.
 
-        ``partitions``: topic -> count. A topic that is already recorded keeps its count.
+        ``partitions``: topic -> number of partitions. A topic that already has a number keeps it.
         """
         self.seen_in = {**self.seen_in, self.generation: {**partitions, **self.seen}}
 
     @property
     def seen(self) -> Mapping[str, int]:
-        """The recorded partition counts of the current generation: topic -> number of partitions."""
+        """The stored numbers of partitions in the current generation, by topic."""
         return self.seen_in.get(self.generation, {})
 
     def _synced(self, answer: SyncGroupResponse) -> None:
@@ -234,6 +237,11 @@ class ClassicClient(Reader):
     def subscribe(self, topics: tuple[str, ...]) -> None:
         """Subscribe to ``topics``, and rejoin if the member is stable."""
         self.topics = topics
+        if self.state == STABLE:
+            self.join_later()
+
+    def enforce_rebalance(self) -> None:
+        """Rejoin if the member is stable. If it is the leader, a rebalance begins."""
         if self.state == STABLE:
             self.join_later()
 

@@ -1,6 +1,4 @@
-"""The base class of scripted clients: start and end of the process, connections, coordinator lookup, request
-timeouts.
-"""
+"""The base class of scripted clients: process start and end, connections, coordinator lookup, request timeouts."""
 
 from __future__ import annotations
 
@@ -11,11 +9,12 @@ from typing import Any
 from kwire.apikeys import ApiKey
 from kwire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from mockbroker.lab.simulation.dice import Dice
+from mockbroker.lab.simulation.history import History
 from mockbroker.lab.simulation.network import Link, Network, Wire
 from mockbroker.lab.simulation.queue import Queue
 from mockbroker.lab.simulation.script import MemberScript
 from mockbroker.lab.simulation.trace import Trace
-from mockbroker.topics.model import Cluster
+from mockbroker.topics.model import ClusterState
 
 BACKOFF = 0.1  # seconds
 REQUEST_TIMEOUT = 5.0  # seconds
@@ -27,10 +26,11 @@ class Client:
 
     Attributes:
         script: script of this client.
+        history: history of the run, to which the client adds the records that it sends and reads.
         name: client name in the trace.
         topics: subscribed topics.
         up: whether the process runs.
-        life: number of starts. Timers that were set before the last start are ignored.
+        life: number of times the process was started. Timers that were set before the last start are ignored.
         stands: virtual time at which a pause of the process ends, seconds. A pause models a garbage collection.
         slow: additional network delay of each message, seconds.
         fatal: name of the error that ended the process, or "".
@@ -46,8 +46,10 @@ class Client:
         queue: Queue,
         network: Network,
         trace: Trace,
-        cluster: Callable[[], Cluster],
+        cluster: Callable[[], ClusterState],
+        history: History | None = None,
     ) -> None:
+        self.history = history or History()
         self.script = script
         self.dice = dice
         self.queue = queue
@@ -104,9 +106,10 @@ class Client:
         self.trace.add(self.queue.now, f"{self.name} {what}")
 
     def later(self, seconds: float, what: Callable[..., None], *with_: Any) -> None:
-        """Call ``what(*with_)`` after ``seconds``.
+        """Call ``what(*with_)`` after ``seconds`` of virtual time.
 
-        If the process is paused then, the call happens at the end of the pause; if it has ended, never.
+        If the process is paused at that time, the call is made at the end of the pause. If the process has ended, no
+        call is made.
         """
         self.queue.after(seconds, self._now, self.life, what, with_)
 
@@ -121,7 +124,7 @@ class Client:
     # --- overridden by the kinds of clients ---
 
     def begin(self) -> None:
-        """Set the state that a process has when it starts."""
+        """Set the state of the process at its start."""
 
     def ready(self) -> None:
         """Called when the coordinator is known."""
@@ -132,13 +135,13 @@ class Client:
 
     @property
     def key(self) -> tuple[str, int]:
-        """The key of the coordinator in FindCoordinator: name and key type."""
+        """The name and the key type (GROUP or TRANSACTION) with which FindCoordinator looks up the coordinator."""
         return self.script.group, GROUP
 
     # --- finding the coordinator ---
 
     def find(self) -> None:
-        """Look up the coordinator at any broker."""
+        """Look up the coordinator of the client's group or transactional id: send FindCoordinator to any broker."""
         self.drop_coordinator()
         if self.bootstrap is None:
             nodes = sorted(self._cluster().nodes)
@@ -149,7 +152,7 @@ class Client:
             self.bootstrap = self.network.connect(self, self.link, node, self.name)
         name, kind = self.key
         request = FindCoordinatorRequest(coordinator_keys=[name], key_type=kind)
-        self._send(self.bootstrap, ApiKey.FIND_COORDINATOR, 4, request, self._found)
+        self.send(self.bootstrap, ApiKey.FIND_COORDINATOR, 4, request, self._found)
 
     def find_later(self) -> None:
         self.drop_coordinator()
@@ -184,26 +187,38 @@ class Client:
             api_key: API key of the request.
             version: version of the request.
             request: body of the request.
-            then: callback for the response body.
+            then: function that is called with the response body.
             timeout: request timeout in seconds; 0 for REQUEST_TIMEOUT.
         """
         if self.coordinator is not None:
-            self._send(self.coordinator, api_key, version, request, then, timeout)
+            self.send(self.coordinator, api_key, version, request, then, timeout)
 
-    def _send(
+    def send(
         self,
         to: Wire,
         api_key: int,
         version: int,
         request: object,
-        then: Callable[..., None],
+        then: Callable[..., None] | None,
         timeout: float = 0.0,
     ) -> None:
+        """Send a request on a connection. The other arguments are those of ``ask``.
+
+        Args:
+            to: the connection.
+            then: function that is called with the response body; None for a request without a response.
+        """
         self.network.ask(to, api_key, version, request, then)
-        self.later(timeout or REQUEST_TIMEOUT, self._on_request_timeout, to, to.correlation)
+        if then is not None:
+            self.later(timeout or REQUEST_TIMEOUT, self._on_request_timeout, to, to.correlation)
 
     def _on_request_timeout(self, to: Wire, correlation: int) -> None:
-        """Close a connection if the request with ``correlation``, or an earlier request, still has no response."""
+        """Close a connection if a request, or an earlier one on the same connection, still has no response.
+
+        Args:
+            to: the connection.
+            correlation: correlation id of the request.
+        """
         if to.open and to.waiting and to.waiting[0][0].ticket.correlation_id <= correlation:
             self.say("waits no longer for an answer")
             self.network.close(to)
@@ -213,7 +228,13 @@ class Client:
         return self.script.delay * (0.5 + self.dice.random()) + self.slow
 
     def receive(self, connection: Wire, call: Any, response: Any) -> None:
-        """Handle a response. While the process is paused, put the response into a queue instead."""
+        """Handle a response. While the process is paused, the response is queued.
+
+        Args:
+            connection: connection of the response.
+            call: the request.
+            response: the response body.
+        """
         if self.queue.now < self.stands or self._queued_responses:
             self._queued_responses.append((connection, call, response))
             self.later(0.0, self._read)
@@ -221,7 +242,7 @@ class Client:
             self._take(connection, call, response)
 
     def _read(self) -> None:
-        """After a pause, handle the queued responses in order."""
+        """Handle the queued responses in order, at the end of a pause."""
         while self._queued_responses:
             connection, call, response = self._queued_responses.popleft()
             if self.up and connection.open:
@@ -233,7 +254,9 @@ class Client:
         then(response)
 
     def disconnected(self, connection: Wire) -> None:
-        """Handle the closing of a connection. Responses that were pending on it are lost."""
+        """Handle the closing of a connection, and look up the coordinator again if it was the coordinator's
+        connection.
+        """
         if connection is self.bootstrap:
             self.bootstrap = None
             if self.up and self.coordinator is None:
@@ -250,5 +273,10 @@ class Client:
         metadata = self._cluster().topics.get(topic)
         return len(metadata.partitions) if metadata else 0
 
-    def cluster(self) -> Cluster:
+    def cluster(self) -> ClusterState:
         return self._cluster()
+
+    @property
+    def identifier(self) -> tuple[str, int]:
+        """The name of the client and the number of its start, which together identify a process in the history."""
+        return self.name, self.life

@@ -1,4 +1,4 @@
-"""A consumer of the consumer protocol (KIP-848), dynamic or static."""
+"""A consumer of the consumer protocol (KIP-848) in the simulation, dynamic or static."""
 
 from __future__ import annotations
 
@@ -6,61 +6,37 @@ from uuid import UUID
 
 from kwire import ErrorCode as E
 from kwire.apikeys import ApiKey
-from kwire.json.objects import uuid_text
 from kwire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from mockbroker.lab.simulation.clients.client import BACKOFF
+from mockbroker.lab.simulation.clients.epoch_member import JOINING, LEAVING, LOST, EpochMember
 from mockbroker.lab.simulation.clients.plans import Place
-from mockbroker.lab.simulation.clients.reader import NOT_HERE, NOT_YET, Reader
+from mockbroker.lab.simulation.clients.reader import NOT_HERE, NOT_YET
 
-JOINING, LEAVING, GOING_AWAY = 0, -1, -2
-LOST = (E.UNKNOWN_MEMBER_ID, E.FENCED_MEMBER_EPOCH, E.GROUP_ID_NOT_FOUND)
+GOING_AWAY = -2  # member epoch
 Share = frozenset[tuple[UUID, int]]
 Request = ConsumerGroupHeartbeatRequest
 
 
-class ConsumerClient(Reader):
-    """A member of the consumer protocol.
+class ConsumerClient(EpochMember):
+    """A member of a consumer group (KIP-848).
 
     Attributes:
-        member_id: member id.
-        epoch: member epoch.
         held: owned partitions, as (topic id, partition).
-        target: partitions of the last assignment.
-        reported: owned partitions at the last heartbeat; None before the first heartbeat.
+        target: partitions of the last assignment, as (topic id, partition).
+        reported: owned partitions in the last heartbeat; None before the first heartbeat.
         full: whether the next heartbeat contains all fields.
-        beating: whether a heartbeat is in flight.
-        interval: heartbeat interval, seconds.
     """
-
-    commit_version = 9
 
     def begin(self) -> None:
         super().begin()
-        self.member_id = uuid_text(self.dice.uuid())
-        self.epoch = JOINING
         self.held: Share = frozenset()
         self.target: Share = frozenset()
         self.reported: Share | None = None
         self.full = True
-        self.beating = False
-        self.interval = self.script.heartbeat
-        self.later(self.script.heartbeat, self._beat)
-
-    @property
-    def identity(self) -> tuple[str, int]:
-        return self.member_id, self.epoch
-
-    @property
-    def may_commit(self) -> bool:
-        return self.epoch > 0
 
     def ready(self) -> None:
         self.beating = False
         self.full = True
-        self.heartbeat()
-
-    def _beat(self) -> None:
-        self.later(self.interval, self._beat)
         self.heartbeat()
 
     def heartbeat(self) -> None:
@@ -74,7 +50,10 @@ class ConsumerClient(Reader):
         )
         if self.epoch == JOINING or self.full:
             request.rebalance_timeout_ms = round(self.script.rebalance * 1000)
-            request.subscribed_topic_names = list(self.topics)
+            if regex := self.script.regex:
+                request.subscribed_topic_names, request.subscribed_topic_regex = [], regex
+            else:
+                request.subscribed_topic_names = list(self.topics)
             request.topic_partitions = _lines(self.held)
         elif self.held != self.reported:
             request.topic_partitions = _lines(self.held)
@@ -95,7 +74,7 @@ class ConsumerClient(Reader):
             self.later(BACKOFF * self.dice.random(), self._reconcile)
 
     def _reconcile(self) -> None:
-        """In a poll, own exactly the assigned partitions, and report them with a heartbeat."""
+        """During the next poll, own exactly the assigned partitions, and report a change with a heartbeat."""
         if not self.polling:
             self.queue.at(self.polls_at, self._now, self.life, self._reconcile, ())
             return

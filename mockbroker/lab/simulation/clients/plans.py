@@ -1,6 +1,6 @@
-"""Client-side assignors for the leader of a classic group. Pure.
+"""The client-side assignors that leaders of classic groups use in the simulation. The functions are pure.
 
-They are simpler than Kafka's. This makes no difference, because the broker never reads an assignment.
+They are simpler than Kafka's assignors. The difference does not matter, because the broker never reads an assignment.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Subscription:
     Attributes:
         topics: subscribed topics.
         owned: partitions that the member owns.
-        generation: generation in which the member received them; -1 without owned partitions.
+        generation: generation in which the member was assigned ``owned``; -1 without owned partitions.
     """
 
     topics: tuple[str, ...]
@@ -60,7 +60,10 @@ def decoded_share(assignment: bytes) -> frozenset[Place]:
 
 
 def by_topic(share: frozenset[Place]) -> dict[str, list[int]]:
-    """Return topic -> partitions for the partitions of one member; both are sorted."""
+    """Return the partition indexes of a set of partitions by topic; topics and indexes are sorted.
+
+    ``share``: partitions, as (topic, index).
+    """
     partitions: dict[str, list[int]] = {}
     for topic, index in sorted(share):
         partitions.setdefault(topic, []).append(index)
@@ -68,9 +71,13 @@ def by_topic(share: frozenset[Place]) -> dict[str, list[int]]:
 
 
 def round_robin(members: Mapping[str, Subscription], partitions: Mapping[str, int]) -> dict[str, frozenset[Place]]:
-    """Assign each partition to the subscribed member with the fewest partitions.
+    """Assign each partition to the subscribed member that has the fewest partitions.
 
-    Returns: member -> its partitions.
+    Args:
+        members: subscriptions by member.
+        partitions: topic -> number of partitions.
+
+    Returns: the assigned partitions by member.
     """
     return _filled(members, partitions, {name: set() for name in sorted(members)})
 
@@ -78,9 +85,13 @@ def round_robin(members: Mapping[str, Subscription], partitions: Mapping[str, in
 def cooperative(members: Mapping[str, Subscription], partitions: Mapping[str, int]) -> dict[str, frozenset[Place]]:
     """Assign partitions cooperatively: a partition that moves is unassigned until its owner has revoked it.
 
-    Members keep their partitions, up to an equal number each.
+    A member keeps its partitions, up to its equal share of all partitions.
 
-    Returns: member -> its partitions.
+    Args:
+        members: subscriptions by member.
+        partitions: topic -> number of partitions.
+
+    Returns: the assigned partitions by member.
     """
     owners: dict[Place, tuple[int, str]] = {}
     for name, said in sorted(members.items()):

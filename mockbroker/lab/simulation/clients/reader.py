@@ -21,7 +21,7 @@ class Reader(Client):
     """A client that reads partitions and commits offsets.
 
     Attributes:
-        positions: partition -> next offset to read. A partition without a fetched committed offset has no entry.
+        positions: partition -> next offset to read. A partition has no entry until its committed offset was fetched.
         owned: partitions that the client reads.
         wants: whether an OffsetFetch is in flight.
         polls_at: earliest virtual time of the next poll, seconds.
@@ -72,7 +72,14 @@ class Reader(Client):
             for partition in topic.partitions:
                 place = topic.name, partition.partition_index
                 if place in self.owned and not partition.error_code:
-                    self.positions.setdefault(place, max(partition.committed_offset, 0))
+                    self.start_at(place, partition.committed_offset)
+
+    def start_at(self, place: Place, committed: int) -> None:
+        """Set the position of an owned partition that has no position.
+
+        ``committed``: committed offset; -1 without one.
+        """
+        self.positions.setdefault(place, max(committed, 0))
 
     def _poll(self) -> None:
         if self.polling:
@@ -80,7 +87,7 @@ class Reader(Client):
         self.later(self.script.commit * (0.8 + 0.4 * self.dice.random()), self._poll)
 
     def polled(self) -> None:
-        """Read some records, which advances the positions, and commit."""
+        """Advance the positions by random numbers of records, and commit them."""
         self.fetch_positions()
         if self.positions and self.may_commit:
             for place in self.positions:
@@ -115,14 +122,14 @@ class Reader(Client):
                     return
 
     def offsets_refused(self, error: int) -> None:
-        """Handle the error code of an OffsetCommit or OffsetFetch."""
+        """Handle an error code in the response to OffsetCommit or OffsetFetch."""
         if error == NOT_YET:
             self.later(BACKOFF, self.fetch_positions)
         else:
             self.refused(error)
 
     def refused(self, error: int) -> None:
-        """Handle the error code of any request."""
+        """Handle an error code in the response to any request."""
         if error in NOT_HERE:
             self.find_later()
 

@@ -1,4 +1,4 @@
-"""A producer that commits the offsets of a group in transactions, and aborts some transactions."""
+"""A producer in the simulation that commits the offsets of a group in transactions, and aborts some transactions."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ ZOMBIES = 0.3  # probability that a fenced producer sends another request
 
 
 class Transactional(Client):
-    """A transactional producer.
+    """A transactional producer that writes no records.
 
     It sends InitProducerId. For each transaction it then sends AddOffsetsToTxn, TxnOffsetCommit and EndTxn. After an
     error it begins with InitProducerId again.
 
     Attributes:
-        producer: producer id and epoch; None before InitProducerId.
+        producer: producer id and epoch; None before the response to InitProducerId.
         keeper: connection to the group coordinator. (``coordinator`` is the connection to the transaction coordinator.)
         busy: whether a transaction is open.
         offset: offset in the last TxnOffsetCommit.
@@ -68,7 +68,12 @@ class Transactional(Client):
             self.later(self.script.commit * self.dice.random(), self._send_fenced, *former)
 
     def _send_fenced(self, producer_id: int, epoch: int) -> None:
-        """Send requests with a fenced producer epoch. The broker must refuse them; the client ignores the responses."""
+        """Send requests with a fenced producer epoch. The broker must refuse them; this client ignores the responses.
+
+        Args:
+            producer_id: producer id.
+            epoch: the fenced producer epoch.
+        """
         identity: dict[str, Any] = {
             "transactional_id": self.key[0],
             "producer_id": producer_id,
@@ -84,7 +89,7 @@ class Transactional(Client):
         topics = [TxnOffsetCommitRequest.Topic(name=topic, partitions=[place]) for topic in self.topics]
         if self.keeper is not None:
             request = TxnOffsetCommitRequest(**identity, group_id=self.script.group, topics=topics)
-            self._send(self.keeper, ApiKey.TXN_OFFSET_COMMIT, 3, request, self._ignored)
+            self.send(self.keeper, ApiKey.TXN_OFFSET_COMMIT, 3, request, self._ignored)
 
     def _ignored(self, answer: object) -> None:
         pass
@@ -106,7 +111,7 @@ class Transactional(Client):
     def _find_keeper(self) -> None:
         assert self.coordinator is not None
         request = FindCoordinatorRequest(coordinator_keys=[self.script.group], key_type=GROUP)
-        self._send(self.coordinator, ApiKey.FIND_COORDINATOR, 4, request, self._keeper_found)
+        self.send(self.coordinator, ApiKey.FIND_COORDINATOR, 4, request, self._keeper_found)
 
     def _keeper_found(self, answer: FindCoordinatorResponse) -> None:
         (coordinator,) = answer.coordinators
@@ -137,7 +142,7 @@ class Transactional(Client):
             producer_epoch=epoch,
             topics=topics,
         )
-        self._send(self.keeper, ApiKey.TXN_OFFSET_COMMIT, 3, request, self._held)
+        self.send(self.keeper, ApiKey.TXN_OFFSET_COMMIT, 3, request, self._held)
 
     def _next(self, place: Place) -> int:
         self.offset += self.dice.whole(1, 9)

@@ -1,4 +1,4 @@
-"""The invariants I1 to I19. One checker, which uses no code of the broker, checks each invariant."""
+"""The invariants I1 to I26 and their checkers. A checker uses no code of the broker to compute the expected result."""
 
 from __future__ import annotations
 
@@ -16,14 +16,23 @@ from mockbroker.lab.simulation.invariants.replayed import Replayed
 from mockbroker.lab.simulation.invariants.revocations import Revocations
 from mockbroker.lab.simulation.invariants.same_view import SameView
 from mockbroker.lab.simulation.invariants.sessions import Sessions
+from mockbroker.lab.simulation.invariants.shares import (
+    DeliveryCounts,
+    NeverAgain,
+    OneHolder,
+    ShareSessionEpochs,
+    StartOffsets,
+)
 from mockbroker.lab.simulation.invariants.statistics import Statistics
+from mockbroker.lab.simulation.invariants.task_owners import TaskOwners
+from mockbroker.lab.simulation.invariants.task_targets import TaskTargets
 from mockbroker.lab.simulation.invariants.transitions import Transitions
 from mockbroker.lab.simulation.model import Model
 from mockbroker.lab.simulation.watching import Watcher
 
 
 def watchers(longest_wait: float) -> list[Watcher]:
-    """Return new checkers for one run. ``longest_wait``: maximum time for which a request may be pending, seconds."""
+    """Return new checkers for one run. ``longest_wait``: longest time in seconds that a request may be pending."""
     model = Model()
     return [
         OneOwner(),
@@ -42,4 +51,11 @@ def watchers(longest_wait: float) -> list[Watcher]:
         Leadership(),
         Revocations(),
         FencedProducers(),
+        TaskOwners(),
+        TaskTargets(),
+        OneHolder(),
+        DeliveryCounts(),
+        NeverAgain(),
+        StartOffsets(),
+        ShareSessionEpochs(),
     ]

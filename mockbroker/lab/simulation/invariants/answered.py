@@ -9,14 +9,14 @@ from kwire.apikeys import ApiKey
 from mockbroker.base.effects import Call, Ticket
 from mockbroker.broker.broker import Broker
 from mockbroker.groups.classic.state import ClassicGroup
-from mockbroker.lab.simulation.watching import Broken, Watcher
+from mockbroker.lab.simulation.watching import Broken, Watcher, has_no_response
 
 
 class Answered(Watcher):
-    """The checker of I7 and I8.
+    """The checker of the invariants I7 and I8: exactly one response to every request, in order and in time.
 
-    Two kinds of request need no response: a request whose connection was closed, and a SyncGroup of a removed member,
-    which Kafka drops.
+    Two kinds of request need no response: a request whose connection was closed, and a SyncGroup of a member that was
+    removed, which Kafka drops.
     """
 
     name = "I7"
@@ -27,18 +27,21 @@ class Answered(Watcher):
         self._last: dict[int, int] = {}  # connection number -> correlation id of the last response
 
     def before(self, broker: Broker, call: Call[Any], now: float) -> None:
-        self._asked[call.ticket] = call, now
+        if not has_no_response(call):
+            self._asked[call.ticket] = call, now
 
     def answered(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
         ticket = call.ticket
         self._asked.pop(ticket, None)
         if ticket.correlation_id <= self._last.get(ticket.connection, 0):
             raise Broken(
-                "I8", f"{ticket} got its response after request {self._last[ticket.connection]} of the same connection"
+                "I8",
+                f"the response to request {ticket.correlation_id} of connection {ticket.connection} was sent after the "
+                f"response to the later request {self._last[ticket.connection]}",
             )
         self._last[ticket.connection] = ticket.correlation_id
         if not isinstance(response, APIS[ticket.api_key].response):
-            raise Broken("I8", f"{ticket} got a response of the wrong type, {type(response).__name__}")
+            raise Broken("I8", f"the response to {APIS[ticket.api_key].name} is a {type(response).__name__}")
 
     def closed(self, broker: Broker, call: Call[Any], now: float) -> None:
         self._asked.pop(call.ticket, None)
@@ -55,13 +58,19 @@ class Answered(Watcher):
             if ticket.fault:  # a fault rule may keep it from being answered
                 continue
             if now - since > self._longest and not self._forgotten(broker, call):
-                raise self.broken(f"{APIS[ticket.api_key].name} {ticket} has had no response for {now - since:.3f} s")
+                raise self.broken(
+                    f"request {ticket.correlation_id} ({APIS[ticket.api_key].name}) of connection {ticket.connection} "
+                    f"has had no response for {now - since:.3f} s, above the limit of {self._longest:g} s"
+                )
 
             if ticket.api_key == ApiKey.JOIN_GROUP and not self._is_parked(broker, call):
-                raise self.broken(f"JoinGroup {ticket} has no response, but is not pending in its group")
+                raise self.broken(
+                    f"request {ticket.correlation_id} (JoinGroup) of connection {ticket.connection} has had no "
+                    "response, but is not pending in its group"
+                )
 
     def _is_parked(self, broker: Broker, call: Call[Any]) -> bool:
-        """Return whether a JoinGroup is still pending in its group, or was replaced by a newer one of the same
+        """Return whether a JoinGroup is still pending in its group, or was replaced by a newer JoinGroup of the same
         member.
         """
         group = broker.groups.get_as(call.request.group_id, ClassicGroup)

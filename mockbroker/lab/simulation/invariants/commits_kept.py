@@ -10,12 +10,13 @@ from mockbroker.base.effects import Call, Ticket
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
+from mockbroker.lab.simulation.checkers.final_log import named
 from mockbroker.lab.simulation.model import Key, Model, Place
 from mockbroker.lab.simulation.watching import Offsets, Watcher, is_away
 
 
 class CommitsKept(Watcher):
-    """The checker of I4. Compares the offsets that OffsetFetch returns with the model."""
+    """The checker of invariant I4. It compares the offsets that OffsetFetch returns with the model."""
 
     name = "I4"
 
@@ -26,9 +27,9 @@ class CommitsKept(Watcher):
         ] = {}  # pending OffsetFetch -> group -> committed offsets and unstable partitions
 
     def before(self, broker: Broker, call: Call[Any], now: float) -> None:
-        """Store the offsets before an OffsetFetch.
+        """Store the committed offsets of the model before an OffsetFetch is handled.
 
-        The OffsetFetch must return these offsets, even if it is handled in several slices.
+        OffsetFetch must return these offsets, even if it is handled in several slices. ``now``: broker time, seconds.
         """
         if call.ticket.api_key == ApiKey.OFFSET_FETCH:
             names = [group.group_id for group in call.request.groups]
@@ -60,13 +61,20 @@ class CommitsKept(Watcher):
                 wanted = expected.get(place, -1)
                 if partition.error_code or partition.committed_offset != wanted:
                     got = partition.error_code or partition.committed_offset
-                    raise self.broken(f"OffsetFetch of {place} in {group.group_id} returned {got}, expected {wanted}")
+                    raise self.broken(
+                        f"OffsetFetch returned {got} for partition {named(place)} of group {group.group_id}, expected "
+                        f"{wanted}"
+                    )
 
     def acknowledged(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
         self.model.acknowledged(call)
 
     def restarted(self, broker: Broker, now: float) -> None:
-        """Check each offset after a crash: it is the last acknowledged offset, or a later unacknowledged one."""
+        """Check each committed offset after a crash.
+
+        It must be the last acknowledged offset, or a later one whose commit was not acknowledged. ``now``: broker time,
+        seconds.
+        """
         held: dict[int, dict[Key, int]] = {}
         there: dict[Key, int] = {}
         for group_id, group in broker.groups.items():
@@ -78,7 +86,10 @@ class CommitsKept(Watcher):
         for key in dict.fromkeys([*self.model.history, *there]):
             may = self.model.may_be(key)
             if there.get(key) not in may:
-                raise self.broken(f"{key} is {there.get(key)} after a crash, but {may[0]} was acknowledged")
+                raise self.broken(
+                    f"the committed offset of partition {named(key[1])} in group {key[0]} is {there.get(key)} after a "
+                    f"crash, expected one of {may} (first: the last acknowledged commit; None: no commit)"
+                )
             self.model.adopt(*key, there.get(key))
         if wrong := self.model.adopt_held(held):
             raise self.broken(wrong)

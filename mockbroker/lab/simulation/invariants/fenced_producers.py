@@ -14,11 +14,9 @@ Producer = tuple[int, int]  # producer id and epoch
 
 
 class FencedProducers(Watcher):
-    """The checker of I19. It records the last producer id and epoch of each transactional id.
+    """The checker of invariant I19. It stores the newest producer id and epoch of each transactional id.
 
-    A crash may undo an InitProducerId that was not acknowledged.
-
-    Source: Kafka's TransactionCoordinator.
+    A crash may undo an InitProducerId whose response was not sent. Source: Kafka's TransactionCoordinator.
     """
 
     name = "I19"
@@ -49,6 +47,6 @@ class FencedProducers(Watcher):
         newest = self._newest.get(request.transactional_id, producer)
         if producer < newest:
             raise self.broken(
-                f"{request.transactional_id}: a request with the producer id and epoch {producer} was accepted,"
-                f" but the current ones are {newest}"
+                f"a request of transactional id {request.transactional_id} with producer id {producer[0]} and epoch "
+                f"{producer[1]} was accepted, although the newest are producer id {newest[0]} and epoch {newest[1]}"
             )

@@ -10,11 +10,22 @@ from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
 from mockbroker.groups.consumer.state import ConsumerGroup
+from mockbroker.groups.share.state import ShareGroup
+from mockbroker.groups.streams.state import StreamsGroup
 from mockbroker.lab.simulation.watching import Origins, Watcher
+
+HEARTBEATS = (ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.STREAMS_GROUP_HEARTBEAT)  # with member epochs
+GROWTH = (EventKind.GENERATION, EventKind.EMPTY, EventKind.REBALANCE)
+
+
+def _has_epochs(broker: Broker, group_id: str) -> bool:
+    """Return whether a group is of a type that has epochs instead of generations. ``group_id``: group id."""
+    kinds = (ConsumerGroup, StreamsGroup, ShareGroup)
+    return any(broker.groups.get_as(group_id, kind) is not None for kind in kinds)
 
 
 class Generations(Watcher):
-    """The checker of I2.
+    """The checker of invariant I2: generations and epochs never decrease, and increase by one with each rebalance.
 
     A deleted group begins again at generation 0. In the consumer protocol, the epoch of a new member is the group
     epoch.
@@ -34,6 +45,16 @@ class Generations(Watcher):
         self._origins = Origins()
         self._members: dict[tuple[str, str], int] = {}
 
+    def replaced(self, broker: Broker, group_id: str) -> None:
+        self._origins.replaced(group_id)
+        self._forget(group_id)
+
+    def _forget(self, group: str) -> None:
+        for kept in (self._reached, self._returned, self._settled):
+            kept.pop(group, None)
+        for key in [key for key in self._members if key[0] == group]:
+            del self._members[key]
+
     def journaled(self, broker: Broker, event: Event) -> None:
         group = event.group
         self._origins.journaled(event)
@@ -44,29 +65,45 @@ class Generations(Watcher):
                 self._reached.pop(group, None)
                 self._returned.pop(group, None)
             case EventKind.DELETE:
-                self._reached.pop(group, None)
-                self._returned.pop(group, None)
-                self._settled.pop(group, None)
-                for key in [key for key in self._members if key[0] == group]:
-                    del self._members[key]
-            case EventKind.GENERATION | EventKind.EMPTY if broker.groups.get_as(group, ConsumerGroup) is None:
+                self._forget(group)
+            case EventKind.UPGRADE | EventKind.DOWNGRADE:
+                self._converted(event)
+            case EventKind.GENERATION | EventKind.EMPTY if not _has_epochs(broker, group):
                 self._grows(event)
-            case EventKind.REBALANCE if broker.groups.get_as(group, ConsumerGroup) is not None:
+            case EventKind.REBALANCE if _has_epochs(broker, group):
                 self._grows(event)
 
     def _loaded(self, group: str, generation: int) -> None:
-        """Check that a new coordinator did not load a generation older than the last acknowledged one."""
+        """Check that a new coordinator has loaded the last acknowledged generation of a group, or a newer one.
+
+        Args:
+            group: group id.
+            generation: generation or group epoch after the load.
+        """
         if generation < self._settled.get(group, generation):
             raise self.broken(
-                f"{group} was loaded in generation {generation}, but {self._settled[group]} was acknowledged"
+                f"group {group} was loaded in generation {generation}, but "
+                f"generation {self._settled[group]} was acknowledged"
             )
         self._reached[group] = generation
         self._returned.pop(group, None)
 
-    def crashed(self, broker: Broker, now: float) -> None:
-        """Keep only the generations and epochs acknowledged by a SyncGroup or ConsumerGroupHeartbeat response.
+    def _converted(self, event: Event) -> None:
+        """Check that a group keeps its epoch as its generation, or the reverse.
 
-        A crash may undo newer ones.
+        The epoch may be newer than the last event: events before the conversion are journaled after it.
+        """
+        reached = self._reached.get(event.group, event.generation)
+        if event.generation < reached:
+            raise self.broken(f"group {event.group} was converted in generation {event.generation}, below {reached}")
+        self._reached[event.group] = event.generation
+        self._returned.pop(event.group, None)
+
+    def crashed(self, broker: Broker, now: float) -> None:
+        """Forget the generations and epochs that were not acknowledged, because a crash may undo them.
+
+        A response to SyncGroup or to a heartbeat of a group with epochs acknowledges them. ``now``: broker time,
+        seconds.
         """
         self._reached.clear()
         self._returned.clear()
@@ -75,23 +112,27 @@ class Generations(Watcher):
     def restarted(self, broker: Broker, now: float) -> None:
         for group, settled in self._settled.items():
             if group not in broker.groups:
-                raise self.broken(f"{group} is missing after a crash, but generation {settled} was acknowledged")
+                raise self.broken(
+                    f"group {group} is missing after a crash, but its generation {settled} was acknowledged"
+                )
 
     def _grows(self, event: Event) -> None:
         reached = self._reached.get(event.group)
         if reached is not None and event.generation != reached + 1:
             raise self.broken(
-                f"{event.event} of {event.group} in generation {event.generation}, expected generation {reached + 1}"
+                f"event {event.event} of group {event.group} has generation {event.generation}, expected {reached + 1}"
             )
         self._reached[event.group] = event.generation
 
     def answered(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
-        if call.ticket.api_key in (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.CONSUMER_GROUP_HEARTBEAT):
-            self._origins.answered(call.ticket, call.request.group_id)
+        if call.ticket.api_key in (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, *HEARTBEATS):
+            group = call.request.group_id
+            if call.ticket.api_key != ApiKey.JOIN_GROUP or not _has_epochs(broker, group):  # else a member epoch
+                self._origins.answered(call.ticket, group)
 
     def acknowledged(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
         key = call.ticket.api_key
-        if key not in (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.CONSUMER_GROUP_HEARTBEAT):
+        if key not in (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, *HEARTBEATS):
             return
         group = call.request.group_id
         lives, current = self._origins.check_origin(call.ticket, group)
@@ -102,7 +143,7 @@ class Generations(Watcher):
         if key == ApiKey.JOIN_GROUP and not response.error_code:
             if current and not call.ticket.fault:  # a fault rule may have held the response
                 self._rises(group, response.generation_id)
-        elif key == ApiKey.CONSUMER_GROUP_HEARTBEAT and not response.error_code:
+        elif key in HEARTBEATS and not response.error_code:
             member = response.member_id
             if response.member_epoch <= 0:
                 self._members.pop((group, member), None)
@@ -112,17 +153,21 @@ class Generations(Watcher):
                 return
             if response.member_epoch < before and call.request.member_epoch:
                 raise self.broken(
-                    f"{member} of {group} was in epoch {before}, but got the lower epoch {response.member_epoch}"
+                    f"member {member} of group {group} was in epoch {before}, "
+                    f"but got the lower epoch {response.member_epoch}"
                 )
             self._members[group, member] = response.member_epoch
             self._settled[group] = max(response.member_epoch, self._settled.get(group, 0))
             if response.member_epoch > self._reached.get(group, response.member_epoch):
-                raise self.broken(f"{member} of {group} got epoch {response.member_epoch}, above the group epoch")
+                raise self.broken(
+                    f"member {member} of group {group} got epoch {response.member_epoch}, "
+                    f"above group epoch {self._reached[group]}"
+                )
 
     def _rises(self, group: str, returned: int) -> None:
         if returned < self._returned.get(group, returned):
             raise self.broken(
-                f"{group} returned generation {self._returned[group]}, and later the lower generation {returned}"
+                f"group {group} returned generation {self._returned[group]}, and later the lower generation {returned}"
             )
         self._returned[group] = returned
 
@@ -131,8 +176,10 @@ class Generations(Watcher):
             at = group.generation
             if at != self._reached.get(group_id, at):
                 raise self.broken(
-                    f"{group_id} is in generation {at}, but in generation {self._reached[group_id]} "
+                    f"group {group_id} is in generation {at}, but in generation {self._reached[group_id]} "
                     "according to the journal"
                 )
             if at < self._settled.get(group_id, at):
-                raise self.broken(f"{group_id} is in generation {at}, but {self._settled[group_id]} was acknowledged")
+                raise self.broken(
+                    f"group {group_id} is in generation {at}, but generation {self._settled[group_id]} was acknowledged"
+                )

@@ -17,7 +17,9 @@ GONE = (EventKind.UNLOAD, EventKind.DELETE, EventKind.UPGRADE, EventKind.DOWNGRA
 
 
 class Leadership(Watcher):
-    """The checker of I17. It identifies a static member by its instance id, since leadership survives a restart.
+    """The checker of invariant I17: a leader that rejoins remains the leader.
+
+    A static member is identified by its instance id, because its leadership survives a restart.
 
     Source: Kafka's ClassicGroup (maybeElectNewJoinedLeader, replaceStaticMember).
     """
@@ -52,6 +54,10 @@ class Leadership(Watcher):
             elif event.event == EventKind.LOAD and group.leader:
                 self._leaders[event.group] = self._name(event.group, group.leader)
 
+    def replaced(self, broker: Broker, group_id: str) -> None:
+        self._leaders.pop(group_id, None)
+        self._forget_joins(group_id)
+
     def crashed(self, broker: Broker, now: float) -> None:
         self._leaders.clear()
         self._joining.clear()
@@ -60,7 +66,8 @@ class Leadership(Watcher):
         before, leader = self._leaders.get(event.group), self._name(event.group, event.leader)
         if before not in (None, leader) and (event.group, before) in self._joining.values():
             raise self.broken(
-                f"{leader} is the leader of generation {event.generation} of {event.group}, but the previous leader "
+                f"member {leader} is the leader of generation {event.generation} "
+                f"of {event.group}, but the previous leader "
                 f"{before} rejoined and should have stayed the leader"
             )
         self._leaders[event.group] = leader

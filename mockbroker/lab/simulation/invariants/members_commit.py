@@ -11,13 +11,15 @@ from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
 from mockbroker.groups.consumer.state import ConsumerGroup
+from mockbroker.groups.streams.state import StreamsGroup
 from mockbroker.lab.simulation.watching import Watcher, is_away
 
 
 class MembersCommit(Watcher):
-    """The checker of I6. It uses the state of the group before each request, and the ids of former members.
+    """The checker of invariant I6: only members commit, in their generation and at their coordinator.
 
-    A TxnOffsetCommit without a member id may commit to any group (Kafka's rule for producers without group metadata).
+    It uses the state of the group before each request, and the ids of former members. A TxnOffsetCommit without a
+    member id may commit to any group (Kafka's rule for producers without group metadata).
     """
 
     name = "I6"
@@ -64,15 +66,17 @@ class MembersCommit(Watcher):
         self._refusals.clear()
 
     def _committed(self, broker: Broker, call: Call[Any], response: Any) -> None:
-        """Check that each slice of a commit was accepted or refused according to the state of the group before it."""
+        """Check, for each slice of a commit, that it was accepted or refused according to the group's state before
+        the slice.
+        """
         errors = [partition.error_code for topic in response.topics for partition in topic.partitions]
-        commit = f"a commit to {call.request.group_id} by {call.request.member_id!r}"
+        commit = f"an offset commit of member {call.request.member_id!r} to group {call.request.group_id}"
         for number, why in enumerate(self._refusals.pop(call.ticket, [])):
             part = errors[number * broker.slice_size :][: broker.slice_size]
             if why and ErrorCode.NONE in part:
                 raise self.broken(f"{commit} was accepted, although {why}")
             if not why and {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID} & {*part}:
-                raise self.broken(f"{commit}, a current member, was refused")
+                raise self.broken(f"{commit} was refused, although the member is in the group")
 
     def _joined(self, call: Call[Any], response: Any) -> None:
         request = call.request
@@ -97,5 +101,9 @@ class MembersCommit(Watcher):
         if member is None:
             return "the client is not a member"
         consumers = broker.groups.get_as(request.group_id, ConsumerGroup)
+        streams = broker.groups.get_as(request.group_id, StreamsGroup)
+        if streams is not None:  # an older epoch is valid for tasks that the member has had since
+            at = streams.members[member_id].epoch
+            return "" if generation <= at else f"the epoch of the commit is {generation}, above {at}"
         at = group.generation if consumers is None else consumers.members[member_id].epoch
         return "" if generation == at else f"the generation or epoch of the commit is {generation}, not {at}"

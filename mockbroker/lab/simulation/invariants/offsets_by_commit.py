@@ -9,12 +9,16 @@ from mockbroker.base.effects import Call
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
+from mockbroker.lab.simulation.checkers.final_log import named
 from mockbroker.lab.simulation.model import Model, Place
 from mockbroker.lab.simulation.watching import Watcher, is_away
 
 
 class OffsetsByCommit(Watcher):
-    """The checker of I5. After each request it compares the committed offsets of the broker with the model."""
+    """The checker of invariant I5.
+
+    After each request it compares the broker's committed offsets with those of the model.
+    """
 
     name = "I5"
 
@@ -30,7 +34,10 @@ class OffsetsByCommit(Watcher):
         stored = self._model.offsets.get(event.group, {}).get(place)
         retention = broker.settings.offsets_retention_minutes * 60
         if stored is None or event.time_ms / 1000 - stored.at < retention - 0.002:
-            raise self.broken(f"the offset of {place} in {event.group} expired within the retention of {retention} s")
+            raise self.broken(
+                f"the offset of partition {named(place)} in group {event.group} expired before the retention time of "
+                f"{retention} s had passed"
+            )
         self._model.forget(event.group, place)
 
     def before(self, broker: Broker, call: Call[Any], now: float) -> None:
@@ -42,7 +49,7 @@ class OffsetsByCommit(Watcher):
         if call.ticket.api_key == ApiKey.DELETE_GROUPS:
             for result in response.results:
                 if not result.error_code and result.group_id in self._in_use:
-                    raise self.broken(f"{result.group_id} was deleted although it had members")
+                    raise self.broken(f"group {result.group_id} was deleted although it had members")
 
     def handled(self, broker: Broker, call: Call[Any], now: float) -> None:
         group = getattr(call.request, "group_id", None)
@@ -69,5 +76,6 @@ class OffsetsByCommit(Watcher):
         if held != expected:
             place = next(place for place in [*expected, *held] if held.get(place) != expected.get(place))
             raise self.broken(
-                f"the offset of {place} in {group_id} is {held.get(place)}, but {expected.get(place)} was committed"
+                f"the committed offset of partition {named(place)} in group {group_id} is {held.get(place)}, "
+                f"expected {expected.get(place)} (None: no committed offset)"
             )

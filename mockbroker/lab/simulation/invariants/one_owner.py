@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, TypeAlias
+from uuid import UUID
 
 from kwire.apikeys import ApiKey
+from kwire.blobs import decode_stored
+from kwire.blobs.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from mockbroker.base.effects import Call
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
 from mockbroker.groups.consumer.state import ConsumerGroup
+from mockbroker.lab.simulation.checkers.final_log import named
 from mockbroker.lab.simulation.clients.plans import decoded_share
 from mockbroker.lab.simulation.watching import Origins, Watcher, remove_group
 
+Share: TypeAlias = frozenset[tuple[UUID, int]]
+
 
 class OneOwner(Watcher):
-    """The checker of I1.
+    """The checker of invariant I1: no two members of a group own the same partition.
 
     Classic protocol: in a generation, a partition has at most one owner.
 
-    Consumer protocol (KIP-848): a member owns a partition from its assignment until it reports the partition as revoked
-    or is removed.
+    Consumer protocol (KIP-848), and classic members of such a group: a member owns a partition from its assignment
+    until it reports the partition as revoked or is removed.
 
     As in Kafka, two clients may still read the same partition, and this is no violation. A removed member reads until
     it receives an error. A member that sends a full heartbeat during reconciliation reports its new partitions as not
@@ -34,21 +41,31 @@ class OneOwner(Watcher):
         self._unloaded: dict[str, dict[tuple[str, int], dict[tuple[str, int], str]]] = {}
         self._origins = Origins()
         self._connections: dict[tuple[str, str], int] = {}
-        self._reads: dict[str, dict[str, frozenset[Any]]] = {}  # group -> member -> partitions
+        self._synced_shares: dict[tuple[str, str], tuple[int, Share]] = {}  # of classic members, with the generation
+        self._reads: dict[str, dict[str, Share]] = {}  # group -> member -> partitions
 
     def before(self, broker: Broker, call: Call[Any], now: float) -> None:
-        """Remove the partitions that a member reports as revoked in its heartbeat.
+        """Update the partitions of a member from its heartbeat: partitions that it no longer reports are revoked.
 
-        A heartbeat is ignored if the member has sent a later one on a newer connection.
+        A heartbeat is ignored if the member has sent a later one on a newer connection. ``now``: broker time, seconds.
         """
+        request = call.request
+        if call.ticket.api_key == ApiKey.JOIN_GROUP and request.protocol_type == "consumer" and self._is_newest(call):
+            subscription, _ = decode_stored(ConsumerProtocolSubscription, request.protocols[0].metadata)
+            self._keep(request, _with_ids(broker, subscription.owned_partitions))
         if call.ticket.api_key != ApiKey.CONSUMER_GROUP_HEARTBEAT:
             return
-        request = call.request
         lines = request.topic_partitions
         if lines is not None and self._is_newest(call):
-            share = frozenset((line.topic_id, index) for line in lines for index in line.partitions)
-            reads = self._reads.setdefault(request.group_id, {})
-            reads[request.member_id] = reads.get(request.member_id, frozenset()) & share
+            self._keep(request, frozenset((line.topic_id, index) for line in lines for index in line.partitions))
+
+    def _keep(self, request: Any, share: Share) -> None:
+        """Record that a member owns none but these partitions."""
+        reads = self._reads.get(request.group_id, {})
+        if request.member_id in reads:
+            reads[request.member_id] &= share
+        generation, synced = self._synced_shares.get((request.group_id, request.member_id), (-1, share))
+        self._synced_shares[request.group_id, request.member_id] = generation, synced & share
 
     def _is_newest(self, call: Call[Any]) -> bool:
         key = call.request.group_id, call.request.member_id
@@ -62,8 +79,14 @@ class OneOwner(Watcher):
     def acknowledged(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
         if call.ticket.api_key == ApiKey.SYNC_GROUP:
             lives, _ = self._origins.check_origin(call.ticket, call.request.group_id)
-            if lives and not response.error_code:
+            if lives and not response.error_code and response.assignment:
                 self._synced(call, response)
+                if response.protocol_type == "consumer":
+                    assignment, _ = decode_stored(ConsumerProtocolAssignment, response.assignment)
+                    key = call.request.group_id, call.request.member_id
+                    share = _with_ids(broker, assignment.assigned_partitions)
+                    self._synced_shares[key] = call.request.generation_id, share
+                self._synced_in_consumer_group(broker, call, response)
         elif call.ticket.api_key == ApiKey.CONSUMER_GROUP_HEARTBEAT and not response.error_code:
             self._heartbeat_acknowledged(broker, call, response)
 
@@ -78,7 +101,10 @@ class OneOwner(Watcher):
             return
         for place in sorted(decoded_share(response.assignment)):
             if given.setdefault(place, member) != member:
-                raise self.broken(f"{place} of {key} was assigned to {given[place]} and to {member}")
+                raise self.broken(
+                    f"partition {named(place)} was assigned to both {given[place]} and {member} in generation {key[1]} "
+                    f"of group {key[0]}"
+                )
 
     def journaled(self, broker: Broker, event: Event) -> None:
         self._origins.journaled(event)
@@ -92,42 +118,78 @@ class OneOwner(Watcher):
                 self._given |= {key: given for key, given in unloaded.items() if key[1] <= event.generation}
             case _:
                 pass
-        if event.event == EventKind.DELETE:
+        if event.event == EventKind.UPGRADE:  # classic members read on
+            for member_id in event.members:
+                generation, share = self._synced_shares.get((event.group, member_id), (-1, frozenset()))
+                if generation == event.generation:
+                    self._reads.setdefault(event.group, {})[member_id] = share
+        if event.event in (EventKind.DELETE, EventKind.DOWNGRADE):
             self._reads.pop(event.group, None)
         elif event.event in (EventKind.LEAVE, EventKind.EXPIRE):
             self._reads.get(event.group, {}).pop(event.member_id, None)
 
+    def replaced(self, broker: Broker, group_id: str) -> None:
+        self._origins.replaced(group_id)
+        remove_group(self._given, group_id)
+        remove_group(self._synced_shares, group_id)
+        self._reads.pop(group_id, None)
+
     def crashed(self, broker: Broker, now: float) -> None:
-        """Forget all assignments: a crash may undo rebalances that were not synced."""
+        """Forget all assignments, because a crash may undo rebalances that were not synced.
+
+        ``now``: broker time, seconds.
+        """
         self._given.clear()
+        self._synced_shares.clear()
         self._unloaded.clear()
         self._origins.crashed()
 
     # --- consumer ---
+
+    def _synced_in_consumer_group(self, broker: Broker, call: Call[Any], response: Any) -> None:
+        """Record the partitions of a classic member in a group with members of both protocols."""
+        request = call.request
+        group = broker.groups.get_as(request.group_id, ConsumerGroup)
+        if group is not None and request.member_id in group.members and self._is_newest(call):
+            assignment, _ = decode_stored(ConsumerProtocolAssignment, response.assignment)
+            self._assigned(group, request.member_id, _with_ids(broker, assignment.assigned_partitions))
+
+    def _assigned(self, group: ConsumerGroup, member: str, assigned: Share) -> None:
+        """Record the assignment of a member. Raises: Broken if another member owns one of the partitions."""
+        reads = self._reads.setdefault(group.group_id, {})
+        for gone in [name for name in reads if name not in group.members]:
+            del reads[gone]  # a removed member; the replacement of a static member starts without partitions
+        taken = reads.get(member, frozenset()) | assigned
+        for other in reads:
+            if other != member and (both := taken & reads[other]):
+                topic_id, index = min(both)
+                raise self.broken(
+                    f"partition {index} of topic id {topic_id} in group {group.group_id} is assigned to {member}, "
+                    f"but {other} owns it"
+                )
+        reads[member] = taken
 
     def _heartbeat_acknowledged(self, broker: Broker, call: Call[Any], response: Any) -> None:
         request = call.request
         group = broker.groups.get_as(request.group_id, ConsumerGroup)
         if group is None:
             return
-        reads = self._reads.setdefault(request.group_id, {})
-        for gone in [name for name in reads if name not in group.members]:
-            del reads[gone]  # a removed member; the replacement of a static member starts without partitions
         member = response.member_id
         if request.member_epoch < 0:  # the member has stopped, even if its static membership is kept
-            reads.pop(member, None)
+            self._reads.get(request.group_id, {}).pop(member, None)
             return
         if member not in group.members:
             return  # the member was removed while the response waited for the disk
         if response.assignment is not None and self._is_newest(call):
             lines = response.assignment.topic_partitions
-            assigned = frozenset((line.topic_id, index) for line in lines for index in line.partitions)
-            taken = reads.get(member, frozenset()) | assigned
-            for other in reads:
-                if other != member and (both := taken & reads[other]):
-                    topic_id, index = min(both)
-                    raise self.broken(
-                        f"partition {index} of topic id {topic_id} in {request.group_id} is assigned to {member}, "
-                        f"but {other} owns it"
-                    )
-            reads[member] = taken
+            self._assigned(
+                group, member, frozenset((line.topic_id, index) for line in lines for index in line.partitions)
+            )
+
+
+def _with_ids(broker: Broker, lines: Iterable[Any]) -> Share:
+    """Return partitions of the classic protocol with topic ids instead of names, without unknown topics."""
+    topics = broker.cluster.topics
+    return frozenset(
+        (topics[line.topic].topic_id, index) for line in lines for index in line.partitions if line.topic in topics
+    )

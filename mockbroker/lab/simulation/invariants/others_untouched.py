@@ -10,6 +10,7 @@ from mockbroker.broker.broker import Broker
 from mockbroker.groups.classic.state import ClassicGroup
 from mockbroker.groups.consumer.state import ConsumerGroup
 from mockbroker.groups.coordinated import CoordinatedGroup, as_type
+from mockbroker.groups.streams.state import StreamsGroup
 from mockbroker.lab.simulation.watching import Watcher
 
 # Requests that end transactions, and so change all groups with pending offsets.
@@ -20,7 +21,7 @@ OF_TRANSACTIONS = (
 
 
 class OthersUntouched(Watcher):
-    """The checker of I15. Before and after each request it compares the fingerprints of all other groups."""
+    """The checker of invariant I15. It compares fingerprints of all other groups from before and after each request."""
 
     name = "I15"
 
@@ -50,11 +51,13 @@ def _group_of(request: Any) -> str:
 
 
 def _fingerprint(group: CoordinatedGroup) -> tuple[object, ...]:
-    """Return values of a group that are cheap to read, and of which almost every operation changes one."""
+    """Return a tuple of values of a group that are cheap to read and of which almost every operation changes one."""
     offsets = group.offsets
     at: tuple[object, ...] = (group.generation, group.state_name)
     if (consumers := as_type(group, ConsumerGroup)) is not None:
         at += (consumers.assignment_epoch, len(consumers.partition_epochs))
+    if (streams := as_type(group, StreamsGroup)) is not None:
+        at += (streams.assignment_epoch, len(streams.owners.active))
     if (classic := as_type(group, ClassicGroup)) is not None:
         at += (
             classic.leader,

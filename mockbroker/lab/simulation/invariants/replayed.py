@@ -1,4 +1,4 @@
-"""I11: a replay of the records in __consumer_offsets results in the groups that are in memory."""
+"""I11: a replay of the records in __consumer_offsets produces the same groups as those in memory."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from mockbroker.groups.coordinated import CoordinatedGroup, as_type
 from mockbroker.groups.records.rebuild import groups_from_records
 from mockbroker.groups.records.replay import replay_log
 from mockbroker.groups.records.wall_time import WallClock
+from mockbroker.groups.streams.state import StreamsGroup
 from mockbroker.lab.simulation.watching import Watcher, is_away
 from mockbroker.topics.model import OFFSETS_TOPIC
 
@@ -17,8 +18,9 @@ SETTLED = (State.STABLE, State.EMPTY)
 
 
 class Replayed(Watcher):
-    """The checker of I11. During a rebalance, a classic group has only its offsets in records, so only they are
-    compared.
+    """The checker of invariant I11: the records in __consumer_offsets contain the groups of the coordinator.
+
+    During a rebalance, the records of a classic group contain only its offsets; then only the offsets are compared.
     """
 
     name = "I11"
@@ -45,23 +47,27 @@ class Replayed(Watcher):
 
     def _compare(self, group_id: str, there: CoordinatedGroup | None, written: CoordinatedGroup | None) -> None:
         if there is None:
-            raise self.broken(f"{group_id} has records but is not in memory")
+            raise self.broken(
+                f"group {group_id} has records in __consumer_offsets, but the coordinator has no such group"
+            )
         offsets = _offsets(there)
         if written is None:
             if any(offsets) or (_is_fully_written(there) and there.generation):
-                raise self.broken(f"{group_id} is in memory but has no records")
+                raise self.broken(f"the coordinator has group {group_id}, but __consumer_offsets has no records of it")
             return
-        self._same(f"offsets of {group_id}", _offsets(written), offsets)
+        self._same(f"offsets of group {group_id}", _offsets(written), offsets)
         if _is_fully_written(there):
-            self._same(group_id, _described(written), _described(there))
+            self._same(f"group {group_id}", _described(written), _described(there))
 
     def _same(self, what: str, written: object, there: object) -> None:
         if written != there:
-            raise self.broken(f"{what}: {written} according to the records, but {there} in memory")
+            raise self.broken(
+                f"{what}: a replay of __consumer_offsets results in {written}, but the coordinator has {there}"
+            )
 
 
 def _is_fully_written(group: CoordinatedGroup) -> bool:
-    """Return whether the records of a group contain its whole state."""
+    """Return whether the records of a group contain its whole state: False for a classic group during a rebalance."""
     classic = as_type(group, ClassicGroup)
     return classic is None or classic.state in SETTLED
 
@@ -87,4 +93,6 @@ def _described(group: CoordinatedGroup) -> tuple[object, ...]:
             for m in consumers.members.values()
         }
         described += (consumers.assignment_epoch, members, targets)
+    if (streams := as_type(group, StreamsGroup)) is not None:
+        described += (streams.assignment_epoch, dict(streams.members), dict(streams.target), streams.topology)
     return described

@@ -1,6 +1,4 @@
-"""I18: a member that does not revoke its partitions is fenced after its rebalance timeout, neither earlier nor
-later.
-"""
+"""I18: a member that does not revoke its partitions is fenced exactly when its rebalance timeout ends."""
 
 from __future__ import annotations
 
@@ -11,7 +9,8 @@ from mockbroker.base.effects import Call
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
-from mockbroker.groups.consumer.state import ConsumerGroup, ConsumerMember, MemberState, PartitionSet
+from mockbroker.groups.consumer.state import ConsumerGroup, ConsumerMember, MemberState
+from mockbroker.groups.partition_sets import PartitionSet
 from mockbroker.lab.simulation.watching import Watcher
 
 SLACK = 0.05  # tolerance in seconds: journal times are whole milliseconds, and a deadline is handled in a later tick
@@ -22,10 +21,10 @@ Step = tuple[int, PartitionSet, PartitionSet]  # member epoch, assigned partitio
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """A pending revocation.
+    """A revocation that a member has to complete within its rebalance timeout.
 
     Attributes:
-        step: state of the member at the start of the revocation.
+        step: reconciliation state of the member at the start of the revocation.
         since: broker time at which the timeout started, seconds.
         timeout: rebalance timeout of the member, seconds.
     """
@@ -36,11 +35,12 @@ class Due:
 
 
 class Revocations(Watcher):
-    """The checker of I18.
+    """The checker of invariant I18: a member that does not revoke its partitions is fenced after its rebalance timeout.
 
-    The rebalance timeout begins when a member is assigned to revoke partitions, and begins again when another
-    coordinator loads the group. For a static member that is away, it begins only with the load, and ends when the
-    member returns.
+    The rebalance timeout starts when the member's assignment requires a revocation, and starts again when another
+    coordinator loads the group. For a static member that has left temporarily, the timeout starts only when a
+    coordinator loads the group, and ends when the member returns.
+
     Source: Kafka's GroupMetadataManager (scheduleConsumerGroupRebalanceTimeout, onLoaded).
     """
 
@@ -82,17 +82,19 @@ class Revocations(Watcher):
             return  # due deadlines have not been handled yet
         for (group_id, member_id), due in self._due.items():
             if now - due.since > due.timeout + SLACK:
-                late = f"{now - due.since:.3f} s, with a rebalance timeout of {due.timeout:g} s"
+                late = f"for {now - due.since:.3f} s, with a rebalance timeout of {due.timeout:g} s"
                 raise self.broken(
-                    f"{member_id} of {group_id} is not fenced after not revoking its partitions for {late}"
+                    f"member {member_id} of group {group_id} did not revoke its partitions {late}, but was not fenced"
                 )
 
     def _fenced(self, event: Event, due: Due | None, now: float) -> None:
         if due is None:
-            raise self.broken(f"{event.member_id} of {event.group} was fenced, but had no partitions to revoke")
+            raise self.broken(
+                f"member {event.member_id} of group {event.group} was fenced, but had no partitions to revoke"
+            )
         if now - due.since < due.timeout - SLACK:
-            early = f"{now - due.since:.3f} s, with a rebalance timeout of {due.timeout:g} s"
-            raise self.broken(f"{event.member_id} of {event.group} was fenced after {early}")
+            early = f"after only {now - due.since:.3f} s, with a rebalance timeout of {due.timeout:g} s"
+            raise self.broken(f"member {event.member_id} of group {event.group} was fenced {early}")
 
     def _update_due(self, group_id: str, member: ConsumerMember, now: float, *, loaded: bool = False) -> None:
         key = group_id, member.member_id

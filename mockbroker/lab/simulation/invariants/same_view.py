@@ -6,21 +6,24 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kwire.apikeys import ApiKey
-from mockbroker.base.effects import Call
+from mockbroker.base.effects import Call, Ticket
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
 from mockbroker.groups.classic.state import ClassicGroup, State
+from mockbroker.groups.consumer.state import ConsumerGroup
 from mockbroker.lab.simulation.watching import Watcher, remove_group
 
 
 @dataclass(slots=True)
 class View:
-    """The responses in one generation. A member's name is its instance id, or its member id if it is dynamic.
+    """The responses to the members of one generation.
+
+    A member's name is its instance id, or its member id if it is dynamic.
 
     Attributes:
-        protocol: protocol in the responses.
-        leader: name of the leader in the responses.
+        protocol: protocol in the JoinGroup responses.
+        leader: name of the leader in the JoinGroup responses.
         metadata: name -> metadata in the member's JoinGroup, for each member with a JoinGroup response.
         listed: names of the members in the leader's JoinGroup response; None before that response.
         shares: name -> assignment in the leader's SyncGroup; None before that request.
@@ -34,7 +37,7 @@ class View:
 
 
 class SameView(Watcher):
-    """The checker of I3. It identifies a static member by its instance id, because its member id changes."""
+    """The checker of invariant I3. It identifies a static member by its instance id, because its member id changes."""
 
     name = "I3"
 
@@ -42,6 +45,7 @@ class SameView(Watcher):
         self._views: dict[tuple[str, int], View] = {}
         self._unloaded: dict[str, dict[tuple[str, int], View]] = {}
         self._names: dict[tuple[str, str], str] = {}
+        self._mixed: set[Ticket] = set()  # JoinGroups to groups that were consumer groups before the request
 
     def _name(self, group: str, member_id: str) -> str:
         return self._names.get((group, member_id), member_id)
@@ -62,12 +66,17 @@ class SameView(Watcher):
             case _:
                 pass
 
+    def replaced(self, broker: Broker, group_id: str) -> None:
+        remove_group(self._views, group_id)
+
     def crashed(self, broker: Broker, now: float) -> None:
         self._views.clear()
         self._unloaded.clear()
 
     def before(self, broker: Broker, call: Call[Any], now: float) -> None:
         request = call.request
+        if call.ticket.api_key == ApiKey.JOIN_GROUP and broker.groups.get_as(request.group_id, ConsumerGroup):
+            self._mixed.add(call.ticket)
         if call.ticket.api_key == ApiKey.SYNC_GROUP and request.assignments:
             group = broker.groups.get_as(request.group_id, ClassicGroup)
             view = self._views.get((request.group_id, request.generation_id))
@@ -81,6 +90,9 @@ class SameView(Watcher):
                 }
 
     def answered(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
+        if call.ticket in self._mixed:  # a classic member of a consumer group has no leader
+            self._mixed.discard(call.ticket)
+            return
         if response.error_code if hasattr(response, "error_code") else True:
             return
         group = broker.groups.get_as(getattr(call.request, "group_id", ""), ClassicGroup)
@@ -99,7 +111,7 @@ class SameView(Watcher):
             self._names[group, response.member_id] = request.group_instance_id
         member_name = self._name(group, response.member_id)
         leader = self._name(group, response.leader)
-        key, at = (group, response.generation_id), f"{group} in generation {response.generation_id}"
+        key, at = (group, response.generation_id), f"group {group} in generation {response.generation_id}"
         view = self._views.get(key)
         if view is None:
             view = self._views[key] = View(response.protocol_name, leader)
@@ -107,17 +119,23 @@ class SameView(Watcher):
             views = (
                 f"{view.leader} {view.protocol} in one response and {leader} {response.protocol_name} for {member_name}"
             )
-            raise self.broken(f"JoinGroup responses of {group} in generation {response.generation_id} differ: {views}")
+            raise self.broken(
+                f"JoinGroup responses of group {group} in generation {response.generation_id} differ: {views}"
+            )
         view.metadata[member_name] = request.protocols[0].metadata
         if response.members:
             if member_name != leader:
-                raise self.broken(f"{member_name} got the members of {at}, but {leader} is the leader")
+                raise self.broken(
+                    f"the JoinGroup response of {member_name} lists the members of {at}, but {leader} is the leader"
+                )
             view.listed = frozenset(self._name(group, member.member_id) for member in response.members)
             for member in response.members:
                 if view.metadata.get(self._name(group, member.member_id), member.metadata) != member.metadata:
-                    raise self.broken(f"the leader of {at} got metadata that {member.member_id} did not send")
+                    raise self.broken(
+                        f"the leader of {at} got metadata of member {member.member_id} that this member did not send"
+                    )
         elif member_name == leader and not response.skip_assignment and response.leader == response.member_id:
-            raise self.broken(f"{member_name} is the leader of {at}, but its JoinGroup response has no members")
+            raise self.broken(f"member {member_name} is the leader of {at}, but its JoinGroup response has no members")
         if view.listed is not None and (missing := [name for name in view.metadata if name not in view.listed]):
             raise self.broken(f"the JoinGroup response of the leader of {at} lacks the member {missing[0]}")
 
@@ -128,6 +146,7 @@ class SameView(Watcher):
         member_name = self._name(request.group_id, request.member_id)
         if response.assignment != view.shares.get(member_name, b""):
             raise self.broken(
-                f"{member_name} of {request.group_id} in generation {request.generation_id} got an assignment"
+                f"member {member_name} of group {request.group_id} in generation "
+                f"{request.generation_id} got an assignment"
                 " that the leader did not send"
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 from kwire import ErrorCode as E
@@ -11,17 +12,20 @@ from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
 from mockbroker.groups.classic.state import ClassicGroup
+from mockbroker.groups.consumer.state import ConsumerGroup
 from mockbroker.lab.simulation.watching import Offsets, Watcher
 
+BEGINNING = (EventKind.GENERATION, EventKind.UPGRADE, EventKind.DOWNGRADE)  # events that renew all sessions of a group
 ALIVE = (E.NONE, E.REBALANCE_IN_PROGRESS)
 SLACK = 0.05  # tolerance in seconds: journal times are whole milliseconds, and a deadline is handled in a later tick
 
 
 class Sessions(Watcher):
-    """The checker of I10.
+    """The checker of invariant I10: a member without heartbeats is evicted at its session timeout.
 
-    For each member it records when the session was certainly renewed, and when it may have been renewed. A SyncGroup in
-    the state Stable renews the session only before Kafka 4.0. A commit renews it only in a classic group.
+    For each member it stores two times: the last one at which the session was certainly renewed, and the last one at
+    which it may have been renewed. A SyncGroup in the state Stable renews the session only before Kafka 4.0. A commit
+    renews the session only in a classic group.
     """
 
     name = "I10"
@@ -30,6 +34,7 @@ class Sessions(Watcher):
         self._renewed: dict[tuple[str, str], float] = {}
         self._renewed_at_latest: dict[tuple[str, str], float] = {}
         self._sessions: dict[tuple[str, str], float] = {}
+        self._classic: dict[tuple[str, str], float] = {}  # session timeouts in JoinGroup requests
         self._unused: dict[
             tuple[str, str], float
         ] = {}  # group and assigned member id -> time at which the unused id expires
@@ -52,11 +57,14 @@ class Sessions(Watcher):
                 if response.error_code == E.MEMBER_ID_REQUIRED:
                     self._unused[request.group_id, response.member_id] = now + session
                 elif not response.error_code:
-                    self._sessions[request.group_id, response.member_id] = session
+                    key = request.group_id, response.member_id
+                    self._sessions[key] = self._classic[key] = session
                     # a follower that rejoins in Stable gets the current generation, without a renewed session
                     self._record_renewal(request.group_id, response.member_id, now, certain=False)
             case ApiKey.HEARTBEAT:
                 if response.error_code in ALIVE:
+                    key = request.group_id, request.member_id
+                    self._sessions[key] = self._classic.get(key, inf)
                     self._record_renewal(request.group_id, request.member_id, now, certain=True)
             case ApiKey.SYNC_GROUP:
                 self._record_renewal(
@@ -66,6 +74,11 @@ class Sessions(Watcher):
                 if not response.error_code:
                     key = request.group_id, response.member_id
                     self._sessions[key] = broker.settings.group_consumer_session_timeout_ms / 1000
+                    self._record_renewal(*key, now, certain=request.member_epoch >= 0)
+            case ApiKey.STREAMS_GROUP_HEARTBEAT:
+                if not response.error_code:
+                    key = request.group_id, response.member_id
+                    self._sessions[key] = broker.settings.group_streams_session_timeout_ms / 1000
                     self._record_renewal(*key, now, certain=request.member_epoch >= 0)
             case _:
                 pass
@@ -84,20 +97,25 @@ class Sessions(Watcher):
             since = self._renewed.get(key)
             if session is not None and since is not None and now - since < session - SLACK:
                 raise self.broken(
-                    f"member {event.member_id} of {event.group} expired {now - since:.3f} s after its last session "
+                    f"member {event.member_id} of group {event.group} expired "
+                    f"{now - since:.3f} s after its last session "
                     f"renewal, with a session timeout of {session} s"
                 )
         elif event.event == EventKind.EXPIRE and event.reason == "member id was never used":
             at = self._unused.get(key)
             if at is not None and now < at - SLACK:
                 raise self.broken(
-                    f"the unused member id {event.member_id} of {event.group} expired {at - now:.3f} s too early"
+                    f"the unused member id {event.member_id} of group {event.group} expired {at - now:.3f} s too early"
                 )
         if event.event == EventKind.LOAD:  # sessions start again with a new coordinator
+            consumers = broker.groups.get_as(event.group, ConsumerGroup) is not None
             for member_id in event.members:
                 self._renewed_at_latest[event.group, member_id] = now
+                if consumers:  # also those of classic members, until their next request
+                    timeout = broker.settings.group_consumer_session_timeout_ms / 1000
+                    self._sessions[event.group, member_id] = timeout
             return
-        if event.event == EventKind.GENERATION:  # sessions of all members begin again, also of static ones that left
+        if event.event in BEGINNING:  # sessions of all members begin again, also of static ones that left
             for member_id in event.members:
                 self._renewed_at_latest[event.group, member_id] = now
         if event.event in (EventKind.LEAVE, EventKind.EXPIRE):
@@ -126,17 +144,23 @@ class Sessions(Watcher):
                 since = self._renewed_at_latest.get((group_id, member_id))
                 session = self._sessions.get((group_id, member_id))
                 if since is not None and session is not None and now - since > session + SLACK:
-                    silence = f"{now - since:.3f} s without a heartbeat"
-                    raise self.broken(f"{member_id} of {group_id} is not evicted after {silence}")
+                    silence = f"{now - since:.3f} s without a heartbeat, with a session timeout of {session} s"
+                    raise self.broken(f"member {member_id} of group {group_id} was not evicted after {silence}")
             if classic is not None:
                 for member_id in classic.pending_members:
                     at = self._unused.get((group_id, member_id))
                     if at is not None and now > at + SLACK:
-                        raise self.broken(f"the unused member id {member_id} of {group_id} has not expired")
+                        raise self.broken(
+                            f"the unused member id {member_id} of group {group_id} "
+                            f"should have expired {now - at:.3f} s ago"
+                        )
                     if at is None:
-                        raise self.broken(f"the member id {member_id} of {group_id} is pending, but was not assigned")
+                        raise self.broken(
+                            f"member id {member_id} of group {group_id} is pending, "
+                            "but the coordinator did not assign this id"
+                        )
 
     def emptied(self, broker: Broker, now: float) -> None:
         for group_id, group in broker.groups.items():
             if group.members or not group.empty:
-                raise self.broken(f"{group_id} still has members after all session timeouts")
+                raise self.broken(f"group {group_id} still has members after all session timeouts")

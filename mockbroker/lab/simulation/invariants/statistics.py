@@ -17,7 +17,11 @@ from mockbroker.lab.simulation.watching import Watcher
 
 
 class Statistics(Watcher):
-    """The checker of I14. It compares admin responses, snapshots and the members in the journal with the groups."""
+    """The checker of invariant I14.
+
+    It compares the groups with admin responses, with snapshots of the control API, and with the members in journal
+    events.
+    """
 
     name = "I14"
 
@@ -43,8 +47,8 @@ class Statistics(Watcher):
     def _described(self, broker: Broker, reported: Any) -> None:
         group = broker.groups.get(reported.group_id)
         if group is None:
-            raise self.broken(f"{reported.group_id} is described but does not exist")
-        self._same(f"the state of {reported.group_id}", reported.group_state, group.state_name)
+            raise self.broken(f"group {reported.group_id} is described but does not exist")
+        self._same(f"the state of group {reported.group_id}", reported.group_state, group.state_name)
         there = {name: member.client_id for name, member in group.members.items()}
         self._same(f"members of {reported.group_id}", {m.member_id: m.client_id for m in reported.members}, there)
         consumers = broker.groups.get_as(reported.group_id, ConsumerGroup)
@@ -89,16 +93,16 @@ class Statistics(Watcher):
         self._same("the groups", list(groups), list(broker.groups))
         for group_id, reported in groups.items():
             group = broker.groups[group_id]
-            self._same(f"the state of {group_id}", reported.state, group.state_name)
-            self._same(f"members of {group_id}", [m.member_id for m in reported.members], list(group.members))
+            self._same(f"the state of group {group_id}", reported.state, group.state_name)
+            self._same(f"the members of group {group_id}", [m.member_id for m in reported.members], list(group.members))
             by_journal = sorted(self._members.get(group_id, {}))
-            self._same(f"members of {group_id} by the journal", by_journal, sorted(group.members))
-            self._same(f"the generation of {group_id}", reported.generation, group.generation)
+            self._same(f"the members of group {group_id} (from the journal)", by_journal, sorted(group.members))
+            self._same(f"the generation of group {group_id}", reported.generation, group.generation)
             there = {place: each.offset for place, each in group.offsets.committed.items()}
-            self._same(f"offsets of {group_id}", committed(broker, group_id), there)
+            self._same(f"the offsets of group {group_id}", committed(broker, group_id), there)
             if (classic := broker.groups.get_as(group_id, ClassicGroup)) is not None:
-                self._same(f"the leader of {group_id}", reported.leader, classic.leader)
+                self._same(f"the leader of group {group_id}", reported.leader, classic.leader)
 
     def _same(self, what: str, reported: object, there: object) -> None:
         if reported != there:
-            raise self.broken(f"{what}: reported {reported}, actual {there}")
+            raise self.broken(f"{what}: the API reported {reported}, but the broker has {there}")

@@ -22,9 +22,10 @@ STEPS = {
 
 
 class Transitions(Watcher):
-    """The checker of I12. It also checks that Empty has no members, and CompletingRebalance and Stable have some.
+    """The checker of invariant I12: classic groups make only the state transitions that Kafka allows.
 
-    PreparingRebalance may have none, because the join phase continues after all members have left.
+    It also checks that Empty has no members, and CompletingRebalance and Stable have some. PreparingRebalance may
+    have none, because the join phase continues after all members have left.
     """
 
     name = "I12"
@@ -37,6 +38,8 @@ class Transitions(Watcher):
         if event.event == EventKind.UNLOAD:
             self._states.pop(event.group, None)
             self._generations.pop(event.group, None)
+        elif event.event == EventKind.DOWNGRADE:  # a consumer group becomes a Stable classic group
+            self._states[event.group], self._generations[event.group] = S, event.generation
 
     def crashed(self, broker: Broker, now: float) -> None:
         self._states.clear()
@@ -55,8 +58,8 @@ class Transitions(Watcher):
         for group_id in broker.groups:
             consumers = broker.groups.get_as(group_id, ConsumerGroup)
             if consumers is not None and consumers.assignment_epoch > consumers.epoch:
-                epochs = f"{consumers.assignment_epoch} above the group epoch {consumers.epoch}"
-                raise self.broken(f"{group_id} has the assignment epoch {epochs}")
+                epochs = f"{consumers.assignment_epoch}, above its group epoch {consumers.epoch}"
+                raise self.broken(f"group {group_id} has the assignment epoch {epochs}")
             group = broker.groups.get_as(group_id, ClassicGroup)
             if group is None:
                 self._states.pop(group_id, None)
@@ -67,17 +70,21 @@ class Transitions(Watcher):
             if state != before:
                 self._changed(group, before, state, generation > had, api_key)
             elif generation != had and state not in (C, P):
-                raise self.broken(f"{group_id} went from generation {had} to {generation} and stayed {state}")
+                raise self.broken(
+                    f"group {group_id} went from generation {had} to {generation}, but stayed in state {state}"
+                )
             self._states[group_id], self._generations[group_id] = state, generation
             if (state == E and group.members) or (state in (C, S) and not group.members):
-                raise self.broken(f"{group_id} is {state} with {len(group.members)} members")
+                raise self.broken(f"group {group_id} is in state {state}, but has {len(group.members)} members")
 
     def _changed(self, group: ClassicGroup, before: str | None, state: str, grown: bool, api_key: int) -> None:
         if before is not None and (before, state) not in STEPS:
-            raise self.broken(f"{group.group_id} went from {before} to {state}")
+            raise self.broken(f"group {group.group_id} went from state {before} to {state}, which Kafka does not allow")
         if before is None:
             return
         if state == C and not grown:
-            raise self.broken(f"{group.group_id} went to {state}, but stayed in generation {group.generation}")
+            raise self.broken(
+                f"group {group.group_id} went to state {state}, but stayed in generation {group.generation}"
+            )
         if state == S and (grown or api_key != ApiKey.SYNC_GROUP):
-            raise self.broken(f"{group.group_id} became {state} without a SyncGroup")
+            raise self.broken(f"group {group.group_id} went to state {state} without a SyncGroup")

@@ -92,11 +92,11 @@ def test_each_change_of_a_share_is_a_row() -> None:
     beat(log, "b", 250, 2, 2, assigned=[0, 1])
     beat(log, "a", 260, 2, 2, assigned=[])
     tables = log.tables()
-    found = [
+    results = [
         (*line(row, "generation member_id unread_ms"), *(numbers(row[of]) for of in ("partitions", "gained", "lost")))
         for row in tables["assignment_changes"]
     ]
-    assert found == [
+    assert results == [
         (1, "a", None, [0, 1], [0, 1], []),
         (2, "a", None, [0], [], [1]),
         (2, "b", 40.0, [1], [1], []),

@@ -38,11 +38,11 @@ def test_commit_went_back() -> None:
 
 
 def test_coordinator_moved() -> None:
-    found = [
+    results = [
         GroupEvent(ts=ts, group_id="g", protocol=None, event="coordinator_found", leader=where)
         for ts, where in ((1, "a:1"), (2, "a:1"), (3, "b:1"))
     ]
-    rows = fold("x", "g", found, Ends([]))["group_events"]
+    rows = fold("x", "g", results, Ends([]))["group_events"]
     assert [(row["ts"], row["reason"]) for row in rows if row["inferred"]] == [(3, "it was a:1")]
 
 

@@ -12,8 +12,8 @@ def test_joins_and_their_answers() -> None:
     log.join("a", 10, 1, "a-1", member_id="a-1", given="a-1")
     log.join("b", 20, 1, error=25)
     log.call("c", 30, log.calls[0].request, None, 7)
-    found = joins_of([event for call in log.calls for event in events_of(call)])
-    assert [(join.member_id, join.asked - BEGIN, join.done and join.done.event) for join in found] == [
+    result = joins_of([event for call in log.calls for event in events_of(call)])
+    assert [(join.member_id, join.asked - BEGIN, join.done and join.done.event) for join in result] == [
         ("a-1", 0, "member_id_given"),
         ("a-1", 0, "join_done"),
         ("b", 20_000, "join_error"),

@@ -33,8 +33,8 @@ def test_unread_data_is_on_the_page(browser: Any, tmp_path: Path) -> None:
         row(capture_id="c", client="a:1", broker="b:2", reason="tls", note="TLS"),
         row(capture_id="c", file="x.pcap", position=40, error="the file ends"),
     ]
-    found = shown(browser, tmp_path, tables).cells("problems")
-    assert found == [["a:1 to b:2", "", "TLS"], ["x.pcap", "40", "the file ends"]]
+    result = shown(browser, tmp_path, tables).cells("problems")
+    assert result == [["a:1 to b:2", "", "TLS"], ["x.pcap", "40", "the file ends"]]
 
 
 def shown(browser: Any, tmp_path: Path, tables: Any, title: str = "what happened") -> Shown:
@@ -47,12 +47,12 @@ def test_numbers_on_the_page(browser: Any, tmp_path: Path) -> None:
     log = two_members()
     log.commit("a", 750, 3, 0, 5)
     page = shown(browser, tmp_path, log.tables())
-    assert page.said == []
-    assert page.asked == []
+    assert page.errors == []
+    assert page.requests == []
     assert page.page.title() == "what happened"
     assert page.page.locator("#summary").inner_text().startswith("1 groups, 3 rebalances, 0 violations, 2 errors")
-    found = [[row[n] for n in (1, 2, 3, 5, 6, 9)] for row in page.cells("rebalances")]
-    assert found == [
+    results = [[row[n] for n in (1, 2, 3, 5, 6, 9)] for row in page.cells("rebalances")]
+    assert results == [
         ["1", "joined", "a", "11.0", "", "0"],
         ["2", "joined", "b", "70.0", "18.0", "1"],
         ["3", "left", "b", "224.0", "224.0", "1"],
@@ -68,7 +68,7 @@ def test_numbers_on_the_page(browser: Any, tmp_path: Path) -> None:
 
 def bars(page: Shown) -> dict[str, list[tuple[str, float, float]]]:
     """What is painted, by trace: lane, and where each bar begins and ends, in ms since BEGIN as the browser drew it."""
-    found = page.page.evaluate(
+    result = page.page.evaluate(
         """() => {
             const chart = document.getElementById("lanes-0"), {xaxis, yaxis} = chart._fullLayout
             const plot = chart.querySelector(".nsewdrag").getBoundingClientRect()
@@ -81,22 +81,22 @@ def bars(page: Shown) -> dict[str, list[tuple[str, float, float]]]:
         }"""
     )
     made: dict[str, list[tuple[str, float, float]]] = {}
-    for name, lane, begin, end in found:
+    for name, lane, begin, end in result:
         made.setdefault(name, []).append((lane, begin - BEGIN / 1000, end - BEGIN / 1000))
     return made
 
 
 def hovered(page: Shown) -> list[str]:
     """The tooltip of each bar, with the mouse on it."""
-    found = []
+    results = []
     page.page.locator("#lanes-0").scroll_into_view_if_needed()
     for path in page.page.locator("#lanes-0 .bars .point path").all():
         page.page.mouse.move(0, 0)
         page.page.wait_for_function("!document.querySelector('#lanes-0 .hovertext')")
         box = path.bounding_box()
         page.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-        found.append(page.page.locator("#lanes-0 .hovertext").text_content())
-    return found
+        results.append(page.page.locator("#lanes-0 .hovertext").text_content())
+    return results
 
 
 def test_tooltip_has_the_duration(browser: Any, tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_unfinished_cooperative_generation_keeps_the_share(browser: Any, tmp_pat
 def test_real_capture(browser: Any, tmp_path: Path) -> None:
     tables = capture("java-4.2.0__kafka-4.2.0__timeout")
     page = shown(browser, tmp_path, tables)
-    assert (page.said, page.asked) == ([], [])
+    assert (page.errors, page.requests) == ([], [])
     assert [row[2] for row in page.cells("rebalances")] == ["joined", "joined", "expired", "left"]
     lag = page.data("lag-0")
     assert sum(len(trace["x"]) for trace in lag) == len([r for r in tables["offset_commits"] if r["lag"] is not None])
@@ -173,7 +173,7 @@ def test_hostile_names_are_only_text(browser: Any, tmp_path: Path) -> None:
     for name in ("group_events", "rebalances", "members", "assignments"):
         tables[name] = [{**row, "group_id": bad} for row in tables[name]]
     page = shown(browser, tmp_path, tables, bad)
-    assert (page.said, page.asked) == ([], [])
+    assert (page.errors, page.requests) == ([], [])
     assert page.page.title() == bad
     assert page.page.locator("h2.group").inner_text() == bad
     assert page.cells("rebalances")[0][3] == bad
@@ -181,7 +181,7 @@ def test_hostile_names_are_only_text(browser: Any, tmp_path: Path) -> None:
 
 def test_nothing_at_all(browser: Any, tmp_path: Path) -> None:
     page = shown(browser, tmp_path, CallLog().tables())
-    assert page.said == []
+    assert page.errors == []
     assert "0 groups" in page.page.locator("#summary").inner_text()
 
 

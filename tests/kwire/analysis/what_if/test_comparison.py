@@ -71,11 +71,11 @@ def test_mixed_topics(assignor: str, expected: list[Any], sized: bool) -> None:
 
 
 def shares(tables: dict[str, list[Row]], generation: int) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    results: dict[str, list[str]] = {}
     for row in tables["what_if_assignments"]:
         if row["generation"] == generation:
-            found.setdefault(row["member_id"], []).append(f"{row['topic']}-{row['partition']}")
-    return found
+            results.setdefault(row["member_id"], []).append(f"{row['topic']}-{row['partition']}")
+    return results
 
 
 def test_shares() -> None:

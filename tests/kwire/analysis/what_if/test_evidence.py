@@ -53,15 +53,15 @@ def test_only_new_evidence_of_a_connection() -> None:
     log = CallLog()
     for at, client, count in [(0, "a", 2), (1, "a", 2), (2, "b", 2), (3, "a", 3), (4, "a", 2)]:
         log.metadata(client, at, {"tea": count})
-    found = [(size.conn_id, len(size.racks)) for size in Fresh().of(sizes_of(log))]
-    assert found == [("a", 2), ("b", 2), ("a", 3), ("a", 2)]
+    results = [(size.conn_id, len(size.racks)) for size in Fresh().of(sizes_of(log))]
+    assert results == [("a", 2), ("b", 2), ("a", 3), ("a", 2)]
 
 
 def test_topics_that_a_replay_needs() -> None:
     log = CallLog()
     log.join("a", 0, 2, "a", topics=["tea"])
-    found = evidence.wanted(evidence.subscribed(log.calls[0]), extract.events_of(log.calls[0]))
-    assert set(found) == {(GROUP, "tea")}
+    result = evidence.wanted(evidence.subscribed(log.calls[0]), extract.events_of(log.calls[0]))
+    assert set(result) == {(GROUP, "tea")}
 
 
 SIZES = [  # client, time (ms), partitions: A got 2 in Metadata at 0 and 3 at 10, B got 5 at 20
@@ -85,9 +85,12 @@ def test_sizes_at_a_moment(leader: tuple[str, str] | None, at: int, expected: in
 
 
 def test_sizes_are_those_of_the_cluster() -> None:
-    said = [Size(1, "c", "b:1", "a", "h", "tea", ((), ()))]
-    assert Evidence((), said).partitions("other", "tea", 1, None) == [Partition(), Partition()]  # of no known cluster
-    assert Evidence((), said).partitions("other", "cake", 1, None) == []
+    reported = [Size(1, "c", "b:1", "a", "h", "tea", ((), ()))]
+    assert Evidence((), reported).partitions("other", "tea", 1, None) == [
+        Partition(),
+        Partition(),
+    ]  # of no known cluster
+    assert Evidence((), reported).partitions("other", "cake", 1, None) == []
 
 
 def test_subscription_at_a_moment() -> None:
@@ -108,7 +111,7 @@ def test_subscription_at_a_moment() -> None:
 
 def test_topic_ids() -> None:
     known = Evidence(names={"id:AAAAAAAAAAAAAAAAAAAABw": "tea"})
-    found = known.topic_id("tea")
-    assert found is not None
-    assert found.int == 7
+    result = known.topic_id("tea")
+    assert result is not None
+    assert result.int == 7
     assert known.topic_id("cake") is None

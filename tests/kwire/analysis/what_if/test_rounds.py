@@ -9,10 +9,10 @@ from kwire.analysis.what_if.rounds import Round, lives_of, rounds_of
 
 
 def rounds(log: CallLog) -> list[Round]:
-    said = [one for call in log.calls for one in evidence.subscribed(call)]
+    reported = [one for call in log.calls for one in evidence.subscribed(call)]
     sizes = [one for call in log.calls for one in evidence.sizes(call)]
     (life,) = lives_of(log.tables())
-    return rounds_of(life, Evidence(said, sizes))
+    return rounds_of(life, Evidence(reported, sizes))
 
 
 def ms(times: dict[str, int]) -> dict[str, float]:
@@ -44,12 +44,12 @@ def test_members_stand_as_the_leader_has_them() -> None:
 def test_partitions_from_metadata_and_assignments() -> None:
     log = two_members()
     log.metadata("a", -5, {"tea": 1, "other": 9})
-    found = rounds(log)[0]
-    assert (found.partitions(), found.sized_by) == (2, "both")
+    result = rounds(log)[0]
+    assert (result.partitions(), result.sized_by) == (2, "both")
     log.calls.pop()
     log.metadata("a", -5, {"tea": 4})
-    found = rounds(log)[0]
-    assert (found.partitions(), found.sized_by) == (4, "metadata")
+    result = rounds(log)[0]
+    assert (result.partitions(), result.sized_by) == (4, "metadata")
 
 
 def test_silent_member_left_at_its_last_request() -> None:
@@ -64,15 +64,15 @@ COOPERATIVE = "java-4.2.0__kafka-4.2.0__cooperative"
 
 def test_follow_ups() -> None:
     (life,) = lives_of(capture(COOPERATIVE))
-    found = rounds_of(life, Evidence())
-    assert [(one.generation, one.follow_up) for one in found] == [
+    result = rounds_of(life, Evidence())
+    assert [(one.generation, one.follow_up) for one in result] == [
         (1, False),
         (2, False),
         (3, True),
         (4, False),
         (5, False),
     ]
-    assert found[-1].members == []
+    assert result[-1].members == []
 
 
 def test_rebalance_with_a_new_member_is_no_follow_up() -> None:
@@ -92,10 +92,10 @@ def test_moves_outside_a_rebalance_are_measured() -> None:
 
 def test_kip848_members_subscribe_in_heartbeats() -> None:
     (life,) = lives_of(capture("java-4.2.0__kafka-4.2.0__kip848"))
-    found = rounds_of(life, Evidence())
-    assert [len(one.subscriptions) for one in found] == [1, 2, 1, 0]
-    (topic,) = {topic for one in found for wanted in one.subscriptions.values() for topic in wanted.topics}
-    assert [one.partitions() for one in found if one.members] == [3, 3, 3]
+    result = rounds_of(life, Evidence())
+    assert [len(one.subscriptions) for one in result] == [1, 2, 1, 0]
+    (topic,) = {topic for one in result for wanted in one.subscriptions.values() for topic in wanted.topics}
+    assert [one.partitions() for one in result if one.members] == [3, 3, 3]
     for expression, fits in ((f"/{topic[:3]}.*/", 3), ("/none/", 0), ("/(/", 0)):
         events = [event | {"topics": event["topics"] and [expression]} for event in life["group_events"]]
         again = rounds_of({**life, "group_events": events}, Evidence())

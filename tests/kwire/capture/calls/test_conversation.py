@@ -60,9 +60,9 @@ def test_frames_across_segments(mss: int, written: Write) -> None:
 def test_many_frames_in_a_segment(written: Write) -> None:
     talk = Talk(mss=100_000)
     segments = talk.open()
-    said = heartbeats(Talk(), 20)
-    segments += talk.say(True, b"".join(s.payload for s in said[::2]))
-    segments += talk.say(False, b"".join(s.payload for s in said[1::2]))
+    reported = heartbeats(Talk(), 20)
+    segments += talk.say(True, b"".join(s.payload for s in reported[::2]))
+    segments += talk.say(False, b"".join(s.payload for s in reported[1::2]))
     assert generations(read_calls(written, segments)[0]) == pairs(20)
 
 
@@ -331,7 +331,7 @@ def test_every_frame_names_its_file_and_position(begun: int, mss: int, written: 
     half = len(segments) // 2
     paths = [written(pcap(some), f"{n}.pcap") for n, some in enumerate((segments[begun:half], segments[half:]))]
     first, second = (sum(len(data) + 16 for _, data, _ in some) for some in (segments[:begun], segments[:half]))
-    found = 0
+    result = 0
     for call in read(paths).calls():
         truth = whole.get((call.api_key, call.correlation_id))
         sides = [(call.request, call.file, call.position, truth and truth.position)]
@@ -341,8 +341,8 @@ def test_every_frame_names_its_file_and_position(begun: int, mss: int, written: 
                 assert true is not None
                 before = {paths[0]: first, paths[1]: second}[str(file)]
                 assert position == true - before
-                found += 1
-    assert found > 12
+                result += 1
+    assert result > 12
 
 
 def test_a_body_that_cannot_be_read(written: Write) -> None:
@@ -437,7 +437,7 @@ def test_only_the_bodies_asked_for(written: Write) -> None:
 def test_state_can_be_pickled_at_any_segment() -> None:
     talk = Talk(mss=20)
     segments = shaken(spoken(talk, 6), 5, moved=0.1)
-    found: list[Call] = []
+    results: list[Call] = []
     conversation: Conversation | None = None
     for segment in segments:
         row = Row(
@@ -454,11 +454,11 @@ def test_state_can_be_pickled_at_any_segment() -> None:
         conversation = conversation or Conversation((0, 0xFFFF_0A00_0001, 50_000, 0, 0xFFFF_0A00_0002, 9092), row)
         if segment.payload or segment.flags & ~ACK:
             conversation.segment(row, segment.payload, 0, "f")
-        found += conversation.taken()
+        results += conversation.taken()
         conversation = pickle.loads(pickle.dumps(conversation))
         assert conversation is not None
     assert conversation is not None
-    assert generations(found) == pairs(6)
+    assert generations(results) == pairs(6)
     assert conversation.finish().closed == "fin"
     assert SYN
 
@@ -490,7 +490,7 @@ def test_lost_segments(rate: float, share: float, written: Write) -> None:
     """Most pairs are found again, and no body is other than it was."""
     import random
 
-    whole = found = 0
+    whole = result = 0
     for path in CAPTURES:
         truth: dict[tuple[str, int | None], list[Call]] = {}
         for call in read(str(path)).calls():
@@ -504,8 +504,8 @@ def test_lost_segments(rate: float, share: float, written: Write) -> None:
                 assert any(call.request == other.request for other in known)
             if call.response is not None:
                 assert any(call.response == other.response for other in known)
-            found += call.request is not None and call.response is not None
-    assert found >= share * whole
+            result += call.request is not None and call.response is not None
+    assert result >= share * whole
 
 
 @pytest.mark.parametrize("ports", [(), (9092,)])

@@ -7,7 +7,8 @@ import struct
 import pytest
 
 import kwire
-from kwire.capture.calls.frame_headers import form_of, is_tls, produce_acks, read_header, response_body, server_name
+from kwire.capture.calls.frame_headers import form_of, is_tls, read_header, response_body, server_name
+from kwire.envelope import produce_acks
 from kwire.errors import DecodeError
 from kwire.messages import APIS
 from kwire.messages.heartbeat import HeartbeatRequest

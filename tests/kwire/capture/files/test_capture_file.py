@@ -108,10 +108,10 @@ def test_folders_and_files_in_order_of_time(written: Callable[..., str], tmp_pat
 def test_ends_of_files(written: Callable[..., str]) -> None:
     whole = pcap(PACKETS)
     for size in range(24, len(whole), 7):
-        found = all_of(written(whole[:size]))
+        result = all_of(written(whole[:size]))
         begun = [n for n in range(len(PACKETS) + 1) if len(pcap(PACKETS[:n])) <= size][-1]
         cut = len(pcap(PACKETS[:begun]))
-        assert [p.position for p in found[2]] == ([cut] if cut != size else [])
+        assert [p.position for p in result[2]] == ([cut] if cut != size else [])
 
 
 def test_a_problem_reads_well() -> None:

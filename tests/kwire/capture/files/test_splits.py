@@ -87,9 +87,9 @@ def test_gzip_and_other_files(written: Callable[..., str]) -> None:
 
 def test_a_file_that_is_cut(written: Callable[..., str]) -> None:
     path = written(pcap(packets(SPOKEN))[:-5])
-    found = rows(guessed(path, 20_000), guess=True)
-    assert found == rows(splits(path, 1 << 40))
-    assert len(found[1]) == 1
+    result = rows(guessed(path, 20_000), guess=True)
+    assert result == rows(splits(path, 1 << 40))
+    assert len(result[1]) == 1
 
 
 DAMAGED = [  # what is done to a capture of 600 packets

@@ -55,6 +55,32 @@ def partitions_of(response: Any) -> dict[int, tuple[int, int]]:
     }
 
 
+OTHER_EPOCHS = [(0, E.INVALID_FETCH_SESSION_EPOCH), (1, E.NONE), (2, E.INVALID_FETCH_SESSION_EPOCH)]
+
+
+@pytest.mark.parametrize(("added", "error"), OTHER_EPOCHS)
+def test_only_the_next_epoch_of_a_session_is_accepted(added: int, error: E) -> None:
+    """FetchManager.newContext; epoch 0 and -1 are full requests."""
+    reader = Reader(BrokerHarness())
+    reader.fetch((0, 0))
+    reader.fetch()
+    assert reader.send(session_epoch=1 + added).answer.error_code == error
+
+
+def test_unknown_session() -> None:
+    reader = Reader(BrokerHarness())
+    reader.fetch((0, 0))
+    assert reader.send(session_id=reader.session + 1).answer.error_code == E.FETCH_SESSION_ID_NOT_FOUND
+
+
+@pytest.mark.parametrize(("first", "then"), [(12, 13), (13, 12)])
+def test_session_keeps_names_or_topic_ids(first: int, then: int) -> None:
+    reader = Reader(BrokerHarness(), first)
+    reader.fetch((0, 0))
+    reader.version = then
+    assert reader.send().answer.error_code == E.FETCH_SESSION_TOPIC_ID_ERROR
+
+
 def fill(harness: BrokerHarness, index: int) -> None:
     harness.broker.cluster.topics["t"].partitions[index].append(read_batch(DATA))
 

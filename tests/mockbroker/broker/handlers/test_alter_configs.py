@@ -44,4 +44,4 @@ def test_unnamed_configs_are_reset(version):
 
 def test_unsupported_resource_types_are_rejected():
     assert alter(BrokerHarness(), name="no-such-topic") == E.UNKNOWN_TOPIC_OR_PARTITION
-    assert alter(BrokerHarness(), name="0", kind=4) == E.INVALID_REQUEST
+    assert alter(BrokerHarness(), name="0", kind=8) == E.INVALID_REQUEST

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -16,10 +17,12 @@ from mockbroker.base.effects import Call, Client, Ticket, Work
 from mockbroker.base.release import RELEASES
 from mockbroker.base.settings import MAX_PARTITIONS
 from mockbroker.broker.handlers import create_topics
+from mockbroker.lab.conform.conversation import load
 from mockbroker.topics.configs import SINCE_4_0
 
 Topic = CreateTopicsRequest.Topic
 VERSIONS = range(2, 8)
+CONVERSATIONS = Path(__file__).parents[4] / "fixtures" / "conversations" / "4.2.0"
 
 
 @pytest.fixture
@@ -189,3 +192,14 @@ def test_many_topics_are_counted_in_a_slice_of_their_own(harness, size, reads):
     call = Call(Ticket(1, 1, 19, 2), Client(0, "c", "/h"), CreateTopicsRequest(topics=topics), b"")
     effects = create_topics.handle(harness.broker, call, 0.0)
     assert (isinstance(effects[0], Work), topics.reads) == (not reads, reads)
+
+
+def test_the_response_has_every_configuration_of_kafka(harness):
+    """Also those that the request does not set; ``elections`` is a conversation with such a request."""
+    recorded = next(
+        step.fields["topics"][0]["configs"]
+        for step in load(CONVERSATIONS / "elections.json.gz").steps
+        if step.event == "response" and step.api == "CreateTopics"
+    )
+    (created,) = create(harness, 7, new_topic())
+    assert [config.name for config in created.configs] == [config["name"] for config in recorded]

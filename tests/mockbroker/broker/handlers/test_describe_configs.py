@@ -10,9 +10,13 @@ from tools.broker_harness import BrokerHarness
 from kwire import ErrorCode as E
 from kwire.messages.create_topics import CreateTopicsRequest
 from kwire.messages.describe_configs import DescribeConfigsRequest
+from mockbroker.base.effects import Effects, Steps
+from mockbroker.base.release import KAFKA_3_9
+from mockbroker.broker.handlers import describe_configs
+from mockbroker.broker.handlers.describe_configs import SLICE
 from mockbroker.topics.configs import SINCE_4_0
 
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, GROUP = 2, 4, 32
 OF_TOPIC, STATIC, DEFAULT = 1, 4, 5
 
 
@@ -71,6 +75,9 @@ def test_broker_configs(harness):
     error, configs = describe(harness, BROKER, "0")
     assert error == E.NONE
     for name, value in harness.broker.settings.by_name().items():
+        if name not in configs:  # Kafka describes these only if they are set
+            assert not value or name in INTERNAL
+            continue
         returned = configs[name].value
         assert not value or returned == (value if isinstance(value, str) else str(value).lower()), name
     assert {name for name, config in configs.items() if config.is_sensitive} >= {"mockbroker.users", "ssl.key.password"}
@@ -97,12 +104,12 @@ def test_static_broker_configs(harness):
     assert all(one.synonyms == [] for one in without.values())
 
 
+INTERNAL = {"group.consumer.regex.refresh.interval.ms", "producer.id.expiration.check.interval.ms"}
 REFUSED = [
     (TOPIC, "nothing", E.UNKNOWN_TOPIC_OR_PARTITION),
     (TOPIC, "a/b", E.INVALID_TOPIC_EXCEPTION),
     (BROKER, "9", E.INVALID_REQUEST),
     (BROKER, "x", E.INVALID_REQUEST),
-    (BROKER, "", E.INVALID_REQUEST),
     (99, "t", E.INVALID_REQUEST),
 ]
 
@@ -112,8 +119,34 @@ def test_rejected(harness, type_, name, error):
     assert describe(harness, type_, name) == (error, {})
 
 
-@pytest.mark.parametrize("type_", [BROKER, 8, 16, 32, 99])
+@pytest.mark.parametrize("type_", [BROKER, 8, 16, GROUP, 99])
 def test_error_message(harness, type_):
     """Messages of Kafka: the conversations configs_described and resources_described."""
-    assert error_of(harness, type_, "") != ""
-    assert error_of(harness, type_, "7") != ""
+    assert type_ == BROKER or error_of(harness, type_, "") != ""
+    assert type_ in (16, GROUP) or error_of(harness, type_, "7") != ""
+
+
+def test_configurations_of_a_group():
+    harness = BrokerHarness()
+    harness.broker.cluster.configure_group("g", {"share.auto.offset.reset": "earliest"})
+    error, configs = describe(harness, GROUP, "g")
+    assert (error, len(configs)) == (E.NONE, 11)
+    reset = configs["share.auto.offset.reset"]
+    assert (reset.value, reset.config_source) == ("earliest", 8)
+    assert describe(BrokerHarness(release=KAFKA_3_9), GROUP, "g") == (E.INVALID_REQUEST, {})
+
+
+def test_many_resources_are_described_in_slices(harness, monkeypatch):
+    slices = []
+
+    def begin(ticket: Any, steps: Steps) -> Effects:
+        while True:
+            try:
+                slices.append(next(steps))
+            except StopIteration as end:
+                return end.value
+
+    monkeypatch.setattr(describe_configs, "begin", begin)
+    resources = [DescribeConfigsRequest.Resource(resource_type=TOPIC, resource_name="t")] * (2 * SLICE + 1)
+    assert len(harness.ask(DescribeConfigsRequest(resources=resources), 4).results) == len(resources)
+    assert slices == [[], []]

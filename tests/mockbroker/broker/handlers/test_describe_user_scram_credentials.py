@@ -10,7 +10,7 @@ from tools.broker_harness import BrokerHarness
 
 from kwire import ErrorCode as E
 from kwire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest as Request
-from mockbroker.broker.sasl.users import ScramCredential
+from mockbroker.security.users import ScramCredential
 
 
 @pytest.fixture

@@ -106,7 +106,7 @@ def test_empty_fetch_expires_with_an_empty_response(harness, version):
 
 def purgatory_state(harness: BrokerHarness) -> tuple:
     purgatory = harness.broker.fetch_purgatory
-    return purgatory.pending, purgatory.watchers, purgatory.watched, len(harness.broker.deadlines)
+    return purgatory.pending, purgatory.watchers, purgatory.watched, len(harness.broker.client_deadlines)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -49,9 +49,9 @@ KINDS = [  # version, key type, message
     pytest.param(1, 9, True, id="unknown key type"),
     pytest.param(3, 9, True, id="unknown key type"),
     pytest.param(5, 9, True, id="unknown key type of each key"),
-    pytest.param(6, 2, True, id="share groups are not modelled"),
+    pytest.param(6, 2, False, id="no share partition"),
     pytest.param(5, 2, False, id="share group before v6"),
-    pytest.param(3, 2, False, id="share group before v6"),
+    pytest.param(3, 2, True, id="share group before v6"),
 ]
 
 
@@ -99,5 +99,5 @@ def test_empty_transactional_id():
 
 def test_transaction_log_is_created_on_demand():
     harness = BrokerHarness(config={"mockbroker.transaction.log.on.demand": True})
-    asked = FindCoordinatorRequest(key_type=1, key="t")
-    assert [harness.ask(asked, 3).error_code for _ in range(2)] == [E.COORDINATOR_NOT_AVAILABLE, E.NONE]
+    request = FindCoordinatorRequest(key_type=1, key="t")
+    assert [harness.ask(request, 3).error_code for _ in range(2)] == [E.COORDINATOR_NOT_AVAILABLE, E.NONE]

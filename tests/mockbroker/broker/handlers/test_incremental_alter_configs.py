@@ -37,7 +37,7 @@ def test_unnamed_configs_are_kept(version):
     assert alter(resource(("retention.ms", 1, None)), validate_only=True) == [E.NONE]
     assert alter(resource(("retention.ms", 1, None))) == [E.NONE]
     assert kept["t"].configs == {"cleanup.policy": "delete,compact"}
-    assert alter(resource(name="no-such-topic"), resource(name="0", kind=4)) == [
+    assert alter(resource(name="no-such-topic"), resource(name="9", kind=4)) == [
         E.UNKNOWN_TOPIC_OR_PARTITION,
         E.INVALID_REQUEST,
     ]

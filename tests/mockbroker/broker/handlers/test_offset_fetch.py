@@ -45,21 +45,21 @@ def fetch(
                 for name, ids in requested.items()
             ]
         request = OffsetFetchRequest(groups=[Group(group_id=group_id, topics=topics)])
-        (found,) = harness.ask(request, version, node=node).groups
-        assert found.group_id == group_id
+        (response,) = harness.ask(request, version, node=node).groups
+        assert response.group_id == group_id
     else:
         if requested is not None:
             topics = [OffsetFetchRequest.Topic(name=name, partition_indexes=ids) for name, ids in requested.items()]
-        found = harness.ask(OffsetFetchRequest(group_id=group_id, topics=topics), version, node=node)
+        response = harness.ask(OffsetFetchRequest(group_id=group_id, topics=topics), version, node=node)
     names = {topic_id: name.name for topic_id, name in harness.broker.cluster.by_id.items()}
     listed = {
         topic.name if version < 10 else names.get(topic.topic_id, "?"): {
             each.partition_index: (each.committed_offset, each.committed_leader_epoch, each.metadata, each.error_code)
             for each in topic.partitions
         }
-        for topic in found.topics
+        for topic in response.topics
     }
-    return listed, found.error_code
+    return listed, response.error_code
 
 
 def epoch(version: int, value: int) -> int:

@@ -59,6 +59,11 @@ RESPONSES = [
     ("subject is a number", client_response(token(sub=5)), INVALID),
     ("exp is a text", client_response(token(exp="x")), INVALID),
     ("exp is a boolean", client_response(token(exp=True)), INVALID),
+    ("iat is a text", client_response(token(iat="x")), INVALID),
+    ("iat is a boolean", client_response(token(iat=True)), INVALID),
+    ("iat is too small", client_response(token(iat=-1e300)), INVALID),
+    ("scope is a list with a number", client_response(token(scope=["a", 5])), INVALID),
+    ("scope is a number", client_response(token(scope=5)), INVALID),
     ("exp is NaN", client_response(token(exp=float("nan"))), INVALID),
     ("exp is too large", client_response(token(exp=1e300)), INVALID),
     (

@@ -6,7 +6,7 @@ import pytest
 
 from mockbroker.broker.sasl.mechanism import Authenticated, Failed
 from mockbroker.broker.sasl.plain import OTHER_AUTHORIZATION, Plain
-from mockbroker.broker.sasl.users import Users
+from mockbroker.security.users import Users
 
 WRONG = "Authentication failed: Invalid username or password"
 NO_USER, NO_PASSWORD = (f"Authentication failed: {what} not specified" for what in ("username", "password"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from unittest.mock import ANY
 
 import pytest
 from hypothesis import given
@@ -12,7 +13,8 @@ from scramp import ScramClient
 from mockbroker.broker.sasl.mechanism import Authenticated, Challenge, Failed
 from mockbroker.broker.sasl.plain import OTHER_AUTHORIZATION
 from mockbroker.broker.sasl.scram import Scram256Or512, derive
-from mockbroker.broker.sasl.users import ScramCredential, Users
+from mockbroker.security.delegation_tokens import DelegationToken, Principal
+from mockbroker.security.users import ScramCredential, Users
 
 SALT = b"0123456789abcdef"
 USERS = Users(scram=derive({"alice": "alice-secret", "al,ice": "x"}, ["SCRAM-SHA-256", "SCRAM-SHA-512"], lambda: SALT))
@@ -63,7 +65,9 @@ FIRST = [  # None: accepted
     (b"p=tls-unique,,n=alice,r=abc", Failed()),
     (b"n,a=bob,n=alice,r=abc", Failed(OTHER_AUTHORIZATION)),
     (b"n,a=alice,n=alice,r=abc", Failed()),  # Kafka accepts it
-    (b"n,,n=alice,r=abc,tokenauth=true", Failed()),  # there are no delegation tokens
+    (b"n,,n=alice,r=abc,tokenauth=true", Failed()),  # not the id of a delegation token
+    (b"n,,n=alice,r=abc,tokenauth=false", None),
+    (b"n,,n=alice,r=tokenauth=true", None),
     (b"n,,m=1,n=alice,r=abc", Failed()),  # Kafka accepts it
     (b"n,,n=alice,r=a,b", Failed()),
     (b"n,,n=al=ice,r=abc", Failed()),
@@ -120,3 +124,42 @@ def test_random_message_has_a_result(noise, at):
     scram = begin()
     right = final(ScramClient([SHORT], "alice", "alice-secret"), scram).encode()
     assert isinstance(scram.evaluate(right[:at] + noise + right[at:], 0), Authenticated | Failed)
+
+
+TOKEN = DelegationToken(
+    token_id="AAAA_id",
+    hmac=b"hmac",
+    owner=Principal("User", "carol"),
+    requester=Principal("User", "alice"),
+    renewers=(),
+    issued_ms=0,
+    expires_at_ms=5_000,
+    max_ms=9_000,
+)
+
+
+@pytest.mark.parametrize("extensions", [",tokenauth=true", ",other=1,tokenauth=TRUE,more=2"])
+@pytest.mark.parametrize("mechanism", [SHORT, LONG])
+def test_a_token_authenticates_its_owner(mechanism, extensions):
+    """The session ends when the token expires."""
+    assert log_in(mechanism, extensions, TOKEN.password) == Authenticated(
+        "carol", ANY, expires_at_ms=5_000, by_token=True
+    )
+
+
+def test_a_token_needs_its_hmac():
+    assert log_in(SHORT, ",tokenauth=true", "wrong") == Failed()
+
+
+def log_in(mechanism: str, extensions: str, password: str) -> object:
+    """The verdict on a client that has the password of a token and sends extensions."""
+    users = Users()
+    users.tokens.put(TOKEN)
+    scram = Scram256Or512(mechanism, users, lambda: "server")
+    client = ScramClient([mechanism], TOKEN.token_id, password)
+    first = client.get_client_first() + extensions
+    client.client_first_bare = first.removeprefix("n,,")  # which is signed
+    challenge = scram.evaluate(first.encode(), 0)
+    assert isinstance(challenge, Challenge)
+    client.set_server_first(challenge.token.decode())
+    return scram.evaluate(client.get_client_final().encode(), 0)

@@ -12,13 +12,13 @@ from kwire.messages.heartbeat import HeartbeatResponse
 from mockbroker.client.backoff import Backoff
 from mockbroker.client.classic.heartbeat import Heartbeat, HeartbeatAction
 from mockbroker.client.classic.status import ClassicState
-from mockbroker.client.settings import Settings
+from mockbroker.client.settings import ConsumerSettings
 
 STABLE, COMPLETING = ClassicState.STABLE, ClassicState.COMPLETING_REBALANCE
 
 
 def joined_heartbeat(at: float = 0.0) -> Heartbeat:
-    heartbeat = Heartbeat(Settings(), Backoff(0.1, 1.0, lambda: 0.5))
+    heartbeat = Heartbeat(ConsumerSettings(), Backoff(0.1, 1.0, lambda: 0.5))
     heartbeat.enable(at)
     return heartbeat
 

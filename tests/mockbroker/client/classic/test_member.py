@@ -625,7 +625,7 @@ class FixedAssignor(Assignor):
 
 INVALID_ASSIGNMENTS = [
     ({"who": [("t", 0)]}, "partitions are assigned to 'who', which is not a member of the group"),
-    ({"me": [("t", 9)]}, "t-9 is assigned to 'me', but is not in the metadata"),
+    ({"me": [("t", 9)]}, "t-9 is assigned to 'me', but the metadata has no such partition"),
     ({"me": [("u", 0)]}, "u-0 is assigned to 'me', which does not subscribe to u"),
     ({"me": [("t", 0)], "you": [("t", 0)]}, "t-0 is assigned to 'you', but also to 'me'"),
     ({"me": [("t", 0), ("t", 0)]}, "t-0 is assigned to 'me' twice"),
@@ -724,7 +724,7 @@ def test_invalid_assignment_is_raised_and_the_member_rejoins(share: bytes) -> No
     cluster.poll()
     for generation in (1, 2):
         cluster.answer_join(generation)
-        with pytest.raises(ConsumerError, match=r"invalid assignment"):
+        with pytest.raises(ConsumerError, match=r"the assignment .*is (invalid|not)"):
             cluster.answer_sync(share)
         cluster.poll()
     assert (cluster.listener_calls, cluster.count("JoinGroup")) == ([("revoked", [])] * 2, 3)
@@ -752,7 +752,7 @@ def test_sync_group_response_with_another_protocol(field) -> None:
 def test_join_group_response_with_another_protocol_type() -> None:
     cluster = subscribed()
     cluster.poll()
-    with pytest.raises(InconsistentGroupProtocol, match="protocol type 'connect' is not supported"):
+    with pytest.raises(InconsistentGroupProtocol, match="the protocol type of the group is 'connect'"):
         cluster.answer_join(protocol_type="connect")
     assert cluster.count("SyncGroup") == 0
 
@@ -840,7 +840,7 @@ def test_subscription_lists_topics_in_the_order_of_java() -> None:
 def test_fatal_topic_error_is_raised_by_poll() -> None:
     cluster = subscribed()
     cluster.answers["Metadata"] = lambda request: cluster.metadata(request, errors={"t": E.TOPIC_AUTHORIZATION_FAILED})
-    with pytest.raises(BrokerError, match="topic t: TOPIC_AUTHORIZATION_FAILED"):
+    with pytest.raises(BrokerError, match="topic t failed: TOPIC_AUTHORIZATION_FAILED"):
         cluster.poll()
 
 

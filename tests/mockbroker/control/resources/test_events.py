@@ -8,6 +8,8 @@ from typing import Any
 from tools.control_api import Api, control_api
 
 from kwire.messages.offset_commit import OffsetCommitRequest
+from mockbroker.base.effects import Note
+from mockbroker.base.event_kinds import EventKind
 
 
 async def commit(api: Api, *groups: str) -> None:
@@ -74,6 +76,41 @@ async def test_events_that_are_not_kept_are_a_gap() -> None:
         assert ids(await api.get("/v1/events", after=3)) == [4, 5]
         (gap,) = (await api.get("/v1/events", after=99))["items"][:1]  # an id of another process
         assert (gap["kind"], gap["missed"]) == ("gap", 0)
+
+
+async def test_rebalance_is_listed_after_many_commits() -> None:
+    async with control_api() as api:
+        journal = api.cluster.journal
+        journal.max_events = 2
+        journal.record(Note(event=EventKind.REBALANCE, group="g"), 0.0)
+        await commit(api, *"abcde")
+        journal.record(Note(event=EventKind.GENERATION, group="g"), 0.0)
+        listed = (await api.get("/v1/events"))["items"]
+        assert [(item["id"], item["kind"]) for item in listed] == [
+            (1, "rebalance"),
+            (4, "gap"),
+            (5, "commit"),
+            (6, "commit"),
+            (7, "generation"),
+        ]
+        assert (listed[1]["after"], listed[1]["missed"], "commit" in listed[1]["kinds"]) == (1, 3, True)
+        assert ids(await api.get("/v1/events", kind="generation")) == [7]  # no gap: none of this kind is missing
+        assert ids(await api.get("/v1/events", kind="commit")) == [4, 5, 6]
+        assert ids(await api.get("/v1/events", after=2)) == [4, 5, 6, 7]
+        assert ids(await api.get("/v1/events", after=4)) == [5, 6, 7]
+        page = await api.get("/v1/events", limit=2)
+        assert ids(page) + ids(await api.get("/v1/events", after=page["next"])) == [1, 4, 5, 6, 7]
+
+
+async def test_gap_has_kinds_if_only_frequent_events_are_missing() -> None:
+    async with control_api() as api:
+        journal = api.cluster.journal
+        journal.max_events = 1
+        for _ in range(3):
+            journal.record(Note(event=EventKind.REBALANCE, group="g"), 0.0)
+        await commit(api, *"abc")
+        gaps = [item for item in (await api.get("/v1/events", after=0))["items"] if item["kind"] == "gap"]
+        assert [(gap["after"], gap["id"], "kinds" in gap) for gap in gaps] == [(0, 2, False), (3, 5, True)]
 
 
 async def test_names_that_clients_choose_are_data() -> None:

@@ -52,18 +52,18 @@ async def test_held_requests_are_released() -> None:
     async with control_api() as api:
         await api.post("/v1/faults", HOLD)
         async with trio.open_nursery() as nursery:
-            found: list[Any] = []
+            results: list[Any] = []
 
             async def wait() -> None:
-                found.append(await api.get("/v1/faults/h/wait", holding=1))
+                results.append(await api.get("/v1/faults/h/wait", holding=1))
 
             nursery.start_soon(wait)
             while not api.server.control.waiters.taken:
                 await trio.sleep(0.001)
             nursery.start_soon(ask, api)
-            while not found:
+            while not results:
                 await trio.sleep(0.001)
-            assert found[0]["holding"] == 1
+            assert results[0]["holding"] == 1
             assert await api.post("/v1/faults/h/release", {"count": 1}) == {"released": 1}
         assert await api.post("/v1/faults/h/release") == {"released": 0}
         assert (await api.get("/v1/faults/h/wait", applied=1))["applied"] == 1

@@ -13,7 +13,13 @@ from kwire.blobs.consumer_protocol import ConsumerProtocolAssignment, ConsumerPr
 from kwire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kwire.messages.join_group import JoinGroupRequest
 from kwire.messages.offset_commit import OffsetCommitRequest
+from kwire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from kwire.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from kwire.messages.sync_group import SyncGroupRequest
+from mockbroker.control.resources.groups import group_json, topic_names
+from mockbroker.control.slices import complete
+
+UUID = "AAAAAAAAAAAAAAAAAAAAAQ"
 
 
 async def join(api: Api, group: str = "g", client_id: str = "c") -> str:
@@ -81,6 +87,16 @@ async def test_a_classic_group() -> None:
     }
 
 
+async def test_a_group_that_has_not_chosen_a_protocol() -> None:
+    delay = {"group.initial.rebalance.delay.ms": 3_000}
+    async with control_api(clock="manual", config=delay) as api, trio.open_nursery() as nursery:
+        nursery.start_soon(join, api)
+        group = await api.get("/v1/groups/g/wait", members=1, state="PreparingRebalance")
+        assert group["members"][0]["subscription"] is None
+        await api.get("/v1/state")
+        nursery.cancel_scope.cancel()
+
+
 async def test_a_group_of_the_consumer_protocol() -> None:
     async with control_api() as api:
         request = ConsumerGroupHeartbeatRequest(
@@ -93,6 +109,46 @@ async def test_a_group_of_the_consumer_protocol() -> None:
     assert (member["subscription"], member["subscribed_regex"], member["epoch"]) == (["t"], None, 1)
     assert (member["state"], member["assignment"]) == ("STABLE", {"t": [0, 1]})
     assert member["last_heartbeat_ms"] >= 0
+
+
+async def test_a_share_group() -> None:
+    async with control_api() as api:
+        request = ShareGroupHeartbeatRequest(group_id="g", member_id=UUID, member_epoch=0, subscribed_topic_names=["t"])
+        await api.cluster.connect(client_id="c").ask(request, 1)
+        group = await api.get("/v1/groups/g")
+        (member,) = group["members"]
+        state = await api.get("/v1/state")
+    assert (group["type"], group["epoch"], group["protocol"]) == ("share", member["epoch"], "simple")
+    assert (member["subscription"], member["client_id"], member["instance_id"]) == (["t"], "c", None)
+    assert member["last_heartbeat_ms"] >= 0
+    assert state["groups"]["g"]["members"][UUID]["subscription"] == ["t"]
+
+
+async def test_a_streams_group() -> None:
+    async with control_api() as api:
+        topology = StreamsGroupHeartbeatRequest.Topology(
+            epoch=1,
+            subtopologies=[StreamsGroupHeartbeatRequest.Topology.Subtopology(subtopology_id="s", source_topics=["t"])],
+        )
+        request = StreamsGroupHeartbeatRequest(
+            group_id="g",
+            member_id=UUID,
+            member_epoch=0,
+            process_id="p",
+            rebalance_timeout_ms=9_000,
+            topology=topology,
+            active_tasks=[],
+            standby_tasks=[],
+            warmup_tasks=[],
+        )
+        await api.cluster.connect().ask(request, 0)
+        group = await api.get("/v1/groups/g")
+        (member,) = group["members"]
+        state = await api.get("/v1/state")
+    assert (group["type"], group["protocol"], member["subscription"]) == ("streams", "sticky", None)
+    assert (member["process_id"], member["tasks"]) == ("p", {"active": {}, "standby": {}, "warmup": {}})
+    assert member["last_heartbeat_ms"] >= 0
+    assert "subscription" not in state["groups"]["g"]["members"][UUID]
 
 
 async def test_committed_offsets_have_their_lag() -> None:
@@ -128,6 +184,28 @@ async def test_pages_of_groups() -> None:
         assert await api.status("GET", "/v1/groups?after=gone") == 422
 
 
+async def test_a_large_group_is_described_in_slices() -> None:
+    async with control_api() as api:
+        connection = api.cluster.connect()
+        for number in range(250):
+            request = ConsumerGroupHeartbeatRequest(
+                group_id="g",
+                member_id=f"m{number}",
+                rebalance_timeout_ms=1,
+                subscribed_topic_names=["t"],
+                topic_partitions=[],
+            )
+            await connection.ask(request, 1)
+        control = api.server.control
+        slices = group_json(control, control.broker.groups["g"], topic_names(control))
+        next(slices)
+        control.cluster.evict("g", "m200")
+        members = {member["member_id"] for member in (await complete(slices))["members"]}
+        assert members == {f"m{number}" for number in range(250) if number != 200}
+        assert len((await api.get("/v1/groups"))["items"][0]["members"]) == 249
+        assert len(list(group_json(control, control.broker.groups["g"], {}))) == 3
+
+
 async def test_an_unknown_group_is_not_found() -> None:
     async with control_api() as api:
         assert await api.status("GET", "/v1/groups/g") == 404
@@ -135,10 +213,10 @@ async def test_an_unknown_group_is_not_found() -> None:
 
 async def test_a_wait_ends_when_all_conditions_are_met() -> None:
     async with control_api() as api:
-        found: list[Any] = []
+        results: list[Any] = []
 
         async def wait() -> None:
-            found.append(await api.get("/v1/groups/g/wait", state="Stable", members=1, min_generation=1))
+            results.append(await api.get("/v1/groups/g/wait", state="Stable", members=1, min_generation=1))
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(wait)
@@ -146,7 +224,7 @@ async def test_a_wait_ends_when_all_conditions_are_met() -> None:
                 await trio.sleep(0.001)
             await commit(api, "other")
             await join(api)
-        assert (found[0]["state"], found[0]["generation"]) == ("Stable", 1)
+        assert (results[0]["state"], results[0]["generation"]) == ("Stable", 1)
         assert (await api.get("/v1/groups/none/wait", state="Dead"))["state"] == "Dead"
 
 

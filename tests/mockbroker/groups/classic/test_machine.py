@@ -359,15 +359,15 @@ def test_unchanged_follower_in_stable_is_answered_at_once(harness):
 def test_join_answered_at_once_keeps_the_old_timeouts(harness):
     harness.stable("a", "b", session=10.0, rebalance=60.0)
     harness.join("b", session=20.0, rebalance=90.0)
-    found = harness.group.members["b"]
-    assert (found.session_timeout, found.rebalance_timeout) == (10.0, 60.0)
+    result = harness.group.members["b"]
+    assert (result.session_timeout, result.rebalance_timeout) == (10.0, 60.0)
 
 
 def test_changed_join_updates_the_timeouts(harness):
     harness.stable("a", "b")
     harness.join("b", OTHER, session=20.0, rebalance=90.0)
-    found = harness.group.members["b"]
-    assert (found.session_timeout, found.rebalance_timeout, found.protocols) == (20.0, 90.0, OTHER)
+    result = harness.group.members["b"]
+    assert (result.session_timeout, result.rebalance_timeout, result.protocols) == (20.0, 90.0, OTHER)
 
 
 @pytest.mark.parametrize(

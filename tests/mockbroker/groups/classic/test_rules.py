@@ -5,6 +5,7 @@ The order of checks is that of docs/coordinator.md, under "JoinGroup", "SyncGrou
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -235,3 +236,18 @@ def test_all_requests_check_the_instance_before_the_member():
         Commit(member_id="m0", instance_id="i", generation=0),
     ):
         assert rules.member_error(group, event) is E.UNKNOWN_MEMBER_ID
+
+
+PENDING = [  # member id, instance id, whether the version has MEMBER_ID_REQUIRED, pending members of 3, refused
+    ("", None, True, 3, True),
+    ("", None, True, 2, False),
+    ("m", None, True, 3, False),
+    ("", "i", True, 3, False),
+    ("", None, False, 3, False),
+]
+
+
+@pytest.mark.parametrize(("member_id", "instance_id", "required", "pending", "refused"), PENDING)
+def test_only_joins_that_get_an_id_count_as_pending(member_id, instance_id, required, pending, refused):
+    event = replace(join_of("consumer", []), member_id=member_id, instance_id=instance_id, require_member_id=required)
+    assert rules.exceeds_pending_members(event, pending, 3) is refused

@@ -17,11 +17,11 @@ def subscription(*topics: Any, version: int = 1) -> bytes:
 
 
 def harness(*metadata: Any, protocol_type: str = "consumer") -> GroupHarness:
-    found = GroupHarness(delay=1.0)
+    result = GroupHarness(delay=1.0)
     for number, data in enumerate(metadata):
-        found.join(f"m{number}", (("range", data),), protocol_type=protocol_type)
-    found.wait(3.0)
-    return found
+        result.join(f"m{number}", (("range", data),), protocol_type=protocol_type)
+    result.wait(3.0)
+    return result
 
 
 def test_topics_of_all_members_are_subscribed():
@@ -34,10 +34,10 @@ def test_topics_of_all_members_are_subscribed():
 
 @pytest.mark.parametrize("garbage", [b"", b"\0", b"\0\1\xff\xff\xff\xff", bytes(300), b"x" * 2_000_000])
 def test_invalid_subscription_bytes_are_ignored(garbage):
-    found = harness(subscription("a"), garbage)
-    found.sync_all()
-    assert subscribed_topics(found.group) in (None, {"a"})
-    assert found.heartbeat("m1").name == "NONE"
+    result = harness(subscription("a"), garbage)
+    result.sync_all()
+    assert subscribed_topics(result.group) in (None, {"a"})
+    assert result.heartbeat("m1").name == "NONE"
 
 
 def test_other_protocol_types_are_not_decoded():

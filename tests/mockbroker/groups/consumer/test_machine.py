@@ -232,9 +232,9 @@ def test_valid_member_epochs(harness, epoch, owned, error):
     harness.join("b")
     harness.settle()
     has = harness.clients["a"].owns
-    said = {"all": has, "some": frozenset(sorted(has)[:1]), "none": frozenset(), None: None}
-    said["more"] = frozenset(("t", index) for index in range(3))
-    lines = None if owned is None else harness.lines(said[owned])
+    reported = {"all": has, "some": frozenset(sorted(has)[:1]), "none": frozenset(), None: None}
+    reported["more"] = frozenset(("t", index) for index in range(3))
+    lines = None if owned is None else harness.lines(reported[owned])
     assert harness.beat("a", member_epoch=epoch, topic_partitions=lines).error_code == error
 
 

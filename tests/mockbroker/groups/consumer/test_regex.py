@@ -85,10 +85,10 @@ def test_matching_takes_linear_time():
 
 
 def test_a_regex_is_matched_with_each_topic_once(monkeypatch):
-    asked: list[str] = []
+    requested: list[str] = []
 
     def watched(expression: str, names: Iterable[str]) -> frozenset[Any]:
-        asked.extend(names)
+        requested.extend(names)
         return frozenset(name for name in names if name.startswith("a"))
 
     monkeypatch.setattr(regex, "matching_names", watched)
@@ -98,7 +98,7 @@ def test_a_regex_is_matched_with_each_topic_once(monkeypatch):
     created += ["a2", "b2"]
     assert matches.matching_topics("a.*", created, set(created)) == {"a1", "a2"}
     assert matches.matching_topics("a.*", created, {"a2", "b2"}) == {"a2"}
-    assert asked == ["a1", "b1", "a2", "b2"]
+    assert requested == ["a1", "b1", "a2", "b2"]
     assert matches.matching_topics("a.*", ["a1", "b1"], {"a1", "b1"}) == {"a1"}, "other names: matched from scratch"
 
 

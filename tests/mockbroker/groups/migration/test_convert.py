@@ -113,8 +113,8 @@ def offsets(harness: MixedGroupHarness, member_id: str | None = None, epoch: int
     """Return the offsets of partition 0 of both topics in an OffsetFetch response."""
     kind = OffsetFetchRequest.Group
     topics = [kind.Topic(name=name, partition_indexes=[0]) for name in ("t", "u")]
-    asked = kind(group_id="g", member_id=member_id, member_epoch=epoch, topics=topics)
-    (answer,) = harness.ask(OffsetFetchRequest(groups=[asked]), 9).groups
+    requested = kind(group_id="g", member_id=member_id, member_epoch=epoch, topics=topics)
+    (answer,) = harness.ask(OffsetFetchRequest(groups=[requested]), 9).groups
     assert answer.error_code == E.NONE
     return [topic.partitions[0].committed_offset for topic in answer.topics]
 
@@ -122,13 +122,13 @@ def offsets(harness: MixedGroupHarness, member_id: str | None = None, epoch: int
 def commit(harness: MixedGroupHarness, member_id: str, epoch: int, topic: str, offset: int) -> None:
     kind = OffsetCommitRequest.Topic
     place = kind.Partition(partition_index=0, committed_offset=offset, committed_metadata="")
-    asked = OffsetCommitRequest(
+    request = OffsetCommitRequest(
         group_id="g",
         member_id=member_id,
         generation_id_or_member_epoch=epoch,
         topics=[kind(name=topic, partitions=[place])],
     )
-    answer = harness.ask(asked, 9)
+    answer = harness.ask(request, 9)
     assert answer.topics[0].partitions[0].error_code == E.NONE
 
 
@@ -224,6 +224,17 @@ def test_last_consumer_member_leaves_and_the_group_is_classic(way):
     assert [len(line.partitions) for line in share.assigned_partitions] == [1]
     answer = harness.classic_join(old)
     assert (answer.error_code, answer.generation_id, answer.leader) == (E.NONE, 3, old)
+
+
+def test_downgraded_group_is_on_disk_before_it_rebalances():
+    harness, old = mixed()
+    harness.leave("new")
+    index = harness.broker.offsets_partition("g")[1]
+    harness.broker.unload_group("g")
+    harness.broker.load_groups(index, harness.now)
+    group = harness.group
+    assert isinstance(group, ClassicGroup)
+    assert (group.state, group.generation, list(group.members)) == (State.STABLE, 2, [old])
 
 
 @pytest.mark.parametrize("config", [{POLICY: "upgrade"}, {POLICY: "disabled"}])

@@ -118,7 +118,7 @@ def test_old_and_new_key_types_are_the_same_key(log):
 def test_an_invalid_batch_changes_nothing(log):
     log.write((A, b"1"))
     keyless = build_batch([Record(key=A, value=b"2"), Record(value=b"3")], base_offset=1)
-    with pytest.raises(DecodeError, match="without a key"):
+    with pytest.raises(DecodeError, match="the record has no key"):
         log.replay.add(read_batch(keyless))
     unpacked = read_batch(build_batch([Record(key=A, value=b"2")], base_offset=1))
     unpacked.attributes |= 2  # snappy

@@ -13,8 +13,9 @@ from tools.producer import Producer, read_committed
 from kwire import ErrorCode as E
 from kwire.messages.delete_groups import DeleteGroupsRequest
 from kwire.messages.heartbeat import HeartbeatRequest
-from kwire.records.batch import read_batch
+from kwire.records.batch import Record, build_batch, read_batch
 from mockbroker.groups.records import compaction
+from mockbroker.topics import compaction as topic_compaction
 from mockbroker.transactions import records as transaction_records
 from mockbroker.transactions.state import State
 from tests.mockbroker.transactions.test_registry import CHECK_INTERVAL, Transactions
@@ -136,7 +137,7 @@ def test_compaction_does_a_step_with_each_append(monkeypatch, harness):
     monkeypatch.setattr(compaction, "FIRST_COMPACTION", 20_000)
     monkeypatch.setattr(compaction, "MIN_COMPACTED_PER_APPEND", 500)
     read = list[bytes]()
-    monkeypatch.setattr(compaction, "read_batch", lambda data: read.append(data) or read_batch(data))
+    monkeypatch.setattr(topic_compaction, "read_batch", lambda data: read.append(data) or read_batch(data))
     log = harness.broker.cluster.partition(*harness.broker.offsets_partition("g")).log
     sizes, most, offset = [log.size], 0, 0
     while sizes[-1] >= sizes[-2:][0]:
@@ -156,7 +157,7 @@ def test_compaction_gives_up_if_its_batches_are_deleted(harness):
     for offset in range(20):
         commit_without_member(harness, "g", offset=offset)
     partition = harness.broker.cluster.partition(*harness.broker.offsets_partition("g"))
-    steps = compaction.compaction(partition, 1_700_000_000_000)
+    steps = compaction.compaction_of(partition, 1_700_000_000_000)
     next(steps)
     partition.log.delete_before(5)
     before = partition.log.stored()
@@ -173,8 +174,7 @@ def test_transaction_that_ends_during_compaction_stays(harness, committed_):
     assert producer.commit("g", 9) == E.NONE
     commit_without_member(harness, "h", offset=5)
     partition = harness.broker.cluster.partition(*harness.broker.offsets_partition("g"))
-    steps = compaction.compaction(partition, 1_700_000_000_000)
-    next(steps)
+    steps = compaction.compaction_of(partition, 1_700_000_000_000)
     assert producer.end(committed=committed_) == E.NONE
     assert list(steps) != []
     harness.lose_power()
@@ -208,14 +208,12 @@ def test_tombstones_are_retained_for_a_day():
     harness.ask(DeleteGroupsRequest(groups_names=["g"]), 2)
     commit_without_member(harness, "g2")
     keys = []
-    for days in (0.5, 1.5):
+    for days in (0.5, 2):
+        partition.append(read_batch(build_batch([Record(key=b"other", value=b"v")])))
         compaction.compact(partition, round((1_700_000_000 + days * 86_400) * 1_000))
         keys.append([record.value is None for batch in partition.log.batches() for record in batch.records()])
-    assert keys == [[True, True], [True, True]]  # the last batch is always retained
-    end = partition.log.end
-    partition.append(next(iter(partition.log.batches())))
-    compaction.compact(partition, (1_700_000_000 + 2 * 86_400) * 1_000)
-    assert [batch.base_offset for batch in partition.log.batches()] == [end]
+    assert keys == [[True, True, False], [False]]
+    assert [batch.last_offset + 1 for batch in partition.log.batches()] == [partition.log.end]
 
 
 @pytest.mark.parametrize("ended", [None, False, True])
@@ -242,8 +240,9 @@ def test_aborted_records_are_removed(harness):
     assert [partition.is_committed(batch) for batch in batches] == [False, False, True, False, False, False]
     assert len(partition.aborted) == 5
     compaction.compact(partition, 1_700_000_000_000)
-    assert [batch.base_offset for batch in partition.log.batches() if not batch.control] == [batches[2].base_offset]
-    assert len(partition.aborted) == 1  # its marker is the last batch
+    results = [batch.base_offset for batch in partition.log.batches() if not batch.control and batch.count]
+    assert results == [batches[2].base_offset]
+    assert len(partition.aborted) == 5  # their markers are retained for a day
     assert committed(harness, "g") == {("t", 0): 2}
     harness.lose_power()
     assert committed(harness, "g") == {("t", 0): 2}
@@ -258,9 +257,12 @@ def test_open_transactions_are_not_compacted(harness):
     commit_without_member(harness, "g", offset=3)
     partition = harness.broker.cluster.partition(*harness.broker.offsets_partition("g"))
     compaction.compact(partition, 1_700_000_000_000)
-    assert [batch.base_offset for batch in partition.log.batches()] == [2, 3]
+    assert [batch.base_offset for batch in partition.log.batches()] == [0, 1, 2, 3]
     harness.restart()
     assert producer.end(committed=True) == E.NONE
+    partition = harness.broker.cluster.partition(*harness.broker.offsets_partition("g"))
+    compaction.compact(partition, 1_700_000_000_000)
+    assert [batch.base_offset for batch in partition.log.batches() if batch.count] == [3, 4]
     assert committed(harness, "g") == {("t", 0): 3}
 
 

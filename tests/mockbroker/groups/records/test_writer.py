@@ -111,8 +111,8 @@ def test_the_machine_catches(monkeypatch, plant):
 
 
 def beat(harness: BrokerHarness, member_id: str, generation: int) -> E:
-    asked = HeartbeatRequest(group_id="g", generation_id=generation, member_id=member_id)
-    return E(harness.ask(asked, 3).error_code)
+    request = HeartbeatRequest(group_id="g", generation_id=generation, member_id=member_id)
+    return E(harness.ask(request, 3).error_code)
 
 
 def test_a_stable_group_survives_a_failover():
@@ -269,14 +269,14 @@ def new_coordinators() -> tuple[BrokerHarness, Coordinators]:
 def commit_simple_of(harness: BrokerHarness, member_id: str) -> None:
     place = OffsetCommitRequest.Topic.Partition(partition_index=0, committed_offset=5)
     topics = [OffsetCommitRequest.Topic(name="t", partitions=[place])]
-    asked = OffsetCommitRequest(group_id="g", generation_id_or_member_epoch=1, member_id=member_id, topics=topics)
-    assert harness.ask(asked, 5).topics[0].partitions[0].error_code == E.NONE
+    request = OffsetCommitRequest(group_id="g", generation_id_or_member_epoch=1, member_id=member_id, topics=topics)
+    assert harness.ask(request, 5).topics[0].partitions[0].error_code == E.NONE
 
 
 def test_member_without_regex_is_written_with_an_empty_one():
     """Kafka's ConsumerGroupDescribe would return null for a null in the record."""
-    found = consumer_records.member_record(ConsumerGroup(group_id="g"), ConsumerMember(member_id="m"))
-    assert found[1].subscribed_topic_regex == ""
+    result = consumer_records.member_record(ConsumerGroup(group_id="g"), ConsumerMember(member_id="m"))
+    assert result[1].subscribed_topic_regex == ""
 
 
 # --- records of a Kafka broker ------------------------------------------------------------------------------------
@@ -293,7 +293,7 @@ def read(*entries: tuple[object, object]) -> CoordinatedGroup:
 
 
 def test_an_unknown_member_state_is_an_error():
-    with pytest.raises(DecodeError, match=r"member m has the unknown state 77 \(0-2\)"):
+    with pytest.raises(DecodeError, match=r"member m has the unknown state 77: expected 0 to 2"):
         read(
             (ConsumerGroupMetadataKey(group_id="g"), ConsumerGroupMetadataValue(epoch=1)),
             (ConsumerGroupMemberMetadataKey(group_id="g", member_id="m"), ConsumerGroupMemberMetadataValue()),

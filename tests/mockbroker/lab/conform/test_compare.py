@@ -117,9 +117,9 @@ DIFFERENT = [  # recorded, ours, api, where
 
 @pytest.mark.parametrize(("recorded", "ours", "api", "where"), DIFFERENT)
 def test_difference_is_reported_with_its_path(recorded: object, ours: object, api: str, where: str) -> None:
-    found = difference(recorded, ours, api)
-    assert found is not None
-    assert found.startswith(where)
+    result = difference(recorded, ours, api)
+    assert result is not None
+    assert result.startswith(where)
 
 
 def test_ids_agree_over_answers() -> None:
@@ -169,9 +169,9 @@ def test_only_selected_elements_of_a_list_are_compared() -> None:
 
 
 def test_long_values_are_shortened() -> None:
-    found = difference({"metadata": "x" * 1000}, {"metadata": "y"})
-    assert found is not None
-    assert len(found) < 300
+    result = difference({"metadata": "x" * 1000}, {"metadata": "y"})
+    assert result is not None
+    assert len(result) < 300
 
 
 EXACTLY = [  # recorded, ours, api, the same if exactly
@@ -194,5 +194,5 @@ def test_exact_comparison_includes_texts_and_operations(recorded: object, ours: 
     for exactly in (True, False):
         bindings = Bindings(NAMES)
         bindings.bind(A, X)
-        found = Comparison(bindings, "ApiVersions", exactly=exactly).difference(recorded, ours)
-        assert (found is None) is (same or not exactly)
+        result = Comparison(bindings, "ApiVersions", exactly=exactly).difference(recorded, ours)
+        assert (result is None) is (same or not exactly)

@@ -36,9 +36,9 @@ def test_records_are_stored_in_their_field(tmp_path: Path) -> None:
 
 
 BAD = [  # content, error
-    (b"{", "not JSON"),
-    (b"\x1f\x8b\x08\0", "not JSON|gzip|end-of-stream"),
-    ([], "not a JSON object"),
+    (b"{", "not valid JSON"),
+    (b"\x1f\x8b\x08\0", "not valid JSON|gzip|end-of-stream"),
+    ([], "the file must contain a JSON object"),
     ({}, "broker_config"),
     (FILE | {"steps": [{"n": 1}]}, "event"),
     (FILE | {"steps": [{"n": 1, "event": "dance"}]}, "step 1: unknown event 'dance'"),

@@ -24,10 +24,10 @@ Answer = int | tuple[str, float] | str
 
 @asynccontextmanager
 async def server(script: Mapping[str, Answer]) -> AsyncIterator[tuple[str, int]]:
-    asked: dict[str, trio.Event] = {}
+    requested: dict[str, trio.Event] = {}
 
     def event(member: str) -> trio.Event:
-        return asked.setdefault(member, trio.Event())
+        return requested.setdefault(member, trio.Event())
 
     async def serve(stream: trio.SocketStream) -> None:
         frames = FrameBuffer()

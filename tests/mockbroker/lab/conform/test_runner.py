@@ -98,10 +98,10 @@ async def test_conversation_that_differs_is_played_again_alone(
 
 
 async def test_how_late_the_player_was_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = judge(conversation("sync_again"), replace(at(5), lateness=runner.BUSY))
-    assert (found.verdict, found.is_hurried) == ("differs", True)
-    assert found.detail.endswith("got 2 (on a busy machine: 0.05 s late)")
-    assert "is_hurried" not in found.to_json()
+    result = judge(conversation("sync_again"), replace(at(5), lateness=runner.BUSY))
+    assert (result.verdict, result.is_hurried) == ("differs", True)
+    assert result.detail.endswith("got 2 (on a busy machine: 0.05 s late)")
+    assert "is_hurried" not in result.to_json()
     assert not judge(conversation("sync_again"), at(5)).is_hurried
 
 
@@ -122,9 +122,9 @@ VERDICTS = [  # difference at step, verdict, part of the detail
 
 @pytest.mark.parametrize(("step", "verdict", "detail"), VERDICTS)
 def test_verdict(step: int, verdict: str, detail: str) -> None:
-    found = judge(conversation("sync_again"), at(step) if step else None)
-    assert found.verdict == verdict
-    assert detail in found.detail
+    result = judge(conversation("sync_again"), at(step) if step else None)
+    assert result.verdict == verdict
+    assert detail in result.detail
 
 
 async def test_file_that_is_no_conversation(tmp_path: Path) -> None:

@@ -74,8 +74,8 @@ def test_json_lines() -> None:
     for event in EVENTS:
         timeline.event(event)
     timeline.checks(CHECKS)
-    found = [json.loads(line) for line in lines]
-    assert found[4] == {
+    results = [json.loads(line) for line in lines]
+    assert results[4] == {
         "time_ms": 1240,
         "client": "a",
         "member_id": MEMBERS[0],
@@ -83,7 +83,7 @@ def test_json_lines() -> None:
         "generation": 1,
         "assignment": {TOPIC: [1, 0]},
     }
-    assert found[-1]["checks"][1] == {"name": "it flies", "held": False, "detail": "not seen"}
+    assert results[-1]["checks"][1] == {"name": "it flies", "held": False, "detail": "not seen"}
 
 
 def test_sentences_of_actions() -> None:

@@ -27,9 +27,9 @@ class Reversed(RoundRobinAssignor):
     name = "reversed"
 
     def assign(self, topics: Topics, members: Subscriptions) -> Mapping[str, Assignment]:
-        found = super().assign(topics, members)
-        names = sorted(found)
-        return {name: found[other] for name, other in zip(names, reversed(names), strict=True)}
+        result = super().assign(topics, members)
+        names = sorted(result)
+        return {name: result[other] for name, other in zip(names, reversed(names), strict=True)}
 
 
 def scheme(run: Run) -> Assigning:
@@ -113,10 +113,10 @@ def test_no_split_brain_with_a_coordinator(lag):
     """The coordinator itself is at the server that lags, and one of its consumers too."""
     run = settled("server", 4, 4)
     assert scheme(run).coordinators.index(scheme(run).coordinator_of(GROUP)) == 2
-    found = split("server", lag)
-    assert (found.double, found.overlaps) == (0.0, ())
-    assert found.unread < 0.1  # of four partitions, whatever the lag
-    assert split("zookeeper", 3.0).unread > 100 * found.unread
+    result = split("server", lag)
+    assert (result.double, result.overlaps) == (0.0, ())
+    assert result.unread < 0.1  # of four partitions, whatever the lag
+    assert split("zookeeper", 3.0).unread > 100 * result.unread
 
 
 def test_lagging_changes_arrive_later():
@@ -140,7 +140,7 @@ def test_checker_detects_two_readers(monkeypatch):
     monkeypatch.setattr(Consumer, "begin", lambda self, share: begin(self, share) if len(share) != 1 else None)
     steps = (*(Step(1.0, JOIN, name) for name in ("c1", "c2")), Step(20.0, JOIN, "c0"))
     story = Story(topics={"t": 4}, groups=dict.fromkeys(("c0", "c1", "c2"), GROUP), steps=steps, end=60.0)
-    with pytest.raises(Broken, match=r"server: a partition had several readers: Overlap\(group='A'"):
+    with pytest.raises(Broken, match=r"under scheme server a partition had several readers: Overlap\(group='A'"):
         measure("server", story)
 
 

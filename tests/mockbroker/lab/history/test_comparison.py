@@ -41,10 +41,10 @@ def test_the_command_knows_the_schemes():
 
 def test_one_report_of_all_schemes(measured):
     """Messages, notifications of watches, time to settle, partitions with two readers or none."""
-    found = [each.line() for each in measured.values()]
-    assert [line["scheme"] for line in found] == list(SCHEMES)
-    by_name = {line["scheme"]: line for line in found}
-    assert [line["watchers"] for line in found] == [
+    results = [each.line() for each in measured.values()]
+    assert [line["scheme"] for line in results] == list(SCHEMES)
+    by_name = {line["scheme"]: line for line in results}
+    assert [line["watchers"] for line in results] == [
         8,
         3,
         2,
@@ -52,11 +52,11 @@ def test_one_report_of_all_schemes(measured):
         0,
         0,
     ]  # consumers; coordinators; of groups there; none
-    notifications = [line["notifications"] for line in found]
+    notifications = [line["notifications"] for line in results]
     assert notifications == sorted(notifications, reverse=True)
     assert notifications[0] > 3 * notifications[1] > notifications[2] > 0
     assert notifications[3:] == [0, 0, 0]
-    assert [line["double_reads"] > 0 for line in found] == [True, False, False, False, False, False]
+    assert [line["double_reads"] > 0 for line in results] == [True, False, False, False, False, False]
     assert by_name["zookeeper"]["rebalances"] > 4 * by_name["classic"]["rebalances"]
     assert by_name["cooperative"]["moved"] < by_name["classic"]["moved"]
     assert by_name["zookeeper"]["settle_longest_seconds"] > 2 * by_name["classic"]["settle_longest_seconds"]
@@ -107,23 +107,23 @@ def test_the_same_story_runs_the_same_way(name):
 def test_run_is_the_same_in_every_process(hash_seed, measured):
     environment = os.environ | {"PYTHONHASHSEED": hash_seed}
     command = [sys.executable, "-m", "mockbroker", "simulate", "--scheme", ALL, "--json"]
-    found = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
-    assert [json.loads(line) for line in found.splitlines()] == [each.line() for each in measured.values()]
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    assert [json.loads(line) for line in result.splitlines()] == [each.line() for each in measured.values()]
 
 
 @pytest.mark.parametrize("name", [name for name, kind in SCHEMES.items() if kind.exclusive])
 def test_random_stories(name):
     """In every scheme with a coordinator: never two readers, and each change settles before the next."""
     for seed in range(amount(5, 25)):
-        found = measure(name, drawn(seed))
-        assert (found.overlaps, found.unsettled) == ((), 0), f"mockbroker simulate --scheme {name} --seed {seed}"
+        result = measure(name, drawn(seed))
+        assert (result.overlaps, result.unsettled) == ((), 0), f"mockbroker simulate --scheme {name} --seed {seed}"
 
 
 def test_random_stories_give_two_readers_with_watchers():
     """The same stories: some leave two readers, some changes are not over when the next comes."""
-    found = [measure("zookeeper", drawn(seed)) for seed in range(SEEDS)]
-    assert any(each.overlaps for each in found)
-    assert any(each.unsettled for each in found)
+    results = [measure("zookeeper", drawn(seed)) for seed in range(SEEDS)]
+    assert any(each.overlaps for each in results)
+    assert any(each.unsettled for each in results)
 
 
 def test_watchers_have_no_two_readers_without_a_lag():
@@ -131,8 +131,8 @@ def test_watchers_have_no_two_readers_without_a_lag():
     for seed in range(2 * SEEDS):
         story = drawn(seed)
         steps = tuple(step for step in story.steps if step.kind != LAG)
-        found = measure("zookeeper", replace(story, steps=steps))
-        assert (found.overlaps, found.unsettled) == ((), 0), f"seed {seed}"
+        result = measure("zookeeper", replace(story, steps=steps))
+        assert (result.overlaps, result.unsettled) == ((), 0), f"seed {seed}"
 
 
 def test_random_stories_have_all_kinds_of_steps():
@@ -165,15 +165,15 @@ def test_step_as_text(step, text):
 
 
 def test_one_scheme_prints_each_change():
-    found = lines("--scheme", "server", "--seed", "3")
-    assert found[0].startswith("the story of seed 3: ")
-    assert found[2].startswith("server ")
-    assert len(found) == 3 + len({step.at for step in drawn(3).steps})
+    result = lines("--scheme", "server", "--seed", "3")
+    assert result[0].startswith("the story of seed 3: ")
+    assert result[2].startswith("server ")
+    assert len(result) == 3 + len({step.at for step in drawn(3).steps})
 
 
 def test_seeds_one_after_another():
-    found = [json.loads(line) for line in lines("--scheme", "consumer", "--seed", "7", "--seeds", "3", "--json")]
-    assert [(line["scheme"], line["seed"]) for line in found] == [("consumer", n) for n in (7, 8, 9)]
+    results = [json.loads(line) for line in lines("--scheme", "consumer", "--seed", "7", "--seeds", "3", "--json")]
+    assert [(line["scheme"], line["seed"]) for line in results] == [("consumer", n) for n in (7, 8, 9)]
 
 
 @pytest.mark.parametrize(

@@ -90,18 +90,18 @@ class World:
         for name, index in places:
             topics.setdefault(name, []).append(index)
         if version < 8:
-            lines = [OffsetFetchRequest.Topic(name=name, partition_indexes=found) for name, found in topics.items()]
-            found = self.ask(ApiKey.OFFSET_FETCH, version, OffsetFetchRequest(group_id=group, topics=lines)).topics
+            lines = [OffsetFetchRequest.Topic(name=name, partition_indexes=result) for name, result in topics.items()]
+            result = self.ask(ApiKey.OFFSET_FETCH, version, OffsetFetchRequest(group_id=group, topics=lines)).topics
         else:
             kind = OffsetFetchRequest.Group
             named = [kind.Topic(name=name, partition_indexes=indexes) for name, indexes in topics.items()]
             (answer,) = self.ask(
                 ApiKey.OFFSET_FETCH, version, OffsetFetchRequest(groups=[kind(group_id=group, topics=named)])
             ).groups
-            found = answer.topics
+            result = answer.topics
         return {
             (t.name, p.partition_index): (p.committed_offset, p.metadata or "", ErrorCode(p.error_code))
-            for t in found
+            for t in result
             for p in t.partitions
         }
 
@@ -121,10 +121,10 @@ def test_old_and_new_offsets_are_the_same(seed):
             errors = [world.commit(version, offsets, group=group) for version, world in worlds]
             assert errors == [dict.fromkeys(offsets, ErrorCode.NONE)] * 3
         else:
-            asked = [place for place in dice.some(places) if (group, place) in known]
-            expected = {place: (known[group, place], "", ErrorCode.NONE) for place in asked}
+            requested = [place for place in dice.some(places) if (group, place) in known]
+            expected = {place: (known[group, place], "", ErrorCode.NONE) for place in requested}
             for version, world in worlds:
-                assert world.fetch(version, asked, group=group) == expected
+                assert world.fetch(version, requested, group=group) == expected
 
 
 def test_paths_of_offsets_in_zookeeper():

@@ -39,23 +39,26 @@ def shown(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Shown:
     return Shown(browser, path)
 
 
+@pytest.mark.long
 def test_page_is_self_contained(shown: Shown) -> None:
-    assert shown.said == []
-    assert shown.asked == []
+    assert shown.errors == []
+    assert shown.requests == []
     assert shown.page.title() == "Ways to rebalance"
     assert shown.page.locator("script").count() == 0
 
 
+@pytest.mark.long
 def test_the_numbers_of_all_schemes(shown: Shown) -> None:
-    found = shown.cells("schemes")
-    assert [row[0] for row in found] == list(SCHEMES)
-    for row in found:
+    result = shown.cells("schemes")
+    assert [row[0] for row in result] == list(SCHEMES)
+    for row in result:
         whole = measured_of(row[0])
         counts = (whole.messages, whole.heartbeats, whole.watchers, whole.notifications, whole.rebalances, whole.moved)
         assert row[1:7] == [f"{n:,}" for n in counts]
         assert row[7:10] == [f"{n:.1f}" for n in (whole.stopped, whole.unread, whole.double)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", SCHEMES)
 def test_chart_has_bands_and_overlaps(shown: Shown, name: str) -> None:
     """A bar for each interval in which a consumer read a partition; intervals with two readers are drawn on top."""
@@ -71,6 +74,7 @@ def test_chart_has_bands_and_overlaps(shown: Shown, name: str) -> None:
     assert settled == ["never" if c.settled is None else f"{c.settled:.2f}" for c in whole.changes]
 
 
+@pytest.mark.long
 def test_experiments(shown: Shown) -> None:
     herds = shown.cells("herd")
     assert herds[0] == ["zookeeper", *(str(herd("zookeeper", size, GROW)) for size in SIZES)]
@@ -91,7 +95,7 @@ def test_names_are_escaped_in_the_page(browser: Any, tmp_path: Path) -> None:
     path = tmp_path / "page.html"
     page.save(path, story, [measure("server", story)], Experiments({"server": {2: 1}}, {}, {}))
     shown = Shown(browser, path)
-    assert (shown.said, shown.asked) == ([], [])
+    assert (shown.errors, shown.requests) == ([], [])
     assert shown.cells("changes.server")[0][1] == f"{bad} joins"
 
 

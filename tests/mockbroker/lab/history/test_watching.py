@@ -103,24 +103,24 @@ def test_leaving_consumer_notifies_all_others(members):
 
 def test_requests_of_one_change_grow_quadratically():
     """Each reads the node of each. A coordinator reads them once."""
-    found: dict[str, list[int]] = {"zookeeper": [], "server": []}
-    for scheme, line in found.items():
+    results: dict[str, list[int]] = {"zookeeper": [], "server": []}
+    for scheme, line in results.items():
         for members in (5, 10, 20):
             run = settled(scheme, members, members)
             requests = sum(traffic.requests for traffic in run.scheme.zookeeper.traffic.values())
             run.do(Step(RESTED, GROW, "t", members + 1))
             run.until(2 * RESTED)
             line.append(sum(traffic.requests for traffic in run.scheme.zookeeper.traffic.values()) - requests)
-    for members, herds, server in zip((5, 10, 20), *found.values(), strict=True):
+    for members, herds, server in zip((5, 10, 20), *results.values(), strict=True):
         assert herds > members**2
         assert server <= members + 10
 
 
 def test_no_two_readers_without_a_lag():
     """The same steps, the same checker, and next to nothing to see."""
-    found = split("zookeeper", 0.0)
-    assert found.unread < 0.5
-    assert (found.double, found.overlaps) == (0.0, ())
+    result = split("zookeeper", 0.0)
+    assert result.unread < 0.5
+    assert (result.double, result.overlaps) == (0.0, ())
 
 
 @pytest.mark.parametrize("lag", [1.0, 2.0, 3.0])
@@ -138,22 +138,22 @@ def test_stale_data_leaves_partitions_without_a_reader(lag):
     assert [] in run.ledger.readers(GROUP).values()
     run.until(3 * RESTED)
     assert run.ledger.whole
-    found = split("zookeeper", lag)
-    assert found.unread > 3 * lag
-    assert found.overlaps == ()
+    result = split("zookeeper", lag)
+    assert result.unread > 3 * lag
+    assert result.overlaps == ()
 
 
 def test_partition_with_two_owners_is_not_settled():
     """The leader gives up the session of a consumer that lives and reads on, and another claims what it had."""
-    found = split("zookeeper", 8.0)
-    assert found.double > 3.0
-    assert len({overlap.place for overlap in found.overlaps}) == len(found.overlaps) > 0
-    for overlap in found.overlaps:
+    result = split("zookeeper", 8.0)
+    assert result.double > 3.0
+    assert len({overlap.place for overlap in result.overlaps}) == len(result.overlaps) > 0
+    for overlap in result.overlaps:
         assert "c03" in overlap.readers
         assert len(overlap.readers) == 2
         assert overlap.begin > RESTED + SESSION * 2 / 3  # its last ping may have been just before the lag
         assert overlap.end - overlap.begin < 8.0
-    assert found.double == pytest.approx(sum(overlap.end - overlap.begin for overlap in found.overlaps))
+    assert result.double == pytest.approx(sum(overlap.end - overlap.begin for overlap in result.overlaps))
 
 
 def test_zookeeper_has_one_owner_while_two_read():

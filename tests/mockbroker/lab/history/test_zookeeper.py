@@ -26,9 +26,9 @@ class World:
         self.expired: dict[int, float] = {}
 
     def session(self, server: int = 0, timeout: float = TIMEOUT, role: str = "consumer") -> Session:
-        found: list[Session] = []
-        session = self.ensemble.connect(role, server, timeout, found.append, lambda: self._expired(session))
-        while not found:
+        results: list[Session] = []
+        session = self.ensemble.connect(role, server, timeout, results.append, lambda: self._expired(session))
+        while not results:
             self.queue.step()
         return session
 
@@ -40,11 +40,11 @@ class World:
 
     def ask(self, what: Any, *args: Any, **named: Any) -> Answer:
         """Ask, and let time pass until it is answered."""
-        found: list[Answer] = []
-        what(*args, found.append, **named)
-        while not found:
+        results: list[Answer] = []
+        what(*args, results.append, **named)
+        while not results:
             self.queue.step()
-        return found[0]
+        return results[0]
 
     def wait(self, seconds: float) -> None:
         until = self.queue.now + seconds

@@ -1,6 +1,7 @@
 """Bugs to be planted: each takes something out of the broker that an invariant is there for.
 
-``by``: the invariants that may notice it first. A bug is planted by patching, and gone when the patch is undone.
+``by``: the invariants that may notice it first. A bug is planted by patching, and gone when the patch is undone. Its
+scheme is swarm, which has no streams groups, or streams.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from kwire import ErrorCode as E
+from kwire.apikeys import ApiKey
 from kwire.messages.describe_groups import DescribeGroupsRequest
 from kwire.messages.heartbeat import HeartbeatRequest
 from kwire.messages.join_group import JoinGroupResponse
@@ -46,14 +48,19 @@ from mockbroker.groups.classic.state import ClassicGroup, Member, State
 from mockbroker.groups.consumer import commit_rules, reconcile
 from mockbroker.groups.consumer import machine as consumer
 from mockbroker.groups.consumer import records as consumer_records
-from mockbroker.groups.consumer.state import ConsumerGroup, ConsumerMember, PartitionSet
+from mockbroker.groups.consumer.state import ConsumerGroup, ConsumerMember
 from mockbroker.groups.coordinated import CoordinatedGroup, GroupEffects
 from mockbroker.groups.events import Commit, Join, Sync
 from mockbroker.groups.group_type import Context
 from mockbroker.groups.offsets import Committed, Offsets
+from mockbroker.groups.partition_sets import PartitionSet
 from mockbroker.groups.records import image, writer
 from mockbroker.groups.records.wall_time import WallClock
 from mockbroker.groups.records.writer import GroupRecordWriter
+from mockbroker.groups.streams import machine as streams
+from mockbroker.groups.streams import reconcile as streams_reconcile
+from mockbroker.groups.streams.state import Owners, StreamsGroup
+from mockbroker.groups.streams.tasks import NOTHING as NO_TASKS
 from mockbroker.lab.simulation.clients.client import Client
 from mockbroker.net.pump import Pump
 from mockbroker.storage.partition_files import PartitionFiles
@@ -62,6 +69,10 @@ from mockbroker.topics.model import Partition
 from mockbroker.transactions import rules as transaction_rules
 from mockbroker.transactions.registry import Transactions
 from mockbroker.transactions.state import Identity, Transaction
+from tests.mockbroker.lab.simulation.planted_admin import ADMIN_BUGS
+from tests.mockbroker.lab.simulation.planted_migration import MIGRATION_BUGS
+from tests.mockbroker.lab.simulation.planted_records import RECORD_BUGS
+from tests.mockbroker.lab.simulation.planted_shares import SHARE_BUGS
 
 Patch = pytest.MonkeyPatch
 
@@ -71,14 +82,15 @@ class Bug:
     name: str
     by: tuple[str, ...]
     plant: Callable[[Patch], None]
+    scheme: str = "swarm"
 
 
 BUGS: list[Bug] = []
 
 
-def bug(*by: str) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
+def bug(*by: str, scheme: str = "swarm") -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
     def listed(plant: Callable[[Patch], None]) -> Callable[[Patch], None]:
-        BUGS.append(Bug(plant.__name__, by, plant))
+        BUGS.append(Bug(plant.__name__, by, plant, scheme))
         return plant
 
     return listed
@@ -88,8 +100,7 @@ def handle_with(patch: Patch, module: ModuleType, handle: Callable[..., Effects]
     """Another function in the place of an API's handler."""
     from mockbroker.broker.handlers import HANDLERS
 
-    key = next(key for key, handler in HANDLERS.items() if handler is module.HANDLER)
-    patch.setitem(HANDLERS, key, replace(module.HANDLER, handle=handle))
+    patch.setattr(HANDLERS[ApiKey[module.__name__.rpartition(".")[2].upper()]], "handle", handle)
 
 
 # --- generations, epochs, who gets what ----------------------------------------------------------------------------
@@ -372,7 +383,7 @@ def a_follower_that_syncs_early_is_not_answered(patch: Patch) -> None:
 
 @bug("I8", "I7")
 def a_heartbeat_is_answered_in_another_turn(patch: Patch) -> None:
-    real = heartbeat.HANDLER.handle
+    real = heartbeat.handle
 
     def handle(broker: Broker, call: Call[HeartbeatRequest], now: float) -> Effects:
         effects = real(broker, call, now)
@@ -406,8 +417,8 @@ def a_commit_of_an_old_generation_counts(patch: Patch) -> None:
     real = rules.commit_error
 
     def error(group: ClassicGroup, event: Commit) -> E:
-        found = real(group, event)
-        return E.NONE if found == E.ILLEGAL_GENERATION else found
+        result = real(group, event)
+        return E.NONE if result == E.ILLEGAL_GENERATION else result
 
     patch.setattr(rules, "commit_error", error)
 
@@ -417,8 +428,8 @@ def a_commit_of_a_stranger_counts(patch: Patch) -> None:
     real = rules.commit_error
 
     def error(group: ClassicGroup, event: Commit) -> E:
-        found = real(group, event)
-        return E.NONE if found == E.UNKNOWN_MEMBER_ID else found
+        result = real(group, event)
+        return E.NONE if result == E.UNKNOWN_MEMBER_ID else result
 
     patch.setattr(rules, "commit_error", error)
 
@@ -432,9 +443,9 @@ def a_commit_of_a_stale_epoch_counts(patch: Patch) -> None:
 def only_the_first_slice_of_a_commit_is_checked(patch: Patch) -> None:
     real, checked = offset_commit._admit, dict[Ticket, tuple[CoordinatedGroup | None, E]]()
 
-    def admit(broker: Broker, call: Call[OffsetCommitRequest], now: float) -> tuple[CoordinatedGroup | None, E]:
+    def admit(broker: Broker, call: Call[OffsetCommitRequest], *given: Any) -> tuple[CoordinatedGroup | None, E]:
         if call.ticket not in checked:
-            checked[call.ticket] = real(broker, call, now)
+            checked[call.ticket] = real(broker, call, *given)
         return checked[call.ticket]
 
     patch.setattr(offset_commit, "_admit", admit)
@@ -482,8 +493,8 @@ def nobody_waits_until_groups_are_read(patch: Patch) -> None:
     real = Broker.coordinator_error
 
     def error(broker: Broker, group_id: str, node: int) -> E:
-        found = real(broker, group_id, node)
-        return E.NONE if found == E.COORDINATOR_LOAD_IN_PROGRESS else found
+        result = real(broker, group_id, node)
+        return E.NONE if result == E.COORDINATOR_LOAD_IN_PROGRESS else result
 
     patch.setattr(Broker, "coordinator_error", error)
 
@@ -556,12 +567,12 @@ def offsets_of_transactions_are_forgotten(patch: Patch) -> None:
 @bug("I5")
 def a_transaction_overwrites_what_was_committed_later(patch: Patch) -> None:
     def finish(offsets: Offsets, producer_id: int, *, committed: bool) -> dict[tuple[str, int], int]:
-        found = {}
+        results = {}
         for place, (_, held) in offsets.pending_transactional.pop(producer_id, {}).items():
             if committed:
                 offsets.committed[place] = held
-                found[place] = held.offset
-        return found
+                results[place] = held.offset
+        return results
 
     patch.setattr(Offsets, "end_transaction", finish)
 
@@ -589,8 +600,8 @@ def a_group_with_members_can_be_deleted(patch: Patch) -> None:
     real = delete_groups._error
 
     def error(broker: Broker, group_id: str, node: int) -> E:
-        found = real(broker, group_id, node)
-        return E.NONE if found == E.NON_EMPTY_GROUP else found
+        result = real(broker, group_id, node)
+        return E.NONE if result == E.NON_EMPTY_GROUP else result
 
     patch.setattr(delete_groups, "_error", error)
 
@@ -599,19 +610,19 @@ def a_group_with_members_can_be_deleted(patch: Patch) -> None:
 def a_commit_touches_another_group(patch: Patch) -> None:
     real = offset_commit._admit
 
-    def admit(broker: Broker, call: Call[OffsetCommitRequest], now: float) -> tuple[CoordinatedGroup | None, E]:
+    def admit(broker: Broker, call: Call[OffsetCommitRequest], *given: Any) -> tuple[CoordinatedGroup | None, E]:
         for other in broker.groups.values():
             if other.group_id != call.request.group_id and other.offsets.committed:
                 place = next(iter(other.offsets.committed))
                 other.offsets.store(*place, other.offsets.committed[place])
-        return real(broker, call, now)
+        return real(broker, call, *given)
 
     patch.setattr(offset_commit, "_admit", admit)
 
 
 @bug("I15")
 def leaving_ends_the_sessions_of_others(patch: Patch) -> None:
-    real = leave_group.HANDLER.handle
+    real = leave_group.handle
 
     def handle(broker: Broker, call: Call[LeaveGroupRequest], now: float) -> Effects:
         for other in broker.groups.values():
@@ -675,8 +686,8 @@ def commits_are_not_written(patch: Patch) -> None:
     def offsets(
         kept: GroupRecordWriter, group_id: str, before: writer._WrittenGroup, committed: Offsets
     ) -> Iterator[image.Change]:
-        found = list(real(kept, group_id, before, committed))
-        return iter(found[:-1])
+        results = list(real(kept, group_id, before, committed))
+        return iter(results[:-1])
 
     patch.setattr(GroupRecordWriter, "_offset_changes", offsets)
 
@@ -747,8 +758,8 @@ def snapshots_leave_out_a_member(patch: Patch) -> None:
     real = snapshots._of
 
     def of(group: CoordinatedGroup, broker: Broker) -> GroupSnapshot:
-        found = real(group, broker)
-        return replace(found, members=found.members[1:])
+        result = real(group, broker)
+        return replace(result, members=result.members[1:])
 
     patch.setattr(snapshots, "_of", of)
 
@@ -758,16 +769,16 @@ def a_description_leaves_out_a_member(patch: Patch) -> None:
     real = describe_groups._describe
 
     def describe(broker: Broker, call: Call[DescribeGroupsRequest], group_id: str) -> describe_groups.Described:
-        found = real(broker, call, group_id)
-        found.members = found.members[:-1]
-        return found
+        result = real(broker, call, group_id)
+        result.members = result.members[:-1]
+        return result
 
     patch.setattr(describe_groups, "_describe", describe)
 
 
 @bug("I14")
 def empty_groups_are_not_listed(patch: Patch) -> None:
-    real = list_groups.HANDLER.handle
+    real = list_groups.handle
 
     def handle(broker: Broker, call: Call[ListGroupsRequest], now: float) -> Effects:
         (reply,) = real(broker, call, now)
@@ -874,10 +885,10 @@ def a_member_that_gave_up_its_partitions_is_fenced(patch: Patch) -> None:
 
     def reconcile(group: ConsumerGroup, member_id: str, *given: Any, **how: Any) -> tuple[ConsumerMember, Effects]:
         at = group.timers._at.get(("rebalance", member_id))
-        found = real(group, member_id, *given, **how)
+        result = real(group, member_id, *given, **how)
         if at is not None:
             group.timers.set(("rebalance", member_id), at)
-        return found
+        return result
 
     patch.setattr(consumer, "reconcile", reconcile)
 
@@ -889,10 +900,10 @@ def every_heartbeat_begins_the_rebalance_timeout_again(patch: Patch) -> None:
     def reconcile(
         group: ConsumerGroup, member_id: str, owned: PartitionSet | None, world: Context, now: float, **how: Any
     ) -> tuple[ConsumerMember, Effects]:
-        found = real(group, member_id, owned, world, now, **how)
+        result = real(group, member_id, owned, world, now, **how)
         if ("rebalance", member_id) in group.timers:
             group.timers.set(("rebalance", member_id), now + group.members[member_id].rebalance_timeout)
-        return found
+        return result
 
     patch.setattr(consumer, "reconcile", reconcile)
 
@@ -925,3 +936,87 @@ def the_epoch_before_counts(patch: Patch) -> None:
 @bug("I19")
 def a_producer_that_is_fenced_may_hold_offsets(patch: Patch) -> None:
     patch.setattr(Transactions, "write_error", lambda *given, **how: E.NONE)
+
+
+# --- streams groups -------------------------------------------------------------------------------------------------
+
+
+def reconcile_tasks_with(patch: Patch, **changes: Callable[[], Any]) -> None:
+    """The next assignment of a member is built from other data."""
+    real = streams_reconcile._next_assignment
+    patch.setattr(
+        streams_reconcile,
+        "_next_assignment",
+        lambda member, epoch, inputs: real(
+            member, epoch, replace(inputs, **{name: value() for name, value in changes.items()})
+        ),
+    )
+
+
+@bug("I20", scheme="streams")
+def tasks_that_others_own_are_assigned(patch: Patch) -> None:
+    reconcile_tasks_with(patch, owners=Owners)
+
+
+@bug("I20", scheme="streams")
+def a_task_is_free_before_its_owner_closed_it(patch: Patch) -> None:
+    reconcile_tasks_with(patch, owned_tasks=lambda: NO_TASKS)
+
+
+@bug("I20", scheme="streams")
+def a_process_runs_a_task_twice(patch: Patch) -> None:
+    patch.setattr(Owners, "replicates", lambda *_: False)
+
+
+@bug("I13", scheme="streams")
+def the_tasks_of_a_removed_member_stay_owned(patch: Patch) -> None:
+    patch.setattr(Owners, "remove", lambda *_: None)
+
+
+@bug("I21", scheme="streams")
+def the_target_misses_a_task(patch: Patch) -> None:
+    real = streams.compute_target
+
+    def compute(group: StreamsGroup, *given: Any, **how: Any) -> Any:
+        result = real(group, *given, **how)
+        first = next(iter(group.target))
+        tasks = group.target[first]
+        group.target[first] = tasks._replace(active=frozenset(sorted(tasks.active)[1:]))
+        return result
+
+    patch.setattr(streams, "compute_target", compute)
+
+
+@bug("I21", scheme="streams")
+def the_target_has_no_standby_tasks(patch: Patch) -> None:
+    real = streams.compute_target
+
+    def compute(group: StreamsGroup, *given: Any, **how: Any) -> Any:
+        result = real(group, *given, **how)
+        group.target = {name: tasks._replace(standby=frozenset()) for name, tasks in group.target.items()}
+        return result
+
+    patch.setattr(streams, "compute_target", compute)
+
+
+@bug("I2", scheme="streams")
+def the_epoch_of_an_empty_streams_group_starts_again(patch: Patch) -> None:
+    real = StreamsGroup.remove_member
+
+    def remove(group: StreamsGroup, member: Any) -> None:
+        real(group, member)
+        if group.empty:
+            group.epoch = 0
+
+    patch.setattr(StreamsGroup, "remove_member", remove)
+
+
+@bug("I10", "I9", "I13", scheme="streams")
+def sessions_of_streams_members_do_not_start(patch: Patch) -> None:
+    patch.setattr(streams, "session_timer", lambda member_id: ("other", member_id))
+
+
+BUGS += [Bug(plant.__name__, by, plant, "admin") for by, plant in ADMIN_BUGS]
+BUGS += [Bug(plant.__name__, by, plant, "migration") for by, plant in MIGRATION_BUGS]
+BUGS += [Bug(plant.__name__, by, plant, "shares") for by, plant in SHARE_BUGS]
+BUGS += [Bug(plant.__name__, by, plant, "data") for by, plant in RECORD_BUGS]

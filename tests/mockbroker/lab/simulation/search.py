@@ -16,7 +16,7 @@ import pytest
 sys.path[:0] = [str(Path(__file__).parents[4])]
 
 from mockbroker.lab.simulation.run import Outcome, repeated, run  # noqa: E402
-from mockbroker.lab.simulation.schemes import swarm  # noqa: E402
+from mockbroker.lab.simulation.schemes import SCHEMES  # noqa: E402
 from tests.mockbroker.lab.simulation.planted import BUGS, Bug  # noqa: E402
 
 CAUGHT = Path(__file__).parent / "caught.json"
@@ -28,7 +28,7 @@ def caught_by(bug: Bug, seed: int) -> Outcome:
     """How one seed runs with the bug in it."""
     with pytest.MonkeyPatch.context() as patch:
         bug.plant(patch)
-        return (repeated if "I16" in bug.by else run)(swarm(seed, EVENTS))
+        return (repeated if "I16" in bug.by else run)(SCHEMES[bug.scheme](seed, EVENTS))
 
 
 def search(bug: Bug) -> tuple[int, Outcome] | None:
@@ -45,23 +45,23 @@ def search(bug: Bug) -> tuple[int, Outcome] | None:
 def main() -> int:
     logging.disable(logging.WARNING)
     wanted = [name for name in sys.argv[1:] if not name.startswith("--")]
-    found: dict[str, dict[str, object]] = json.loads(CAUGHT.read_text("utf-8")) if wanted else {}
+    result: dict[str, dict[str, object]] = json.loads(CAUGHT.read_text("utf-8")) if wanted else {}
     print(f"| {'bug':<58} | seed | invariant |\n|{'-' * 60}|------|-----------|")
     for bug in BUGS:
         if wanted and bug.name not in wanted:
             continue
-        got = search(bug)
-        if got is None:
+        match = search(bug)
+        if match is None:
             print(f"| {bug.name.replace('_', ' '):<58} | none | {'-':<9} |", flush=True)
             continue
-        seed, outcome = got
+        seed, outcome = match
         print(f"| {bug.name.replace('_', ' '):<58} | {seed:>4} | {outcome.broken:<9} |", flush=True)
-        found[bug.name] = {"seed": seed, "invariant": outcome.broken}
-    seeds = [int(str(each["seed"])) for each in found.values()]
-    print(f"\n{len(found)} of {len(BUGS)} are caught, median seed {statistics.median(seeds) if seeds else '-'}")
+        result[bug.name] = {"seed": seed, "invariant": outcome.broken}
+    seeds = [int(str(each["seed"])) for each in result.values()]
+    print(f"\n{len(result)} of {len(BUGS)} are caught, median seed {statistics.median(seeds) if seeds else '-'}")
     if "--keep" in sys.argv:
-        CAUGHT.write_text(json.dumps(found, indent=1) + "\n")
-    return 0 if len(found) == len(BUGS) else 1
+        CAUGHT.write_text(json.dumps(result, indent=1) + "\n")
+    return 0 if len(result) == len(BUGS) else 1
 
 
 if __name__ == "__main__":

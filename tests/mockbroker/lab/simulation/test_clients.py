@@ -31,7 +31,7 @@ class Scene:
 
     def __init__(self, kind: str = "eager", *, commit: float = 1.0, **script: Any) -> None:
         self.queue = Queue()
-        self.asked: list[tuple[Wire, Any]] = []
+        self.pending: list[tuple[Wire, Any]] = []
         self.partitions = [0]
         cluster = SimpleNamespace(nodes={0: None}, topics={"t": SimpleNamespace(partitions=self.partitions)})
         self.network = Network(self.queue, self)
@@ -46,14 +46,14 @@ class Scene:
         self.member.start()
 
     def receive(self, connection: Wire, call: Any) -> None:
-        self.asked.append((connection, call))
+        self.pending.append((connection, call))
 
     def disconnected(self, connection: Wire) -> None:
-        self.asked = [each for each in self.asked if each[0] is not connection]
+        self.pending = [each for each in self.pending if each[0] is not connection]
 
     def asked_for(self, api_key: int) -> list[Any]:
         """Requests of an API without an answer."""
-        return [call.request for _, call in self.asked if call.ticket.api_key == api_key]
+        return [call.request for _, call in self.pending if call.ticket.api_key == api_key]
 
     def run_until(self, api_key: int) -> None:
         for _ in range(1_000):
@@ -70,8 +70,8 @@ class Scene:
     def answer(self, api_key: int, response: object) -> None:
         """Answer the first request of an API, and let the answer arrive."""
         self.run_until(api_key)
-        found = next(each for each in self.asked if each[1].ticket.api_key == api_key)
-        self.asked.remove(found)
+        found = next(each for each in self.pending if each[1].ticket.api_key == api_key)
+        self.pending.remove(found)
         self.network.answer(*found, response)
         self.wait(0.05)
 
@@ -80,8 +80,8 @@ class Scene:
         self.answer(FIND_COORDINATOR, FindCoordinatorResponse(coordinators=[coordinator]))
 
     def join(self, generation: int, *, leads: bool = True, skip: bool = False) -> None:
-        said = plans.Subscription(("t",)).encoded()
-        member = JoinGroupResponse.Member(member_id="m-1", metadata=said)
+        reported = plans.Subscription(("t",)).encoded()
+        member = JoinGroupResponse.Member(member_id="m-1", metadata=reported)
         self.answer(
             JOIN_GROUP,
             JoinGroupResponse(

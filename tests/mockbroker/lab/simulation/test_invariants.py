@@ -112,14 +112,14 @@ def test_sync_group_answer_of_a_former_coordinator_is_durable():
     late = checked.sync("m", 5)
     checked.note(EventKind.UNLOAD)
     checked.acknowledge(late)
-    with pytest.raises(Broken, match="g was loaded in generation 4, but 5 was acknowledged"):
+    with pytest.raises(Broken, match="group g was loaded in generation 4, but generation 5 was acknowledged"):
         checked.note(EventKind.LOAD, 4)
 
 
 def test_partition_of_two_members_in_one_generation():
     checked = Checked(OneOwner())
     checked.acknowledge(checked.sync("a", 1))
-    with pytest.raises(Broken, match="was assigned to a and to b"):
+    with pytest.raises(Broken, match="was assigned to both a and b"):
         checked.acknowledge(checked.sync("b", 1))
 
 
@@ -161,7 +161,7 @@ def test_partition_goes_to_a_member_while_another_owns_it():
     owned = Owned()
     owned.assign("a", 0)
     owned.report("a", 0)
-    with pytest.raises(Broken, match=f"partition 0 of topic id {TOPIC} in g is assigned to b, but a owns it"):
+    with pytest.raises(Broken, match=f"partition 0 of topic id {TOPIC} in group g is assigned to b, but a owns it"):
         owned.assign("b", 0)
 
 
@@ -245,7 +245,7 @@ class Revoking(Checked):
 def test_partitions_are_not_given_up_in_the_rebalance_timeout():
     revoking = Revoking()
     revoking.watcher.inspect(revoking.broker, 20.0)
-    with pytest.raises(Broken, match="old of g is not fenced after not revoking its partitions for 21"):
+    with pytest.raises(Broken, match="member old of group g did not revoke its partitions for 21"):
         revoking.watcher.inspect(revoking.broker, 21.0)
 
 
@@ -253,7 +253,7 @@ def test_absent_static_member_is_fenced_after_a_load():
     """Heartbeats of other members do not end the time that it has."""
     revoking = Revoking()
     revoking.heartbeat("other")
-    with pytest.raises(Broken, match="old of g was fenced after 19"):
+    with pytest.raises(Broken, match="member old of group g was fenced after only 19"):
         revoking.fence("old", 19.0)
     revoking = Revoking()
     revoking.heartbeat("other")
@@ -266,7 +266,7 @@ def test_static_member_that_left_has_no_revocation_timeout():
     revoking.heartbeat("old")
     revoking.put("old", MemberState.UNREVOKED_PARTITIONS, -2)
     revoking.heartbeat("other")
-    with pytest.raises(Broken, match="old of g was fenced, but had no partitions to revoke"):
+    with pytest.raises(Broken, match="old of group g was fenced, but had no partitions to revoke"):
         revoking.fence("old", 25.0)
 
 
@@ -290,11 +290,11 @@ class Undecided(Checked):
         super().__init__(CommitsKept(Model()))
         group = self.broker.groups["g"] = ClassicGroup(group_id="g", initial_delay=0.0)
         self.offsets = group.offsets
-        asked = TxnOffsetCommitRequest.Topic(
+        requested = TxnOffsetCommitRequest.Topic(
             name="t", partitions=[TxnOffsetCommitRequest.Topic.Partition(committed_offset=5)]
         )
         topic = TxnOffsetCommitResponse.Topic(name="t", partitions=[TxnOffsetCommitResponse.Topic.Partition()])
-        request = TxnOffsetCommitRequest(group_id="g", producer_id=1, topics=[asked])
+        request = TxnOffsetCommitRequest(group_id="g", producer_id=1, topics=[requested])
         self.acknowledge(self.answer(TXN_OFFSET_COMMIT, request, TxnOffsetCommitResponse(topics=[topic])))
         self.answer(END_TXN, EndTxnRequest(producer_id=1, committed=True), EndTxnResponse())
         self.watcher.crashed(self.broker, NOW)
@@ -319,7 +319,7 @@ def test_transaction_ends_while_its_group_has_no_coordinator(committed, offset):
     undecided.offsets.end_transaction(1, committed=committed)
     undecided.note("load")
     undecided.fetch(offset)
-    with pytest.raises(Broken, match="in g returned 4"):
+    with pytest.raises(Broken, match=r"returned 4 for partition .* of group g"):
         undecided.fetch(4)
 
 

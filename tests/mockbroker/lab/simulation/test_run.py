@@ -14,6 +14,7 @@ from effort import amount
 
 from mockbroker.cli.simulate import SCHEME_NAMES
 from mockbroker.cli.simulate import command as simulate
+from mockbroker.lab.simulation.history import READ_COMMITTED, READ_UNCOMMITTED, Result
 from mockbroker.lab.simulation.run import repeated, run
 from mockbroker.lab.simulation.schemes import SCHEMES, swarm
 from mockbroker.lab.simulation.script import Fault
@@ -21,7 +22,7 @@ from mockbroker.lab.simulation.shrink import Shrinker
 from mockbroker.lab.simulation.world import World
 from tests.mockbroker.lab.simulation.planted import BUGS
 
-PARTS, SEEDS, EVENTS = 10, amount(40, 300), 400
+PARTS, SEEDS, EVENTS = 5, amount(20, 300), 400
 FAILED_ONCE = [  # what was wrong
     "answer after its coordinator",
     "two JoinGroups at once",
@@ -50,9 +51,9 @@ def planted(name: str, patch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-@pytest.mark.parametrize("scheme", ["swarm", "rules"])
+@pytest.mark.parametrize("scheme", ["swarm", "rules", "migration", "streams", "shares", "data", "admin", "mix"])
 def test_no_invariant_is_violated(scheme, part):
-    seeds = SEEDS if scheme == "swarm" else SEEDS // 2
+    seeds = SEEDS // {"swarm": 1, "migration": 4, "data": 4, "admin": 10, "mix": 10}.get(scheme, 2)
     for seed in range(part, seeds, PARTS):
         outcome = run(SCHEMES[scheme](seed, EVENTS))
         assert not outcome.broken, (
@@ -104,6 +105,25 @@ def test_the_other_schemes(scheme):
     for seed in range(10):
         outcome = run(SCHEMES[scheme](seed, EVENTS))
         assert not outcome.broken, f"seed {seed}: {outcome.broken} {outcome.text}"
+
+
+def test_clients_of_the_scheme_data_read_and_write():
+    world = World(SCHEMES["data"](0, EVENTS))
+    world.run()
+    history = world.history
+    assert any(write.result is Result.DONE for write in history.writes)
+    assert any(transaction.is_committed for transaction in history.transactions)
+    assert {read.isolation for read in history.reads} == {READ_UNCOMMITTED, READ_COMMITTED}
+    assert any(operation.transaction for operation in history.offsets)
+
+
+def test_members_of_migrating_groups_change_their_protocol():
+    events: set[str] = set()
+    for seed in range(4):
+        world = World(SCHEMES["migration"](seed, EVENTS))
+        world.shell.router.journal.listeners.append(lambda event: events.add(event.event))
+        world.run()
+    assert {"upgrade", "downgrade"} <= events
 
 
 def test_the_command_knows_the_schemes():

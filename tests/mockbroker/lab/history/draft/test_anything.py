@@ -140,10 +140,10 @@ class Groups(RuleBasedStateMachine):
             }
             if running:
                 assert cluster.is_settled(group)
-                found = owners(cluster.spans, group, cluster.now)
-                assert sorted(found) == [(TOPIC, number) for number in range(self.partitions)]
-                assert all(len(who) == 1 for who in found.values())
-                assert {who for (who,) in found.values()} <= running
+                result = owners(cluster.spans, group, cluster.now)
+                assert sorted(result) == [(TOPIC, number) for number in range(self.partitions)]
+                assert all(len(who) == 1 for who in result.values())
+                assert {who for (who,) in result.values()} <= running
 
 
 def test_anything_may_happen_to_groups() -> None:

@@ -104,9 +104,9 @@ def test_a_heartbeat_without_an_error_does_not_interrupt_reading() -> None:
 def test_silent_member_expires_and_others_get_its_partitions() -> None:
     cluster = settled(3, 6)
     cluster.crash("c3", silent=True)
-    heard = last_heartbeat(cluster, "c3")
+    received = last_heartbeat(cluster, "c3")
     cluster.run(WARM + 10)
-    assert noticed(cluster, Cause.SILENCE) == [pytest.approx(heard + 6.0)]
+    assert noticed(cluster, Cause.SILENCE) == [pytest.approx(received + 6.0)]
     assert_shared(cluster, 6, {"c1", "c2"})
     assert cluster.is_settled(GROUP)
 
@@ -248,10 +248,10 @@ def test_first_request_after_rediscovery_is_a_heartbeat() -> None:
     cluster = settled(1)
     cluster.fail_coordinator(GROUP)
     cluster.run(WARM + 3)
-    asked = [m for m in moments(cluster, "received", consumer="c1") if m.what != "ConsumerMetadata"]
-    assert asked[0].what == "Heartbeat"
-    times = [m.time for m in moments(cluster, "answered", "ConsumerMetadata answer") if m.time < asked[0].time]
-    assert asked[0].time - times[-1] == pytest.approx(0.004)  # the answer, two ways to connect, and the request
+    requested = [m for m in moments(cluster, "received", consumer="c1") if m.what != "ConsumerMetadata"]
+    assert requested[0].what == "Heartbeat"
+    times = [m.time for m in moments(cluster, "answered", "ConsumerMetadata answer") if m.time < requested[0].time]
+    assert requested[0].time - times[-1] == pytest.approx(0.004)  # the answer, two ways to connect, and the request
 
 
 FREQUENCIES = (2, 3, 6, 12, 30)
@@ -260,7 +260,7 @@ FREQUENCIES = (2, 3, 6, 12, 30)
 @pytest.fixture(scope="module")
 def measured() -> list[tuple[int, float, int]]:
     """For each frequency: the longest wait of six newcomers, in seconds, and the heartbeats of three members in a minute."""
-    found = []
+    results = []
     for frequency in FREQUENCIES:
         options = Options(heartbeat_frequency=frequency)
         cluster = settled(3, 6, options=options)
@@ -275,8 +275,8 @@ def measured() -> list[tuple[int, float, int]]:
             cluster.run(begin + 20)
         before = cluster.messages["Heartbeat"]
         cluster.run(cluster.now + 60)
-        found.append((frequency, max(waits), cluster.messages["Heartbeat"] - before))
-    return found
+        results.append((frequency, max(waits), cluster.messages["Heartbeat"] - before))
+    return results
 
 
 def test_more_heartbeats_quicker_rebalances_more_requests(measured: list[tuple[int, float, int]]) -> None:
@@ -298,10 +298,10 @@ def test_docs_have_the_measured_figures(measured: list[tuple[int, float, int]]) 
 
 def test_leaving_member_is_noticed_after_a_session() -> None:
     cluster = settled()
-    heard = last_heartbeat(cluster, "c2")
+    received = last_heartbeat(cluster, "c2")
     cluster.leave("c2")
     cluster.run(WARM + 10)
-    assert noticed(cluster, Cause.SILENCE) == [pytest.approx(heard + 6.0)]
+    assert noticed(cluster, Cause.SILENCE) == [pytest.approx(received + 6.0)]
     assert_shared(cluster, 4, {"c1"})
     assert unowned(cluster.spans, GROUP, (TOPIC, 3), WARM, WARM + 10) > 4.0
     for number in range(4):
@@ -385,9 +385,9 @@ def test_no_heartbeat_from_illegal_generation_to_join_response() -> None:
     assert len(refusals) > 8
     for number in refusals:
         after = [m for m in cluster.trace[number + 1 :] if m.consumer == cluster.trace[number].consumer]
-        said = [m.what for m in after if m.kind in ("received", "answered")]
-        until = said.index("JoinGroup answer") if "JoinGroup answer" in said else len(said)
-        assert "Heartbeat" not in said[:until]
+        reported = [m.what for m in after if m.kind in ("received", "answered")]
+        until = reported.index("JoinGroup answer") if "JoinGroup answer" in reported else len(reported)
+        assert "Heartbeat" not in reported[:until]
 
 
 def test_session_of_a_pending_join_is_not_checked() -> None:
@@ -438,12 +438,12 @@ def test_a_broker_serves_one_request_of_a_connection_at_a_time() -> None:
 
 def test_pause_before_joining_leaves_it_out_of_the_generation() -> None:
     cluster = settled(3, 6)
-    heard = last_heartbeat(cluster, "c3")
+    received = last_heartbeat(cluster, "c3")
     cluster.pause("c3", 12.0)
     cluster.set_topic(TOPIC, 9)
     cluster.run(WARM + 11)
     (written,) = [time for time, _, _ in cluster.rebalances if time > WARM]
-    assert written == pytest.approx(heard + 6.0)
+    assert written == pytest.approx(received + 6.0)
     assert "c3" not in cluster.store.read(GROUP).hosts.values()
     cluster.run(WARM + 25)  # it is back as a new one
     assert_shared(cluster, 9, {"c1", "c2", "c3"})

@@ -65,10 +65,10 @@ def test_bootstrap_then_coordinator_then_join_without_an_id() -> None:
     assert consumer.start(0.0) == [Connect(LOOKUP, 7)]
     assert consumer.connected(LOOKUP, 0.1) == [Send(LOOKUP, ConsumerMetadataRequest(group=GROUP))]
     assert consumer.received(LOOKUP, ConsumerMetadataResponse(node=5), 0.2) == [Close(LOOKUP), Connect(LINK, 5)]
-    asked = JoinGroupRequest(
+    request = JoinGroupRequest(
         group=GROUP, consumer_id=None, host="c", topics=(TOPIC,), strategy="range", session_timeout=6.0
     )
-    assert consumer.connected(LINK, 0.3) == [Send(LINK, asked)]
+    assert consumer.connected(LINK, 0.3) == [Send(LINK, request)]
 
 
 def test_unreachable_bootstrap_broker_is_followed_by_the_next() -> None:

@@ -41,21 +41,21 @@ def stored() -> Store:
 def coordinator_in(state: Coordinating, *, took_over: bool = False) -> tuple[Coordinator, Store]:
     """With time 0. While it rebalances, the first of its two members has got its answer, and the second has not."""
     store, numbers = stored(), count(1)
-    found = Coordinator(GROUP, store, lambda: str(next(numbers)), took_over=took_over, answer_gap=1.0)
-    found.elected()
+    result = Coordinator(GROUP, store, lambda: str(next(numbers)), took_over=took_over, answer_gap=1.0)
+    result.elected()
     if state is not CATCH_UP:
-        found.loaded(0.0)
+        result.loaded(0.0)
     if state is STEADY:
         for consumer_id in (ONE, TWO):
-            found.handle(1, beat(consumer_id, GENERATION), 0.0)
+            result.handle(1, beat(consumer_id, GENERATION), 0.0)
     if state in (PREPARING, REBALANCING):
-        found.handle(9, join(), 0.0)
+        result.handle(9, join(), 0.0)
     if state is REBALANCING:
-        found.disconnected(9, 0.0)
+        result.disconnected(9, 0.0)
         for connection, consumer_id in ((1, ONE), (2, TWO)):
-            written(found.handle(connection, join(consumer_id), 0.0), store)
-    assert found.state is state
-    return found, store
+            written(result.handle(connection, join(consumer_id), 0.0), store)
+    assert result.state is state
+    return result, store
 
 
 def written(actions: list[Action], store: Store) -> list[Action]:
@@ -67,9 +67,9 @@ def written(actions: list[Action], store: Store) -> list[Action]:
 
 def answer(actions: list[Action], connection: int) -> Response | None:
     """What is answered there; None while the request is parked."""
-    found = [action.response for action in actions if isinstance(action, Answer) and action.connection == connection]
-    assert len(found) <= 1
-    return found[0] if found else None
+    results = [action.response for action in actions if isinstance(action, Answer) and action.connection == connection]
+    assert len(results) <= 1
+    return results[0] if results else None
 
 
 def error(coordinator: Coordinator, request: GroupRequest) -> Error | None:
@@ -178,8 +178,8 @@ def test_refused_join_causes_no_rebalance(state: Coordinating, request_: GroupRe
 def test_any_client_fetches_offsets_without_uncommitted_ones() -> None:
     coordinator, store = coordinator_in(STEADY)
     store.commit(GROUP, {(TOPIC, 1): 8})
-    asked = OffsetFetchRequest(group=GROUP, partitions=((TOPIC, 0), (TOPIC, 1)))
-    assert answer(coordinator.handle(50, asked, 1.0), 50) == OffsetFetchResponse(offsets={(TOPIC, 1): 8})
+    request = OffsetFetchRequest(group=GROUP, partitions=((TOPIC, 0), (TOPIC, 1)))
+    assert answer(coordinator.handle(50, request, 1.0), 50) == OffsetFetchResponse(offsets={(TOPIC, 1): 8})
 
 
 def test_ready_is_steady_after_every_heartbeat() -> None:

@@ -111,8 +111,8 @@ def test_requests_while_loading_are_refused_and_retried() -> None:
     assert early > 3
     assert set(answers[:early]) == {Error.COORDINATOR_STARTUP_NOT_COMPLETE}
     assert set(answers[early:]) == {Error.NONE}
-    asked = list(moments(cluster, "received", "ConsumerMetadata", "c1"))
-    assert len(asked) > early  # it looks up the coordinator each time
+    requested = list(moments(cluster, "received", "ConsumerMetadata", "c1"))
+    assert len(requested) > early  # it looks up the coordinator each time
     assert generation(cluster) == before
 
 
@@ -165,8 +165,8 @@ def test_loading_coordinator_refuses_heartbeats_and_joins() -> None:
     cluster.run(WARM + 20)
     failed = only_struck(cluster)
     early = [m for m in at_successor(cluster, failed) if m.kind == "answered" and m.time < ready(cluster)]
-    said = {(m.what, m.error) for m in early}
-    assert said == {
+    reported = {(m.what, m.error) for m in early}
+    assert reported == {
         ("Heartbeat answer", Error.COORDINATOR_STARTUP_NOT_COMPLETE),
         ("JoinGroup answer", Error.ILLEGAL_PROTOCOL_STATE),
     }
@@ -316,10 +316,10 @@ def test_expired_member_back_before_any_join_no_rebalance() -> None:
 def test_expired_member_back_after_a_join_all_rebalance() -> None:
     cluster, before = dead_and_back(received_join)
     failed = only_struck(cluster)
-    heard = [(m.consumer, m.what) for m in at_successor(cluster, failed) if m.kind == "received"]
-    joined = {consumer for consumer, what in heard if what == "JoinGroup"}
+    received = [(m.consumer, m.what) for m in at_successor(cluster, failed) if m.kind == "received"]
+    joined = {consumer for consumer, what in received if what == "JoinGroup"}
     assert joined == {"c1", "c2", "c3"}
-    first_said = dict(reversed(heard))
+    first_said = dict(reversed(received))
     assert sorted(first_said.values()) == ["Heartbeat", "Heartbeat", "JoinGroup"]  # mixed
     assert generation(cluster) == before + 1
     assert_shared(cluster, 6, {"c1", "c2", "c3"})
@@ -350,12 +350,12 @@ def test_generation_written_but_unsent_is_never_used_twice(asks_first: bool) -> 
     assert generation(cluster) == before + 2
     generations = {m.generation for m in moments(cluster, "answered", "JoinGroup answer", error=Error.NONE)}
     assert generations == {before + 2}
-    said = at_successor(cluster, failed)
-    first = {m.consumer: m for m in reversed(said) if m.kind == "received" and m.time > ready(cluster)}
+    reported = at_successor(cluster, failed)
+    first = {m.consumer: m for m in reversed(reported) if m.kind == "received" and m.time > ready(cluster)}
     assert {m.what for m in first.values()} == {"Heartbeat" if asks_first else "JoinGroup"}
     if asks_first:
         assert {m.generation for m in first.values()} == {before}
-        illegal = {m.consumer for m in said if m.error is ILLEGAL and m.what == "Heartbeat answer"}
+        illegal = {m.consumer for m in reported if m.error is ILLEGAL and m.what == "Heartbeat answer"}
         assert illegal == {"c1", "c2", "c3"}
         assert noticed(cluster, Cause.STALE) != []
     assert_shared(cluster, 9, {"c1", "c2", "c3"})
@@ -371,10 +371,12 @@ def test_answered_member_keeps_its_generation_until_others_join() -> None:
     (answered, *_) = moments(cluster, "answered", "JoinGroup answer", error=Error.NONE)
     assert answered.generation == before + 1
     lucky = answered.consumer or ""
-    said = [m for m in at_successor(cluster, failed, lucky) if m.error is not Error.COORDINATOR_STARTUP_NOT_COMPLETE]
-    heartbeat = next(n for n, m in enumerate(said) if m.kind == "received" and m.time > ready(cluster))
-    assert (said[heartbeat].what, said[heartbeat].generation) == ("Heartbeat", before + 1)
-    assert (said[heartbeat + 1].what, said[heartbeat + 1].error) == ("Heartbeat answer", Error.NONE)
+    reported = [
+        m for m in at_successor(cluster, failed, lucky) if m.error is not Error.COORDINATOR_STARTUP_NOT_COMPLETE
+    ]
+    heartbeat = next(n for n, m in enumerate(reported) if m.kind == "received" and m.time > ready(cluster))
+    assert (reported[heartbeat].what, reported[heartbeat].generation) == ("Heartbeat", before + 1)
+    assert (reported[heartbeat + 1].what, reported[heartbeat + 1].error) == ("Heartbeat answer", Error.NONE)
     for consumer in {"c1", "c2", "c3"} - {lucky}:
         allowed = [
             m for m in at_successor(cluster, failed, consumer) if m.kind == "received" and m.time > ready(cluster)

@@ -109,7 +109,7 @@ def refused_later() -> DraftCluster:
 
 def failing() -> list[DraftCluster]:
     """The coordinator fails at each step of rebalances of each cause."""
-    found = []
+    results = []
     for step in STEPS.values():
         for change in ("grow", "join", "die"):
             cluster = settled(3, 6, settings=DraftSettings(load=0.5), delays={"c2": 0.05, "c3": 0.1})
@@ -121,8 +121,8 @@ def failing() -> list[DraftCluster]:
             else:
                 cluster.crash("c3")
             cluster.run(WARM + 40)
-            found.append(cluster)
-    return found
+            results.append(cluster)
+    return results
 
 
 def dies_in(state: Coordinating) -> DraftCluster:

@@ -162,7 +162,7 @@ def rebalanced(store: Store) -> tuple[DraftCluster, int]:
 
 
 def test_no_failure_mixes_generation_and_members() -> None:
-    found = set()
+    results = set()
     for nth in range(60):
         cluster, grown = rebalanced(Store({TOPIC: 6}))
         node, counter = cluster.coordinator_node(GROUP), count()
@@ -171,8 +171,8 @@ def test_no_failure_mixes_generation_and_members() -> None:
             cluster.run(cluster.now + 0.01)
         record = cluster.store.read(GROUP)
         assert is_whole(record, grown)
-        found.add(record.generation - grown)
-    assert found >= {-1, 0}  # before the write, and after it
+        results.add(record.generation - grown)
+    assert results >= {-1, 0}  # before the write, and after it
 
 
 def test_two_writes_could_mix_generations() -> None:

@@ -34,6 +34,9 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.acl.AclBindingFilter;
 import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.errors.SecurityDisabledException;
+import org.apache.kafka.common.quota.ClientQuotaAlteration;
+import org.apache.kafka.common.quota.ClientQuotaEntity;
+import org.apache.kafka.common.quota.ClientQuotaFilter;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
@@ -76,6 +79,8 @@ final class Answers implements AutoCloseable {
       case "delete_records" ->
           done(admin().deleteRecords(Map.of(partition, before())).lowWatermarks().get(partition)).lowWatermark();
       case "has_acls" -> hasAcls();
+      case "set_quota" -> done(admin().alterClientQuotas(List.of(alteration())).all());
+      case "quotas" -> quotas();
       case "nodes" -> done(admin().describeCluster().nodes()).stream().map(Node::id).toList();
       case "groups" ->
           done(admin().listGroups(ListGroupsOptions.forConsumerGroups()).all()).stream()
@@ -106,6 +111,18 @@ final class Answers implements AutoCloseable {
     if (admin != null) {
       admin.close(Duration.ofMillis(PATIENCE_MS));
     }
+  }
+
+  private ClientQuotaAlteration alteration() {
+    var entity = new ClientQuotaEntity(Map.of(ClientQuotaEntity.CLIENT_ID, asked.get("client_id").asText()));
+    var change = new ClientQuotaAlteration.Op(asked.get("key").asText(), asked.get("value").asDouble());
+    return new ClientQuotaAlteration(entity, List.of(change));
+  }
+
+  /** Quotas by client id and key. */
+  private Object quotas() throws Exception {
+    return done(admin().describeClientQuotas(ClientQuotaFilter.all()).entities()).entrySet().stream()
+        .collect(Collectors.toMap(each -> each.getKey().entries().get(ClientQuotaEntity.CLIENT_ID), Map.Entry::getValue));
   }
 
   private Object produce() throws Exception {

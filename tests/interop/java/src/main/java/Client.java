@@ -14,7 +14,7 @@ import org.apache.kafka.common.TopicPartition;
 
 /**
  * Apache Kafka's own client at the test's command: `member OPTIONS` is a group member, `transform OPTIONS` works in
- * transactions, `ask` answers questions.
+ * transactions, `share OPTIONS` is a member of a share group, `ask` answers questions.
  *
  * <p>`host` is any number of these in one process: it prints a port of the loopback interface. The first line of each
  * connection is `{"role": "member", "options": OPTIONS}`, the others are those of stdin and stdout of a process; a line
@@ -39,6 +39,7 @@ public final class Client {
       return switch (role) {
         case "member" -> new Member(options, channel).run();
         case "transform" -> new Transformer(options, channel).run();
+        case "share" -> new Sharer(options, channel).run();
         case "ask" -> answerAll(channel);
         default -> throw new IllegalArgumentException(role);
       };
@@ -97,10 +98,19 @@ public final class Client {
     if (question.get("call").asText().equals("assignors")) {
       return Map.of("answer", Assignors.defaults());
     }
-    if (question.get("call").asText().equals("assign")) {
+    String call = question.get("call").asText();
+    if (call.equals("assign") || call.equals("assign_share")) {
       try {
-        return Map.of("answer", Assignors.answer(question));
+        return Map.of(
+            "answer", call.equals("assign") ? Assignors.answer(question) : ShareAssignor.answer(question));
       } catch (RuntimeException problem) {
+        return Map.of("error", problem.toString());
+      }
+    }
+    if (question.get("call").asText().equals("http")) {
+      try {
+        return Map.of("answer", Http.answer(question));
+      } catch (IOException | InterruptedException problem) {
         return Map.of("error", problem.toString());
       }
     }

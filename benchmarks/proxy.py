@@ -1,0 +1,152 @@
+"""CPU time of the proxy beside a relay that does not parse: python benchmarks/proxy.py
+
+Both pass the same requests on to the same responder, in turns, so that other load of the machine affects both.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from kwire import encode_request, encode_response
+from kwire.frames import pack
+from kwire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kwire.messages.produce import ProduceRequest, ProduceResponse
+
+ROUNDS = 5
+TICK = os.sysconf("SC_CLK_TCK")
+HEARTBEAT = pack(encode_request(HeartbeatRequest(group_id="g", member_id="m" * 40), 4, correlation_id=1, client_id="c"))
+BEAT = pack(encode_response(HeartbeatResponse(), 4, correlation_id=1))
+BATCH = pack(
+    encode_request(
+        ProduceRequest(
+            acks=1,
+            topic_data=[
+                ProduceRequest.Topic(
+                    name="t", partition_data=[ProduceRequest.Topic.Partition(index=0, records=bytes(1_000_000))]
+                )
+            ],
+        ),
+        9,
+        correlation_id=1,
+        client_id="c",
+    )
+)
+STORED = pack(encode_response(ProduceResponse(), 9, correlation_id=1))
+CASES: dict[str, tuple[bytes, bytes, int, int]] = {  # request, response, requests in flight, requests of a round
+    "heartbeats, one in flight": (HEARTBEAT, BEAT, 1, 3_000),
+    "heartbeats, 100 in flight": (HEARTBEAT, BEAT, 100, 30_000),
+    "batches of 1 MB": (BATCH, STORED, 1, 150),
+}
+
+
+def respond(listener: socket.socket) -> None:
+    """Answer each frame of each connection with the response to its API."""
+    while True:
+        connection, _ = listener.accept()
+        threading.Thread(target=_answer, args=(connection,), daemon=True).start()
+
+
+def _answer(connection: socket.socket) -> None:
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    held = b""
+    while data := connection.recv(1 << 20):
+        held += data
+        out, at = [], 0
+        while len(held) - at >= 8:
+            (size,) = struct.unpack_from(">i", held, at)
+            if len(held) - at < 4 + size:
+                break
+            out.append(STORED if held[at + 5] == 0 else BEAT)
+            at += 4 + size
+        held = held[at:]
+        connection.sendall(b"".join(out))
+
+
+async def relay(port: int) -> None:
+    """Pass bytes on without parsing; print the port."""
+
+    async def serve(client: trio.SocketStream) -> None:
+        async with client, await trio.open_tcp_stream("127.0.0.1", port) as broker, trio.open_nursery() as nursery:
+
+            async def copy(source: trio.SocketStream, target: trio.SocketStream) -> None:
+                while data := await source.receive_some(65_536):
+                    await target.send_all(data)
+                nursery.cancel_scope.cancel()
+
+            nursery.start_soon(copy, client, broker)
+            await copy(broker, client)
+
+    listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    sys.stdout.write(f"ready bootstrap.servers=127.0.0.1:{listeners[0].socket.getsockname()[1]}\n")
+    sys.stdout.flush()
+    await trio.serve_listeners(serve, listeners)
+
+
+def cpu(process: subprocess.Popen[str]) -> float:
+    """Return the CPU seconds that a process has used."""
+    fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICK
+
+
+def play(port: int, case: tuple[bytes, bytes, int, int]) -> None:
+    """Send the requests of a round, and read the responses."""
+    request, response, in_flight, count = case
+    with socket.create_connection(("127.0.0.1", port)) as client:
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for _ in range(count // in_flight):
+            client.sendall(request * in_flight)
+            missing = len(response) * in_flight
+            while missing:
+                missing -= len(client.recv(min(missing, 65_536)))
+
+
+def main() -> None:
+    """Print a table of microseconds of CPU for each request."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    threading.Thread(target=respond, args=(listener,), daemon=True).start()
+    upstream = listener.getsockname()[1]
+    commands: dict[str, list[Any]] = {
+        "relay": [sys.executable, __file__, str(upstream)],
+        "proxy": [sys.executable, "-m", "mockbroker", "proxy", "--port", "0", "--to", f"127.0.0.1:{upstream}"],
+    }
+    processes = {
+        name: subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for name, command in commands.items()
+    }
+    write: Callable[[str], object] = sys.stdout.write
+    try:
+        ports = {}
+        for name, process in processes.items():
+            assert process.stdout is not None
+            ports[name] = int(process.stdout.readline().rpartition(":")[2])
+        write("| requests | relay, µs | proxy, µs | ratio |\n|---|---|---|---|\n")
+        for label, case in CASES.items():
+            spent = dict.fromkeys(processes, 0.0)
+            for number in range(ROUNDS + 1):
+                for name, process in processes.items():
+                    before = cpu(process)
+                    play(ports[name], case)
+                    if number:  # the first round is a warm-up
+                        spent[name] += cpu(process) - before
+            each = {name: seconds / (ROUNDS * case[3]) * 1e6 for name, seconds in spent.items()}
+            write(f"| {label} | {each['relay']:.1f} | {each['proxy']:.1f} | {each['proxy'] / each['relay']:.2f} |\n")
+    finally:
+        for process in processes.values():
+            process.terminate()
+            process.wait()
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        trio.run(relay, int(sys.argv[1]))
+    else:
+        main()

@@ -1,0 +1,53 @@
+"""A consumer and producer with aiokafka, for ``mockbroker torture -- python aiokafka_client.py``."""
+
+import asyncio
+import os
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.errors import KafkaError
+
+servers, topic = os.environ["MOCKBROKER_BOOTSTRAP_SERVERS"], os.environ["MOCKBROKER_TOPIC"]
+
+
+async def started(make):
+    """Start a client; it may take several attempts, because it asks the broker for metadata."""
+    while True:
+        client = make()
+        try:
+            await client.start()
+        except KafkaError as error:
+            print(f"start: {error!r}", flush=True)
+            await client.stop()
+            await asyncio.sleep(0.5)
+        else:
+            return client
+
+
+async def main():
+    consumer = await started(
+        lambda: AIOKafkaConsumer(
+            topic,
+            bootstrap_servers=servers,
+            group_id=os.environ["MOCKBROKER_GROUP"],
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            request_timeout_ms=3_000,
+            session_timeout_ms=6_000,
+            heartbeat_interval_ms=500,
+            max_poll_interval_ms=10_000,
+            rebalance_timeout_ms=10_000,
+            metadata_max_age_ms=3_000,
+        )
+    )
+    producer = await started(lambda: AIOKafkaProducer(bootstrap_servers=servers, request_timeout_ms=3_000))
+    while True:
+        try:
+            for records in (await consumer.getmany(timeout_ms=500)).values():
+                await consumer.commit()
+                await producer.send(f"{topic}-results", records[-1].value[:100])
+        except KafkaError as error:
+            print(f"{error!r}", flush=True)
+            await asyncio.sleep(0.1)
+
+
+asyncio.run(main())

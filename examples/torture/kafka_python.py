@@ -1,0 +1,40 @@
+"""A consumer and producer with kafka-python, for ``mockbroker torture -- python kafka_python.py``."""
+
+import os
+import time
+
+from kafka import KafkaConsumer, KafkaProducer
+from kafka.errors import KafkaError
+
+servers, topic = os.environ["MOCKBROKER_BOOTSTRAP_SERVERS"].split(","), os.environ["MOCKBROKER_TOPIC"]
+
+
+def started(kind, **options):
+    """Create a client; it may take several attempts, because it asks the broker for its versions."""
+    while True:
+        try:
+            return kind(bootstrap_servers=servers, request_timeout_ms=3_000, **options)
+        except KafkaError as error:
+            print(f"start: {error!r}", flush=True)
+            time.sleep(0.5)
+
+
+consumer = started(
+    lambda **options: KafkaConsumer(topic, **options),
+    group_id=os.environ["MOCKBROKER_GROUP"],
+    auto_offset_reset="earliest",
+    enable_auto_commit=False,
+    session_timeout_ms=2_500,
+    heartbeat_interval_ms=500,
+    max_poll_interval_ms=10_000,
+    metadata_max_age_ms=3_000,
+)
+producer = started(KafkaProducer, max_block_ms=3_000)
+while True:
+    try:
+        for records in consumer.poll(timeout_ms=500).values():
+            consumer.commit()
+            producer.send(f"{topic}-results", records[-1].value[:100])
+    except KafkaError as error:
+        print(f"{error!r}", flush=True)
+        time.sleep(0.1)

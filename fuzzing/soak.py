@@ -1,0 +1,328 @@
+"""A soak: ``python fuzzing/soak.py [--hours 1] [--seed N] [--keep FILE]``, or ``make soak HOURS=0.5``.
+
+Real clients produce, consume and process in transactions, over plaintext, TLS and SASL, while members and brokers come
+and go, fault rules hold, the process of the brokers is killed and its disk is full, at random times that depend on the
+seed. At the end a ledger proves what was delivered: every acknowledged record at least once to each group, and exactly
+once through the transactions. The slopes of memory, descriptors and threads have confidence bounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from soak_broker import BROKERS, TOPICS, BrokerProcess
+from soak_figures import Sample, lost, not_exactly_once, slope
+
+CLIENTS = {  # name -> role and topic
+    "pc": ("produce-confluent", "plain"),
+    "pk": ("produce-kafka-python", "plain"),
+    "pa": ("produce-aiokafka", "plain"),
+    "in": ("produce-confluent", "in"),
+    "c1": ("consume-confluent", "plain"),
+    "c2": ("consume-confluent", "plain"),
+    "k1": ("consume-kafka-python", "plain"),
+    "k2": ("consume-kafka-python", "plain"),
+    "a1": ("consume-aiokafka", "plain"),
+    "t1": ("process", "in:out"),
+    "t2": ("process", "in:out"),
+}
+AUDITORS = {
+    name: ("audit", f"{topic}:{count}") for name, (topic, count) in zip(("r1", "r2", "r3"), TOPICS.items(), strict=True)
+}
+GROUPS = {"modern": ("c1", "c2"), "classic": ("k1", "k2"), "classic-aio": ("a1",)}
+PRODUCERS = ("pc", "pk", "pa")
+EVERY = 8.0  # mean seconds between two events
+SAMPLED_EVERY = 2.0  # seconds
+WARM_UP = 0.5  # minutes of each process of the broker that do not count for slopes
+FILLED = 300.0  # seconds until the logs are as long as retention allows; at most half of the soak
+ENDINGS = ("the process is killed", "the disk is full")
+LAST_WAIT = 180.0  # seconds for the consumers to read the rest
+MEASURED = {"memory": "KiB", "descriptors": "", "threads": ""}
+RULES: list[dict[str, Any]] = [
+    {"match": {"api": ["Fetch", "Produce"]}, "action": {"delay_ms": 300}, "occurrence": {"times": 20}},
+    {"match": {"api": ["Produce"]}, "action": {"disconnect": "after"}, "occurrence": {"times": 3}},
+    {"match": {"api": ["Produce"]}, "action": {"error": "NOT_LEADER_OR_FOLLOWER"}, "occurrence": {"times": 5}},
+    {
+        "match": {"api": ["OffsetCommit"]},
+        "action": {"error": "COORDINATOR_LOAD_IN_PROGRESS"},
+        "occurrence": {"times": 5},
+    },
+    {"match": {"api": ["JoinGroup", "SyncGroup"]}, "action": {"disconnect": "before"}, "occurrence": {"times": 2}},
+    {
+        "match": {"api": ["Heartbeat", "ConsumerGroupHeartbeat"]},
+        "action": {"disconnect": "after"},
+        "occurrence": {"times": 3},
+    },
+    {"match": {"api": ["EndTxn"]}, "action": {"disconnect": "after"}, "occurrence": {"times": 1}},
+    {
+        "match": {"api": ["AddPartitionsToTxn"]},
+        "action": {"error": "CONCURRENT_TRANSACTIONS"},
+        "occurrence": {"times": 3},
+    },
+]
+
+
+@dataclass
+class Soak:
+    """A soak while it runs.
+
+    Attributes:
+        folder: Its folder, with the ledgers and the output of the processes.
+        random: Source of all random choices.
+        broker: The process of the brokers.
+        clients: Processes of the clients, by name.
+        away: Members that are to return: name -> time.
+        down: Brokers that are stopped: id -> time of the return.
+        samples: Measured values of the broker.
+        events: How often each kind of event happened.
+    """
+
+    folder: Path
+    random: Random
+    broker: BrokerProcess
+    clients: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    away: dict[str, float] = field(default_factory=dict)
+    down: dict[int, float] = field(default_factory=dict)
+    samples: list[Sample] = field(default_factory=list)
+    events: Counter[str] = field(default_factory=Counter)
+
+    def ledger(self, name: str) -> Path:
+        return self.folder / f"{name}.ledger"
+
+    def start_client(self, name: str) -> None:
+        role, topic = (CLIENTS | AUDITORS)[name]
+        self.ledger(name).touch()
+        script = str(Path(__file__).with_name("soak_clients.py"))
+        command = [sys.executable, script, role, topic, name, str(self.ledger(name)), json.dumps(self.broker.addresses)]
+        with (self.folder / f"{name}.log").open("ab") as log:
+            self.clients[name] = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)  # noqa: S603
+
+    def stop_client(self, name: str, number: int) -> None:
+        """End a client by a signal; one that does not end in time is killed."""
+        process = self.clients.pop(name)
+        process.send_signal(number)
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    # --- events ---
+
+    def kill_client(self) -> None:
+        name = self.random.choice(sorted(self.clients.keys() - AUDITORS.keys()))
+        self.stop_client(name, signal.SIGKILL)
+        self.away[name] = time.monotonic() + self.random.uniform(1, 8)
+
+    def leave(self) -> None:
+        name = self.random.choice(sorted(self.clients.keys() - AUDITORS.keys()))
+        self.stop_client(name, signal.SIGTERM)
+        self.away[name] = time.monotonic() + self.random.uniform(1, 8)
+
+    def stop_broker(self) -> None:
+        node = self.random.randrange(BROKERS)
+        if not self.down:
+            self.broker.control("POST", f"/v1/brokers/{node}", {"action": self.random.choice(["stop", "kill"])})
+            self.down[node] = time.monotonic() + self.random.uniform(3, 12)
+
+    def add_rule(self) -> None:
+        self.broker.control("POST", "/v1/faults", self.random.choice(RULES))
+
+    def kill_process(self) -> None:
+        self.broker.kill()
+        self.restart()
+
+    def fill_disk(self) -> None:
+        """A write fails, the broker stops without a response, and starts again when there is space."""
+        self.broker.limit_files()
+        until = time.monotonic() + 30
+        while self.broker.alive and time.monotonic() < until:
+            time.sleep(0.1)
+        self.events["stopped by the full disk"] += not self.broker.alive
+        if self.broker.alive:
+            self.broker.kill()
+        self.restart()
+
+    def restart(self) -> None:
+        self.down.clear()
+        self.broker.start()
+
+    # --- the run ---
+
+    def run(self, seconds: float, *, steady: bool) -> None:
+        """Let events happen for a time. ``steady``: without those that end the process of the brokers."""
+        begun = time.monotonic()
+        end = begun + seconds
+        kinds: dict[str, tuple[Callable[[], None], int]] = {
+            "a client is killed": (self.kill_client, 4),
+            "a client leaves": (self.leave, 4),
+            "a broker stops": (self.stop_broker, 4),
+            "a fault rule": (self.add_rule, 6),
+            "the process is killed": (self.kill_process, 2),
+            "the disk is full": (self.fill_disk, 1),
+        }
+        if steady:
+            kinds = {name: kind for name, kind in kinds.items() if name not in ENDINGS}
+        names = [name for name, (_, weight) in kinds.items() for _ in range(weight)]
+        following = time.monotonic() + self.random.expovariate(1 / EVERY)
+        while time.monotonic() < end:
+            if time.monotonic() - begun > min(FILLED, seconds / 2):
+                self.sample()
+            self.bring_back()
+            if time.monotonic() >= following:
+                name = self.random.choice(names)
+                kinds[name][0]()
+                self.events[name] += 1
+                following = time.monotonic() + self.random.expovariate(1 / EVERY)
+            time.sleep(SAMPLED_EVERY)
+
+    def bring_back(self, *, everything: bool = False) -> None:
+        """Start the clients and brokers whose time has come."""
+        now = time.monotonic()
+        for name in [name for name, at in self.away.items() if everything or at <= now]:
+            del self.away[name]
+            self.start_client(name)
+        for node in [node for node, at in self.down.items() if everything or at <= now]:
+            del self.down[node]
+            self.broker.control("POST", f"/v1/brokers/{node}", {"action": "start"})
+
+    def sample(self) -> None:
+        minutes = (time.monotonic() - self.broker.started) / 60
+        self.samples.append(Sample(self.broker.runs, minutes, self.broker.values()))
+
+    # --- the end ---
+
+    def noted(self, names: Iterable[str]) -> list[str]:
+        lines = [line for name in names for line in self.ledger(name).read_text("utf-8").splitlines()]
+        return [line for line in lines if "-" in line]
+
+    def finish(self) -> dict[str, Any]:
+        """End the events and the producers, wait for the consumers, and return what the ledger says."""
+        self.bring_back(everything=True)
+        for name in (*PRODUCERS, "in"):
+            self.stop_client(name, signal.SIGTERM)
+        promised, until = self.noted(PRODUCERS), time.monotonic() + LAST_WAIT
+        while time.monotonic() < until:
+            stored = self.noted(["r2"])
+            missing = [value for names in GROUPS.values() for value in lost(promised, self.noted(names))]
+            if not missing and not not_exactly_once(stored, self.noted(["r3"])):
+                break
+            time.sleep(2)
+        for name in list(self.clients):
+            self.stop_client(name, signal.SIGTERM)
+        stored, processed = self.noted(["r2"]), self.noted(["r3"])
+        missing_of_groups = {group: lost(promised, self.noted(names)) for group, names in GROUPS.items()}
+        return {
+            "acknowledged": len(promised) + len(self.noted(["in"])),
+            "lost from the log": lost(promised, self.noted(["r1"])) + lost(self.noted(["in"]), stored),
+            "not delivered": missing_of_groups,
+            "in transactions": len(processed),
+            "not exactly once": not_exactly_once(stored, processed),
+        }
+
+
+def soak(folder: Path, seconds: float, seed: int, *, steady: bool = False) -> dict[str, Any]:
+    """Run a soak; return its result. ``steady``: the process of the brokers is not killed, and its disk not full."""
+    random = Random(seed)  # noqa: S311
+    running = Soak(folder, random, BrokerProcess(folder, random))
+    begun = time.monotonic()
+    try:
+        running.broker.start()
+        for name in CLIENTS | AUDITORS:
+            running.start_client(name)
+        running.run(seconds, steady=steady)
+        ledger = running.finish()
+        exit_code = running.broker.stop()
+    finally:
+        for name in list(running.clients):
+            running.stop_client(name, signal.SIGKILL)
+        if running.broker.alive:
+            running.broker.kill()
+    slopes = {name: slope(running.samples, name, after=WARM_UP) for name in MEASURED}
+    return {
+        "seed": seed,
+        "steady": steady,
+        "minutes": round((time.monotonic() - begun) / 60, 1),
+        "events": dict(sorted(running.events.items())),
+        "processes of the broker": running.broker.runs,
+        "exit code": exit_code,
+        "samples": len(running.samples),
+        "slopes": {name: asdict(found) if found else None for name, found in slopes.items()},
+        "errors": tracebacks(folder),
+        **ledger,
+    }
+
+
+def tracebacks(folder: Path) -> int:
+    """Return the number of tracebacks in the output of the broker."""
+    return (folder / "broker.log").read_text("utf-8", "replace").count("Traceback")
+
+
+def holds(result: dict[str, Any]) -> bool:
+    """Return whether every promise was kept."""
+    broken = result["lost from the log"] or any(result["not delivered"].values()) or result["not exactly once"]
+    return not broken and not result["errors"]
+
+
+def lines(result: dict[str, Any]) -> list[str]:
+    """Return the table of a result in Markdown."""
+    rows = [
+        ("duration, seed", f"{result['minutes']} minutes, {result['seed']}"),
+        ("one process of the brokers to the end", "yes" if result["steady"] else "no"),
+        ("acknowledged records", f"{result['acknowledged']:,}"),
+        ("lost from the log", len(result["lost from the log"])),
+        *((f"not delivered to {group}", len(values)) for group, values in result["not delivered"].items()),
+        ("records in committed transactions", f"{result['in transactions']:,}"),
+        ("not exactly once", len(result["not exactly once"])),
+        ("tracebacks of the broker", result["errors"]),
+        *((name, count) for name, count in result["events"].items()),
+    ]
+    for name, found in result["slopes"].items():
+        unit = f" {MEASURED[name]}".rstrip()
+        text = f"{found['per_minute']:+.2f} ± {found['bound']:.2f}{unit} a minute" if found else "too few samples"
+        rows.append((f"slope of {name}", text))
+    return ["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows)]
+
+
+def keep(path: Path, result: dict[str, Any]) -> None:
+    """Add a result to a file of results; it replaces one of the same seed."""
+    kept = json.loads(path.read_text("utf-8")) if path.exists() else []
+    kept = [*(each for each in kept if each["seed"] != result["seed"]), result]
+    path.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--hours", type=float, default=1.0, help="also a fraction")
+    parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(3)))
+    parser.add_argument("--steady", action="store_true", help="one process of the brokers to the end, for the slopes")
+    parser.add_argument("--keep", type=Path, help="file for the result, as JSON")
+    parser.add_argument("--folder", type=Path, help="folder of the soak, which is kept")
+    given = parser.parse_args()
+    if given.folder:
+        given.folder.mkdir(parents=True)
+        result = soak(given.folder, given.hours * 3_600, given.seed, steady=given.steady)
+    else:
+        with tempfile.TemporaryDirectory(prefix="soak-") as folder:
+            result = soak(Path(folder), given.hours * 3_600, given.seed, steady=given.steady)
+    sys.stdout.write("\n".join(lines(result)) + "\n")
+    if given.keep:
+        keep(given.keep, result)
+    return 0 if holds(result) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

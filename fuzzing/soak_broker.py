@@ -1,0 +1,140 @@
+"""The broker of a soak: a process with a data directory, which is killed, and starts again at the same ports."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import trustme
+
+ROOT = Path(__file__).parent.parent
+LISTENERS = ("PLAINTEXT", "SASL_PLAINTEXT", "SASL_SSL")
+BROKERS = 3
+RETAINED = 2**18  # bytes of each partition: the memory of the broker stays level
+READY = 60.0  # seconds
+TOPICS = {"plain": 6, "in": 4, "out": 4}
+
+
+class BrokerProcess:
+    """The cluster of a soak, in one process.
+
+    Args:
+        folder: Folder for the data directory, the certificates and the output.
+        random: Source of the ports.
+    """
+
+    def __init__(self, folder: Path, random: Random) -> None:
+        self.folder = folder
+        self.runs = 0
+        self.started = 0.0
+        self._process: subprocess.Popen[bytes] | None = None
+        self._port, self._http = free_ports(random, BROKERS * len(LISTENERS)), free_ports(random, 1)
+        authority = trustme.CA()
+        authority.cert_pem.write_to_path(folder / "ca.pem")
+        authority.issue_cert("127.0.0.1", "localhost").private_key_and_cert_chain_pem.write_to_path(folder / "key.pem")
+        (folder / "users").write_text("alice:secret\n", encoding="utf-8")
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        """The bootstrap address of each listener, and the path of the CA."""
+        first = {name: self._port + BROKERS * number for number, name in enumerate(LISTENERS)}
+        return {name: f"127.0.0.1:{port}" for name, port in first.items()} | {"ca": str(self.folder / "ca.pem")}
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        """Start the process and wait until it is ready. Raises: RuntimeError if it does not become ready."""
+        self.runs += 1
+        ready = self.folder / "ready.json"
+        ready.unlink(missing_ok=True)
+        listeners = [f"{name}://:{self._port + BROKERS * number}" for number, name in enumerate(LISTENERS)]
+        command = [sys.executable, "-m", "mockbroker", "serve", "--brokers", str(BROKERS), "--port", str(self._port)]
+        command += [f"--data-dir={self.folder / 'data'}", f"--http={self._http}", f"--ready-file={ready}"]
+        command += [f"--users-file={self.folder / 'users'}", "--sasl=PLAIN,SCRAM-SHA-256"]
+        command += [f"--listener={listener}" for listener in listeners]
+        settings = {
+            "ssl.keystore.location": self.folder / "key.pem",
+            "group.initial.rebalance.delay.ms": 500,
+            "log.retention.bytes": RETAINED,
+            "log.segment.bytes": RETAINED // 4,
+            "log.retention.check.interval.ms": 1_000,
+            "transaction.abort.timed.out.transaction.cleanup.interval.ms": 1_000,
+        }
+        command += [f"--set={name}={value}" for name, value in settings.items()]
+        command += [f"--topic={name}:{count}" for name, count in TOPICS.items()] if self.runs == 1 else []
+        with (self.folder / "broker.log").open("ab") as log:
+            self._process = subprocess.Popen(  # noqa: S603
+                command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+        until = time.monotonic() + READY
+        while not ready.exists():
+            if not self.alive or time.monotonic() > until:
+                raise RuntimeError(f"the broker does not start: see {self.folder / 'broker.log'}")
+            time.sleep(0.05)
+        self.started = time.monotonic()
+
+    def kill(self) -> None:
+        """Kill the process as kill -9 does."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+    def stop(self) -> int:
+        """End the process in order; return its exit code."""
+        assert self._process is not None
+        self._process.terminate()
+        return self._process.wait(READY)
+
+    def limit_files(self) -> None:
+        """Let every write fail that makes a file longer than the longest one is now, as a quota or a full disk does."""
+        data = self.folder / "data"
+        longest = max((path.stat().st_size for path in data.rglob("*") if path.is_file()), default=0)
+        resource.prlimit(self.pid, resource.RLIMIT_FSIZE, (max(longest // 4, 4_096), resource.RLIM_INFINITY))
+
+    def values(self) -> dict[str, float]:
+        """Return memory in KiB, descriptors and threads of the process. Raises: OSError if it has ended."""
+        status = Path(f"/proc/{self.pid}/status").read_text("ascii", "replace")
+        fields = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
+        return {
+            "memory": float(fields["VmRSS"].split()[0]),
+            "descriptors": float(len(os.listdir(f"/proc/{self.pid}/fd"))),
+            "threads": float(fields["Threads"]),
+        }
+
+    def control(self, method: str, path: str, body: Any = None) -> Any:
+        """Send a request to the control API. Raises: OSError."""
+        data = None if body is None else json.dumps(body).encode()
+        headers = {"content-type": "application/json"}
+        request = urllib.request.Request(f"http://127.0.0.1:{self._http}{path}", data, headers, method=method)
+        with urllib.request.urlopen(request, timeout=10) as response:  # noqa: S310 - on loopback
+            text = response.read()
+        return json.loads(text) if text else None
+
+
+def free_ports(random: Random, count: int) -> int:
+    """Return the first of some consecutive ports of loopback that no socket has."""
+    while True:
+        first = random.randrange(20_000, 32_000)
+        try:
+            for port in range(first, first + count):
+                with socket.socket() as probe:
+                    probe.bind(("127.0.0.1", port))
+        except OSError:
+            continue
+        return first

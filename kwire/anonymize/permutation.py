@@ -1,0 +1,65 @@
+"""Keyed permutations of numbers, so that different short texts get different replacements."""
+
+from __future__ import annotations
+
+import hmac
+
+ROUNDS = 8
+
+
+class Permutation:
+    """A keyed permutation of the numbers below ``size`` in which no number is its own image.
+
+    It is a Feistel network over the next larger power of four. Numbers outside of the domain are permuted again until
+    they are inside (cycle walking). To have no fixed point, a rotation is applied between the permutation's inverse and
+    the permutation.
+
+    Args:
+        key: secret key.
+        label: bytes that distinguish the permutations of one key.
+        size: number of elements, at least 1.
+    """
+
+    __slots__ = ("_half", "_key", "_label", "_mask", "_rotation", "_width", "size")
+
+    def __init__(self, key: bytes, label: bytes, size: int) -> None:
+        self.size = size
+        self._key = key
+        self._label = label
+        self._half = max(1, ((size - 1).bit_length() + 1) // 2)
+        self._mask = (1 << self._half) - 1
+        self._width = (self._half + 7) // 8
+        self._rotation = 1 + self._mac(b"rotation") % (size - 1) if size > 1 else 0
+
+    def image(self, number: int) -> int:
+        """Return the number that replaces ``number``."""
+        position = (self._walk(number, range(ROUNDS - 1, -1, -1), swap=True) + self._rotation) % self.size
+        return self._walk(position, range(ROUNDS), swap=False)
+
+    def _walk(self, number: int, rounds: range, *, swap: bool) -> int:
+        while True:
+            number = self._feistel(number, rounds, swap)
+            if number < self.size:
+                return number
+
+    def _feistel(self, number: int, rounds: range, swap: bool) -> int:
+        """Apply the rounds of the network.
+
+        In reverse order and with ``swap``, the same rounds compute the inverse of the permutation.
+
+        Args:
+            number: the number to permute.
+            rounds: numbers of the rounds, in the order in which they are applied.
+            swap: True to swap both halves of the number.
+        """
+        left, right = number >> self._half, number & self._mask
+        if swap:
+            left, right = right, left
+        for each in rounds:
+            left, right = right, left ^ (self._mac(bytes((each,)) + right.to_bytes(self._width, "big")) & self._mask)
+        if swap:
+            left, right = right, left
+        return left << self._half | right
+
+    def _mac(self, message: bytes) -> int:
+        return int.from_bytes(hmac.digest(self._key, self._label + message, "sha256"), "big")

@@ -1,0 +1,113 @@
+"""Replacement of the contents of messages inside bytes fields: the group protocols of consumers, Connect and Streams.
+
+Bytes that are not exactly one of these messages are replaced as bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from kwire import codec
+from kwire.anonymize.pseudonyms import Pseudonyms
+from kwire.blobs import BLOBS, body_offset, readable_version, stored_version
+from kwire.blobs.fields import CONSUMER, INSIDE
+from kwire.blobs.sticky import CooperativeStickyUserData, decode_user_data
+from kwire.errors import WireError
+
+CONNECT = "connect"
+SUBSCRIPTION, ASSIGNMENT = "ConsumerProtocolSubscription", "ConsumerProtocolAssignment"
+OF_CONNECT = {SUBSCRIPTION: "ConnectWorkerState", ASSIGNMENT: "ConnectAssignment"}
+OF_STREAMS = {SUBSCRIPTION: "SubscriptionInfoData", ASSIGNMENT: "AssignmentInfo"}
+STREAMS_ASSIGNOR, STICKY, COOPERATIVE_STICKY = "stream", "sticky", "cooperative-sticky"
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The group that a message is about.
+
+    Attributes:
+        protocol_type: protocol type of the group; None if unknown.
+        assignor: name of the assignor; None if unknown.
+    """
+
+    protocol_type: str | None = None
+    assignor: str | None = None
+
+
+class Stored:
+    """The replacement of contents inside bytes fields.
+
+    Args:
+        names: replacements of bytes.
+        replace: function that replaces the contents of a decoded message, given with its version.
+    """
+
+    def __init__(self, names: Pseudonyms, replace: Callable[[Any, int, Context], None]) -> None:
+        self._names = names
+        self._replace = replace
+
+    def inside(self, field: str, data: bytes, context: Context) -> bytes:
+        """Return the replacement of a subscription or assignment.
+
+        Args:
+            field: qualified name of the field, a key of ``INSIDE``.
+            data: content of the field.
+            context: the group of the message.
+        """
+        blob = INSIDE[field]
+        if context.protocol_type in (None, CONSUMER) and (new := self._message(blob, data, context)) is not None:
+            return new
+        if context.protocol_type in (None, CONNECT) and (new := self._message(OF_CONNECT[blob], data, context)):
+            return new
+        return self._names.data(data)
+
+    def allocation(self, data: bytes) -> bytes:
+        """Return the replacement of the assignment inside the metadata of a Connect worker."""
+        new = self._message("ConnectAssignment", data, Context(CONNECT))
+        return self._names.data(data) if new is None else new
+
+    def user_data(self, owner: type, data: bytes, context: Context) -> bytes:
+        """Return the replacement of the user data of a subscription or an assignment.
+
+        Args:
+            owner: class of the subscription or assignment.
+            data: the user data.
+            context: the group of the message.
+        """
+        new: bytes | None = None
+        if context.assignor == STREAMS_ASSIGNOR:
+            new = self._message(OF_STREAMS[owner.__name__], data, context)
+        elif owner.__name__ == SUBSCRIPTION and context.assignor in (STICKY, COOPERATIVE_STICKY):
+            new = self._sticky(data, context)
+        return self._names.data(data) if new is None else new
+
+    def _message(self, name: str, data: bytes, context: Context) -> bytes | None:
+        """Return the message with its contents replaced; None if the bytes are not exactly one such message."""
+        blob = BLOBS[name]
+        value: Any
+        try:
+            version = readable_version(blob, stored_version(blob, data))
+            offset = body_offset(blob)
+            value, end = codec.decode_at(blob, data, offset, version)
+            if end != len(data):
+                return None
+            self._replace(value, version, context)
+            return data[:offset] + codec.encode(value, version)
+        except WireError:
+            return None
+
+    def _sticky(self, data: bytes, context: Context) -> bytes | None:
+        value: Any
+        try:
+            if context.assignor == COOPERATIVE_STICKY:
+                codec.decode(CooperativeStickyUserData, data, 0, strict=True)
+                return data  # only a number
+            value, version, end = decode_user_data(data)
+            if end != len(data):
+                return None
+            self._replace(value, version, context)
+            return codec.encode(value, version)
+        except WireError:
+            return None

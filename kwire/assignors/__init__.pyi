@@ -1,0 +1,36 @@
+"""The public names of kwire.assignors. Type checkers read this file; ``__init__.py`` imports each name on first use."""
+
+from kwire.assignors.client import COOPERATIVE as COOPERATIVE
+from kwire.assignors.client import EAGER as EAGER
+from kwire.assignors.client import Assignment as Assignment
+from kwire.assignors.client import Assignor as Assignor
+from kwire.assignors.client import Partition as Partition
+from kwire.assignors.client import PlainAssignor as PlainAssignor
+from kwire.assignors.client import Subscription as Subscription
+from kwire.assignors.client import Subscriptions as Subscriptions
+from kwire.assignors.client import TopicPartition as TopicPartition
+from kwire.assignors.client import Topics as Topics
+from kwire.assignors.client import by_name as by_name
+from kwire.assignors.client import check as check
+from kwire.assignors.client import common_protocol as common_protocol
+from kwire.assignors.client import read_assignment as read_assignment
+from kwire.assignors.client import read_subscription as read_subscription
+from kwire.assignors.client import without_racks as without_racks
+from kwire.assignors.client import write_assignment as write_assignment
+from kwire.assignors.client import write_subscription as write_subscription
+from kwire.assignors.client_assignors import CLIENT as CLIENT
+from kwire.assignors.client_assignors import DEFAULT as DEFAULT
+from kwire.assignors.client_assignors import assignor as assignor
+from kwire.assignors.client_range import RangeAssignor as RangeAssignor
+from kwire.assignors.roundrobin import RoundRobinAssignor as RoundRobinAssignor
+from kwire.assignors.server import AssignorError as AssignorError
+from kwire.assignors.server import GroupAssignment as GroupAssignment
+from kwire.assignors.server import MemberAssignment as MemberAssignment
+from kwire.assignors.server import Members as Members
+from kwire.assignors.server import MemberSubscription as MemberSubscription
+from kwire.assignors.server import Partitions as Partitions
+from kwire.assignors.server_assignors import SERVER as SERVER
+from kwire.assignors.server_assignors import assign as assign
+from kwire.assignors.sticky import CooperativeStickyAssignor as CooperativeStickyAssignor
+from kwire.assignors.sticky import FirstStickyAssignor as FirstStickyAssignor
+from kwire.assignors.sticky import StickyAssignor as StickyAssignor

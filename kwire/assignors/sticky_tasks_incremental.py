@@ -1,0 +1,100 @@
+"""The task assignor ``sticky`` for a streams group that one member has joined since its last target assignment.
+
+The result equals that of ``sticky_tasks.assign_tasks``, which takes time for all members and tasks at each change. If
+each process has one member, and each member has the share of the group or one task more, a new member gets its share
+from the members that have one task more, and no other task moves. Source: StickyTaskAssignor of Kafka 4.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kwire.assignors.sticky_tasks import SubtopologyTasks, Task, Tasks
+from kwire.java import utf16
+
+
+class BalancedTasks:
+    """A balanced target assignment without standby tasks, which a member may join.
+
+    Args:
+        target: target assignment by member id.
+        process_ids: process of each member by member id, in the order in which the members joined.
+        subtopologies: tasks by id of the subtopology.
+    """
+
+    def __init__(
+        self,
+        target: Mapping[str, Tasks],
+        process_ids: Mapping[str, str],
+        subtopologies: Mapping[str, SubtopologyTasks],
+    ) -> None:
+        self._subtopologies = subtopologies
+        self._rank = {name: rank for rank, name in enumerate(sorted(subtopologies, key=utf16))}
+        self._task_count = _task_count(subtopologies)
+        self._share = self._task_count // len(target)
+        self._processes = set(process_ids.values())
+        self._numbers = {member_id: number for number, member_id in enumerate(process_ids)}
+        self._joined: str | None = None
+        larger = ((member_id, tasks.active) for member_id, tasks in target.items() if len(tasks.active) > self._share)
+        self._larger = sorted((max(map(self._position, active)), member_id) for member_id, active in larger)
+
+    @classmethod
+    def of(
+        cls,
+        target: Mapping[str, Tasks],
+        process_ids: Mapping[str, str],
+        subtopologies: Mapping[str, SubtopologyTasks],
+    ) -> BalancedTasks | None:
+        """Return the target assignment prepared for a member that joins; None if that needs all members.
+
+        The arguments are those of the class.
+        """
+        if not target or len(set(process_ids.values())) < len(target):
+            return None
+        share = _task_count(subtopologies) // len(target)
+        for active, standby, warmup in target.values():
+            if standby or warmup or not share <= len(active) <= share + 1:
+                return None
+        assigned = {task for tasks in target.values() for task in tasks.active}
+        if len(assigned) != sum(len(tasks.active) for tasks in target.values()):
+            return None
+        return cls(target, process_ids, subtopologies) if len(assigned) == _task_count(subtopologies) else None
+
+    def join(self, member_id: str, process_id: str) -> bool:
+        """Record that a member joins; return whether the target assignment can still be updated."""
+        if self._joined is not None or process_id in self._processes or member_id in self._numbers:
+            return False
+        self._joined = member_id
+        self._numbers[member_id] = len(self._numbers)
+        self._processes.add(process_id)
+        return True
+
+    def is_for(self, subtopologies: Mapping[str, SubtopologyTasks]) -> bool:
+        """Return whether the target assignment can be updated: the tasks and the share of each member are the same."""
+        return subtopologies == self._subtopologies and self._task_count // len(self._numbers) == self._share
+
+    def update(self, target: Mapping[str, Tasks]) -> dict[str, Tasks]:
+        """Return the target assignments that change, in the order in which the members joined.
+
+        ``is_for`` must be true. ``target``: the target assignment before.
+        """
+        larger = self._task_count - self._share * len(self._numbers)
+        changed: dict[str, Tasks] = {}
+        moved: list[Task] = []
+        for (number, rank), member_id in self._larger[larger:]:
+            task = next(each for each in target[member_id].active if self._position(each) == (number, rank))
+            moved.append(task)
+            changed[member_id] = Tasks(target[member_id].active - {task})
+        del self._larger[larger:]
+        if self._joined is not None:
+            changed[self._joined] = Tasks(frozenset(moved))
+            self._joined = None
+        return dict(sorted(changed.items(), key=lambda each: self._numbers[each[0]]))
+
+    def _position(self, task: Task) -> tuple[int, int]:
+        """Return the position of a task in the order in which former owners keep their tasks."""
+        return task[1], self._rank[task[0]]
+
+
+def _task_count(subtopologies: Mapping[str, SubtopologyTasks]) -> int:
+    return sum(each.count for each in subtopologies.values())

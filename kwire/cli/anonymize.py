@@ -1,0 +1,114 @@
+"""The command ``kwire anonymize``, which replaces names, keys and values in captured traffic."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterable
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+
+import click
+
+from kwire.anonymize.frames import Anonymizer
+from kwire.anonymize.pseudonyms import Pseudonyms
+from kwire.capture import read
+from kwire.capture.files.capture_file import no_traffic
+from kwire.cli import lines
+from kwire.command import report_problems
+from kwire.recording import WRITERS, writer_of
+
+KEPT = ("topics",)
+SHORTEST_KEY = 16  # bytes
+KEY_BYTES = 32
+
+
+@click.command("anonymize")
+@click.argument("source", metavar="IN", type=click.Path(exists=True))
+@click.option(
+    "-o",
+    "--output",
+    metavar="OUT",
+    type=click.Path(dir_okay=False, path_type=Path),
+    required=True,
+    help="Recording to write: .jsonl or .pcapng.",
+)
+@click.option("--keep", type=click.Choice(KEPT), multiple=True, help="Keep these names as they are. May be repeated.")
+@click.option(
+    "--key-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Secret that the replacements are derived from.  [default: a random one, printed to stderr]",
+)
+@click.option(
+    "--port",
+    "ports",
+    type=click.IntRange(1, 65535),
+    multiple=True,
+    help="Port of the brokers; other traffic is ignored. May be repeated.",
+)
+def command(source: str, output: Path, keep: tuple[str, ...], key_file: Path | None, ports: tuple[int, ...]) -> None:
+    """Replace the names, keys, values and other text in captured traffic, so that it can be given away.
+
+    Captures are pcap and pcapng files, also compressed with gzip, frame logs, and folders of these files.
+
+    \b
+    kwire anonymize trace.pcap -o shared.pcapng
+    kwire anonymize --keep topics --key-file secret recording.jsonl -o shared.jsonl
+
+    Equal originals have equal replacements, so groups and topics can still be followed. Fields keep their length, and
+    record batches have valid checksums. Whatever cannot be decoded is left out; stderr has the numbers.
+    """
+    writer = writer_of(output)
+    if writer is None:
+        raise click.UsageError(f"-o {output}: unknown form {output.suffix!r}; use one of {', '.join(WRITERS)}")
+    lines.writable(output, [source])
+    key = _key(key_file)
+    anonymizer = Anonymizer(Pseudonyms(key), writer, keep_topics="topics" in keep)
+    with lines.rare_garbage_collection(), ExitStack() as stack:
+        bar = stack.enter_context(lines.progress([source]))
+        reading = read(source, ports=ports, bodies=(), raw=True, redacted=False, progress=bar)
+        save(output, anonymizer.convert(reading))
+    notes = [f"dropped: {count} {kind}" for kind, count in sorted(anonymizer.dropped.items()) if count]
+    missing = None if anonymizer.written else no_traffic([source], reading.files, ports)
+    report_problems(reading.damage, notes, missing)
+
+
+def _key(key_file: Path | None) -> bytes:
+    if key_file is None:
+        text = secrets.token_hex(KEY_BYTES)
+        click.echo(f"key: {text}", err=True)
+        return text.encode()
+    try:
+        key = key_file.read_bytes().strip()
+    except OSError as error:
+        raise click.UsageError(f"cannot read {str(key_file)!r}: {error.strerror}") from error
+    if len(key) < SHORTEST_KEY:
+        raise click.UsageError(
+            f"--key-file {key_file}: the key has {len(key)} bytes, but at least {SHORTEST_KEY} are needed"
+        )
+    return key
+
+
+def save(path: Path, parts: Iterable[bytes]) -> None:
+    """Write a file that only its owner can read. It appears under its name when it is complete.
+
+    Args:
+        path: path of the file.
+        parts: content of the file, in parts.
+    """
+    temporary = ""
+    try:
+        with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as out:  # its mode is 0600
+            temporary = out.name
+            for part in parts:
+                out.write(part)
+            out.flush()
+            os.fsync(out.fileno())
+        os.replace(temporary, path)
+    except BaseException as error:
+        with suppress(OSError):
+            os.unlink(temporary)
+        if isinstance(error, OSError) and error.filename in (None, temporary):
+            raise click.ClickException(f"cannot write {str(path)!r}: {error.strerror}") from error
+        raise

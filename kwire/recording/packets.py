@@ -1,0 +1,125 @@
+"""TCP/IP packets for the frames of a connection: handshake, sequence numbers, acknowledgements and checksums."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from hashlib import blake2b
+from ipaddress import IPv4Address, IPv6Address, ip_address
+
+FIN, SYN, RST, PUSH, ACK = 1, 2, 4, 8, 16
+SEGMENT = 16_384  # bytes of payload in one packet
+WINDOW = 65_535
+TCP = struct.Struct(">HHIIBBHHH")
+IPV4 = struct.Struct(">BBHHHBBH")
+IPV6 = struct.Struct(">IHBB")
+TCP_PROTOCOL, TTL = 6, 64
+NAMED = 10 << 24  # network of the addresses that replace host names
+LAST_PORT = 65_535
+DEFAULT_PORT = 9_092
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One end of a TCP connection."""
+
+    address: IPv4Address | IPv6Address
+    port: int
+
+
+def endpoint_of(text: str) -> Endpoint:
+    """Return the endpoint for ``host:port``.
+
+    A host name is replaced by an address in 10.0.0.0/8 that depends only on the name.
+    """
+    host, colon, port = text.rpartition(":")
+    if not (colon and port.isascii() and port.isdigit() and int(port) <= LAST_PORT):
+        host, port = text, str(DEFAULT_PORT)
+    try:
+        address = ip_address(host.strip("[]").partition("%")[0])
+    except ValueError:
+        number = int.from_bytes(blake2b(host.encode("utf-8", "surrogatepass"), digest_size=3).digest(), "big")
+        address = IPv4Address(NAMED + number)
+    return Endpoint(address, int(port))
+
+
+class TcpConnection:
+    """The packets of one connection.
+
+    Args:
+        client: end that opens the connection.
+        broker: end that accepts the connection; if the client has an IPv6 address, the address of this end becomes one.
+        initial: initial sequence number of the client; the initial number of the broker is derived from it.
+    """
+
+    __slots__ = ("_ends", "_next", "_pseudo")
+
+    def __init__(self, client: Endpoint, broker: Endpoint, initial: int) -> None:
+        first, second = _same_family(client.address, broker.address)
+        self._ends = {True: (first, client.port), False: (second, broker.port)}
+        self._pseudo = _sum(first.packed + second.packed) + TCP_PROTOCOL
+        self._next = {True: initial & 0xFFFFFFFF, False: (initial + 0x40000000) & 0xFFFFFFFF}
+
+    def handshake(self) -> list[bytes]:
+        """Return the three packets that open the connection."""
+        return [self._packet(True, SYN), self._packet(False, SYN | ACK), self._packet(True, ACK)]
+
+    def data(self, to_broker: bool, data: bytes) -> list[bytes]:
+        """Return the packets that carry bytes in one direction.
+
+        Args:
+            to_broker: True for bytes from the client, False for bytes from the broker.
+            data: the bytes.
+        """
+        parts = [data[at : at + SEGMENT] for at in range(0, len(data), SEGMENT)]
+        return [self._packet(to_broker, ACK | PUSH, part) for part in parts]
+
+    def end(self, *, reset: bool = False) -> list[bytes]:
+        """Return the packets that close the connection. ``reset``: True for a reset by the client."""
+        if reset:
+            return [self._packet(True, RST | ACK)]
+        return [self._packet(True, FIN | ACK), self._packet(False, FIN | ACK), self._packet(True, ACK)]
+
+    def _packet(self, to_broker: bool, flags: int, payload: bytes = b"") -> bytes:
+        (source, from_port), (target, to_port) = self._ends[to_broker], self._ends[not to_broker]
+        sequence = self._next[to_broker]
+        acknowledged = self._next[not to_broker] if flags & ACK else 0
+        self._next[to_broker] = (sequence + len(payload) + bool(flags & (SYN | FIN))) & 0xFFFFFFFF
+        fields = (from_port, to_port, sequence, acknowledged, 5 << 4, flags, WINDOW)
+        head = TCP.pack(*fields, 0, 0)
+        size = len(head) + len(payload)
+        total = self._pseudo + size + _sum(head) + _sum(payload)
+        head = TCP.pack(*fields, checksum(total), 0)
+        return b"".join((_ip(source, target, size), head, payload))
+
+
+def _ip(source: IPv4Address | IPv6Address, target: IPv4Address | IPv6Address, size: int) -> bytes:
+    """Return the IP header of a packet with ``size`` bytes of TCP header and payload."""
+    if source.version == 6:
+        return IPV6.pack(6 << 28, size, TCP_PROTOCOL, TTL) + source.packed + target.packed
+    fields = (0x45, 0, IPV4.size + 8 + size, 0, 0x4000, TTL, TCP_PROTOCOL)
+    addresses = source.packed + target.packed
+    check = checksum(_sum(IPV4.pack(*fields, 0) + addresses))
+    return IPV4.pack(*fields, check) + addresses
+
+
+def _same_family(
+    client: IPv4Address | IPv6Address, broker: IPv4Address | IPv6Address
+) -> tuple[IPv4Address | IPv6Address, IPv4Address | IPv6Address]:
+    if client.version == broker.version:
+        return client, broker
+    return _as_ipv6(client), _as_ipv6(broker)
+
+
+def _as_ipv6(address: IPv4Address | IPv6Address) -> IPv6Address:
+    return address if isinstance(address, IPv6Address) else IPv6Address(f"::ffff:{address}")
+
+
+def _sum(data: bytes) -> int:
+    """Return a number that is congruent to the sum of the 16-bit words of the data, modulo 0xFFFF."""
+    return int.from_bytes(data + b"\0" * (len(data) % 2), "big") % 0xFFFF
+
+
+def checksum(total: int) -> int:
+    """Return the Internet checksum for a sum of 16-bit words that are not all 0. Source: RFC 1071."""
+    return 0xFFFF - (total % 0xFFFF or 0xFFFF)

@@ -1,0 +1,70 @@
+"""The writer of pcapng files. Packets begin with the IP header (link type RAW), so there are no MAC addresses."""
+
+from __future__ import annotations
+
+import struct
+
+from kwire.frames import pack
+from kwire.recording.packets import Endpoint, TcpConnection, endpoint_of
+
+RAW = 101  # link type: packets begin with the IP header
+FIRST_EPHEMERAL, LAST_PORT = 1_024, 65_535
+BLOCK = struct.Struct("<II")
+PACKET = struct.Struct("<IIIII")  # interface, high and low half of the time, captured and original size
+SECTION = struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1)
+INTERFACE = struct.pack("<HHI", RAW, 0, 0)
+SECTION_TYPE, INTERFACE_TYPE, PACKET_TYPE = 0x0A0D0D0A, 1, 6
+ISN_STEP = 0x01000193  # distance of the initial sequence numbers of two connections
+
+
+class PcapngFile:
+    """The writer of a pcapng file, with one TCP connection for each connection of the recording.
+
+    If a connection has the same endpoints as another open one, it gets another client port.
+    """
+
+    def __init__(self) -> None:
+        self._connections: dict[int, TcpConnection] = {}
+        self._ends: dict[int, tuple[Endpoint, Endpoint]] = {}
+        self._used: set[tuple[Endpoint, Endpoint]] = set()
+
+    def begin(self) -> bytes:
+        return _block(SECTION_TYPE, SECTION) + _block(INTERFACE_TYPE, INTERFACE)
+
+    def opened(self, connection: int, client: str, broker: str, time_us: int) -> bytes:
+        ends = self._free(endpoint_of(client), endpoint_of(broker))
+        self._used.add(ends)
+        self._ends[connection] = ends
+        made = self._connections[connection] = TcpConnection(*ends, connection * ISN_STEP)
+        return _packets(made.handshake(), time_us)
+
+    def frame(self, connection: int, to_broker: bool, frame: bytes, time_us: int) -> bytes:
+        return _packets(self._connections[connection].data(to_broker, pack(frame)), time_us)
+
+    def closed(self, connection: int, time_us: int, *, reset: bool = False) -> bytes:
+        made = self._connections.pop(connection, None)
+        if made is None:
+            return b""
+        self._used.discard(self._ends.pop(connection))
+        return _packets(made.end(reset=reset), time_us)
+
+    def _free(self, client: Endpoint, broker: Endpoint) -> tuple[Endpoint, Endpoint]:
+        ports = LAST_PORT - FIRST_EPHEMERAL + 1
+        for _ in range(ports):
+            if (client, broker) not in self._used:
+                break
+            client = Endpoint(client.address, FIRST_EPHEMERAL + (client.port - FIRST_EPHEMERAL + 1) % ports)
+        return client, broker
+
+
+def _packets(packets: list[bytes], time_us: int) -> bytes:
+    high, low = time_us >> 32 & 0xFFFFFFFF, time_us & 0xFFFFFFFF
+    return b"".join(
+        _block(PACKET_TYPE, PACKET.pack(0, high, low, len(packet), len(packet)) + packet) for packet in packets
+    )
+
+
+def _block(kind: int, content: bytes) -> bytes:
+    padding = -len(content) % 4
+    size = BLOCK.size + len(content) + padding + 4
+    return b"".join((BLOCK.pack(kind, size), content, bytes(padding), size.to_bytes(4, "little")))

@@ -1,0 +1,4 @@
+"""Authorization of requests, for clusters with an authorizer: a stage between authentication and the handlers.
+
+Sans-IO.
+"""

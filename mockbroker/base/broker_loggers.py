@@ -1,0 +1,40 @@
+"""The levels of the broker's loggers, as clients see and change them (resource type BROKER_LOGGER). Pure.
+
+All brokers of a cluster share their loggers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+ROOT = "root"
+LOGGERS = ROOT, "mockbroker", "mockbroker.http"  # root is the parent of the others, not Python's root logger
+LEVELS = "DEBUG", "ERROR", "FATAL", "INFO", "TRACE", "WARN"
+INITIAL = "INFO"
+
+
+class BrokerLoggers:
+    """The levels of all loggers.
+
+    Attributes:
+        set_levels: Function that is called with the levels that clients have set, by logger, after each change.
+    """
+
+    def __init__(self) -> None:
+        self.set_levels: Callable[[Mapping[str, str]], None] = lambda _: None
+        self._own: dict[str, str] = {}
+
+    def effective(self) -> dict[str, str]:
+        """Return the level of each logger. A logger without its own level has the level of its nearest parent."""
+        levels: dict[str, str] = {}
+        for name in LOGGERS:
+            parent = levels.get(name.rpartition(".")[0]) or levels.get(ROOT, INITIAL)
+            levels[name] = self._own.get(name, parent)
+        return levels
+
+    def change(self, levels: Mapping[str, str | None]) -> None:
+        """Set the levels of loggers by name; None removes the logger's own level."""
+        self._own |= {name: level for name, level in levels.items() if level is not None}
+        for name in levels.keys() - {name for name, level in levels.items() if level is not None}:
+            self._own.pop(name, None)
+        self.set_levels(self.effective() if self._own else {})

@@ -1,0 +1,163 @@
+"""The settings of a running cluster, which AlterConfigs can change.
+
+A setting of one broker takes precedence over the cluster-wide default, and the cluster-wide default takes precedence
+over the static setting, with which the cluster was started.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Protocol
+
+from mockbroker.base.settings import Settings
+
+DYNAMIC_BROKER, DYNAMIC_DEFAULT_BROKER, STATIC_BROKER = 2, 3, 4  # config sources of DescribeConfigs
+ALL_BROKERS = ""  # resource name of the cluster-wide defaults
+MIN_IN_SYNC = "min.insync.replicas"
+
+
+class Layer(Protocol):
+    """The settings of one source. ``source``: number of the source in DescribeConfigs."""
+
+    @property
+    def source(self) -> int: ...
+
+    def text(self, name: str) -> str | None:
+        """Return the value of a setting as text; None if this source has none."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Static:
+    settings: Settings
+    source = STATIC_BROKER
+
+    def text(self, name: str) -> str | None:
+        return self.settings.text(name) if name in self.settings.given else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Dynamic:
+    source: int
+    configs: Mapping[str, str]
+
+    def text(self, name: str) -> str | None:
+        return self.configs.get(name)
+
+
+class LiveSettings(Settings):
+    """Settings that change while the cluster runs: all objects that refer to it see the new values immediately.
+
+    It is not a dataclass, because generating the methods for so many fields takes a while.
+
+    Args:
+        static: The settings that the cluster was started with.
+
+    Attributes:
+        static: The settings that the cluster was started with.
+        cluster_wide: Settings that AlterConfigs has set for all brokers, by name.
+        of_broker: Settings that AlterConfigs has set for one broker, by name.
+    """
+
+    __slots__ = ("cluster_wide", "of_broker", "static")
+
+    static: Settings
+    cluster_wide: Mapping[str, str]
+    of_broker: Mapping[str, str]
+
+    def __init__(self, static: Settings) -> None:
+        self.change(static, {}, {})
+
+    def change(self, static: Settings, cluster_wide: Mapping[str, str], of_broker: Mapping[str, str]) -> None:
+        """Set all values again, from the three sources. A value that mockbroker cannot use is ignored.
+
+        Args:
+            static: The settings that the cluster was started with.
+            cluster_wide: Settings that AlterConfigs has set for all brokers, by name.
+            of_broker: Settings that AlterConfigs has set for one broker, by name.
+        """
+        merged = static.with_values({**cluster_wide, **of_broker})
+        for each in fields(Settings):
+            object.__setattr__(self, each.name, getattr(merged, each.name))
+        object.__setattr__(self, "static", static)
+        object.__setattr__(self, "cluster_wide", cluster_wide)
+        object.__setattr__(self, "of_broker", of_broker)
+
+
+def layers(settings: Settings) -> tuple[Layer, ...]:
+    """Return the sources of a broker's settings in order of precedence, the highest first."""
+    if not isinstance(settings, LiveSettings):
+        return (_Static(settings),)
+    return (
+        _Dynamic(DYNAMIC_BROKER, settings.of_broker),
+        _Dynamic(DYNAMIC_DEFAULT_BROKER, settings.cluster_wide),
+        _Static(settings.static),
+    )
+
+
+class BrokerSettings:
+    """The settings of all brokers of a running cluster.
+
+    Args:
+        static: The settings that the cluster was started with.
+        configs: Settings that AlterConfigs has set, by broker id as text or ALL_BROKERS.
+
+    Attributes:
+        cluster: The settings of the cluster, without settings of single brokers.
+        keeps_min_in_sync: Whether the cluster has a cluster-wide ``min.insync.replicas`` that cannot be removed,
+            because the feature ``eligible.leader.replicas.version`` is enabled (KIP-966). Its first value is the static
+            one.
+    """
+
+    def __init__(
+        self, static: Settings, configs: dict[str, Mapping[str, str]], *, keeps_min_in_sync: bool = False
+    ) -> None:
+        self.static = static
+        self.configs = configs
+        self.keeps_min_in_sync = keeps_min_in_sync
+        self.cluster = LiveSettings(static)
+        self._by_broker: dict[int, LiveSettings] = {}
+        self.refresh()
+
+    def keep_min_in_sync(self, keeps: bool) -> None:
+        """Set ``keeps_min_in_sync``, and apply the change. A cluster-wide value remains when the feature is disabled.
+
+        ``keeps``: the new value.
+        """
+        if keeps == self.keeps_min_in_sync:
+            return
+        cluster_wide = self.set_on(ALL_BROKERS)
+        self.keeps_min_in_sync = keeps
+        if cluster_wide and not keeps:
+            self.configs[ALL_BROKERS] = cluster_wide
+        self.refresh()
+
+    def of(self, node: int) -> Settings:
+        """Return the settings of a broker. ``node``: broker id."""
+        return self._by_broker.get(node, self.cluster)
+
+    def set_on(self, name: str) -> Mapping[str, str]:
+        """Return the settings that are set on one resource. ``name``: broker id as text, or ALL_BROKERS."""
+        own = self.configs.get(name, {})
+        if name == ALL_BROKERS and self.keeps_min_in_sync:
+            return {MIN_IN_SYNC: str(self.static.min_insync_replicas)} | dict(own)
+        return own
+
+    def without_static_min_in_sync(self, configs: Mapping[str, str]) -> dict[str, str]:
+        """Return the settings of all brokers without a ``min.insync.replicas`` that no client has set.
+
+        ``configs``: the settings as ``set_on`` returns them, possibly changed.
+        """
+        is_static = MIN_IN_SYNC not in self.configs.get(ALL_BROKERS, {})
+        unchanged = is_static and configs.get(MIN_IN_SYNC) == str(self.static.min_insync_replicas)
+        return {name: value for name, value in configs.items() if not (unchanged and name == MIN_IN_SYNC)}
+
+    def refresh(self) -> None:
+        """Apply the content of ``configs``, after a change."""
+        cluster_wide = self.set_on(ALL_BROKERS)
+        self.cluster.change(self.static, cluster_wide, {})
+        nodes = {int(name) for name in self.configs if name.isdecimal() and name == str(int(name))}
+        for node in nodes | self._by_broker.keys():
+            one = self._by_broker.setdefault(node, LiveSettings(self.static))
+            one.change(self.static, cluster_wide, self.configs.get(str(node), {}))

@@ -1,0 +1,20 @@
+"""The times of checks that are made at regular intervals. Pure."""
+
+from __future__ import annotations
+
+from math import ceil, floor
+
+ROUNDING = 1e-6  # intervals; maximum rounding error of a time that is a multiple of the interval
+
+
+def next_check(wanted: float, now: float, every: float) -> float:
+    """Return the time in seconds of the next regular check: not before ``wanted``, and after ``now``.
+
+    Args:
+        wanted: Time in seconds before which no check is needed.
+        now: The current time in seconds.
+        every: Seconds between two checks; 0 to check exactly at ``wanted``, or ``now`` if that is later.
+    """
+    if every <= 0:
+        return max(wanted, now)
+    return max(ceil(wanted / every - ROUNDING), floor(now / every + ROUNDING) + 1) * every

@@ -1,0 +1,81 @@
+"""The finalized features of the cluster, and the checks of updates of feature levels (KIP-584, KIP-778).
+
+Pure functions.
+
+Source: Kafka's FeatureControlManager (4.2), as recorded in fixtures/conversations (features_updated).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kwire.java import bucket_order, string_hash
+from mockbroker.base.release import METADATA_VERSION, Release
+from mockbroker.base.texts import shortened
+
+UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3  # types of an update
+KRAFT_VERSION = "kraft.version"
+GROUP_VERSION = "group.version"
+LEAST_METADATA_VERSION = 23  # 4.0-IV1: below it, a downgrade would lose metadata
+
+
+def finalized(release: Release, changed: Mapping[str, int]) -> dict[str, int]:
+    """Return the finalized level of each feature; a feature of level 0 is left out, as in ApiVersions.
+
+    Args:
+        release: The emulated Kafka release.
+        changed: The levels that UpdateFeatures has changed.
+    """
+    levels = {**release.features, **{name: level for name, level in changed.items() if name in release.supported}}
+    return {name: level for name, level in levels.items() if level}
+
+
+def update_error(
+    release: Release, features: Mapping[str, int], updates: Mapping[str, tuple[int, int]], controller: int
+) -> str | None:
+    """Return Kafka's error message for the first update that is refused; None if all are accepted.
+
+    Args:
+        release: The emulated Kafka release.
+        features: The finalized features.
+        updates: By name of the feature, the new level and the type of the update.
+        controller: Id of the controller.
+    """
+    for name in bucket_order(updates, string_hash):
+        level, kind = updates[name]
+        if reason := _error(release, features, name, level, kind, controller):
+            return f"The update failed for all features since the following feature had an error: {reason}"
+    return None
+
+
+def _error(
+    release: Release, features: Mapping[str, int], name: str, level: int, kind: int, controller: int
+) -> str | None:
+    invalid = f"Invalid update version {level} for feature {shortened(name)}."
+    present = features.get(name, 0)
+    if level < 0:
+        return f"{invalid} A feature version cannot be less than 0."
+    if kind not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
+        return f"{invalid} The controller does not support the given upgrade type."
+    if name not in release.supported:
+        return f"{invalid} Local controller {controller} does not support this feature."
+    least, most = release.supported[name]
+    if not least <= level <= most:
+        return f"{invalid} Local controller {controller} only supports versions {least}-{most}"
+    if level >= present:
+        return None
+    if name == KRAFT_VERSION:
+        return f"{invalid} Can't downgrade the version of this feature."
+    if kind == UPGRADE:
+        return (
+            f"{invalid} Can't downgrade the version of this feature without setting the upgrade type to either safe "
+            "or unsafe downgrade."
+        )
+    if name == METADATA_VERSION and level < min(LEAST_METADATA_VERSION, present):
+        lost = (
+            "Refusing to perform the requested downgrade because it might delete metadata information."
+            if kind == SAFE_DOWNGRADE
+            else "Unsafe metadata downgrade is not supported in this version."
+        )
+        return f"Unsupported metadata.version downgrade from {present} to {level}. {lost}"
+    return None

@@ -1,0 +1,100 @@
+"""AlterPartitionReassignments: v0-1. Source: Kafka's ReplicationControlManager.
+
+A new replica is in sync after ``mockbroker.replica.catch.up.ms``; replication quotas have no effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kwire import ErrorCode
+from kwire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+)
+from mockbroker.base.effects import Call, Effects, Reply
+from mockbroker.base.texts import shortened
+from mockbroker.broker import reassignments
+from mockbroker.broker.broker import Broker
+from mockbroker.broker.slices import in_slices, split_by_partition
+from mockbroker.topics.model import Partition
+from mockbroker.topics.placement import assignment_error
+
+Request = AlterPartitionReassignmentsRequest
+Response = AlterPartitionReassignmentsResponse
+Failure = tuple[ErrorCode, str | None]
+DONE: Failure = (ErrorCode.NONE, None)
+NOT_IN_PROGRESS: Failure = (ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, None)
+
+
+def _handle(broker: Broker, call: Call[Request], now: float) -> Effects:
+    request = call.request
+    effects: Effects = []
+    is_changeable = request.allow_replication_factor_change
+    text = None if request.topics else ""
+    response = Response(error_message=text, allow_replication_factor_change=is_changeable)
+    error: ErrorCode
+    for wanted in request.topics:
+        topic = broker.cluster.topics.get(wanted.name)
+        answered = Response.Topic(name=wanted.name)
+        response.responses.append(answered)
+        for each in wanted.partitions:
+            if topic is None:
+                error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                text = f"Unable to find a topic named {shortened(wanted.name)}."
+            elif (partition := topic.partition(each.partition_index)) is None:
+                error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                text = f"Unable to find partition {wanted.name}:{each.partition_index}."
+            elif each.replicas is None:
+                error, text = _cancel(broker, partition, now, effects)
+            else:
+                error, text = _alter(broker, partition, each.replicas, now, effects, is_changeable=is_changeable)
+            answered.partitions.append(
+                Response.Topic.Partition(partition_index=each.partition_index, error_code=error, error_message=text)
+            )
+    return [*effects, Reply(call.ticket, response)]
+
+
+def _cancel(broker: Broker, partition: Partition, now: float, effects: Effects) -> Failure:
+    if partition.reassignment is None:
+        return NOT_IN_PROGRESS
+    cancelled = reassignments.cancel(broker, partition, now)
+    if cancelled is None:
+        name = f"{partition.topic}:{partition.index}"
+        text = f"Unable to revert partition assignment for {name} because it would require an unclean leader election."
+        return ErrorCode.INVALID_REPLICA_ASSIGNMENT, text
+    effects += cancelled
+    return DONE
+
+
+def _alter(
+    broker: Broker, partition: Partition, target: Sequence[int], now: float, effects: Effects, *, is_changeable: bool
+) -> Failure:
+    """Begin a reassignment of one partition; return the error, or the result without an error.
+
+    Args:
+        broker: The state of the cluster.
+        partition: The partition.
+        target: Broker ids of the new replicas.
+        now: The broker's time in seconds.
+        effects: List to which the effects are added.
+        is_changeable: Whether the replication factor may change.
+    """
+    if not is_changeable and len(target) != (factor := len(reassignments.current_replicas(partition))):
+        text = f"The replication factor is changed from {factor} to {len(target)}"
+        return ErrorCode.INVALID_REPLICATION_FACTOR, text
+    if problem := assignment_error(broker.cluster.broker_ids, target, target):
+        return ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem
+    effects += reassignments.begin(broker, partition, target, now)
+    return DONE
+
+
+def _merge(response: Response, more: Response) -> None:
+    for topic in more.responses:
+        if response.responses and response.responses[-1].name == topic.name:
+            response.responses[-1].partitions += topic.partitions
+        else:
+            response.responses.append(topic)
+
+
+handle = in_slices(_handle, split_by_partition, _merge)

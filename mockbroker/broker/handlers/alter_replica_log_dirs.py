@@ -1,0 +1,57 @@
+"""AlterReplicaLogDirs: v0-2. A replica has moved after ``mockbroker.replica.catch.up.ms``.
+
+Source: Kafka's ReplicaManager.alterReplicaLogDirs.
+"""
+
+from __future__ import annotations
+
+from kwire import ErrorCode
+from kwire.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse
+from mockbroker.base.effects import Call, Effects, Reply, Steps, begin
+from mockbroker.base.timers import MoveDue
+from mockbroker.broker.broker import Broker
+from mockbroker.broker.slices import chunks
+from mockbroker.topics.log_dirs import Replica
+
+Topic = AlterReplicaLogDirsResponse.Topic
+
+
+def handle(broker: Broker, call: Call[AlterReplicaLogDirsRequest], now: float) -> Effects:
+    return begin(call.ticket, _alter(broker, call, now))
+
+
+def _alter(broker: Broker, call: Call[AlterReplicaLogDirsRequest], now: float) -> Steps:
+    """Move the replicas in slices. If a replica occurs with several directories, the last one is used.
+
+    ``now``: the broker's time in seconds.
+    """
+    paths = {
+        (topic.name, index): each.path
+        for each in call.request.dirs
+        for topic in each.topics
+        for index in topic.partitions
+    }
+    topics: dict[str, Topic] = {}
+    for number, chunk in enumerate(chunks(list(paths.items()), broker.slice_size)):
+        if number:
+            now = yield []
+        for (name, index), path in chunk:
+            error = _move(broker, call.client.node, name, index, path, now)
+            answered = Topic.Partition(partition_index=index, error_code=error)
+            topics.setdefault(name, Topic(topic_name=name)).partitions.append(answered)
+    return [Reply(call.ticket, AlterReplicaLogDirsResponse(results=list(topics.values())))]
+
+
+def _move(broker: Broker, node: int, name: str, index: int, path: str, now: float) -> ErrorCode:
+    dirs = broker.log_dirs
+    if path not in dirs.paths:
+        return ErrorCode.LOG_DIR_NOT_FOUND
+    topic = broker.cluster.topics.get(name)
+    partition = None if topic is None else topic.partition(index)
+    if topic is None or partition is None or node not in partition.replicas:
+        dirs.prefer(node, name, index, path)
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if dirs.begin_move(Replica(node, topic.topic_id, index), name, path):
+        at = now + broker.settings.mockbroker_replica_catch_up_ms / 1000
+        broker.deadlines.set(MoveDue(topic.topic_id, index, node), at)
+    return ErrorCode.NONE

@@ -1,0 +1,54 @@
+"""AlterShareGroupOffsets: v0. Not modelled: authorization (everything is allowed).
+
+Source: Kafka's KafkaApis.handleAlterShareGroupOffsetsRequest and GroupCoordinatorService.alterShareGroupOffsets.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kwire import ErrorCode
+from kwire.messages.alter_share_group_offsets import AlterShareGroupOffsetsRequest, AlterShareGroupOffsetsResponse
+from mockbroker.base.effects import Call, Effects, Reply
+from mockbroker.base.texts import OF_ERRORS
+from mockbroker.broker.broker import Broker
+from mockbroker.broker.slices import in_slices, split_partitions
+from mockbroker.groups.events import AlterShareOffsets
+from mockbroker.groups.group_type import Refused
+
+SLICE = 200  # partitions that are altered before other requests; they take about 20 ms
+
+
+def _handle(broker: Broker, call: Call[AlterShareGroupOffsetsRequest], now: float) -> Effects:
+    request, response = call.request, AlterShareGroupOffsetsResponse
+    if not broker.serves_share_groups:
+        return [Reply(call.ticket, response(error_code=ErrorCode.UNSUPPORTED_VERSION))]
+    if error := broker.group_error(request.group_id, call.client.node):
+        return [Reply(call.ticket, response(error_code=error, error_message=OF_ERRORS.get(error)))]
+    offsets: dict[str, dict[int, int]] = {}
+    for topic in request.topics:
+        starts = offsets.setdefault(topic.topic_name, {})
+        starts.update((each.partition_index, each.start_offset) for each in topic.partitions)
+    try:
+        return broker.groups.receive(request.group_id, AlterShareOffsets(ticket=call.ticket, offsets=offsets), now)
+    except Refused as refused:
+        return [Reply(call.ticket, response(error_code=refused.error, error_message=refused.message))]
+
+
+def _split(_: Broker, request: AlterShareGroupOffsetsRequest) -> list[Any]:
+    return split_partitions(request, SLICE)
+
+
+def _merge(response: AlterShareGroupOffsetsResponse, more: AlterShareGroupOffsetsResponse) -> None:
+    """Append the topics of the response ``more`` to ``response``; a topic that was split between both is joined."""
+    if more.error_code and not response.error_code:
+        response.error_code, response.error_message, response.responses = more.error_code, more.error_message, []
+    for topic in more.responses:
+        last = response.responses[-1] if response.responses else None
+        if last is not None and last.topic_name == topic.topic_name:
+            last.partitions += topic.partitions
+        else:
+            response.responses.append(topic)
+
+
+handle = in_slices(_handle, _split, _merge)

@@ -1,0 +1,66 @@
+"""DeleteShareGroupOffsets: v0. Not modelled: authorization (everything is allowed).
+
+Source: Kafka's KafkaApis.handleDeleteShareGroupOffsetsRequest and GroupCoordinatorService.deleteShareGroupOffsets.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kwire import ErrorCode
+from kwire.messages.delete_share_group_offsets import DeleteShareGroupOffsetsRequest, DeleteShareGroupOffsetsResponse
+from mockbroker.base.effects import Call, Effects, Reply
+from mockbroker.base.texts import OF_ERRORS
+from mockbroker.broker.broker import Broker
+from mockbroker.broker.slices import copy_with, in_slices
+from mockbroker.groups.events import DeleteShareOffsets
+from mockbroker.groups.group_type import Refused
+
+SLICE = 200  # partitions whose state is deleted before other requests; they take about 20 ms
+
+
+def handle(broker: Broker, call: Call[DeleteShareGroupOffsetsRequest], now: float) -> Effects:
+    request, response = call.request, DeleteShareGroupOffsetsResponse
+    if not broker.serves_share_groups:
+        return [Reply(call.ticket, response(error_code=ErrorCode.UNSUPPORTED_VERSION))]
+    if error := broker.group_error(request.group_id, call.client.node):
+        return [Reply(call.ticket, response(error_code=error, error_message=OF_ERRORS.get(error)))]
+    try:  # without topics: the group is checked before the request is split, which takes time in proportion to it
+        broker.groups.receive(request.group_id, DeleteShareOffsets(ticket=call.ticket, topics=()), now)
+    except Refused as refused:
+        return [Reply(call.ticket, response(error_code=refused.error, error_message=refused.message))]
+    return _delete_in_slices(broker, call, now)
+
+
+def _delete(broker: Broker, call: Call[DeleteShareGroupOffsetsRequest], now: float) -> Effects:
+    topics = [topic.topic_name for topic in call.request.topics]
+    event = DeleteShareOffsets(ticket=call.ticket, topics=topics)
+    try:
+        return broker.groups.receive(call.request.group_id, event, now)
+    except Refused as refused:  # a member joined between two slices
+        response = DeleteShareGroupOffsetsResponse(error_code=refused.error, error_message=refused.message)
+        return [Reply(call.ticket, response)]
+
+
+def _split(broker: Broker, request: DeleteShareGroupOffsetsRequest) -> list[Any]:
+    """Split a request into slices of topics with about SLICE partitions, each topic once."""
+    slices: list[list[Any]] = [[]]
+    room = SLICE
+    for name in dict.fromkeys(topic.topic_name for topic in request.topics):
+        if room <= 0:
+            slices.append([])
+            room = SLICE
+        slices[-1].append(DeleteShareGroupOffsetsRequest.Topic(topic_name=name))
+        topic = broker.cluster.topics.get(name)
+        room -= 1 if topic is None else len(topic.partitions)
+    return [copy_with(request, topics=topics) for topics in slices]
+
+
+def _merge(response: DeleteShareGroupOffsetsResponse, more: DeleteShareGroupOffsetsResponse) -> None:
+    """Append the topics of the response ``more`` to ``response``."""
+    if more.error_code and not response.error_code:
+        response.error_code, response.error_message, response.responses = more.error_code, more.error_message, []
+    response.responses += more.responses
+
+
+_delete_in_slices = in_slices(_delete, _split, _merge)

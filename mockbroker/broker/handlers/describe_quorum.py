@@ -1,0 +1,75 @@
+"""DescribeQuorum: v0-2. There is no metadata log: every broker is also a controller, and no controller lags.
+
+Source: Kafka's KafkaRaftClient.handleDescribeQuorumRequest.
+"""
+
+from __future__ import annotations
+
+from kwire import ErrorCode
+from kwire.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
+from mockbroker.base.effects import Call, Effects, Reply
+from mockbroker.broker.broker import Broker
+
+METADATA_LOG = "__cluster_metadata"
+LEADER_EPOCH = 1
+LISTENER = "CONTROLLER"  # name of the listener of controllers
+NOT_HOSTED = "This server does not host this topic-partition."
+Topic = DescribeQuorumResponse.Topic
+Node = DescribeQuorumResponse.Node
+
+
+def handle(broker: Broker, call: Call[DescribeQuorumRequest], now: float) -> Effects:
+    topics = call.request.topics
+    places = [(topic.topic_name, each.partition_index) for topic in topics for each in topic.partitions]
+    if len(topics) != 1 or places != [(METADATA_LOG, 0)]:
+        return [Reply(call.ticket, _not_hosted(call.request))]
+    cluster = broker.cluster
+    partition = Topic.Partition(
+        error_message="",
+        leader_id=cluster.controller,
+        leader_epoch=LEADER_EPOCH,
+        high_watermark=cluster.epoch,
+        current_voters=[_voter(broker, node, now) for node in sorted(cluster.broker_ids)],
+    )
+    nodes = [
+        Node(node_id=node_id, listeners=[Node.Listener(name=LISTENER, host=node.host, port=node.port)])
+        for node_id, node in sorted({**cluster.nodes, **cluster.down}.items())
+    ]
+    described = [Topic(topic_name=METADATA_LOG, partitions=[partition])]
+    return [Reply(call.ticket, DescribeQuorumResponse(error_message="", topics=described, nodes=nodes))]
+
+
+def _voter(broker: Broker, node: int, now: float) -> Topic.Partition.ReplicaState:
+    is_running = node in broker.cluster.nodes
+    fetched_ms = broker.wall_ms(now) if is_running else -1
+    return Topic.Partition.ReplicaState(
+        replica_id=node,
+        log_end_offset=broker.cluster.epoch if is_running else -1,
+        last_fetch_timestamp=fetched_ms,
+        last_caught_up_timestamp=fetched_ms,
+    )
+
+
+def _not_hosted(request: DescribeQuorumRequest) -> DescribeQuorumResponse:
+    """Return an error for each partition: a request must name the metadata log alone."""
+    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    topics = [
+        Topic(
+            topic_name=topic.topic_name,
+            partitions=[
+                Topic.Partition(partition_index=each.partition_index, error_code=error, error_message=NOT_HOSTED)
+                for each in topic.partitions
+            ],
+        )
+        for topic in request.topics
+    ]
+    return DescribeQuorumResponse(error_message="", topics=topics)
+
+
+def adapt_response(response: DescribeQuorumResponse, version: int) -> DescribeQuorumResponse:
+    if version < NODES_SINCE:
+        response.nodes = []
+    return response
+
+
+NODES_SINCE = 2  # first version with the listeners of the controllers

@@ -1,0 +1,15 @@
+"""RemoveRaftVoter: v0. Refused: the voters are static, as with ``controller.quorum.voters``."""
+
+from __future__ import annotations
+
+from kwire.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
+from mockbroker.base.effects import Call, Effects, Reply
+from mockbroker.broker.broker import Broker
+from mockbroker.broker.quorum import change_error
+
+
+def handle(broker: Broker, call: Call[RemoveRaftVoterRequest], now: float) -> Effects:  # noqa: ARG001
+    request = call.request
+    voter = request.voter_id, request.voter_directory_id
+    error, text = change_error(broker, request.cluster_id, voter, "removing")
+    return [Reply(call.ticket, RemoveRaftVoterResponse(error_code=error, error_message=text))]

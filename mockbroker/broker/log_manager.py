@@ -1,0 +1,193 @@
+"""The log manager: applies retention, compaction and producer expiry to the logs of topics, when due or on demand.
+
+Each log has a deadline of its own, at the first check that may find something to do, so that an idle cluster does
+no work. Logs of internal topics belong to their coordinators. Source: Kafka's LogManager.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable
+
+from mockbroker.base.deadlines import Deadlines
+from mockbroker.base.regular import next_check
+from mockbroker.base.release import Release
+from mockbroker.base.settings import Settings
+from mockbroker.base.timers import CompactionDue, Due, ProducersDue, RetentionDue
+from mockbroker.broker.log_cleaner import LogCleaner
+from mockbroker.topics.log_config import LogConfig
+from mockbroker.topics.model import ClusterState, Partition, Topic
+from mockbroker.topics.retention import delete_old_segments, next_deletion
+
+
+class LogManager:
+    """The log manager of a cluster.
+
+    Args:
+        cluster: The topics.
+        settings: Function that returns the settings of the broker with an id.
+        release: The emulated Kafka release.
+        deadlines: The deadlines in the broker's time.
+        wall_ms: Function that converts a time of the broker's clock to milliseconds since 1970.
+    """
+
+    def __init__(
+        self,
+        cluster: ClusterState,
+        settings: Callable[[int], Settings],
+        release: Release,
+        deadlines: Deadlines[Due],
+        wall_ms: Callable[[float], int],
+    ) -> None:
+        self._cluster = cluster
+        self._settings = settings
+        self._release = release
+        self._deadlines = deadlines
+        self._wall_ms = wall_ms
+        self._cleaner = LogCleaner(settings, deadlines, wall_ms)
+
+    def config(self, topic: Topic, partition: Partition) -> LogConfig:
+        """Return the effective configurations of the log of a topic's partition, which depend on its leader."""
+        config = topic.log_configs.get(partition.leader)
+        if config is None:
+            settings = self._settings(partition.leader)
+            config = topic.log_configs[partition.leader] = LogConfig.of(topic.configs, settings, self._release)
+        return config
+
+    def appended(self, topic: Topic, partition: Partition, base_offset: int, now: float) -> None:
+        """Schedule the next checks of a log after an append.
+
+        Args:
+            topic: The topic.
+            partition: Its partition.
+            base_offset: Base offset of the appended batch.
+            now: The broker's time in seconds.
+        """
+        log, config = partition.log, self.config(topic, partition)
+        first, limit = log.segments[0], config.retention_bytes
+        if log.segments[-1].base_offset == base_offset or (limit >= 0 and log.size - limit >= first.size):
+            self._schedule_retention(topic, partition, config, now)
+            if config.compact:
+                self._cleaner.schedule(topic, partition, config, now)
+        if partition.producers.unchecked:
+            self._schedule_producers(topic, partition, now)
+
+    def appended_internally(self, partitions: Iterable[Partition], now: float) -> None:
+        """Schedule the checks of partitions of internal topics after appends. ``now``: the broker's time in seconds."""
+        for partition in partitions:
+            if partition.producers.unchecked:
+                self._schedule_producers(self._cluster.topics[partition.topic], partition, now)
+
+    def follow_changes(self, now: float) -> None:
+        """Schedule the checks of logs whose configurations have changed. ``now``: the broker's time in seconds."""
+        topics, self._cluster.reconfigured = self._cluster.reconfigured, []
+        for topic in topics:
+            if self._cluster.by_id.get(topic.topic_id) is topic:
+                self.schedule([topic], now)
+
+    def schedule(self, topics: Iterable[Topic], now: float) -> None:
+        """Schedule the checks of the logs of topics, as after a restart. ``now``: the broker's time in seconds."""
+        for topic in topics:
+            for partition in topic.partitions:
+                self._schedule_producers(topic, partition, now)
+                if not topic.internal:
+                    config = self.config(topic, partition)
+                    self._schedule_retention(topic, partition, config, now)
+                    self._cleaner.schedule(topic, partition, config, now)
+
+    def forget(self, topic: Topic) -> None:
+        """Cancel the checks of the logs of a deleted topic."""
+        self._cleaner.forget(topic)
+        for partition in topic.partitions:
+            self._deadlines.forget(RetentionDue(topic.topic_id, partition.index))
+            self._deadlines.forget(ProducersDue(topic.topic_id, partition.index))
+
+    def run_retention(self, topics: Iterable[Topic], now: float) -> list[Partition]:
+        """Delete old segments of topics now; return the partitions whose log start offset has moved.
+
+        ``now``: the broker's time in seconds.
+        """
+        return [
+            partition
+            for topic in topics
+            if not topic.internal
+            for partition in topic.partitions
+            if self._delete_old_segments(topic, partition, now)
+        ]
+
+    def retention_due(self, due: RetentionDue, now: float) -> list[Partition]:
+        """Check a log for segments that retention deletes; return its partition if the log start offset has moved.
+
+        ``now``: the broker's time in seconds.
+        """
+        if (found := self._find(due)) is None:
+            return []
+        topic, partition = found
+        return [partition] if self._delete_old_segments(topic, partition, now) else []
+
+    def compact(self, topics: Iterable[Topic], now: float) -> Generator[None, None, None]:
+        """Compact the partitions of topics now, in steps. Topics without ``cleanup.policy=compact`` are skipped.
+
+        ``now``: the broker's time in seconds.
+        """
+        for topic in topics:
+            for partition in topic.partitions if not topic.internal else ():
+                config = self.config(topic, partition)
+                if config.compact:
+                    yield from self._cleaner.compact(topic, partition, config, now)
+
+    def compaction_due(self, due: CompactionDue, now: float) -> None:
+        """Check whether a log needs compaction, or do the next step. ``now``: the broker's time in seconds."""
+        if (found := self._find(due)) is not None:
+            topic, partition = found
+            self._cleaner.due(topic, partition, self.config(topic, partition), now)
+
+    def _find(self, due: RetentionDue | CompactionDue | ProducersDue) -> tuple[Topic, Partition] | None:
+        topic = self._cluster.by_id.get(due.topic_id)
+        partition = None if topic is None else topic.partition(due.partition)
+        return None if topic is None or partition is None else (topic, partition)
+
+    def producers_due(self, due: ProducersDue, now: float) -> None:
+        """Remove the expired producers of a partition. ``now``: the broker's time in seconds."""
+        if (found := self._find(due)) is not None:
+            topic, partition = found
+            partition.producers.remove_expired(
+                self._wall_ms(now) - self._settings(partition.leader).producer_id_expiration_ms
+            )
+            self._schedule_producers(topic, partition, now)
+
+    def _delete_old_segments(self, topic: Topic, partition: Partition, now: float) -> bool:
+        config = self.config(topic, partition)
+        deleted = delete_old_segments(partition, config, self._wall_ms(now))
+        self._schedule_retention(topic, partition, config, now)
+        return bool(deleted)
+
+    def _schedule_retention(self, topic: Topic, partition: Partition, config: LogConfig, now: float) -> None:
+        settings, now_ms = self._settings(partition.leader), self._wall_ms(now)
+        every_ms = (
+            max(settings.log_cleaner_backoff_ms, 1) if config.compact else settings.log_retention_check_interval_ms
+        )
+        self._set(
+            RetentionDue(topic.topic_id, partition.index), next_deletion(partition, config, now_ms), every_ms, now
+        )
+
+    def _schedule_producers(self, topic: Topic, partition: Partition, now: float) -> None:
+        settings, oldest = self._settings(partition.leader), partition.producers.oldest_timestamp()
+        at_ms = None if oldest is None else oldest + settings.producer_id_expiration_ms
+        every_ms = settings.producer_id_expiration_check_interval_ms
+        self._set(ProducersDue(topic.topic_id, partition.index), at_ms, every_ms, now)
+        partition.producers.unchecked = False
+
+    def _set(self, due: RetentionDue | ProducersDue, at_ms: int | None, every_ms: int, now: float) -> None:
+        """Set the deadline of a check to the first regular check that is not before a time and after ``now``.
+
+        Args:
+            due: The key of the deadline.
+            at_ms: The time in milliseconds since 1970; None for no check.
+            every_ms: Time between two regular checks, in milliseconds.
+            now: The broker's time in seconds.
+        """
+        if at_ms is None:
+            self._deadlines.forget(due)
+            return
+        wanted = now + max(at_ms - self._wall_ms(now), 0) / 1000
+        self._deadlines.set(due, next_check(wanted, now, every_ms / 1000))

@@ -1,0 +1,55 @@
+"""The purgatory of requests that wait for a change of partitions. Source: Kafka's DelayedOperationPurgatory."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterable
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from mockbroker.base.effects import Ticket
+
+K = TypeVar("K", bound=Hashable)
+R = TypeVar("R")
+
+
+@dataclass(slots=True)
+class Purgatory(Generic[K, R]):
+    """The waiting requests of one API, with the keys of the partitions that each of them watches.
+
+    Attributes:
+        pending: The requests by ticket.
+        watchers: Tickets of the waiting requests by key; oldest request first.
+        watched: Keys that a request watches, by ticket.
+    """
+
+    pending: dict[Ticket, R] = field(default_factory=dict)
+    watchers: dict[K, dict[Ticket, None]] = field(default_factory=dict)
+    watched: dict[Ticket, Collection[K]] = field(default_factory=dict)
+
+    def add(self, ticket: Ticket, request: R, keys: Iterable[K]) -> None:
+        """Add a request that watches these keys, which may contain duplicates."""
+        self.pending[ticket] = request
+        watched = self.watched[ticket] = dict.fromkeys(keys)
+        watchers = self.watchers
+        for key in watched:
+            tickets = watchers.get(key)
+            if tickets is None:
+                watchers[key] = {ticket: None}
+            else:
+                tickets[ticket] = None
+
+    def remove(self, ticket: Ticket) -> R | None:
+        """Remove and return a request; None if it is not pending."""
+        for key in self.watched.pop(ticket, ()):
+            tickets = self.watchers[key]
+            del tickets[ticket]
+            if not tickets:
+                del self.watchers[key]
+        return self.pending.pop(ticket, None)
+
+    def watching(self, keys: Iterable[K]) -> list[R]:
+        """Return the requests that watch these keys, without duplicates; for each key the oldest first."""
+        tickets: dict[Ticket, None] = {}
+        for key in keys:
+            tickets.update(self.watchers.get(key, ()))
+        return [self.pending[ticket] for ticket in tickets]

@@ -1,0 +1,58 @@
+"""Frames without secrets, for logs and recordings."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from kwire.envelope import decode_request, decode_response, encode_request, encode_response
+from kwire.errors import WireError
+from kwire.messages import APIS
+from kwire.redact import MESSAGES, redact
+
+REQUEST_HEAD, RESPONSE_HEAD = 8, 4  # bytes up to the correlation id
+
+
+def redacted_request(frame: bytes, key: int) -> tuple[bytes, bool]:
+    """Return a request without secrets, and whether it had any.
+
+    Of a request that may have secrets and cannot be decoded, only the beginning up to the correlation id is returned.
+
+    Args:
+        frame: The frame, without its length.
+        key: API key.
+    """
+    if not _may_have_secrets(key, "request"):
+        return frame, False
+    try:
+        decoded = decode_request(frame)
+    except WireError:
+        return frame[:REQUEST_HEAD], True
+    if not redact(decoded.body):
+        return frame, False
+    return encode_request(decoded.body, decoded.version, correlation_id=0, header=decoded.header), True
+
+
+def redacted_response(frame: bytes, key: int, version: int) -> tuple[bytes, bool]:
+    """Return a response without secrets, and whether it had any.
+
+    Of a response that may have secrets and cannot be decoded, only the correlation id is returned.
+
+    Args:
+        frame: The frame, without its length.
+        key: API key of the request.
+        version: API version of the request.
+    """
+    if not _may_have_secrets(key, "response"):
+        return frame, False
+    try:
+        decoded = decode_response(frame, key, version)
+    except WireError:  # a fault rule may have malformed it
+        return frame[:RESPONSE_HEAD], True
+    if not redact(decoded.body):
+        return frame, False
+    return encode_response(decoded.body, version, correlation_id=0, header=decoded.header), True
+
+
+@cache
+def _may_have_secrets(key: int, side: str) -> bool:
+    return key in APIS and getattr(APIS[key], side).__qualname__ in MESSAGES

@@ -1,0 +1,60 @@
+"""The current leaders in responses to share requests that were sent to the wrong broker (KIP-951)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+from kwire import ErrorCode
+from mockbroker.base.effects import Client
+from mockbroker.broker.broker import Broker
+from mockbroker.topics.model import Node
+
+WITH_LEADER = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
+
+
+class EndpointCollector:
+    """The addresses of the current leaders to include in a response.
+
+    Args:
+        broker: The state of the cluster.
+        client: The client, whose listener determines the addresses.
+    """
+
+    def __init__(self, broker: Broker, client: Client) -> None:
+        self._broker = broker
+        self._client = client
+        self._nodes: dict[int, Node] = {}
+
+    def leader_for(self, error: int, topic_id: UUID, index: int) -> tuple[int, int] | None:
+        """Return id and leader epoch of the leader for an error that requires it; None for other errors.
+
+        The id is -1 without a leader.
+
+        Args:
+            error: The error of the partition.
+            topic_id: Topic id.
+            index: Partition index.
+        """
+        if error not in WITH_LEADER:
+            return None
+        topic = self._broker.cluster.by_id.get(topic_id)
+        partition = None if topic is None else topic.partition(index)
+        if partition is None:
+            return -1, -1
+        node = self._broker.cluster.nodes.get(partition.leader)
+        if node is not None:
+            self._nodes[node.node_id] = node
+        return partition.leader, partition.leader_epoch
+
+    def endpoints(self, endpoint: Callable[..., Any]) -> list[Any]:
+        """Return the addresses of the leaders. ``endpoint``: NodeEndpoint of the response."""
+        return [
+            endpoint(
+                node_id=node.node_id,
+                host=node.host_of(self._client.listener),
+                port=node.port_of(self._client.listener),
+            )
+            for node in self._nodes.values()
+        ]

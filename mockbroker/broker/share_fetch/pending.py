@@ -1,0 +1,55 @@
+"""A ShareFetch request that waits for records. Source: Kafka's DelayedShareFetch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kwire import ErrorCode
+from kwire.messages.share_fetch import ShareFetchRequest, ShareFetchResponse
+from mockbroker.base.effects import Call
+from mockbroker.share.acknowledge import AcknowledgeError
+from mockbroker.share.group_settings import ShareGroupSettings
+from mockbroker.share.sessions import PartitionKey, ShareSession
+from mockbroker.share.state import StateKey
+from mockbroker.topics.model import Partition
+
+PartitionResponse = ShareFetchResponse.Topic.Partition
+
+
+@dataclass(slots=True)
+class PendingShareFetch:
+    """A ShareFetch request that may wait for records.
+
+    Attributes:
+        call: Request with its sender and its ticket.
+        settings: Settings of the group.
+        session: The session, if it existed before the request; None for a request that creates or ends a session.
+        opened: The session, also if the request has created it.
+        epoch: Epoch of the session after the request; another epoch means that a later request was received.
+        partitions: The partitions to read, in the order in which they are read.
+        responses: Responses of partitions with errors.
+        acknowledged: Result of each acknowledged partition: the error, or None.
+        expires_at: End of the maximum wait in client time, in seconds.
+        error: Error of the response at the end of the wait; NONE to return the available records.
+    """
+
+    call: Call[ShareFetchRequest]
+    settings: ShareGroupSettings
+    session: ShareSession | None = None
+    opened: ShareSession | None = None
+    epoch: int = 0
+    partitions: list[tuple[StateKey, Partition]] = field(default_factory=list)
+    responses: dict[PartitionKey, PartitionResponse] = field(default_factory=dict)
+    acknowledged: dict[PartitionKey, AcknowledgeError | None] = field(default_factory=dict)
+    expires_at: float = 0.0
+    error: ErrorCode = ErrorCode.NONE
+
+    @property
+    def group_id(self) -> str:
+        """The group id in the request."""
+        return self.call.request.group_id or ""
+
+    @property
+    def watched(self) -> list[PartitionKey]:
+        """Topic id and number of each partition to read."""
+        return [(key.topic_id, key.partition) for key, _ in self.partitions]

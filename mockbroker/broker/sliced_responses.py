@@ -1,0 +1,35 @@
+"""Encoding of a response in slices, so that other connections are served in between."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import replace
+from typing import Any
+
+from kwire.codec import encode_in_slices
+from kwire.envelope import pack_response
+from mockbroker.base.effects import Reply
+
+
+def encoded(reply: Reply, size: int) -> Generator[None, None, Reply]:
+    """Encode a response, and change its bytes if its delivery requires that; yield after each slice.
+
+    The returned effect has the encoded response, and the bytes to send in its delivery.
+
+    Args:
+        reply: The effect of sending the response.
+        size: Number of array elements of a slice.
+
+    Raises:
+        kwire.WireError: The response cannot be encoded.
+    """
+    ticket = reply.ticket
+    cache = {} if reply.encoded is None else reply.encoded
+    if ticket.version not in cache:
+        cache[ticket.version] = yield from encode_in_slices(reply.response, ticket.version, size)
+    delivery = reply.delivery
+    if delivery is not None and delivery.alter is not None:
+        response: Any = reply.response
+        frame = pack_response(cache[ticket.version], response.__class__, ticket.version, ticket.correlation_id)
+        delivery = replace(delivery, alter=None, frame=(yield from delivery.alter(frame)))
+    return Reply(ticket, reply.response, cache, delivery)

@@ -1,0 +1,45 @@
+"""The common checks of requests about delegation tokens. Source: Kafka's KafkaApis and DelegationTokenControlManager.
+
+The broker checks whether a client may send such requests; the controller checks the rest. The timestamps in the errors
+of both differ.
+"""
+
+from __future__ import annotations
+
+from kwire import ErrorCode
+from mockbroker.base.effects import Ticket
+from mockbroker.broker.broker import Broker
+from mockbroker.security.delegation_tokens import DelegationToken, Principal
+
+MAX_NAME = 1_000  # maximum characters of the type or name of a principal; Kafka has no limit
+NO_TIME = -1  # in responses of the broker to refused requests
+
+
+def is_allowed(broker: Broker, ticket: Ticket) -> bool:
+    """Return whether the client of a request may send requests about tokens."""
+    return broker.identity(ticket.connection).may_use_tokens
+
+
+def is_enabled(broker: Broker) -> bool:
+    """Return whether the cluster has a secret key, without which there are no tokens."""
+    return bool(broker.settings.delegation_token_secret_key)
+
+
+def requester(broker: Broker, ticket: Ticket) -> Principal:
+    """Return the principal of the client of a request."""
+    return Principal.parse(broker.identity(ticket.connection).principal)
+
+
+def find(broker: Broker, hmac: bytes) -> DelegationToken | ErrorCode:
+    """Return the token with an HMAC; the error of the request if there is none or the token has expired."""
+    if not is_enabled(broker):
+        return ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
+    token = broker.cluster.tokens.by_hmac(hmac)
+    return ErrorCode.DELEGATION_TOKEN_NOT_FOUND if token is None else token
+
+
+def put(broker: Broker, token: DelegationToken, now: float) -> None:
+    """Store a token. ``now``: the broker's time in seconds."""
+    broker.cluster.tokens.put(token)
+    broker.cluster.changed()
+    broker.schedule_token_sweep(now)

@@ -1,0 +1,150 @@
+"""The checks of a new topic, and the creation of the internal topics of streams groups."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from kwire import ErrorCode
+from kwire.messages.create_topics import CreateTopicsRequest
+from mockbroker.base.release import Release
+from mockbroker.base.settings import MAX_NEW_PARTITIONS, Settings
+from mockbroker.groups.group_type import NewTopic
+from mockbroker.topics import configs as topic_configs
+from mockbroker.topics.model import ClusterState, name_error
+from mockbroker.topics.placement import assignment_error, no_room
+
+RequestTopic = CreateTopicsRequest.Topic
+DEFAULT = -1
+CACHED_ERRORS = 1_000  # maximum number of topics whose errors are kept. Source: AutoTopicCreationManager.scala
+
+
+@dataclass(frozen=True, slots=True)
+class TopicError:
+    """Why a topic cannot be created.
+
+    Attributes:
+        error: Error code.
+        text: Error message.
+    """
+
+    error: ErrorCode
+    text: str
+
+
+TOO_MANY = TopicError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+
+
+def new_replicas(
+    cluster: ClusterState, settings: Settings, release: Release, topic: RequestTopic
+) -> Sequence[Sequence[int]] | TopicError:
+    """Return the broker ids of the replicas of each partition of a new topic, or the first error in Kafka's order."""
+    configs = {config.name: config.value for config in topic.configs}
+    if text := name_error(topic.name):
+        return TopicError(ErrorCode.INVALID_TOPIC_EXCEPTION, text)
+    if topic.name in cluster.topics:
+        return TopicError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists.")
+    if (other := cluster.colliding(topic.name)) is not None:
+        text = f"Topic '{topic.name}' collides with existing topic: {other}"
+        return TopicError(ErrorCode.INVALID_TOPIC_EXCEPTION, text)
+    if text := topic_configs.configs_error(configs, release):
+        return TopicError(ErrorCode.INVALID_CONFIG, text)
+    if topic.assignments:
+        return _manual_assignment(cluster, topic)
+    partitions = settings.num_partitions if topic.num_partitions == DEFAULT else topic.num_partitions
+    factor = settings.default_replication_factor if topic.replication_factor == DEFAULT else topic.replication_factor
+    if topic.replication_factor < DEFAULT or factor == 0:
+        text = "Replication factor must be larger than 0, or -1 to use the default value."
+        return TopicError(ErrorCode.INVALID_REPLICATION_FACTOR, text)
+    if partitions < 1:
+        text = "Number of partitions was set to an invalid non-positive value."
+        return TopicError(ErrorCode.INVALID_PARTITIONS, text)
+    if not cluster.has_room(partitions):
+        return TopicError(ErrorCode.INVALID_PARTITIONS, no_room(partitions))
+    if factor > len(cluster.nodes):
+        text = (
+            f"Unable to replicate the partition {factor} time(s): The target replication factor of {factor} cannot be "
+            f"reached because only {len(cluster.nodes)} broker(s) are registered."
+        )
+        return TopicError(ErrorCode.INVALID_REPLICATION_FACTOR, text)
+    return cluster.place(partitions, factor)
+
+
+def _manual_assignment(cluster: ClusterState, topic: RequestTopic) -> Sequence[Sequence[int]] | TopicError:
+    """Return the broker ids of the replicas of each partition in a manual assignment, or the error of the assignment.
+
+    The partition indexes must be 0 to n without gaps. The brokers of a partition must exist, without duplicates. All
+    partitions must have the same number of replicas.
+    """
+    manual = "A manual partition assignment was specified, but"
+    if topic.replication_factor != DEFAULT:
+        return TopicError(ErrorCode.INVALID_REQUEST, f"{manual} replication factor was not set to -1.")
+    if topic.num_partitions != DEFAULT:
+        return TopicError(ErrorCode.INVALID_REQUEST, f"{manual} numPartitions was not set to -1.")
+    assigned: dict[int, Sequence[int]] = {}
+    for assignment in topic.assignments:
+        index = assignment.partition_index
+        if index in assigned:
+            text = f"Found multiple manual partition assignments for partition {index}"
+            return TopicError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+        assigned[index] = assignment.broker_ids
+        if message := assignment_error(cluster.broker_ids, assigned[index], topic.assignments[0].broker_ids):
+            return TopicError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+    if sorted(assigned) != list(range(len(topic.assignments))):
+        text = "partitions should be a consecutive 0-based integer sequence"
+        return TopicError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+    if not cluster.has_room(len(assigned)):
+        return TopicError(ErrorCode.INVALID_PARTITIONS, no_room(len(assigned)))
+    return [assigned[index] for index in range(len(assigned))]
+
+
+class InternalTopicCreator:
+    """The creation of the internal topics of streams groups.
+
+    A topic that could not be created is tried again when its error expires. Source: Kafka's
+    AutoTopicCreationManager.createStreamsInternalTopics.
+    """
+
+    def __init__(self, cluster: ClusterState, settings: Settings, release: Release) -> None:
+        self._cluster, self._settings, self._release = cluster, settings, release
+        self._errors: OrderedDict[str, tuple[str, float]] = OrderedDict()  # by topic: message, expiry in seconds
+
+    def create(self, topics: Iterable[NewTopic], now: float, error_ttl: float) -> dict[str, str]:
+        """Create topics; return the errors of earlier attempts, by topic name, which have not expired.
+
+        Args:
+            topics: The topics.
+            now: The current time in seconds.
+            error_ttl: Time in seconds after which a topic that cannot be created now is tried again.
+        """
+        wanted = list(topics)
+        known = {
+            topic.name: self._errors[topic.name][0]
+            for topic in wanted
+            if topic.name in self._errors and self._errors[topic.name][1] > now
+        }
+        new = [topic for topic in wanted if topic.name not in known]
+        too_many = sum(topic.partitions for topic in new) > MAX_NEW_PARTITIONS
+        for topic in new:
+            error = TOO_MANY if too_many else self._create(topic)
+            if error is not None:
+                self._errors[topic.name] = error.text, now + error_ttl
+                self._errors.move_to_end(topic.name)
+        while len(self._errors) > CACHED_ERRORS:
+            self._errors.popitem(last=False)
+        return known
+
+    def _create(self, topic: NewTopic) -> TopicError | None:
+        configs = [RequestTopic.Config(name=name, value=value) for name, value in topic.configs.items()]
+        request = RequestTopic(
+            name=topic.name,
+            num_partitions=topic.partitions,
+            replication_factor=topic.replication_factor or DEFAULT,
+            configs=configs,
+        )
+        replicas = new_replicas(self._cluster, self._settings, self._release, request)
+        if isinstance(replicas, TopicError):
+            return replicas
+        self._cluster.create_topic(topic.name, replicas, dict(topic.configs))
+        return None

@@ -1,0 +1,15 @@
+"""The signals that end the commands that serve clients."""
+
+from __future__ import annotations
+
+import signal
+
+
+def end_signals() -> list[signal.Signals]:
+    """Return the signals that end the command: SIGTERM, SIGINT, and SIGHUP unless the process ignores it, as under
+    nohup.
+    """
+    signals = [signal.SIGTERM, signal.SIGINT]
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        signals.append(signal.SIGHUP)
+    return signals

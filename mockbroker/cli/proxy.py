@@ -1,0 +1,229 @@
+"""The command ``mockbroker proxy``: passes the connections of real clients on to a real cluster."""
+
+from __future__ import annotations
+
+import os
+import re
+import ssl
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, nullcontext
+from pathlib import Path
+
+import click
+import trio
+
+from mockbroker.api.proxied_cluster import CAPABILITIES, ProxiedCluster, intercepted, observers
+from mockbroker.base.errors import ConflictError, FaultRuleError
+from mockbroker.base.settings import Settings, SettingsError
+from mockbroker.cli.end_signals import end_signals
+from mockbroker.cli.http_address import HttpAddress, http_address
+from mockbroker.cli.ready_file import check_ready_file, write_ready_file
+from mockbroker.cli.recording import Recording, open_recording, recording_options
+from mockbroker.cli.server_options import (
+    EVENTS_IN_MEMORY,
+    check_extra,
+    control_api,
+    faults_option,
+    http_options,
+    read_faults,
+    ready_file_option,
+    refused_faults,
+)
+from mockbroker.net.addresses import is_loopback, reachable
+from mockbroker.net.clock import BrokerTime
+from mockbroker.net.tls import Tls
+from mockbroker.proxy.addresses import Address
+from mockbroker.proxy.relay import Proxy, Upstream
+
+ADDRESS = re.compile(r"(?:\[(?P<ipv6>[0-9a-fA-F:.]+)\]|(?P<host>[^\s\[\]:,]+)):(?P<port>[0-9]{1,5})")
+LAST_PORT = 65_535
+
+
+@click.command("proxy")
+@click.option("--to", metavar="HOST:PORT,...", required=True, help="Addresses of brokers of the real cluster.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, LAST_PORT),
+    default=9092,
+    show_default=True,
+    help="Port that clients are configured with; each broker of the cluster has a free port. 0 picks a free port.",
+)
+@click.option("--advertise", metavar="HOST", default="", help="Host that clients connect to, if it is not --host.")
+@click.option("--tls-to", is_flag=True, help="Use TLS for the connections to the cluster.")
+@click.option(
+    "--tls-to-ca",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="CA certificates of the cluster, instead of those of this machine. Implies --tls-to.",
+)
+@click.option(
+    "--tls-to-certificate",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Key and certificate that the proxy presents to the cluster. Implies --tls-to.",
+)
+@click.option("--tls-to-unverified", is_flag=True, help="Accept any certificate of the cluster. Implies --tls-to.")
+@click.option(
+    "--tls",
+    metavar="auto|FILE",
+    help="Use TLS for the connections of clients, with the key and certificate in this PEM file; auto creates "
+    "certificates and prints their paths.",
+)
+@click.option(
+    "--tls-client-ca",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Require certificates of clients that are signed by these CA certificates. Needs --tls.",
+)
+@http_options
+@faults_option
+@recording_options
+@ready_file_option
+def command(
+    to: str,
+    host: str,
+    port: int,
+    advertise: str,
+    tls_to: bool,
+    tls_to_ca: Path | None,
+    tls_to_certificate: Path | None,
+    tls_to_unverified: bool,
+    tls: str | None,
+    tls_client_ca: Path | None,
+    http: str | None,
+    http_hosts: tuple[str, ...],
+    http_token_file: Path | None,
+    faults_file: Path | None,
+    record: str | None,
+    record_size: float | None,
+    record_time: float | None,
+    ready_file: Path | None,
+) -> None:
+    """Pass the connections of clients on to a real cluster until SIGTERM, SIGINT or SIGHUP.
+
+    Clients meet every broker of the cluster at an address of the proxy. Prints "ready bootstrap.servers=HOST:PORT" when
+    it accepts connections. Authentication passes through; the cluster needs not run yet.
+    """
+    check_ready_file(ready_file)
+    if tls_to_certificate is not None and not is_loopback(host) and tls_client_ca is None:
+        raise click.UsageError(
+            f"--host {host} with --tls-to-certificate: any client that reaches the proxy would act with its "
+            "certificate; use a loopback address, or --tls with --tls-client-ca"
+        )
+    certificates = _certificates(tls, tls_client_ca, advertise or reachable(host))
+    upstream_tls = None
+    if tls_to or tls_to_ca is not None or tls_to_certificate is not None or tls_to_unverified:
+        upstream_tls = _tls(tls_to_ca, tls_to_certificate, unverified=tls_to_unverified)
+    upstream = Upstream(_addresses(to), upstream_tls)
+    faults = read_faults(faults_file)
+    recording = open_recording(record, record_size, record_time)
+    recorders = [] if recording is None else [recording.recorder]
+    address = http_address(http, http_hosts, http_token_file)
+    check_extra(address)
+    try:
+        proxy = Proxy(
+            upstream,
+            host,
+            port,
+            advertise or reachable(host),
+            recorders,
+            tls=None if certificates is None else certificates.context,
+        )
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
+        raise click.ClickException(f"cannot listen on {Address(host, port)}: {reason}") from error
+    try:
+        trio.run(_serve, proxy, recording, ready_file, faults, address, certificates)
+    except (FaultRuleError, ConflictError) as error:  # of --faults
+        raise refused_faults(faults_file, error) from error
+    finally:
+        proxy.close()
+        if certificates is not None:
+            certificates.close()
+
+
+async def _serve(
+    proxy: Proxy,
+    recording: Recording | None,
+    ready_file: Path | None,
+    faults: Sequence[object],
+    address: HttpAddress | None,
+    certificates: Tls | None,
+) -> None:
+    listener, details = "PLAINTEXT" if certificates is None else "SSL", dict[str, object]()
+    if certificates is not None and certificates.files.ca is not None:
+        files = certificates.files
+        details["tls"] = {"ca": str(files.ca), "client": str(files.client)}
+        click.echo(f"CA certificate {files.ca}, key and certificate for clients {files.client}", err=True)
+    cluster, settings = None, Settings.parse({})
+    if faults or address is not None:
+        proxy.interception = intercepted(settings, BrokerTime(), time.time(), listener)
+        cluster = ProxiedCluster(proxy.interception, lambda: proxy.bootstrap)
+        cluster.add_faults(faults)
+    if proxy.interception is not None and address is not None:
+        proxy.observers = [*proxy.observers, *observers(proxy.interception)]
+        proxy.interception.router.journal.max_events = EVENTS_IN_MEMORY
+    async with proxied_control_api(cluster, settings, address) as url:
+        with trio.open_signal_receiver(*end_signals()) as signals:
+            async with nullcontext() if recording is None else recording.running(), trio.open_nursery() as nursery:
+                await nursery.start(proxy.run)
+                write_ready_file(ready_file, {"bootstrap_servers": str(proxy.bootstrap), "http": url, **details})
+                click.echo(f"ready bootstrap.servers={proxy.bootstrap}")
+                await anext(signals)
+                nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def proxied_control_api(
+    cluster: ProxiedCluster | None, settings: Settings, address: HttpAddress | None
+) -> AsyncIterator[str | None]:
+    """Serve the control API of a proxy during an ``async with`` block, if there is an address; yield its base URL."""
+    if cluster is None or address is None:
+        yield None
+        return
+    async with control_api(cluster, settings, address, "proxy", CAPABILITIES) as url:
+        yield url
+
+
+def _addresses(text: str) -> list[Address]:
+    addresses = []
+    for each in text.split(","):
+        match = ADDRESS.fullmatch(each.strip())
+        if match is None or not 0 < int(match["port"]) <= LAST_PORT:
+            raise click.UsageError(f"--to {text}: {each.strip()!r} is not an address: use HOST:PORT")
+        addresses.append(Address(match["ipv6"] or match["host"], int(match["port"])))
+    return addresses
+
+
+def _certificates(tls: str | None, client_ca: Path | None, host: str) -> Tls | None:
+    """Return the certificates for clients; None without --tls. ``host``: host that clients connect to.
+
+    Raises: click.UsageError.
+    """
+    if tls is None:
+        if client_ca is not None:
+            raise click.UsageError("--tls-client-ca has no effect without --tls: add --tls")
+        return None
+    settings = {} if tls == "auto" else {"ssl.keystore.location": tls}
+    if client_ca is not None:
+        settings |= {"ssl.truststore.location": str(client_ca), "ssl.client.auth": "required"}
+    try:
+        return Tls(Settings.parse(settings), host)
+    except SettingsError as error:
+        raise click.UsageError(f"--tls {tls}: {str(error).partition(': ')[2]}") from error
+
+
+def _tls(ca: Path | None, certificate: Path | None, *, unverified: bool) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=None if ca is None else str(ca))
+        if certificate is not None:
+            context.load_cert_chain(certificate)
+    except (OSError, ssl.SSLError) as error:
+        given = ca if certificate is None else certificate
+        raise click.UsageError(f"{given}: the file has no valid certificate, or not its key") from error
+    if unverified:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context

@@ -1,0 +1,29 @@
+"""The file of ``--ready-file``, which tells other programs that connections are accepted."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+
+def check_ready_file(path: Path | None) -> None:
+    """Check that the directory of the file exists. Raises: click.UsageError."""
+    if path is not None and not path.absolute().parent.is_dir():
+        raise click.UsageError(f"--ready-file {path}: the directory {path.parent} does not exist")
+
+
+def write_ready_file(path: Path | None, content: Mapping[str, object]) -> None:
+    """Write the file, if the option is given. Raises: OSError if the file cannot be written.
+
+    Args:
+        path: The file; a reader never sees a part of it.
+        content: The content, written as JSON with the process id.
+    """
+    if path is not None:
+        temporary = path.with_name(f".{path.name}.{os.getpid()}")
+        temporary.write_text(json.dumps({**content, "pid": os.getpid()}) + "\n", encoding="utf-8")
+        temporary.replace(path)

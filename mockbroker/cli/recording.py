@@ -1,0 +1,85 @@
+"""The options of commands that record traffic."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import click
+
+from kwire.extras import missing
+from kwire.recording import WRITERS, writer_of
+from mockbroker.recording.files import RecordingFiles
+from mockbroker.recording.rotation import Limits
+from mockbroker.recording.topic import ADDRESS, RecordingTopic
+
+Recording: TypeAlias = RecordingFiles | RecordingTopic
+
+SCHEME = "kafka://"
+MIB = 1024 * 1024
+
+OPTIONS = (
+    click.option(
+        "--record",
+        metavar="FILE|kafka://HOST:PORT/TOPIC",
+        help="Write the traffic to a frame log (.jsonl), to packets (.pcapng), or to a topic.",
+    ),
+    click.option(
+        "--record-size",
+        metavar="MIB",
+        type=click.FloatRange(min=0, min_open=True),
+        help="Continue the recording in another file at this size, such as FILE-00001.jsonl.",
+    ),
+    click.option(
+        "--record-time",
+        metavar="SECONDS",
+        type=click.FloatRange(min=0, min_open=True),
+        help="Continue the recording in another file after this time.",
+    ),
+)
+
+
+def recording_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of recordings to a command."""
+    for option in reversed(OPTIONS):
+        command = option(command)
+    return command
+
+
+def open_recording(to: str | None, size_mib: float | None, seconds: float | None) -> Recording | None:
+    """Create the first file of a recording, or the producer of a recording in a topic.
+
+    Args:
+        to: Path of the file, or ``kafka://HOST:PORT/TOPIC``; None for no recording.
+        size_mib: Size at which another file begins, in MiB; None for no limit.
+        seconds: Time after which another file begins; None for no limit.
+
+    Raises: click.UsageError for an unknown form of recording, options that need a file, or a file that cannot be
+        created; click.ClickException without confluent-kafka.
+    """
+    if (to is None or to.startswith(SCHEME)) and (size_mib is not None or seconds is not None):
+        raise click.UsageError("--record-size and --record-time need --record FILE")
+    if to is None:
+        return None
+    if to.startswith(SCHEME):
+        return _recording_topic(to)
+    path = Path(to)
+    writer = writer_of(path)
+    if writer is None:
+        raise click.UsageError(f"--record {path}: unknown form {path.suffix!r}; use one of {', '.join(WRITERS)}")
+    try:
+        return RecordingFiles(path, writer, Limits(None if size_mib is None else int(size_mib * MIB), seconds))
+    except OSError as error:
+        raise click.UsageError(f"--record {path}: cannot be written: {error.strerror}") from error
+
+
+def _recording_topic(address: str) -> RecordingTopic:
+    match = ADDRESS.fullmatch(address)
+    if match is None:
+        raise click.UsageError(f"--record {address}: expected kafka://HOST:PORT/TOPIC")
+    try:
+        return RecordingTopic(match["servers"], match["topic"], secrets.token_hex(4))
+    except ModuleNotFoundError as error:
+        raise click.ClickException(str(missing(error, "demo"))) from error

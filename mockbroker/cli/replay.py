@@ -1,0 +1,93 @@
+"""The command ``mockbroker replay``: a broker that answers as the recorded one did."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+import trio
+
+from kwire.command import one_line
+from mockbroker.cli.end_signals import end_signals
+from mockbroker.cli.ready_file import check_ready_file, write_ready_file
+from mockbroker.cli.server_options import ready_file_option
+from mockbroker.net.addresses import reachable
+from mockbroker.proxy.addresses import Address
+from mockbroker.replay.script import Script
+from mockbroker.replay.server import Options, Otherwise, Replay, speed_of
+
+LAST_PORT = 65_535
+
+
+@click.command("replay")
+@click.argument("recording", type=click.Path(exists=True))
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, LAST_PORT),
+    default=9092,
+    show_default=True,
+    help="Port of the first recorded broker; the n-th one after it listens on port + n. 0 picks free ports.",
+)
+@click.option(
+    "--otherwise",
+    type=click.Choice([each.value for each in Otherwise]),
+    default=Otherwise.ERROR.value,
+    show_default=True,
+    help="Requests that are not in the recording: an error, a mock cluster with the recorded topics, or a closed "
+    "connection.",
+)
+@click.option(
+    "--speed",
+    default="1",
+    show_default=True,
+    metavar="FACTOR|max",
+    help="Respond faster than in the recording by this factor; max responds at once.",
+)
+@ready_file_option
+def command(recording: str, host: str, port: int, otherwise: str, speed: str, ready_file: Path | None) -> None:
+    """Answer clients as the recorded brokers did, until SIGTERM, SIGINT or SIGHUP.
+
+    Recordings are what kwire capture reads: frame logs and packets, also folders of them. Prints "ready
+    bootstrap.servers=HOST:PORT,..." when it accepts connections. Requests that are not in the recording are logged on
+    stderr.
+    """
+    check_ready_file(ready_file)
+    try:
+        options = Options(Otherwise(otherwise), speed_of(speed))
+    except ValueError as error:
+        raise click.UsageError(f"--speed: {error}") from error
+    script = _script(recording)
+    try:
+        replay = Replay(script, options, host, port, reachable(host))
+    except OSError as error:
+        raise click.ClickException(
+            f"cannot listen on {Address(host, port)}: {os.strerror(error.errno or 0)}"
+        ) from error
+    trio.run(_serve, replay, ready_file)
+
+
+def _script(recording: str) -> Script:
+    """Read a recording, with notes on stderr. Raises: click.ClickException."""
+    try:
+        from kwire.capture import Call, read
+    except ModuleNotFoundError as error:
+        raise click.ClickException(str(error)) from error
+    reading = read(recording)
+    script = Script.of(item for item in reading if isinstance(item, Call))
+    if not script.calls:
+        raise click.ClickException(f"{recording}: no requests with responses in the recording")
+    for note in [*reading.notes(), *map(str, reading.damage)]:
+        click.echo(one_line(note), err=True)
+    if script.left_out:
+        click.echo(f"{script.left_out} requests without a response are not replayed", err=True)
+    return script
+
+
+async def _serve(replay: Replay, ready_file: Path | None) -> None:
+    with trio.open_signal_receiver(*end_signals()) as signals:
+        async with replay.running():
+            write_ready_file(ready_file, {"bootstrap_servers": replay.bootstrap_servers})
+            click.echo(f"ready bootstrap.servers={replay.bootstrap_servers}")
+            await anext(signals)

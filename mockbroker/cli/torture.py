@@ -1,0 +1,135 @@
+"""The command ``mockbroker torture``: runs a client against hostile brokers."""
+
+from __future__ import annotations
+
+import json
+import sys
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+
+import click
+
+from kwire.extras import missing
+from mockbroker.cli.quiet import SILENT, quiet
+
+
+@click.command("torture")
+@click.argument("client", nargs=-1, type=click.UNPROCESSED, metavar="COMMAND...")
+@click.option("--case", "cases", multiple=True, metavar="NAME", help="Only this case; * and ? are wildcards.")
+@click.option("--step", "steps", multiple=True, metavar="API", help="Only the cases of this step, such as Fetch.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random numbers of the cases.")
+@click.option("--jobs", type=click.IntRange(1, 64), default=4, show_default=True, help="Cases that run at once.")
+@click.option("--topic", default="torture", show_default=True, help="Topic that gets records: MOCKBROKER_TOPIC.")
+@click.option("--bad", type=click.FloatRange(0.1), default=5.0, show_default=True, help="Seconds of misbehaviour.")
+@click.option(
+    "--recovery",
+    type=click.FloatRange(0.1),
+    default=30.0,
+    show_default=True,
+    help="Seconds after which a client that does not work again is stuck.",
+)
+@click.option(
+    "--memory",
+    type=click.IntRange(1),
+    default=512,
+    show_default=True,
+    help="Megabytes above its usual memory from which a client grew.",
+)
+@click.option(
+    "--start", type=click.FloatRange(0.1), default=20.0, show_default=True, help="Seconds until a client must work."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per case.")
+@click.option("--junit", type=click.Path(dir_okay=False, path_type=Path), help="Also write JUnit XML to this file.")
+@click.option("--list", "only_list", is_flag=True, help="Print the cases, and run none.")
+def command(
+    client: tuple[str, ...],
+    cases: tuple[str, ...],
+    steps: tuple[str, ...],
+    seed: int,
+    jobs: int,
+    topic: str,
+    bad: float,
+    recovery: float,
+    memory: int,
+    start: float,
+    as_json: bool,
+    junit: Path | None,
+    only_list: bool,
+) -> None:
+    """Run a client against hostile brokers, and print what becomes of it.
+
+    COMMAND is started once for each case, with the address of a broker in the environment variable
+    MOCKBROKER_BOOTSTRAP_SERVERS. It consumes or produces in a loop, in the topic MOCKBROKER_TOPIC, which gets records
+    all the time; a group id is in MOCKBROKER_GROUP. The broker misbehaves in one step of the session, and after some
+    seconds it behaves again. A client
+
+    \b
+    survived  if it works again, or ends with code 0
+    refused   if it ends with an error of its own
+    stuck     if it runs on and does not work again
+    crashed   if it is ended by a signal or by an error of its runtime
+    grew      if it uses too much memory; it is ended then
+    skipped   if it does not take the step
+
+    It is first run against a broker that behaves, to know which steps it takes and how much memory it uses. The exit
+    code is 1 if a case is stuck, crashed or grew.
+
+    \b
+    mockbroker torture --case 'Metadata-*' -- python consumer.py
+    """
+    from mockbroker.lab.torture.catalogue import select
+
+    chosen = select(cases or ("*",), steps)
+    if not chosen:
+        raise click.UsageError("no case has such a name and step: --list prints all cases")
+    if only_list:
+        for case in chosen:
+            click.echo(f"{case.name:<48} {case.step:<24} {case.description}")
+        return
+    if not client:
+        raise click.UsageError("expected the command of a client, such as: mockbroker torture -- python app.py")
+    try:
+        from mockbroker.lab.torture import report
+        from mockbroker.lab.torture.runner import (
+            BAD,
+            MEGABYTE,
+            Client,
+            Limits,
+            Result,
+            UnhealthyClientError,
+            applies,
+            examine,
+            run,
+        )
+    except ModuleNotFoundError as error:
+        raise click.ClickException(str(missing(error, "torture"))) from error
+    limits = Limits(start=start, bad=bad, recovery=recovery, memory=memory * MEGABYTE)
+    tested = Client(client, topic)
+    results: list[Result] = []
+    with quiet(SILENT):
+        try:
+            health = examine(tested, limits)
+        except (UnhealthyClientError, OSError) as error:
+            raise click.ClickException(str(error)) from error
+        todo = [case for case in chosen if applies(case, health)]
+        with ThreadPoolExecutor(jobs) as pool:
+            runs = [pool.submit(run, case, tested, health, limits, seed) for case in todo]
+            try:
+                for finished in as_completed(runs):
+                    result = finished.result()
+                    results.append(result)
+                    if as_json:
+                        click.echo(json.dumps(result.to_json()))
+                        continue
+                    click.echo(report.line(result))
+                    if result.verdict in BAD:
+                        click.echo("\n".join(report.details(result)))
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
+    if junit is not None:
+        junit.write_text(report.junit(results), encoding="utf-8")
+    absent = len(chosen) - len(todo)
+    not_taken = f"; {absent} cases of steps that the client does not take" if absent else ""
+    click.echo(f"{report.summary(results)}{not_taken}", err=True)
+    sys.exit(1 if any(result.verdict in BAD for result in results) else 0)

@@ -1,0 +1,54 @@
+"""The share session of a consumer with one broker: its epoch, and the partitions that the broker knows.
+
+Source: ShareSessionHandler of kafka-clients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from uuid import UUID
+
+INITIAL_EPOCH, FINAL_EPOCH, LAST_EPOCH = 0, -1, 2**31 - 1
+
+PartitionKey = tuple[UUID, int]  # topic id and partition number
+
+
+class ShareSession:
+    """A share session.
+
+    Attributes:
+        epoch: Epoch of the next request.
+        partitions: The partitions that the broker knows.
+    """
+
+    def __init__(self) -> None:
+        self.epoch = INITIAL_EPOCH
+        self.partitions: set[PartitionKey] = set()
+
+    @property
+    def established(self) -> bool:
+        """Whether the broker has the session."""
+        return self.epoch != INITIAL_EPOCH
+
+    def changes(self, wanted: Iterable[PartitionKey]) -> tuple[list[PartitionKey], list[PartitionKey]]:
+        """Return the partitions that the next request adds to the session, and the partitions that it removes.
+
+        ``wanted``: partitions of the session after the request.
+        """
+        wanted = set(wanted)
+        return sorted(wanted - self.partitions, key=_order), sorted(self.partitions - wanted, key=_order)
+
+    def succeeded(self, wanted: Iterable[PartitionKey] | None = None) -> None:
+        """Record that a request succeeded. ``wanted``: the partitions of a ShareFetch; None for a ShareAcknowledge."""
+        self.epoch = 1 if self.epoch == LAST_EPOCH else self.epoch + 1
+        if wanted is not None:
+            self.partitions = set(wanted)
+
+    def reset(self) -> None:
+        """Create a new session with the next request."""
+        self.epoch = INITIAL_EPOCH
+        self.partitions.clear()
+
+
+def _order(key: PartitionKey) -> tuple[int, int]:
+    return key[0].int, key[1]

@@ -1,0 +1,78 @@
+"""A collection in the document of the live page: objects by key, and the merge patch of the latest refresh."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Generator, Mapping
+from typing import Any, TypeAlias
+
+from mockbroker.control.merge_patch import difference, without_null
+
+SLICE = 50  # objects between two slices
+Slices: TypeAlias = Generator[None, None, None]
+
+
+class Collection:
+    """The objects of a collection.
+
+    Attributes:
+        content: The objects by key.
+        patch: The merge patch since the last ``begin``.
+    """
+
+    def __init__(self) -> None:
+        self.content: dict[str, Any] = {}
+        self.patch: dict[str, Any] = {}
+
+    def begin(self) -> None:
+        """Begin a patch."""
+        self.patch = {}
+
+    def put(self, key: str, value: Any) -> None:
+        """Add or replace an object.
+
+        Args:
+            key: Key of the object.
+            value: The object in JSON form.
+        """
+        if key not in self.content:
+            self.content[key] = self.patch[key] = value
+        elif inner := difference(self.content[key], value):
+            self.content[key], self.patch[key] = value, inner
+
+    def keep(self, keys: Container[str]) -> None:
+        """Remove the objects whose keys are not in ``keys``."""
+        for key in [key for key in self.content if key not in keys]:
+            del self.content[key]
+            self.patch[key] = None
+
+    def put_all(self, values: Mapping[str, Callable[[], Any]]) -> Slices:
+        """Replace the objects; yield between slices. ``values``: functions that return the objects, by key."""
+        for number, (key, value_of) in enumerate(values.items(), 1):
+            self.put(key, without_null(value_of()))
+            if number % SLICE == 0:
+                yield
+        self.keep(values)
+
+
+class Allotment:
+    """A limit on the number of elements, such as members, that the objects of a collection may have.
+
+    Args:
+        each: Maximum number for one object.
+        in_all: Maximum number for all objects together.
+
+    Attributes:
+        left_out: Number of elements that exceed a maximum.
+    """
+
+    def __init__(self, each: int, in_all: int) -> None:
+        self._each = each
+        self._free = in_all
+        self.left_out = 0
+
+    def take(self, number: int) -> int:
+        """Return how many elements of an object are shown. ``number``: the number of its elements."""
+        taken = min(number, self._each, self._free)
+        self._free -= taken
+        self.left_out += number - taken
+        return taken

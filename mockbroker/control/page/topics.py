@@ -1,0 +1,73 @@
+"""The topics in the document of the live page."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any, TypeAlias
+
+from mockbroker.control.control import Control
+from mockbroker.control.page.collection import SLICE, Allotment, Collection, Slices
+from mockbroker.topics.model import Topic
+
+TOPICS = 1_000  # maximum number of topics
+PARTITIONS = 1_000  # of a topic
+PARTITIONS_IN_ALL = 10_000
+_Seen: TypeAlias = tuple[Any, ...]
+
+
+class Topics(Collection):
+    """The topics. A refresh compares only topics that have changed since the last one.
+
+    Attributes:
+        changed: Names of the topics that were changed or deleted; the code that reads them clears the set.
+    """
+
+    def __init__(self, control: Control) -> None:
+        super().__init__()
+        self.changed: set[str] = set()
+        self._control = control
+        self._seen: dict[str, _Seen] = {}
+
+    def refresh(self, left_out: dict[str, int]) -> Slices:
+        """Refresh the topics; yield between slices.
+
+        ``left_out``: dictionary in which the method sets the numbers of topics and partitions that are not shown.
+        """
+        self.begin()
+        topics = self._control.broker.cluster.topics
+        first, allotment, seen = list(islice(topics.values(), TOPICS)), Allotment(PARTITIONS, PARTITIONS_IN_ALL), {}
+        for number, topic in enumerate(first, 1):
+            seen[topic.name] = now = _seen(topic, allotment.take(len(topic.partitions)))
+            if self._seen.get(topic.name) != now:
+                self.changed.add(topic.name)
+                self.put(topic.name, _topic_json(topic, now))
+            if number % SLICE == 0:
+                yield
+        self.keep(seen)
+        self.changed |= self._seen.keys() - seen.keys()
+        self._seen = seen
+        left_out |= {"topics": max(len(topics) - TOPICS, 0), "partitions": allotment.left_out}
+
+
+def _seen(topic: Topic, partitions: int) -> _Seen:
+    """Return the shown values of a topic in a form that is fast to compare.
+
+    ``partitions``: number of shown partitions.
+    """
+    shown = islice(topic.partitions, partitions)
+    offsets = [(each.leader, each.log.start, each.log.end) for each in shown]
+    return topic.topic_id, dict(topic.configs), topic.internal, offsets
+
+
+def _topic_json(topic: Topic, seen: _Seen) -> dict[str, Any]:
+    topic_id, configs, internal, offsets = seen
+    return {
+        "name": topic.name,
+        "id": str(topic_id),
+        "internal": internal,
+        "partitions": {
+            str(index): {"leader": leader, "start": start, "end": end}
+            for index, (leader, start, end) in enumerate(offsets)
+        },
+        "config": {key: value for key, value in configs.items() if value is not None},
+    }

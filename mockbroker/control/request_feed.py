@@ -1,0 +1,62 @@
+"""The changes of the request log, for streams: it wakes the streams, and keeps the encoded rows that all of them
+send.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+
+import trio
+
+from mockbroker.broker.request_log import RequestLog
+from mockbroker.control.followers import Followers
+
+PAUSE = 0.1  # seconds between two wake-ups
+ROWS_KEPT = 2_000  # encoded rows that several streams may send
+
+
+class RequestFeed:
+    """The wake-ups of the streams of requests, and their common rows.
+
+    Args:
+        log: Function that returns the request log.
+
+    Attributes:
+        followers: The open streams.
+        tick: Number of the last wake-up.
+    """
+
+    def __init__(self, log: Callable[[], RequestLog]) -> None:
+        self.followers = Followers()
+        self.tick = 0
+        self._log = log
+        self._rows: OrderedDict[tuple[int, bool], bytes] = OrderedDict()
+
+    async def run(self) -> None:
+        """Wake the streams after changes, while at least one stream is open; run until cancelled."""
+        seen = (-1, -1)
+        while True:
+            await self.followers.wait()
+            log = self._log()
+            now = log.removed + len(log), log.answered
+            if now != seen:
+                seen = now
+                self.tick += 1
+                await self.followers.wake_slowly()
+            await trio.sleep(PAUSE)
+
+    def row(self, number: int, is_answered: bool, make: Callable[[], bytes]) -> bytes:
+        """Return the encoded row of a request. A row that a stream has sent recently is not encoded again.
+
+        Args:
+            number: Id of the request.
+            is_answered: Whether the row contains the response.
+            make: Function that encodes the row.
+        """
+        key = number, is_answered
+        if key not in self._rows:
+            self._rows[key] = make()
+            if len(self._rows) > ROWS_KEPT:
+                self._rows.popitem(last=False)
+        return self._rows[key]

@@ -1,0 +1,129 @@
+"""The document that all streams of the live page share. It is refreshed and encoded once for all of them.
+
+A stream has no copy of the document, only the version number that its client has. A client that reads too slowly gets
+the whole document again when the patches since its version are no longer kept.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Generator, Mapping
+from itertools import islice
+from typing import Any, Protocol
+
+import trio
+
+from mockbroker.control.followers import Followers
+from mockbroker.control.slices import complete, encode
+
+PAUSE = 0.1  # seconds between two refreshes
+SHARE = 20  # a pause is also this many times as long as the refresh before it, which bounds the share of the CPU
+PATCHES_KEPT = 100  # maximum number
+BYTES_KEPT = 4 << 20  # maximum size of the patches in bytes
+NESTED = 3  # of the document: its collections, such as groups, and the members of a group
+log = logging.getLogger("mockbroker")
+
+
+class Source(Protocol):
+    """A document that can be refreshed.
+
+    Attributes:
+        content: The document as of the last refresh.
+    """
+
+    content: dict[str, Any]
+
+    def refresh(self) -> Generator[None, None, dict[str, Any]]:
+        """Refresh the document; yield between slices, and return the merge patch."""
+        ...
+
+
+class SharedState:
+    """A document, and the patches between its latest versions.
+
+    Args:
+        source: The document.
+
+    Attributes:
+        version: Number of the current version; 0 before the first refresh.
+        followers: The open streams, which need the patches.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self.version = 0
+        self.followers = Followers()
+        self._source = source
+        self._lock = trio.Lock()
+        self._patches: deque[bytes] = deque()
+        self._size = 0
+        self._encoded: tuple[int, bytes] | None = None
+        self._is_incomplete = False
+
+    async def current(self) -> dict[str, Any]:
+        """Refresh the document and return it; other tasks run between the slices."""
+        async with self._lock:
+            await self._refresh()
+            return self._source.content
+
+    async def encoded(self, *, fresh: bool = True) -> tuple[int, bytes]:
+        """Return the number of the current version, and the document as JSON.
+
+        ``fresh``: False if the document need not be refreshed first, because the client gets later patches anyway.
+        """
+        async with self._lock:
+            if fresh or not self.version:
+                await self._refresh()
+            if self._encoded is None or self._encoded[0] != self.version:
+                self._encoded = self.version, await encode(self._source.content, NESTED)
+            return self._encoded
+
+    def patches_since(self, version: int) -> list[bytes] | None:
+        """Return the patches after a version as JSON, oldest first; None if some of them are no longer kept."""
+        missing = self.version - version
+        return None if missing > len(self._patches) else list(islice(self._patches, len(self._patches) - missing, None))
+
+    async def run(self) -> None:
+        """Refresh the document while at least one stream is open, and wake the streams after a change; run until
+        cancelled.
+        """
+        announced = 0
+        while True:
+            await self.followers.wait()
+            began = trio.current_time()
+            async with self._lock:
+                try:
+                    await self._refresh()
+                except Exception:
+                    log.exception("control API: the state of the live page cannot be brought up to date")
+            pause = max(PAUSE, SHARE * (trio.current_time() - began))
+            if self.version != announced:
+                announced = self.version
+                await self.followers.wake_slowly()
+            await trio.sleep(pause)
+
+    async def _refresh(self) -> None:
+        is_incomplete, self._is_incomplete = self._is_incomplete, True
+        with trio.CancelScope(shield=True):  # else a client that disconnects would end the refresh of all
+            patch = await complete(self._source.refresh())
+            self._add(patch, await encode(patch, NESTED), is_incomplete=is_incomplete)
+        self._is_incomplete = False
+
+    def _add(self, patch: Mapping[str, Any], data: bytes, *, is_incomplete: bool) -> None:
+        """Add a version.
+
+        Args:
+            patch: The merge patch from the previous version.
+            data: The patch as JSON.
+            is_incomplete: Whether an earlier patch was lost, so that all streams need the whole document.
+        """
+        if is_incomplete:
+            self._patches.clear()
+            self._size = 0
+            self.version += 1
+        elif patch:
+            self.version += 1
+            self._patches.append(data)
+            self._size += len(data)
+        while len(self._patches) > PATCHES_KEPT or self._size > BYTES_KEPT:
+            self._size -= len(self._patches.popleft())

@@ -1,0 +1,65 @@
+"""The division of long work of the control API into slices: other tasks run between two slices."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator, Iterator
+from typing import Any, TypeVar
+
+import trio
+
+T = TypeVar("T")
+ENCODED_AT_ONCE = 1 << 17  # characters that are encoded before other tasks run
+NESTED = 4  # objects and arrays in each other that are divided: a list of groups, a group, its members, a member
+
+
+async def complete(slices: Generator[None, None, T]) -> T:
+    """Run a generator that yields between slices to its end; other tasks run between two slices. Return its result."""
+    while True:
+        try:
+            next(slices)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        await trio.lowlevel.checkpoint()
+
+
+async def encode(content: Any, nested: int = NESTED) -> bytes:
+    """Return a value as JSON in ASCII, encoded in slices.
+
+    Args:
+        content: The value.
+        nested: Number of levels of objects and arrays that are divided. An element of the last level is encoded at
+            once.
+    """
+    parts, size = list[str](), 0
+    for part in _parts(content, nested):
+        parts.append(part)
+        size += len(part)
+        if size > ENCODED_AT_ONCE:
+            size = 0
+            await trio.lowlevel.checkpoint()
+    return "".join(parts).encode("ascii")
+
+
+def _parts(content: Any, nested: int) -> Iterator[str]:
+    if not nested or not content or not isinstance(content, dict | list):
+        yield _json(content)
+    elif isinstance(content, dict):
+        separator = "{"
+        for key, value in content.items():
+            yield f"{separator}{_json(key)}:"
+            yield from _parts(value, nested - 1)
+            separator = ","
+        yield "}"
+    else:
+        separator = "["
+        for value in content:
+            yield separator
+            yield from _parts(value, nested - 1)
+            separator = ","
+        yield "]"
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))

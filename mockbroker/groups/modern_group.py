@@ -1,0 +1,117 @@
+"""The common base of group types with epochs and server-side assignment: consumer, share and streams groups.
+
+Source: Kafka's ModernGroup and GroupMetadataManager (4.2).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+from uuid import UUID
+
+from kwire import ErrorCode
+from mockbroker.groups.coordinated import CoordinatedGroup, GroupMember
+from mockbroker.groups.group_type import Refused
+from mockbroker.groups.partition_sets import topic_metadata
+from mockbroker.topics.model import ClusterState
+
+M = TypeVar("M", bound=GroupMember)
+
+
+class EpochGroup(CoordinatedGroup):
+    """The state of a group with epochs.
+
+    Attributes:
+        epoch: Group epoch, which is incremented when a new target assignment is necessary.
+    """
+
+    __slots__ = ()
+    epoch: int
+
+    @property
+    def generation(self) -> int:
+        """The group epoch."""
+        return self.epoch
+
+    @property
+    def protocol_type(self) -> str:
+        """The protocol type, which is the name of the group type."""
+        return self.type_name
+
+
+class SubscribedGroup(EpochGroup):
+    """The state of a group whose members subscribe to topics.
+
+    Attributes:
+        topic_metadata: Topic ids and partition counts of the existing subscribed topics at the last read, by name.
+        metadata_version: Version of the cluster metadata at the last read; -1 before the first one.
+        metadata_refresh_at: Latest time in seconds of the next read of the metadata.
+    """
+
+    __slots__ = ()
+    topic_metadata: Mapping[str, tuple[UUID, int]]
+    metadata_version: int
+    metadata_refresh_at: float
+
+    @abstractmethod
+    def subscribed_topics(self) -> Iterable[str]:
+        """Return the names of all subscribed topics."""
+
+    def subscribed_metadata(self, cluster: ClusterState) -> Mapping[str, tuple[UUID, int]]:
+        """Return the ids and partition counts of the existing subscribed topics, by name."""
+        return topic_metadata(self.subscribed_topics(), cluster)
+
+    def refresh_metadata(self, cluster: ClusterState, now: float, interval: float) -> bool:
+        """Read the metadata of the subscribed topics; return whether it changed.
+
+        Args:
+            cluster: Cluster that has the topics.
+            now: The current time in seconds.
+            interval: Maximum time in seconds until the next refresh.
+        """
+        metadata = self.subscribed_metadata(cluster)
+        changed = metadata != self.topic_metadata
+        if changed:
+            self.topic_metadata = metadata
+        self.metadata_version, self.metadata_refresh_at = cluster.epoch, now + interval
+        return changed
+
+
+def check_size(group: CoordinatedGroup, max_size: int, member_id: str | None = None) -> None:
+    """Check that a group is not full. Raises: Refused if the request gets an error response.
+
+    Args:
+        group: The group.
+        max_size: Maximum number of members.
+        member_id: A member that may rejoin a full group; None for no member.
+    """
+    if len(group.members) >= max_size and member_id not in group.members:
+        raise Refused(
+            ErrorCode.GROUP_MAX_SIZE_REACHED,
+            f"The {group.type_name} group has reached its maximum capacity of {max_size} members.",
+        )
+
+
+def find_member(members: Mapping[str, M], group_id: str, member_id: str) -> M:
+    """Return the member with this member id. Raises: Refused if the group has no such member."""
+    member = members.get(member_id)
+    if member is None:
+        raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group_id}.")
+    return member
+
+
+def fenced_epoch(group_type: str, epoch: int, member_epoch: int) -> Refused:
+    """Return the error for a member that sends a wrong epoch.
+
+    Args:
+        group_type: Name of the group type.
+        epoch: Member epoch in the request.
+        member_epoch: Member epoch that the group has.
+    """
+    size = "greater" if epoch > member_epoch else "smaller"
+    return Refused(
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        f"The {group_type} group member has a {size} member epoch ({epoch}) than the one known by the group"
+        f" coordinator ({member_epoch}). The member must abandon all its partitions and rejoin.",
+    )

@@ -1,0 +1,66 @@
+"""Sets of partitions by topic id, and the metadata of subscribed topics, as the modern group types use them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from hashlib import blake2b
+from typing import TypeAlias
+from uuid import UUID
+
+from kwire.assignors import MemberAssignment
+from kwire.assignors.server import numbers_by_key
+from kwire.json.objects import uuid_text
+from mockbroker.topics.model import ClusterState, Topic
+
+METADATA_REFRESH_INTERVAL = 600.0  # maximum seconds between two reads of the metadata of subscribed topics
+
+TopicIdPartition: TypeAlias = tuple[UUID, int]
+PartitionSet: TypeAlias = frozenset[TopicIdPartition]
+NO_PARTITIONS: PartitionSet = frozenset()
+
+
+def by_topic_id(partition_set: PartitionSet) -> MemberAssignment:
+    """Return the partition indexes of a set, sorted, by topic id."""
+    return numbers_by_key(partition_set)
+
+
+def existing_topics(partition_set: PartitionSet, cluster: ClusterState) -> list[tuple[Topic, list[int]]]:
+    """Return the topics of a set that still exist, with their partition indexes, sorted by topic id."""
+    topics = ((cluster.by_id.get(topic_id), partitions) for topic_id, partitions in by_topic_id(partition_set).items())
+    return [(topic, partitions) for topic, partitions in topics if topic is not None]
+
+
+def by_topic_name(partition_set: PartitionSet, cluster: ClusterState) -> dict[str, list[int]]:
+    """Return the partition indexes of a set by topic name, without topics that no longer exist."""
+    return {topic.name: partitions for topic, partitions in existing_topics(partition_set, cluster)}
+
+
+def by_known_name(partition_set: PartitionSet, names: Mapping[UUID, str]) -> dict[str, list[int]]:
+    """Return sorted partition indexes by topic name, sorted by name; a topic without a name has its id.
+
+    Args:
+        partition_set: The partitions.
+        names: Topic names by topic id.
+    """
+    named = {
+        names.get(topic_id) or uuid_text(topic_id): indexes for topic_id, indexes in by_topic_id(partition_set).items()
+    }
+    return dict(sorted(named.items()))
+
+
+def topic_metadata(names: Iterable[str], cluster: ClusterState) -> dict[str, tuple[UUID, int]]:
+    """Return the ids and partition counts of the topics that exist, by name."""
+    topics = ((name, cluster.topics.get(name)) for name in names)
+    return {name: (topic.topic_id, len(topic.partitions)) for name, topic in topics if topic is not None}
+
+
+def metadata_hash(metadata: Mapping[str, tuple[UUID, int]]) -> int:
+    """Return a hash of topic names, ids and partition counts; 0 without topics.
+
+    The hash differs from Kafka's. Hashes are only compared: a coordinator that computes another hash reads the topic
+    metadata again.
+    """
+    if not metadata:
+        return 0
+    text = repr(sorted((name, topic_id.hex, count) for name, (topic_id, count) in metadata.items()))
+    return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big", signed=True)

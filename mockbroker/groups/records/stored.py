@@ -1,0 +1,37 @@
+"""The decoded records of one group, by the class of their values, from which a group is created."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+V = TypeVar("V")
+
+
+class StoredRecords:
+    """The records of one group, with only the last record of each key.
+
+    Args:
+        entries: Decoded keys and values; there are no tombstones.
+    """
+
+    def __init__(self, entries: Iterable[tuple[Any, Any]]) -> None:
+        self._entries: dict[type, list[tuple[Any, Any]]] = {}
+        for key, value in entries:
+            self._entries.setdefault(type(value), []).append((key, value))
+
+    def value(self, kind: type[V]) -> V | None:
+        """Return the value of the record of a kind of which a group has one; None if it is missing.
+
+        ``kind``: class of the value.
+        """
+        return self._entries[kind][-1][1] if kind in self._entries else None
+
+    def values(self, kind: type[V], field: str = "member_id") -> dict[str, V]:
+        """Return the values of a kind of record, by a field of their keys.
+
+        Args:
+            kind: Class of the values.
+            field: Name of the field, such as the member id.
+        """
+        return {getattr(key, field): value for key, value in self._entries.get(kind, ())}

@@ -1,0 +1,216 @@
+"""The group type of share groups (KIP-932)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from typing import Any, ClassVar, TypeAlias, TypeVar, cast
+from uuid import UUID
+
+from kwire import ErrorCode
+from mockbroker.base.effects import Reply
+from mockbroker.base.settings import Settings
+from mockbroker.groups.coordinated import CoordinatedGroup, GroupEffects, RegisterGroup
+from mockbroker.groups.events import AdminEvent, AlterShareOffsets, Commit, DeleteShareOffsets, ShareHeartbeat
+from mockbroker.groups.group_type import (
+    Context,
+    GroupSummary,
+    GroupType,
+    GroupView,
+    MemberDescription,
+    Refused,
+    RetentionStart,
+    TopicNames,
+)
+from mockbroker.groups.records.image import Change, Record
+from mockbroker.groups.records.wall_time import WallClock
+from mockbroker.groups.share import description, initialization, machine, offsets, records
+from mockbroker.groups.share.state import JOIN_EPOCH, SHARE, STATES, ShareGroup
+from mockbroker.groups.share.target import ASSIGNOR
+from mockbroker.topics.model import Topic
+
+T = TypeVar("T")
+Event: TypeAlias = ShareHeartbeat | AlterShareOffsets | DeleteShareOffsets
+
+
+class ShareType(GroupType[ShareGroup]):
+    """The group type whose members send ShareGroupHeartbeat."""
+
+    name: ClassVar[str] = SHARE
+    states: ClassVar[Sequence[str]] = STATES
+    events: ClassVar[Sequence[type]] = [ShareHeartbeat, AlterShareOffsets, DeleteShareOffsets]
+    record_keys: ClassVar[Sequence[type]] = records.KEYS
+
+    # --- requests and time ---
+
+    def new(self, group_id: str, context: Context, now: float) -> ShareGroup:  # noqa: ARG002
+        """Create a group without members, with epoch 0."""
+        return ShareGroup(group_id=group_id)
+
+    def receive(self, group: ShareGroup, event: Event, context: Context, now: float) -> GroupEffects:
+        """Handle a heartbeat, or a request that changes start offsets; return the effects.
+
+        Args:
+            group: The group.
+            event: The request.
+            context: Data and functions that all groups share.
+            now: The current time in seconds.
+
+        Raises: Refused if the request gets an error response.
+        """
+        match event:
+            case AlterShareOffsets():
+                return [Reply(event.ticket, offsets.alter(group, event, context, now))]
+            case DeleteShareOffsets():
+                return [Reply(event.ticket, offsets.delete(group, event, context, now))]
+            case ShareHeartbeat() if event.epoch < 0:
+                return machine.leave(group, event, context, now)
+            case ShareHeartbeat():
+                return machine.heartbeat(group, event, context, now)
+
+    def receive_without_group(
+        self, group_id: str, other: CoordinatedGroup | None, event: Event, context: Context, now: float
+    ) -> GroupEffects:
+        """Handle a request for a group that does not exist, and create the group if possible; return the effects.
+
+        A group of another type is never replaced, even if it has no members.
+
+        Args:
+            group_id: The group id.
+            other: The group of another type with this id; None if no group exists.
+            event: The request.
+            context: Data and functions that all groups share.
+            now: The current time in seconds.
+
+        Raises: Refused if the request gets an error response.
+        """
+        if other is not None:
+            raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
+        match event:
+            case DeleteShareOffsets():
+                raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+            case ShareHeartbeat() if event.epoch != JOIN_EPOCH:
+                kind = "Group" if event.epoch < 0 else "Share group"
+                raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"{kind} {group_id} not found.")
+        group = self.new(group_id, context, now)
+        effects = self.receive(group, event, context, now)
+        return [RegisterGroup(group), *effects] if group.members or group.initialized else effects
+
+    def administer(self, group: ShareGroup, event: AdminEvent, context: Context, now: float) -> GroupEffects:
+        """Evict a member, or start a new epoch, as the control API requests; return the effects.
+
+        Args:
+            group: The group.
+            event: The eviction or the rebalance that the control API requests.
+            context: Data and functions that all groups share.
+            now: The current time in seconds.
+        """
+        return machine.administer(group, event, context, now)
+
+    def tick(self, group: ShareGroup, context: Context, now: float) -> GroupEffects:
+        """Handle the due timers; return the effects."""
+        return machine.tick(group, context, now)
+
+    def delete_topics(self, group: ShareGroup, topics: Collection[Topic]) -> None:
+        """Remove deleted topics from the share partitions of the group."""
+        initialization.remove_topics(group, topics)
+
+    def share_partitions(self, group: ShareGroup) -> Mapping[UUID, Sequence[int]]:
+        """Return the partitions whose share state is initialized, by topic id."""
+        return {topic_id: sorted(shared.partitions) for topic_id, shared in group.initialized.items()}
+
+    def prepare_deletion(self, group: ShareGroup, context: Context, now: float) -> ErrorCode:
+        """Delete the share state of all partitions of the group.
+
+        Returns: NONE, or COORDINATOR_NOT_AVAILABLE if a state cannot be deleted now.
+        """
+        return initialization.delete_states(group, context, now)
+
+    # --- records ---
+
+    def records(self, group: ShareGroup, wall: WallClock) -> Iterable[Record]:  # noqa: ARG002
+        """Return all records that store the group: group, members, assignments and share partitions."""
+        return records.records(group)
+
+    def changed_records(self, group: ShareGroup, wall: WallClock) -> Iterable[Change]:  # noqa: ARG002
+        """Return the records of all fields that were set since the last write.
+
+        Args:
+            group: The group.
+            wall: The clock of the timestamps in records.
+        """
+        return records.changed_records(group)
+
+    def from_records(
+        self,
+        group_id: str,
+        entries: Sequence[tuple[Any, Any]],
+        context: Context,
+        wall: WallClock,  # noqa: ARG002
+        now: float,
+    ) -> ShareGroup | None:
+        """Create the group from its records."""
+        return records.group_from_records(group_id, entries, context, now)
+
+    # --- commit rules: share groups have no committed offsets ---
+
+    def commit_error(self, group: ShareGroup, event: Commit, now: float) -> ErrorCode:  # noqa: ARG002
+        """Return GROUP_ID_NOT_FOUND. Source: Kafka's ShareGroup.validateOffsetCommit."""
+        return ErrorCode.GROUP_ID_NOT_FOUND
+
+    def transactional_commit_error(self, group: ShareGroup, event: Commit) -> ErrorCode:  # noqa: ARG002
+        """Return GROUP_ID_NOT_FOUND: share groups have no committed offsets."""
+        return ErrorCode.GROUP_ID_NOT_FOUND
+
+    def retention_start(self, group: ShareGroup) -> RetentionStart:  # noqa: ARG002
+        """Return a function that returns None: share groups have no committed offsets that could expire."""
+        return lambda _topic, _committed: None
+
+    def offset_delete_error(self, group: ShareGroup) -> ErrorCode:  # noqa: ARG002
+        """Return GROUP_ID_NOT_FOUND. Source: Kafka's ShareGroup.validateOffsetDelete."""
+        return ErrorCode.GROUP_ID_NOT_FOUND
+
+    def subscribed_topics(self, group: ShareGroup) -> Container[str] | None:  # noqa: ARG002
+        """Return None: OffsetDelete is refused for share groups, whatever the topics."""
+        return None
+
+    # --- description ---
+
+    def describe(self, group: ShareGroup, response: type[T], context: Context) -> T | None:
+        """Return the group as an element of ShareGroupDescribeResponse; None for another response class."""
+        return cast("T", description.describe(group, context)) if response is description.Described else None
+
+    def view(self, group: ShareGroup, context: Context) -> GroupView:
+        """Return the part of a group snapshot that depends on the group type."""
+        return description.view(group, context)
+
+    def to_json(self, group: ShareGroup, topics: TopicNames, settings: Settings) -> Mapping[str, Any]:  # noqa: ARG002
+        """Return the JSON object that ``mockbroker import`` prints for the group, without group id and offsets.
+
+        Args:
+            group: The group.
+            topics: Topic names by topic id.
+            settings: The settings of the brokers.
+        """
+        return description.to_json(group, topics)
+
+    def summary(self, group: ShareGroup, context: Context) -> GroupSummary:  # noqa: ARG002
+        """Return the fields of a group that the control API shows, without members."""
+        return GroupSummary(protocol=ASSIGNOR, epoch=group.epoch)
+
+    def describe_members(
+        self, group: ShareGroup, member_ids: Iterable[str], topics: TopicNames, context: Context
+    ) -> list[MemberDescription]:
+        """Return members as the control API shows them; ids of unknown members are ignored.
+
+        Args:
+            group: The group.
+            member_ids: Ids of the members to describe.
+            topics: Topic names by topic id.
+            context: Data and functions that all groups share.
+        """
+        timeout_ms = context.group_milliseconds(group.group_id, "share.session.timeout.ms")
+        members = (group.members.get(member_id) for member_id in member_ids)
+        return [description.member_description(member, topics, timeout_ms) for member in members if member is not None]
+
+
+SHARE_TYPE = ShareType()

@@ -1,0 +1,66 @@
+"""The checks of OffsetCommit, TxnOffsetCommit and OffsetFetch in a streams group."""
+
+from __future__ import annotations
+
+from kwire import ErrorCode
+from mockbroker.groups.events import Commit
+from mockbroker.groups.streams.state import StreamsGroup, StreamsMember
+
+
+def commit_error(group: StreamsGroup, event: Commit) -> ErrorCode:
+    """Return the error of an OffsetCommit, or NONE. Source: Kafka's StreamsGroup.validateOffsetCommit."""
+    if event.generation < 0 and group.empty:
+        return ErrorCode.NONE
+    member = group.members.get(event.member_id)
+    if member is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    if not event.supports_member_epochs:
+        return ErrorCode.UNSUPPORTED_VERSION
+    if event.generation == member.epoch or _had_the_tasks(group, member, event):
+        return ErrorCode.NONE
+    return ErrorCode.STALE_MEMBER_EPOCH
+
+
+def transactional_commit_error(group: StreamsGroup, event: Commit) -> ErrorCode:
+    """Return the error of a TxnOffsetCommit, or NONE.
+
+    The error is ILLEGAL_GENERATION in place of STALE_MEMBER_EPOCH, which TxnOffsetCommit does not support.
+
+    Args:
+        group: The group.
+        event: The request.
+    """
+    error = commit_error(group, event) if event.has_member_identity else ErrorCode.NONE
+    return ErrorCode.ILLEGAL_GENERATION if error == ErrorCode.STALE_MEMBER_EPOCH else error
+
+
+def fetch_error(group: StreamsGroup, member_id: str | None, epoch: int) -> ErrorCode:
+    """Return the error of an OffsetFetch, or NONE. Source: Kafka's StreamsGroup.validateOffsetFetch.
+
+    Args:
+        group: The group.
+        member_id: Member id in the request; None without one.
+        epoch: Member epoch in the request; negative without one.
+    """
+    if member_id is None:
+        return ErrorCode.NONE if epoch < 0 else ErrorCode.UNKNOWN_SERVER_ERROR  # Kafka fails to look up null
+    member = group.members.get(member_id)
+    if member is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    return ErrorCode.NONE if epoch == member.epoch else ErrorCode.STALE_MEMBER_EPOCH
+
+
+def _had_the_tasks(group: StreamsGroup, member: StreamsMember, event: Commit) -> bool:
+    """Return whether a commit with an older member epoch is valid: the member has had the tasks since that epoch.
+
+    Source: Kafka's StreamsGroup.createAssignmentEpochValidator.
+    """
+    if event.generation > member.epoch or group.topology is None:
+        return False
+    for topic, partition in event.partitions:
+        task = group.topology.subtopology_of.get(topic, ""), partition
+        since = member.assigned.active.get(task)
+        since = member.pending_revocation.active.get(task) if since is None else since
+        if since is None or event.generation < since:
+            return False
+    return True

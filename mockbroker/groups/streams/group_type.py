@@ -1,0 +1,215 @@
+"""The group type of Kafka Streams applications (KIP-1071)."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping, Sequence
+from typing import Any, ClassVar, TypeVar, cast
+
+from kwire import ErrorCode
+from mockbroker.base.settings import Settings
+from mockbroker.groups.coordinated import CoordinatedGroup, GroupEffects, RegisterGroup
+from mockbroker.groups.events import AdminEvent, Commit, StreamsHeartbeat
+from mockbroker.groups.group_type import (
+    Context,
+    GroupSummary,
+    GroupType,
+    GroupView,
+    MemberDescription,
+    RetentionStart,
+    TopicNames,
+)
+from mockbroker.groups.offsets import Committed
+from mockbroker.groups.records.image import Change, Image, Record
+from mockbroker.groups.records.wall_time import WallClock
+from mockbroker.groups.streams import commit_rules, description, machine, records
+from mockbroker.groups.streams.group_settings import group_settings
+from mockbroker.groups.streams.state import STATES, STREAMS, StreamsGroup
+from mockbroker.groups.streams.target import ASSIGNOR
+
+T = TypeVar("T")
+
+
+class StreamsType(GroupType[StreamsGroup]):
+    """The group type whose members send StreamsGroupHeartbeat."""
+
+    name: ClassVar[str] = STREAMS
+    states: ClassVar[Sequence[str]] = STATES
+    events: ClassVar[Sequence[type]] = [StreamsHeartbeat]
+    record_keys: ClassVar[Sequence[type]] = records.KEYS
+
+    # --- requests and time ---
+
+    def new(self, group_id: str, context: Context, now: float) -> StreamsGroup:  # noqa: ARG002
+        """Create a group without members, with epoch 0."""
+        return StreamsGroup(group_id=group_id)
+
+    def receive(self, group: StreamsGroup, event: StreamsHeartbeat, context: Context, now: float) -> GroupEffects:
+        """Handle a heartbeat; return the effects. Raises: Refused if the heartbeat gets an error response.
+
+        Args:
+            group: The group.
+            event: The heartbeat.
+            context: Data and functions that all groups share.
+            now: The current time in seconds.
+        """
+        if event.epoch < 0:
+            return machine.leave(group, event)
+        return machine.heartbeat(group, event, context, now)
+
+    def receive_without_group(
+        self, group_id: str, other: CoordinatedGroup | None, event: StreamsHeartbeat, context: Context, now: float
+    ) -> GroupEffects:
+        """Handle a heartbeat for a group that does not exist, create the group if a member joins; return the effects.
+
+        A classic group without members is replaced, and the new group keeps its committed offsets.
+
+        Args:
+            group_id: The group id.
+            other: The group of another type with this id; None if no group exists.
+            event: The heartbeat.
+            context: Data and functions that all groups share.
+            now: The current time in seconds.
+
+        Raises: Refused if the heartbeat gets an error response.
+        """
+        machine.check_may_create(group_id, other, event)
+        group = self.new(group_id, context, now)
+        if other is not None:
+            group.offsets = other.offsets
+        return [RegisterGroup(group), *machine.heartbeat(group, event, context, now, is_new=True)]
+
+    def administer(self, group: StreamsGroup, event: AdminEvent, context: Context, now: float) -> GroupEffects:  # noqa: ARG002
+        """Evict a member, or start a new epoch, as the control API requests; return the effects.
+
+        Args:
+            group: The group.
+            event: The eviction or the rebalance that the control API requests.
+            context: Data and functions that all groups share.
+            now: The current time in seconds.
+        """
+        return machine.administer(group, event)
+
+    def tick(self, group: StreamsGroup, context: Context, now: float) -> GroupEffects:  # noqa: ARG002
+        """Handle the due timers; return the effects."""
+        return machine.tick(group, now)
+
+    # --- records ---
+
+    def records(self, group: StreamsGroup, wall: WallClock) -> Iterable[Record]:  # noqa: ARG002
+        """Return the records of the group, its topology, members and target assignments."""
+        return records.records(group)
+
+    def changed_records(self, group: StreamsGroup, wall: WallClock) -> Iterable[Change]:  # noqa: ARG002
+        """Return the records of all fields that were set since the last write.
+
+        Args:
+            group: The group.
+            wall: The clock of the timestamps in records.
+        """
+        return records.changed_records(group)
+
+    def keys_to_delete(self, group: StreamsGroup, image: Image) -> Iterable[bytes]:
+        """Return the keys for which tombstones are written when a group is deleted, in Kafka's order.
+
+        ``image``: the records that store the group, by key.
+        """
+        last = [key for key in records.group_keys(group.group_id) if key in image]
+        return [*(key for key in image if key not in last), *last]
+
+    def from_records(
+        self,
+        group_id: str,
+        entries: Sequence[tuple[Any, Any]],
+        context: Context,
+        wall: WallClock,  # noqa: ARG002
+        now: float,
+    ) -> StreamsGroup | None:
+        """Create the group from its records. Raises: DecodeError if a record is not valid."""
+        return records.group_from_records(group_id, entries, context, now)
+
+    # --- commit rules ---
+
+    def commit_error(self, group: StreamsGroup, event: Commit, now: float) -> ErrorCode:  # noqa: ARG002
+        """Return the error of an OffsetCommit, or NONE.
+
+        Args:
+            group: The group.
+            event: The request.
+            now: The current time in seconds.
+        """
+        return commit_rules.commit_error(group, event)
+
+    def transactional_commit_error(self, group: StreamsGroup, event: Commit) -> ErrorCode:
+        """Return the error of a TxnOffsetCommit, or NONE.
+
+        Args:
+            group: The group.
+            event: The request.
+        """
+        return commit_rules.transactional_commit_error(group, event)
+
+    def fetch_error(self, group: StreamsGroup, member_id: str | None, epoch: int) -> ErrorCode:
+        """Return the error of an OffsetFetch, or NONE."""
+        return commit_rules.fetch_error(group, member_id, epoch)
+
+    def retention_start(self, group: StreamsGroup) -> RetentionStart:
+        """Return a function that returns the start of an offset's retention time, in seconds.
+
+        The start is the time of the commit; None for an offset of a source topic, which does not expire. Source:
+        Kafka's StreamsGroup.offsetExpirationCondition.
+        """
+
+        def starts(topic: str, committed: Committed) -> float | None:
+            return None if group.is_subscribed_to(topic) else committed.at
+
+        return starts
+
+    def subscribed_topics(self, group: StreamsGroup) -> Container[str]:
+        """Return the names of the source and repartition topics; an empty collection if the group has no members."""
+        return group.topology.subtopology_of if group.members and group.topology is not None else ()
+
+    # --- description ---
+
+    def describe(self, group: StreamsGroup, response: type[T], context: Context) -> T | None:  # noqa: ARG002
+        """Return the group as an element of StreamsGroupDescribeResponse; None for another response class."""
+        return cast("T", description.describe(group)) if response is description.Described else None
+
+    def view(self, group: StreamsGroup, context: Context) -> GroupView:  # noqa: ARG002
+        """Return the part of a group snapshot that depends on the group type."""
+        return description.view(group)
+
+    def to_json(self, group: StreamsGroup, topics: TopicNames, settings: Settings) -> Mapping[str, Any]:  # noqa: ARG002
+        """Return the JSON object that ``mockbroker import`` prints for the group, without group id and offsets.
+
+        Args:
+            group: The group.
+            topics: Topic names by topic id.
+            settings: The settings of the brokers.
+        """
+        return description.to_json(group)
+
+    def summary(self, group: StreamsGroup, context: Context) -> GroupSummary:  # noqa: ARG002
+        """Return the fields of a group that the control API shows, without members."""
+        return GroupSummary(protocol=ASSIGNOR, epoch=group.epoch)
+
+    def describe_members(
+        self,
+        group: StreamsGroup,
+        member_ids: Iterable[str],
+        topics: TopicNames,  # noqa: ARG002
+        context: Context,
+    ) -> list[MemberDescription]:
+        """Return members as the control API shows them; ids of unknown members are ignored.
+
+        Args:
+            group: The group.
+            member_ids: Ids of the members to describe.
+            topics: Topic names by topic id.
+            context: Data and functions that all groups share.
+        """
+        timeout_ms = round(group_settings(group.group_id, context).session_timeout * 1000)
+        members = (group.members.get(member_id) for member_id in member_ids)
+        return [description.member_description(group, member, timeout_ms) for member in members if member is not None]
+
+
+STREAMS_TYPE = StreamsType()

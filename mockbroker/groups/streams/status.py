@@ -1,0 +1,30 @@
+"""The statuses of a heartbeat response. Source: Kafka's StreamsGroupHeartbeatResponse.Status (4.2)."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class Status(IntEnum):
+    """A reason why a member has no tasks, or an action that it has to take; the numbers are those in the response."""
+
+    STALE_TOPOLOGY = 0
+    MISSING_SOURCE_TOPICS = 1
+    INCORRECTLY_PARTITIONED_TOPICS = 2
+    MISSING_INTERNAL_TOPICS = 3
+    SHUTDOWN_APPLICATION = 4
+    ASSIGNMENT_DELAYED = 5
+
+
+class TopicProblem(Exception):
+    """The error for topics that are missing or have wrong numbers of partitions, so that no tasks can be assigned.
+
+    Attributes:
+        status: The status.
+        detail: Text of the status.
+    """
+
+    def __init__(self, status: Status, detail: str) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.detail = detail

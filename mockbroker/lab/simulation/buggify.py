@@ -1,0 +1,108 @@
+"""Buggify points: methods of the broker that the simulator replaces, to make rare but allowed behaviour frequent.
+
+A method is replaced only on the objects of a simulation, right after they were created. So a buggify point costs
+nothing outside the simulation, and the broker mentions it only in the docstring of the method. Source: FoundationDB's
+BUGGIFY.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from typing import Any
+
+from mockbroker.base.timers import FetchDue, ShareFetchDue
+from mockbroker.broker.broker import Broker
+from mockbroker.lab.simulation.dice import Dice
+from mockbroker.lab.simulation.queue import Queue
+from mockbroker.net.pump import Connection, Pump
+from mockbroker.storage.data_dir import DataDir
+from mockbroker.storage.work import Work
+
+# Name of a point -> what happens there, with the probability ``OFTEN`` each time.
+POINTS: Mapping[str, str] = {
+    "respond-late": "Pump.flush sends responses later, together with those of later requests",
+    "flush-partially": "DataDir.next_work returns only the first of the collected changes",
+    "wake-early": "a delayed Fetch or ShareFetch is completed before its maximum wait",
+}
+OFTEN = 0.2
+LATEST = 0.1  # maximum delay of a response, seconds
+EARLIEST = 0.5  # maximum time by which a delayed request is completed early, seconds
+
+
+class Buggify:
+    """The buggify points that are active in a run.
+
+    Args:
+        points: names of the active points, from POINTS.
+        dice: random number generator for all choices.
+        queue: event queue of the run.
+    """
+
+    def __init__(self, points: Collection[str], dice: Dice, queue: Queue) -> None:
+        self._points = points
+        self._dice = dice
+        self._queue = queue
+
+    def change_pump(self, pump: Pump, alive: Callable[[], bool]) -> None:
+        """Apply the point ``respond-late`` to a pump, if it is active: some responses are sent after a delay.
+
+        ``alive``: function that returns False once the process of the pump has crashed; then nothing is sent.
+        """
+        if "respond-late" not in self._points:
+            return
+        flush = pump.flush
+
+        def send(connection: Connection) -> None:
+            if alive():
+                flush(connection)
+
+        def flush_late(connection: Connection) -> None:
+            if connection.unsent and not connection.closing and self._dice.chance(OFTEN):
+                self._queue.after(LATEST * self._dice.random(), send, connection)
+            else:
+                flush(connection)
+
+        pump.flush = flush_late  # type: ignore[method-assign]
+
+    def change_data_dir(self, data: DataDir) -> None:
+        """Apply the point ``flush-partially`` to a data directory, if it is active: some writes are divided into
+        two.
+        """
+        if "flush-partially" not in self._points:
+            return
+        next_work = data.next_work
+        later: list[Any] = []  # operations that were taken out of the last work
+
+        def next_part() -> Work | None:
+            if later and data._pending is None:
+                data._operations[:0] = later
+                later.clear()
+            work = next_work()
+            if work is None or work.catalogue is not None or len(work.operations) < 2 or later:
+                return work
+            if not self._dice.chance(OFTEN):
+                return work
+            count = self._dice.whole(1, len(work.operations) - 1)
+            later.extend(work.operations[count:])
+            part = replace(work, number=work.number - len(later), operations=work.operations[:count])
+            data._pending = part
+            return part
+
+        data.next_work = next_part  # type: ignore[method-assign]
+
+    def change_broker(self, broker: Broker) -> None:
+        """Apply the point ``wake-early`` to a broker, if it is active: some fetches are completed before their
+        deadline.
+        """
+        if "wake-early" not in self._points:
+            return
+        deadlines = broker.client_deadlines
+        set_deadline = deadlines.set
+
+        def set_early(key: Any, at: float) -> None:
+            if isinstance(key, (FetchDue, ShareFetchDue)) and self._dice.chance(OFTEN):
+                at -= EARLIEST * self._dice.random()
+            set_deadline(key, at)
+
+        deadlines.set = set_early  # type: ignore[method-assign]

@@ -1,0 +1,38 @@
+"""The checkers of the invariants I27 to I34 and I36 to I39.
+
+They use only the history of the clients, as Jepsen and Elle do for Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from mockbroker.lab.simulation.checkers.aborted_reads import find_aborted_read
+from mockbroker.lab.simulation.checkers.consistent_reads import find_inconsistent_read
+from mockbroker.lab.simulation.checkers.cycles import find_cycle
+from mockbroker.lab.simulation.checkers.duplicates import find_duplicate
+from mockbroker.lab.simulation.checkers.exactly_once import find_repeated_processing
+from mockbroker.lab.simulation.checkers.fencing import find_zombie
+from mockbroker.lab.simulation.checkers.final_log import FinalLog
+from mockbroker.lab.simulation.checkers.linearizable import find_impossible_lookup
+from mockbroker.lab.simulation.checkers.log_ends import find_wrong_end
+from mockbroker.lab.simulation.checkers.log_starts import find_wrong_start
+from mockbroker.lab.simulation.checkers.lost_writes import find_lost_write
+from mockbroker.lab.simulation.checkers.registers import find_impossible_state
+from mockbroker.lab.simulation.checkers.stable_lookups import find_unstable_lookup
+
+# Name of the invariant -> function that returns the description of a violation, or "".
+CHECKERS: Mapping[str, Callable[[FinalLog], str]] = {
+    "I27": find_lost_write,
+    "I28": find_duplicate,
+    "I29": find_aborted_read,
+    "I30": find_inconsistent_read,
+    "I31": find_cycle,
+    "I32": find_zombie,
+    "I33": find_impossible_lookup,
+    "I34": find_repeated_processing,
+    "I36": find_wrong_end,
+    "I37": find_unstable_lookup,
+    "I38": find_impossible_state,
+    "I39": find_wrong_start,
+}

@@ -1,0 +1,35 @@
+"""I31: no transaction depends on its own result (G1c without ww edges, which Kafka does not order).
+
+Source: A. Adya, Weak Consistency; Jepsen's analyses of Kafka: transactions may interleave their writes, so ww edges
+between producers can form cycles.
+"""
+
+from __future__ import annotations
+
+from graphlib import CycleError, TopologicalSorter
+
+from mockbroker.lab.simulation.checkers.final_log import FinalLog
+from mockbroker.lab.simulation.history import Transaction
+
+
+def find_cycle(log: FinalLog) -> str:
+    """Return the description of a cycle of transactions, or "".
+
+    A transaction depends on another one if it has read a record of the other, or if the same client began it later.
+    """
+    before: dict[Transaction, list[Transaction]] = {}
+    last: dict[tuple[str, int], Transaction] = {}
+    for transaction in log.history.transactions:
+        edges = before.setdefault(transaction, [])
+        if transaction.client in last:
+            edges.append(last[transaction.client])
+        last[transaction.client] = transaction
+        for place, offset in transaction.sources:
+            write = log.writes.get(log.all.get(place, {}).get(offset, b""))
+            if write is not None and write.transaction is not None:
+                edges.append(write.transaction)
+    try:
+        TopologicalSorter(before).prepare()
+    except CycleError as error:
+        return "each transaction has read the next one: " + ", ".join(each.name for each in error.args[1])
+    return ""

@@ -1,0 +1,34 @@
+"""I32: after a request with a producer epoch has succeeded, no request with a lower epoch that is sent later
+succeeds.
+"""
+
+from __future__ import annotations
+
+from operator import itemgetter
+
+from mockbroker.lab.simulation.checkers.final_log import FinalLog
+from mockbroker.lab.simulation.history import Fenced
+
+SENT, DONE = 1, 0  # at the same time, a response comes first
+
+
+def find_zombie(log: FinalLog) -> str:
+    """Return the description of a request that succeeded although its producer was fenced, or ""."""
+    events: list[tuple[float, int, int, Fenced]] = []
+    for number, each in enumerate(log.history.requests):
+        events.append((each.sent_at, SENT, number, each))
+        events.append((each.done_at, DONE, number, each))
+    newest: dict[str, tuple[int, int]] = {}
+    at_sending: dict[Fenced, tuple[int, int]] = {}
+    for _, kind, _, each in sorted(events, key=itemgetter(0, 1, 2)):
+        if kind == SENT:
+            at_sending[each] = newest.get(each.transactional_id, each.producer)
+        elif each.done_at < float("inf"):
+            newest[each.transactional_id] = max(newest.get(each.transactional_id, each.producer), each.producer)
+    for each, known in at_sending.items():
+        if each.done_at < float("inf") and each.producer < known:
+            return (
+                f"{each.what} of {each.transactional_id} with the producer id and epoch {each.producer} has succeeded,"
+                f" after a request with {known} had succeeded"
+            )
+    return ""

@@ -1,0 +1,66 @@
+"""The records of all partitions, as the readers at the end of a run have read them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mockbroker.lab.simulation.history import EARLIEST, READ_COMMITTED, READ_UNCOMMITTED, History, Place, Write
+
+Log = dict[Place, dict[int, bytes]]  # partition -> offset -> value
+
+
+class FinalLog:
+    """The records at the end of a run.
+
+    Args:
+        history: history of the run.
+
+    Attributes:
+        history: history of the run.
+        all: records that a read_uncommitted reader sees: partition -> offset -> value.
+        committed: records that a read_committed reader sees.
+        writes: value -> the batch in which it was sent.
+        starts: partition -> start of the log, if records were deleted.
+    """
+
+    def __init__(self, history: History) -> None:
+        self.history = history
+        self.all: Log = {}
+        self.committed: Log = {}
+        self.writes: Mapping[bytes, Write] = {value: write for write in history.writes for value in write.values}
+        for read in history.reads:
+            if read.final:
+                log = self.all if read.isolation == READ_UNCOMMITTED else self.committed
+                log.setdefault(read.place, {}).update(read.records)
+
+        self.starts: dict[Place, int] = {}
+        for listing in history.listings:
+            if listing.timestamp == EARLIEST and listing.offset > self.starts.get(listing.place, 0):
+                self.starts[listing.place] = listing.offset
+
+    def is_deleted(self, place: Place, offset: int) -> bool:
+        """Return whether an offset may be missing, because records before the start of the log were deleted.
+
+        ``offset``: offset of a record; -1 if it is unknown.
+        """
+        return offset < self.starts.get(place, 0)
+
+    def of(self, isolation: int) -> Log:
+        """Return the records that a reader sees at the end: partition -> offset -> value.
+
+        ``isolation``: READ_COMMITTED or READ_UNCOMMITTED.
+        """
+        return self.committed if isolation == READ_COMMITTED else self.all
+
+    def places(self, *, committed: bool) -> dict[bytes, tuple[Place, int]]:
+        """Return the partition and the offset of each value; the last one if the value is in the log twice.
+
+        ``committed``: whether to include only records that a read_committed reader sees.
+        """
+        log = self.committed if committed else self.all
+        return {value: (place, offset) for place, records in log.items() for offset, value in records.items()}
+
+
+def named(place: Place) -> str:
+    """Return a partition as text, such as t0-1."""
+    return f"{place[0]}-{place[1]}"

@@ -1,0 +1,107 @@
+"""I33: the committed offset of a group and partition is a linearizable register.
+
+For each register, the checker keeps all states that the operations so far allow. Source: G. Lowe, "Testing for
+linearizability".
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+from mockbroker.lab.simulation.checkers.final_log import FinalLog, named
+from mockbroker.lab.simulation.history import OffsetOperation, Place, Result
+
+MOST_STATES = 5_000  # a register with more possible states is not checked further
+State = tuple[int, frozenset[int]]  # offset, and the pending operations that have taken effect
+Interval = tuple[float, float]
+
+
+def find_impossible_lookup(log: FinalLog) -> str:
+    """Return the description of an offset operation that no order of the commits explains, or ""."""
+    registers: dict[tuple[str, Place], list[OffsetOperation]] = {}
+    for each in log.history.offsets:
+        if each.result is not Result.REFUSED and not (each.transaction and not each.transaction.may_be_committed):
+            registers.setdefault((each.group, each.place), []).append(each)
+    for (group, place), operations in registers.items():
+        failed = first_impossible(operations)
+        if failed is not None:
+            what = f"a commit of {failed.offset}" if failed.write else f"the lookup of {failed.offset}"
+            return f"{what} for {named(place)} of group {group} at {failed.sent_at:.3f} s fits no order of the commits"
+    return ""
+
+
+def _interval(operation: OffsetOperation) -> Interval:
+    """Return the interval of virtual time, in seconds, in which an operation takes effect.
+
+    A commit in a transaction takes effect between EndTxn and its response.
+    """
+    transaction = operation.transaction
+    if transaction is None:
+        return operation.sent_at, operation.done_at
+    return transaction.decided_at, transaction.ended_at if transaction.is_committed else inf
+
+
+def _is_optional(operation: OffsetOperation, others: list[OffsetOperation]) -> bool:
+    """Return whether a commit in a transaction may have no effect, because another commit overlaps it and is newer.
+
+    ``others``: all operations on the same group and partition.
+    """
+    if operation.transaction is None:
+        return False
+    end = _interval(operation)[1]
+    return any(
+        other is not operation and other.write and other.sent_at < end and _interval(other)[1] > operation.sent_at
+        for other in others
+    )
+
+
+def first_impossible(operations: list[OffsetOperation]) -> OffsetOperation | None:
+    """Return the first operation that fits no order of the operations; None if some order explains all of them.
+
+    At first, the register has the value -1.
+
+    ``operations``: all operations on one register, such as a group and partition. The check ends with None if there are
+    too many states.
+    """
+    intervals = list(map(_interval, operations))
+    events = [(start, 0, number) for number, (start, _) in enumerate(intervals)]
+    events += [(end, 1, number) for number, (_, end) in enumerate(intervals) if end < inf]
+    pending: set[int] = set()
+    states: set[State] = {(-1, frozenset())}
+    for _, is_end, number in sorted(events):
+        if not is_end:
+            pending.add(number)
+            continue
+        reached = _reach(states, pending, operations)
+        if reached is None:
+            return None
+        if not _is_optional(operations[number], operations):
+            reached = {state for state in reached if number in state[1]}
+        if not reached:
+            return operations[number]
+        pending.discard(number)
+        states = {(offset, taken - {number}) for offset, taken in reached}
+    return None
+
+
+def _reach(states: set[State], pending: set[int], operations: list[OffsetOperation]) -> set[State] | None:
+    """Return all states that are reachable if some pending operations take effect now; None for more than MOST_STATES.
+
+    Args:
+        states: states before, as (committed offset, numbers of the operations that took effect).
+        pending: numbers of the operations in flight, as indexes of ``operations``.
+        operations: all operations on one group and partition.
+    """
+    reached, todo = set(states), list(states)
+    while todo:
+        offset, taken = todo.pop()
+        for number in pending - taken:
+            operation = operations[number]
+            if operation.write or operation.offset == offset:
+                state = operation.offset, taken | {number}
+                if state not in reached:
+                    reached.add(state)
+                    todo.append(state)
+        if len(reached) > MOST_STATES:
+            return None
+    return reached

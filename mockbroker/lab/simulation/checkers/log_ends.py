@@ -1,0 +1,71 @@
+"""I36: ListOffsets returns an end that is after all known records, and before all records that are sent later."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from itertools import accumulate
+from math import inf
+
+from mockbroker.lab.simulation.checkers.final_log import FinalLog, named
+from mockbroker.lab.simulation.history import LATEST, READ_COMMITTED, READ_UNCOMMITTED, History, Place
+
+Key = tuple[Place, int]  # partition and isolation level
+Bounds = dict[Key, list[tuple[float, int]]]  # times and offsets
+
+
+def find_wrong_end(log: FinalLog) -> str:
+    """Return the description of a ListOffsets response with an end that other responses contradict, or ""."""
+    known = {key: _Steps(bounds, largest=True) for key, bounds in _known(log.history).items()}
+    later = {key: _Steps(bounds, largest=False) for key, bounds in _later(log.history).items()}
+    for listing in log.history.listings:
+        if listing.timestamp != LATEST:
+            continue
+        key = listing.place, listing.isolation
+        what = f"{listing.client} got the end {listing.offset} of {named(listing.place)} at {listing.done_at:.3f} s"
+        least = known[key].until(listing.sent_at) if key in known else 0
+        if listing.offset < least:
+            return f"{what}, but offset {least - 1} was read or acknowledged before the request"
+        # A record that is sent after the response is at this end or after it, for both isolation levels.
+        most = later[key].until(-listing.done_at) if key in later else inf
+        if listing.offset > most:
+            return f"{what}, but a record that was sent later has offset {most:.0f}"
+    return ""
+
+
+def _known(history: History) -> Bounds:
+    """Return the ends of the log that clients know, with the times since when."""
+    bounds: Bounds = {}
+    for write in history.writes:
+        if write.offset >= 0 and write.done_at < inf:
+            end = write.offset + len(write.values)
+            bounds.setdefault((write.place, READ_UNCOMMITTED), []).append((write.done_at, end))
+    for read in history.reads:
+        for isolation in {READ_UNCOMMITTED, read.isolation}:  # a read_committed end may be lower
+            bounds.setdefault((read.place, isolation), []).append((read.at, read.end))
+    return bounds
+
+
+def _later(history: History) -> Bounds:
+    """Return the offsets of acknowledged batches, with the negative times at which they were first sent."""
+    bounds: Bounds = {}
+    for write in history.writes:
+        if write.offset >= 0:
+            for isolation in (READ_UNCOMMITTED, READ_COMMITTED):
+                bounds.setdefault((write.place, isolation), []).append((-write.sent_at, write.offset))
+    return bounds
+
+
+class _Steps:
+    """The largest or smallest value among those until a time."""
+
+    def __init__(self, values: Iterable[tuple[float, int]], *, largest: bool) -> None:
+        ordered = sorted(values)
+        self._times = [time for time, _ in ordered]
+        self._values = list(accumulate((value for _, value in ordered), max if largest else min))
+        self._none = 0 if largest else inf
+
+    def until(self, time: float) -> float:
+        """Return the largest or smallest value until ``time``, seconds."""
+        at = bisect_right(self._times, time)
+        return self._values[at - 1] if at else self._none

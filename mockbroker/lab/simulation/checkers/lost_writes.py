@@ -1,0 +1,32 @@
+"""I27: a record that was acknowledged is in the log at the end, at the offset of the response."""
+
+from __future__ import annotations
+
+from mockbroker.lab.simulation.checkers.final_log import FinalLog, named
+from mockbroker.lab.simulation.history import Result
+
+
+def find_lost_write(log: FinalLog) -> str:
+    """Return the description of an acknowledged record that is not visible at the end of the run, or "".
+
+    A record of a committed transaction, and a record without a transaction, must be visible to read_committed readers.
+    A record of an aborted transaction remains in the log.
+    """
+    everywhere, committed = log.places(committed=False), log.places(committed=True)
+    for write in log.history.writes:
+        if write.result is not Result.DONE:
+            continue
+        for number, value in enumerate(write.values):
+            text = f"{value.decode()} was acknowledged in {named(write.place)} at offset {write.offset + number}"
+            if log.is_deleted(write.place, write.offset + number if write.offset >= 0 else -1):
+                continue
+            found = everywhere.get(value)
+            if found is None:
+                return f"{text}, but is not in the log at the end"
+            if write.offset >= 0 and log.all[write.place].get(write.offset + number) != value:
+                return f"{text}, but is at offset {found[1]} of {named(found[0])}"
+            visible = write.transaction is None or write.transaction.is_committed
+            if visible and value not in committed:
+                name = "" if write.transaction is None else f" of {write.transaction.name}, which was committed,"
+                return f"{text}, but{name} is not visible to read_committed readers at the end"
+    return ""

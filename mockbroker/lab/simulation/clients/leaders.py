@@ -1,0 +1,109 @@
+"""The leaders of partitions, as a client knows them from Metadata, and the connections of the client to the leaders."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from kwire.apikeys import ApiKey
+from kwire.messages.metadata import MetadataRequest, MetadataResponse
+from mockbroker.lab.simulation.clients.client import BACKOFF, Client
+from mockbroker.lab.simulation.clients.plans import Place
+from mockbroker.lab.simulation.network import Wire
+
+MAX_AGE = 4.0  # seconds after which metadata is requested again
+METADATA_VERSION = 12
+
+
+class Leaders:
+    """The leaders of all partitions that a client knows. The client calls ``start``, ``disconnected`` and ``close``.
+
+    Args:
+        client: the client.
+
+    Attributes:
+        nodes: partition -> broker id of the leader; only partitions with a leader.
+        epochs: partition -> leader epoch.
+        ids: topic name -> topic id.
+        wires: broker id -> connection.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self.nodes: dict[Place, int] = {}
+        self.epochs: dict[Place, int] = {}
+        self.ids: dict[str, UUID] = {}
+        self.wires: dict[int, Wire] = {}
+        self._client = client
+        self._any: Wire | None = None  # connection for Metadata and FindCoordinator
+        self._asked = False
+        self._due = False
+
+    def start(self) -> None:
+        """Request metadata now, and again at random intervals of up to 1.5 times MAX_AGE."""
+        self._refresh()
+        self._client.later(MAX_AGE * (0.5 + self._client.dice.random()), self.start)
+
+    def refresh_later(self) -> None:
+        """Request metadata after a backoff, because a leader is unknown or has changed."""
+        if not self._due:
+            self._due = True
+            self._client.later(BACKOFF, self._refresh)
+
+    def _refresh(self) -> None:
+        self._due = False
+        if self._asked or (wire := self.any_broker()) is None:
+            return
+        self._asked = True
+        topics = [MetadataRequest.Topic(name=name) for name in self._client.topics]
+        request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+        self._client.send(wire, ApiKey.METADATA, METADATA_VERSION, request, self._refreshed)
+
+    def any_broker(self) -> Wire | None:
+        """Return a connection to any broker; None if no broker runs."""
+        client = self._client
+        if self._any is None and (nodes := sorted(client.cluster().nodes)):
+            self._any = client.network.connect(client, client.link, client.dice.pick(nodes), client.name)
+        return self._any
+
+    def _refreshed(self, answer: MetadataResponse) -> None:
+        self._asked = False
+        for topic in answer.topics:
+            if topic.error_code or topic.name is None:
+                continue
+            self.ids[topic.name] = topic.topic_id
+            for partition in topic.partitions:
+                place = topic.name, partition.partition_index
+                if partition.leader_epoch < self.epochs.get(place, -1):  # of a broker with stale metadata
+                    continue
+                self.epochs[place] = partition.leader_epoch
+                self.nodes.pop(place, None)
+                if partition.leader_id >= 0 and not partition.error_code:
+                    self.nodes[place] = partition.leader_id
+
+    def known(self) -> list[Place]:
+        """Return the partitions that have a known leader, sorted."""
+        return sorted(self.nodes)
+
+    def wire(self, node: int) -> Wire:
+        """Return the connection to a broker; open one if necessary. ``node``: broker id."""
+        if node not in self.wires:
+            client = self._client
+            self.wires[node] = client.network.connect(client, client.link, node, client.name)
+        return self.wires[node]
+
+    def disconnected(self, connection: Wire) -> bool:
+        """Remove a closed connection and request metadata; return False if the connection is not one of this object."""
+        if connection is self._any:
+            self._any, self._asked = None, False
+        elif self.wires.get(connection.node) is connection:
+            del self.wires[connection.node]
+        else:
+            return False
+        self.refresh_later()
+        return True
+
+    def close(self) -> None:
+        """Close all connections."""
+        for wire in (*self.wires.values(), self._any):
+            if wire is not None:
+                self._client.network.close(wire)
+        self.wires, self._any, self._asked, self._due = {}, None, False, False

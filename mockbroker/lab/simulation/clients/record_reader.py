@@ -1,0 +1,201 @@
+"""Consumers in the simulation that fetch records and commit their positions, and the readers at the end of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kwire.apikeys import ApiKey
+from mockbroker.lab.simulation.clients.classic import ClassicClient
+from mockbroker.lab.simulation.clients.client import BACKOFF, Client
+from mockbroker.lab.simulation.clients.consumer import ConsumerClient
+from mockbroker.lab.simulation.clients.fetcher import Fetcher
+from mockbroker.lab.simulation.clients.leaders import Leaders
+from mockbroker.lab.simulation.clients.plans import Place
+from mockbroker.lab.simulation.clients.reader import NOT_YET, Reader
+from mockbroker.lab.simulation.clients.recording import recording_commit, recording_lookup
+from mockbroker.lab.simulation.history import (
+    EARLIEST,
+    LATEST,
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    Read,
+)
+from mockbroker.lab.simulation.network import Wire
+
+OLD, NEW = 11, 16  # versions of Fetch: with topic names, and with topic ids
+POLL = 0.3  # seconds between two calls of the fetcher
+
+
+class RecordReader(Reader):
+    """A consumer that fetches the records of its partitions, and commits its positions.
+
+    Attributes:
+        leaders: leaders of the partitions.
+        fetcher: the fetches of the consumer.
+        reset: ``auto.offset.reset`` as a timestamp of ListOffsets: EARLIEST or LATEST.
+    """
+
+    def begin(self) -> None:
+        self.leaders = Leaders(self)
+        isolation = self.isolation
+        self.fetcher = Fetcher(
+            self, self.leaders, isolation, self.dice.pick([OLD, NEW]), lambda: self.positions, self.on_read
+        )
+        self.reset = EARLIEST if self.script.number % 4 else LATEST
+        self.fetcher.on_out_of_range = self._reset
+        self._unset: set[Place] = set()  # owned partitions without a committed offset or a position
+        super().begin()
+        self.leaders.start()
+        self.later(POLL, self._fetch)
+
+    @property
+    def isolation(self) -> int:
+        """The isolation level of the consumer."""
+        return READ_COMMITTED if self.script.number % 3 else READ_UNCOMMITTED
+
+    def _fetch(self) -> None:
+        self.later(POLL * (0.5 + self.dice.random()), self._fetch)
+        if self.polling:
+            if self._unset:
+                self.fetcher.list_offsets(self._unset, self.reset, self._set)
+            lost = [place for place in self.owned if place not in self.positions and place not in self._unset]
+            if lost:
+                self.fetch_positions()
+            self.fetcher.fetch_all()
+
+    def on_read(self, read: Read) -> None:
+        """Called with the records of each successful fetch."""
+
+    def own(self, share: frozenset[Place]) -> None:
+        """Read exactly the partitions in ``share`` from now on."""
+        self._unset &= share
+        super().own(share)
+
+    def start_at(self, place: Place, committed: int) -> None:
+        """Set the position of a partition to its committed offset; without one (-1), look it up with ListOffsets."""
+        if committed >= 0:
+            self.positions.setdefault(place, committed)
+        elif place not in self.positions:
+            self._unset.add(place)
+
+    def _reset(self, place: Place) -> None:
+        """Look up a new position, because the records at the position were deleted."""
+        if place in self.owned:
+            self._unset.add(place)
+
+    def _set(self, place: Place, offset: int) -> None:
+        if place in self._unset:
+            self._unset.discard(place)
+            if place in self.owned:
+                self.positions.setdefault(place, offset)
+
+    def polled(self) -> None:
+        """Commit the positions."""
+        self.fetch_positions()
+        if self.positions and self.may_commit:
+            self.commit()
+
+    def ask(self, api_key: int, version: int, request: Any, then: Callable[..., None], timeout: float = 0.0) -> None:
+        """Send a request to the coordinator, and add each OffsetCommit and OffsetFetch to the history.
+
+        The arguments are those of ``Client.ask``.
+        """
+        if self.coordinator is None:
+            return
+        if api_key == ApiKey.OFFSET_COMMIT:
+            then = recording_commit(self, request, then)
+        elif api_key == ApiKey.OFFSET_FETCH:
+            then = recording_lookup(self, then)
+        super().ask(api_key, version, request, then, timeout)
+
+    def refused(self, error: int) -> None:
+        super().refused(error)
+        if error == NOT_YET:
+            self.later(BACKOFF, self.fetch_positions)
+
+    def disconnected(self, connection: Wire) -> None:
+        self.fetcher.disconnected(connection)
+        if self.leaders.disconnected(connection):
+            return
+        super().disconnected(connection)
+
+    def stop(self) -> None:
+        if self.up:
+            self.leaders.close()
+            self.fetcher.sessions.clear()
+        super().stop()
+
+
+class RecordClassic(RecordReader, ClassicClient):
+    """A member of the classic protocol that fetches records."""
+
+    @property
+    def cooperates(self) -> bool:
+        return self.script.number % 2 == 0
+
+    @property
+    def strategy(self) -> str:
+        return "data"
+
+
+class RecordConsumer(RecordReader, ConsumerClient):
+    """A member of the consumer protocol (KIP-848) that fetches records."""
+
+
+class FinalReader(Client):
+    """A client that reads all records of some topics at the end of a run, when there are no more faults.
+
+    Attributes:
+        isolation: isolation level.
+        done: whether all records were read.
+    """
+
+    isolation = READ_UNCOMMITTED
+
+    def begin(self) -> None:
+        self.positions: dict[Place, int] = {}
+        self.ends: dict[Place, int] = {}
+        self.leaders = Leaders(self)
+        self.fetcher = Fetcher(self, self.leaders, self.isolation, NEW, lambda: self.positions, self._mark_final)
+        self.fetcher.max_bytes = 1 << 20
+        self.fetcher.min_bytes = 1
+        self.leaders.start()
+        self.later(POLL, self._step)
+
+    def find(self) -> None:
+        """Do nothing: this client is not in a group, and needs no coordinator."""
+
+    def _step(self) -> None:
+        self.later(POLL, self._step)
+        places = [(topic, index) for topic in self.topics for index in range(self.partitions(topic))]
+        if missing := [place for place in places if place not in self.ends]:
+            self.fetcher.list_offsets(missing, LATEST, self.ends.__setitem__)
+        elif missing := [place for place in places if place not in self.positions]:
+            self.fetcher.list_offsets(missing, EARLIEST, self.positions.__setitem__)
+        else:
+            self.history.ends[self.isolation] = self.ends
+            if not self.done:
+                self.fetcher.fetch_all()
+
+    @property
+    def done(self) -> bool:
+        return bool(self.ends) and all(self.positions.get(place, -1) >= end for place, end in self.ends.items())
+
+    def _mark_final(self, read: Read) -> None:
+        read.final = True
+
+    def disconnected(self, connection: Wire) -> None:
+        self.fetcher.disconnected(connection)
+        self.leaders.disconnected(connection)
+
+    def stop(self) -> None:
+        if self.up:
+            self.leaders.close()
+        super().stop()
+
+
+class FinalCommittedReader(FinalReader):
+    """A FinalReader with the isolation level read_committed."""
+
+    isolation = READ_COMMITTED

@@ -1,0 +1,131 @@
+"""Coverage of the simulation: which events happened in which states of groups and transactions, and after which faults.
+
+A cell is a combination of a state, an event and a fault. The state is that of the request's group or transactional id
+before the event. The event is a request, or a crash of the process. The fault is the last one, if it began at most
+RECENT events earlier.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from kwire import APIS
+from mockbroker.base.effects import Call
+from mockbroker.broker.broker import Broker
+from mockbroker.lab.simulation.script import Script
+from mockbroker.lab.simulation.watching import Watcher
+
+RECENT = 40  # requests for which a fault counts as the last one
+NO_FAULT = "no fault"
+NAMES: Mapping[int, str] = {key: api.name for key, api in APIS.items()}
+
+
+class Cell(NamedTuple):
+    """A cell of the coverage table.
+
+    Attributes:
+        state: type and state of a group, such as ``classic Stable``, or state of a transaction: ``transaction
+            Ongoing``.
+        event: name of an API, or ``crash``.
+        fault: kind of the last fault, or NO_FAULT.
+    """
+
+    state: str
+    event: str
+    fault: str
+
+
+class Coverage(Watcher):
+    """The cells that runs have reached. One object can be used for several runs.
+
+    Attributes:
+        cells: cell -> how often it was reached.
+        seeds: cell -> number of runs that reached it.
+    """
+
+    def __init__(self) -> None:
+        self.cells: Counter[Cell] = Counter()
+        self.seeds: Counter[Cell] = Counter()
+        self._run: Counter[Cell] = Counter()
+        self._fault = NO_FAULT
+        self._left = 0  # requests until the last fault is forgotten
+
+    def began(self, fault: str) -> None:
+        """Record that a fault began. ``fault``: kind of the fault."""
+        self._fault, self._left = fault, RECENT
+
+    def end_run(self) -> None:
+        """Add the cells of the run that has ended."""
+        self.cells += self._run
+        self.seeds.update(self._run.keys())
+        self._run.clear()
+        self._fault, self._left = NO_FAULT, 0
+
+    def before(self, broker: Broker, call: Call[Any], now: float) -> None:
+        if self._left:
+            self._left -= 1
+            if not self._left:
+                self._fault = NO_FAULT
+        event = NAMES[call.ticket.api_key]
+        if group_id := getattr(call.request, "group_id", None):
+            group = broker.groups.get(group_id)
+            state = "no group" if group is None else f"{group.type_name} {group.state_name}"
+            self._run[Cell(state, event, self._fault)] += 1
+        if (transactional_id := _transactional_id(call.request)) is not None:
+            transaction = broker.transactions.get(transactional_id)
+            state = "none" if transaction is None else transaction.state.value
+            self._run[Cell(f"transaction {state}", event, self._fault)] += 1
+
+    def crashed(self, broker: Broker, now: float) -> None:
+        for group in broker.groups.values():
+            self._run[Cell(f"{group.type_name} {group.state_name}", "crash", self._fault)] += 1
+        for transaction in broker.transactions.values():
+            self._run[Cell(f"transaction {transaction.state.value}", "crash", self._fault)] += 1
+
+    # --- rare cells ---
+
+    def novelty(self, script: Script) -> int:
+        """Return the number of cells that a script may reach and that no run has reached yet.
+
+        A fault of the script may lead to every combination of state and event that runs have reached with any fault.
+        """
+        pairs = {(cell.state, cell.event) for cell in self.cells}
+        reached = Counter(cell.fault for cell in self.cells)
+        return sum(len(pairs) - reached[fault] for fault in {fault.kind for fault in script.faults})
+
+    def steer(self, scripts: Iterable[Script]) -> Script:
+        """Return the script with the highest ``novelty``; the first one if several have the same."""
+        return max(scripts, key=self.novelty)
+
+    # --- the report ---
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one row for each combination of state and event, with the keys state, event, count and faults.
+
+        ``count`` is how often it was reached; ``faults`` is this number by the kind of the last fault.
+        """
+        rows: dict[tuple[str, str], dict[str, Any]] = {}
+        for cell, count in sorted(self.cells.items()):
+            row = rows.setdefault(cell[:2], {"state": cell.state, "event": cell.event, "count": 0, "faults": {}})
+            row["count"] += count
+            row["faults"][cell.fault] = count
+        return list(rows.values())
+
+    def lines(self) -> list[str]:
+        """Return the table as lines of text, with a total in the last line."""
+        rows = self.rows()
+        width = max((len(f"{row['state']}  {row['event']}") for row in rows), default=0) + 2
+        table = [
+            f"{row['state']}  {row['event']}".ljust(width) + f"{row['count']:>9,}  {len(row['faults']):>2} faults"
+            for row in rows
+        ]
+        once = sum(seeds == 1 for seeds in self.seeds.values())
+        return [*table, f"{len(self.cells):,} cells (state, event, fault), {once:,} of them in one seed only"]
+
+
+def _transactional_id(request: Any) -> str | None:
+    """Return the transactional id of a request, or None."""
+    name = getattr(request, "transactional_id", None) or getattr(request, "v3_and_below_transactional_id", None)
+    return str(name) if name else None

@@ -1,0 +1,268 @@
+"""The history of a run: the requests and responses of the clients, with virtual times.
+
+It contains no state of the broker.
+
+The checkers in ``checkers`` use only the history. A result is UNKNOWN if the response was lost: the broker may have
+applied the request, may not have applied it, or may apply it later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from math import inf
+
+Place = tuple[str, int]  # topic name and partition
+READ_UNCOMMITTED, READ_COMMITTED = 0, 1
+NOTHING = -1  # value of a register that does not exist
+EARLIEST, LATEST = -2, -1  # timestamps of ListOffsets
+
+
+class Result(StrEnum):
+    """The result of an operation, as far as its client knows."""
+
+    UNKNOWN = "unknown"
+    DONE = "done"
+    REFUSED = "refused"
+
+
+class Choice(StrEnum):
+    """How a client has asked to end a transaction; OPEN before EndTxn."""
+
+    OPEN = "open"
+    COMMIT = "commit"
+    ABORT = "abort"
+
+
+@dataclass(slots=True, eq=False)
+class Transaction:
+    """A transaction of a client.
+
+    Attributes:
+        transactional_id: transactional id.
+        producer: producer id and epoch.
+        client: client name and the number of its start.
+        number: number of the transaction since this start of the client.
+        choice: whether a commit or an abort was requested.
+        result: result of EndTxn.
+        decided_at: virtual time of the first EndTxn, seconds; inf before.
+        ended_at: virtual time of the response to EndTxn, seconds; inf before.
+        sources: partition and offset of each record that the transaction has read.
+    """
+
+    transactional_id: str
+    producer: tuple[int, int]
+    client: tuple[str, int]
+    number: int
+    choice: Choice = Choice.OPEN
+    result: Result = Result.UNKNOWN
+    decided_at: float = inf
+    ended_at: float = inf
+    sources: list[tuple[Place, int]] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        return f"transaction {self.number} of {self.transactional_id} in epoch {self.producer[1]}"
+
+    @property
+    def may_be_committed(self) -> bool:
+        return self.choice is Choice.COMMIT and self.result is not Result.REFUSED
+
+    @property
+    def is_committed(self) -> bool:
+        return self.choice is Choice.COMMIT and self.result is Result.DONE
+
+
+@dataclass(slots=True, eq=False)
+class Write:
+    """A record batch that a client has sent, once or several times with the same sequence numbers.
+
+    Attributes:
+        client: client name and the number of its start.
+        place: partition.
+        values: values of the records; each is unique in the run.
+        acks: acknowledgements of the last request.
+        producer: producer id and epoch; None for a producer that is not idempotent.
+        sequence: sequence number of the first record.
+        transaction: transaction of the batch; None outside a transaction.
+        sent_at: virtual time of the first request, seconds.
+        done_at: virtual time of the successful response, seconds; inf without one.
+        result: result of the requests.
+        offset: base offset in the response; -1 if it is unknown.
+        error: error code that made the producer give up; 0 without one.
+    """
+
+    client: tuple[str, int]
+    place: Place
+    values: tuple[bytes, ...]
+    acks: int
+    producer: tuple[int, int] | None = None
+    sequence: int = -1
+    transaction: Transaction | None = None
+    sent_at: float = inf
+    done_at: float = inf
+    result: Result = Result.UNKNOWN
+    offset: int = -1
+    error: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Read:
+    """The records of one partition that a client received in one Fetch response.
+
+    Attributes:
+        client: client name and the number of its start.
+        place: partition.
+        isolation: READ_UNCOMMITTED or READ_COMMITTED.
+        start: position before the fetch.
+        end: position after the fetch.
+        records: offset and value of each record.
+        at: virtual time, seconds.
+        final: whether the client is one of the readers at the end of the run.
+    """
+
+    client: tuple[str, int]
+    place: Place
+    isolation: int
+    start: int
+    end: int
+    records: Sequence[tuple[int, bytes]]
+    at: float
+    final: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Fenced:
+    """A request of a transactional producer, recorded to check the fencing of producers (I32).
+
+    Attributes:
+        transactional_id: transactional id.
+        producer: producer id and epoch.
+        what: name of the API.
+        sent_at: virtual time of the request, seconds.
+        done_at: virtual time of the successful response, seconds; inf without one.
+    """
+
+    transactional_id: str
+    producer: tuple[int, int]
+    what: str
+    sent_at: float
+    done_at: float = inf
+
+
+@dataclass(slots=True, eq=False)
+class OffsetOperation:
+    """A commit or a lookup (OffsetFetch) of the committed offset of one group and partition.
+
+    Attributes:
+        group: group id.
+        place: partition.
+        offset: offset of the commit, or result of the lookup; -1 without a committed offset.
+        write: True for a commit, False for a lookup.
+        sent_at: virtual time of the request, seconds.
+        done_at: virtual time of the response, seconds; inf without one.
+        result: result of the request.
+        transaction: transaction of the commit, whose end decides when it takes effect; None outside a transaction.
+    """
+
+    group: str
+    place: Place
+    offset: int
+    write: bool
+    sent_at: float
+    done_at: float = inf
+    result: Result = Result.UNKNOWN
+    transaction: Transaction | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Listing:
+    """The result of ListOffsets for one partition.
+
+    Attributes:
+        client: client name.
+        place: partition.
+        isolation: READ_UNCOMMITTED or READ_COMMITTED.
+        timestamp: timestamp of the request: EARLIEST or LATEST.
+        offset: offset in the response.
+        sent_at: virtual time of the request, seconds.
+        done_at: virtual time of the response, seconds.
+    """
+
+    client: str
+    place: Place
+    isolation: int
+    timestamp: int
+    offset: int
+    sent_at: float
+    done_at: float
+
+
+@dataclass(slots=True, eq=False)
+class RegisterOperation:
+    """A request of an administrator that sets or reads something with a name, such as the partitions of a topic.
+
+    Attributes:
+        name: name of the register.
+        value: the value that is set or was read; NOTHING if it is removed or does not exist.
+        write: whether it sets the value.
+        sent_at: virtual time of the request, seconds.
+        done_at: virtual time of the response, seconds; inf without one.
+        result: result of the request.
+    """
+
+    name: str
+    value: int
+    write: bool
+    sent_at: float
+    done_at: float = inf
+    result: Result = Result.UNKNOWN
+
+
+@dataclass(slots=True, eq=False)
+class Deletion:
+    """A DeleteRecords request for one partition.
+
+    Attributes:
+        place: partition.
+        offset: offset before which the records are deleted.
+        sent_at: virtual time of the request, seconds.
+        done_at: virtual time of the successful response, seconds; inf without one.
+        low_watermark: start of the log in the response; -1 without one.
+    """
+
+    place: Place
+    offset: int
+    sent_at: float
+    done_at: float = inf
+    low_watermark: int = -1
+
+
+@dataclass(slots=True)
+class History:
+    """The history of a run.
+
+    Attributes:
+        writes: record batches, in the order of their first requests.
+        reads: reads of records, in order.
+        transactions: transactions, in the order of their beginning.
+        requests: requests of transactional producers.
+        offsets: commits and lookups of offsets.
+        listings: results of ListOffsets.
+        registers: operations of administrators.
+        deletions: DeleteRecords requests.
+        out_of_range: (partition, position, client name) of each fetch that was refused with OFFSET_OUT_OF_RANGE.
+        ends: isolation level -> partition -> log end offset that a reader at the end of the run has received.
+    """
+
+    writes: list[Write] = field(default_factory=list)
+    reads: list[Read] = field(default_factory=list)
+    transactions: list[Transaction] = field(default_factory=list)
+    requests: list[Fenced] = field(default_factory=list)
+    offsets: list[OffsetOperation] = field(default_factory=list)
+    listings: list[Listing] = field(default_factory=list)
+    registers: list[RegisterOperation] = field(default_factory=list)
+    deletions: list[Deletion] = field(default_factory=list)
+    out_of_range: list[tuple[Place, int, str]] = field(default_factory=list)
+    ends: dict[int, dict[Place, int]] = field(default_factory=dict)

@@ -1,0 +1,1 @@
+"""Hostile brokers: sessions that go wrong at one step, and what a client makes of them."""

@@ -1,0 +1,170 @@
+"""The cluster of a case: it misbehaves, then it behaves, and it sees what the client achieves."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from itertools import islice, product
+from typing import Any
+
+from kwire import APIS
+from kwire.command import one_line
+from kwire.explain import explain_response
+from mockbroker.api.cluster import Cluster
+from mockbroker.api.thread import BrokerThread
+from mockbroker.base.effects import Ticket
+from mockbroker.base.errors import ConflictError, NotFoundError
+from mockbroker.broker.request_log import Request
+from mockbroker.lab.torture.case import Case
+from mockbroker.lab.torture.stage import HostileStage
+
+BROKERS, PARTITIONS = 2, 3
+MOVES = (1, 0, 1)  # so that the leader epoch is 3, and lower epochs are outdated
+CONFIG = {
+    "auto.create.topics.enable": "true",
+    "default.replication.factor": "2",
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "1000",
+}
+RECORD = b"a record of the torture test"
+MOST_UNANSWERED = 1_000  # requests that are looked at again
+TREE_LINES = 60  # fields of a response that are shown
+SHOWN_VALUE = 100  # characters of a value
+
+
+def _works(request: Request) -> bool:
+    """Return whether a response shows that the client has achieved something."""
+    response = request.response
+    match request.api:
+        case _ if response is None:
+            return False
+        case "Produce":
+            parts = [part for topic in response.responses for part in topic.partition_responses]
+            return bool(parts) and not any(part.error_code for part in parts)
+        case "Fetch":
+            return any(part.records for topic in response.responses for part in topic.partitions)
+        case "OffsetCommit" | "TxnOffsetCommit":
+            parts = [part for topic in response.topics for part in topic.partitions]
+            return bool(parts) and not any(part.error_code for part in parts)
+        case "ShareAcknowledge":
+            return not response.error_code
+        case "EndTxn":
+            return not response.error_code
+        case _:
+            return False
+
+
+GOALS = ("Produce", "Fetch", "OffsetCommit", "TxnOffsetCommit", "ShareAcknowledge", "EndTxn")
+
+
+class HostileBroker:
+    """A cluster of two brokers that misbehaves as a case says.
+
+    Args:
+        thread: thread of the cluster.
+        topic: topic that gets records all the time.
+        case: what the cluster does; None for a cluster that behaves.
+        seed: seed of the random numbers of the case.
+    """
+
+    def __init__(self, thread: BrokerThread, topic: str, case: Case | None, seed: int) -> None:
+        self._thread = thread
+        self._handle = thread.handle()
+        self._topic = topic
+        self._stage: HostileStage | None = None
+        self._first = 0  # entry of the request log that is read next
+        self._unanswered: list[Ticket] = []
+        self._applied = 0  # by rules that were removed
+        for partition, node in product(range(PARTITIONS), MOVES):
+            self._handle.move_leader(topic, partition, node)
+        if case is None:
+            return
+        for rule in case.rules:
+            options: dict[str, Any] = {"seed": seed, **rule}
+            self._handle.faults.add(**options)
+        if case.change is not None or case.frames is not None:
+            self._stage = stage = HostileStage(case, seed)
+
+            def add(cluster: Cluster) -> None:
+                cluster.router.stages = (*cluster.router.stages, stage)
+
+            thread.call(add)
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return self._handle.bootstrap_servers
+
+    @property
+    def applied(self) -> int:
+        """How many times the cluster has misbehaved."""
+        if self._stage is not None:
+            return self._stage.changed
+        return self._applied + sum(state.applied for state in self._handle.faults.states())
+
+    def feed(self) -> None:
+        """Append a record to each partition."""
+        for partition in range(PARTITIONS):
+            self._handle.produce(self._topic, [RECORD], partition=partition)
+
+    def behave(self) -> None:
+        """Behave from now on, and rebalance the groups, which may have an absurd assignment.
+
+        Connections remain open, and may lack a part of a response: the client has to notice that by itself.
+        """
+        if self._stage is not None:
+            self._stage.on = False
+        else:
+            self._applied = self.applied
+            self._handle.faults.remove()
+        for group_id in self._handle.groups():
+            with contextlib.suppress(ConflictError, NotFoundError):  # no members, or no coordinator now
+                self._handle.rebalance(group_id)
+
+    def seen(self) -> tuple[set[str], set[str]]:
+        """Return the APIs of the requests since the last call, and those of GOALS in which the client succeeded."""
+
+        def look(cluster: Cluster) -> tuple[set[str], set[str]]:
+            log = cluster.router.requests
+            new = log.entries(self._first)
+            self._first = log.removed + len(log)
+            entries = [*self._unanswered, *new]
+            self._unanswered = [entry for entry in entries if entry.answered_at is None][-MOST_UNANSWERED:]
+            done: set[str] = set()
+            for entry in entries:
+                name = APIS[entry.api_key].name
+                if name in GOALS and name not in done and entry.answered_at is not None and _works(log.decode(entry)):
+                    done.add(name)
+            return {APIS[entry.api_key].name for entry in new}, done
+
+        return self._thread.call(look)
+
+    def skip_seen(self) -> None:
+        """Let ``seen`` begin with the requests that arrive from now on."""
+
+        def skip(cluster: Cluster) -> None:
+            log = cluster.router.requests
+            self._first = log.removed + len(log)
+            self._unanswered = []
+
+        self._thread.call(skip)
+
+    def explanation(self) -> str:
+        """Return the fields of the last response that the case has changed, one in a line; "" if none is known."""
+        if self._stage is None or self._stage.last is None:
+            return ""
+        explanation = explain_response(*self._stage.last)
+        lines = [explanation.name]
+        for leaf in islice(explanation.leaves(), TREE_LINES):
+            value = one_line(repr(leaf.value))[:SHOWN_VALUE]
+            lines.append(f"{leaf.offset:>6}  {leaf.path} = {value}")
+        return "\n".join(lines)
+
+
+@contextlib.contextmanager
+def hostile(case: Case | None, seed: int, topic: str, config: Mapping[str, Any]) -> Iterator[HostileBroker]:
+    """Run a cluster for a case. ``topic``: topic for the client; ``config``: further broker settings."""
+    thread = BrokerThread(brokers=BROKERS, topics={topic: PARTITIONS}, config={**CONFIG, **config})
+    try:
+        yield HostileBroker(thread, topic, case, seed)
+    finally:
+        thread.close()

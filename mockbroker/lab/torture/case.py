@@ -1,0 +1,55 @@
+"""The declaration of a case: what a hostile broker does at one step of a client's session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Any, TypeAlias
+
+CONNECT = "connect"  # the step before the first request
+EVERY = "*"  # every step
+Change: TypeAlias = Callable[[Any, Any, "Turn"], None]  # changes a decoded response; also takes the request
+FrameChange: TypeAlias = Callable[[bytes, "Turn"], bytes]  # returns what is sent in place of a frame with its length
+
+
+@dataclass(slots=True)
+class Turn:
+    """What a change of a response can use.
+
+    Attributes:
+        number: number of responses of the step before this one.
+        random: random numbers of the run.
+        kept: frame that a change keeps for a later response; b"" at the start.
+        api_key: key of the response's API.
+        version: API version of the response.
+    """
+
+    number: int
+    random: Random
+    kept: bytes = b""
+    api_key: int = -1
+    version: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A hostile broker. Exactly one of ``rules``, ``change`` and ``frames`` says what it does.
+
+    Attributes:
+        name: name for ``--case``.
+        step: API at which the session goes wrong; CONNECT or EVERY.
+        description: what the broker does, as the end of a sentence that begins with "The broker".
+        rules: fault rules, as keyword arguments of ``faults.add``.
+        change: change of each response of the step.
+        frames: change of the bytes of each response of the step.
+        published: link to a report of a client that did not survive it; "" if there is none.
+    """
+
+    name: str
+    step: str
+    description: str
+    rules: tuple[Mapping[str, Any], ...] = ()
+    change: Change | None = None
+    frames: FrameChange | None = None
+    published: str = ""

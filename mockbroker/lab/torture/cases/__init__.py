@@ -1,0 +1,1 @@
+"""The catalogue of cases, by what is wrong."""

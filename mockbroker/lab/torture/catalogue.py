@@ -1,0 +1,45 @@
+"""The catalogue of all cases: named ones, and the applicable pairs of a form of malformed response and a step."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+
+from kwire.messages import APIS
+from mockbroker.faults.applicability import malform_obstacle
+from mockbroker.faults.malformed import FORMS
+from mockbroker.lab.torture.case import Case
+from mockbroker.lab.torture.cases import cluster, data, errors, frames, groups
+
+LIBRDKAFKA_5577 = "https://github.com/confluentinc/librdkafka/issues/5577"
+PUBLISHED = {"null_array-ApiVersions": LIBRDKAFKA_5577}
+
+
+def _pairs() -> Iterator[Case]:
+    for form, declared in FORMS.items():
+        for key in frames.STEPS:
+            api = APIS[key].name
+            if malform_obstacle(key, form) is None:
+                yield Case(
+                    name=f"{form}-{api}",
+                    step=api,
+                    description=f"answers {api} with a malformed response: {declared.description}",
+                    rules=({"api": api, "malform": form, "times": "always"},),
+                    published=PUBLISHED.get(f"{form}-{api}", ""),
+                )
+
+
+NAMED = (*errors.CASES, *frames.CASES, *cluster.CASES, *groups.CASES, *data.CASES)
+PAIRS = tuple(_pairs())
+CASES: Mapping[str, Case] = {case.name: case for case in (*NAMED, *PAIRS)}
+
+
+def select(patterns: Sequence[str] = ("*",), steps: Collection[str] = ()) -> list[Case]:
+    """Return the cases whose name matches one of the patterns.
+
+    Args:
+        patterns: names; ``*`` and ``?`` are wildcards.
+        steps: APIs, of which a case must have one as its step; empty for all.
+    """
+    named = [case for case in CASES.values() if any(fnmatchcase(case.name, each) for each in patterns)]
+    return [case for case in named if not steps or case.step in steps]

@@ -1,0 +1,62 @@
+"""Torture in a test: the fixture ``kafka_torture`` of the pytest plugin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from mockbroker.lab.torture.case import Case
+from mockbroker.lab.torture.process import Usage
+from mockbroker.lab.torture.runner import Client, Health, Limits, Result, Verdict, applies, examine, run
+
+CLIENTS = 16  # whose behaviour against a broker that behaves is remembered
+
+
+@lru_cache(CLIENTS)
+def _health(command: tuple[str, ...], topic: str, limits: Limits) -> Health:
+    return examine(Client(command, topic), limits)
+
+
+class Torture:
+    """A case of the catalogue, for a test that runs a client against it.
+
+    Attributes:
+        case: the case.
+        seed: seed of its random numbers.
+    """
+
+    def __init__(self, case: Case, seed: int) -> None:
+        self.case = case
+        self.seed = seed
+
+    def run(self, command: Sequence[str], *, topic: str = "torture", limits: Limits | None = None) -> Result:
+        """Run a client against the case; return the result, of which ``survived`` is False for a bad verdict.
+
+        The client is first run against a broker that behaves, once for all cases.
+
+        Args:
+            command: program and arguments. It finds the broker in MOCKBROKER_BOOTSTRAP_SERVERS, the topic in
+                MOCKBROKER_TOPIC and a group id in MOCKBROKER_GROUP, and works until it is ended.
+            topic: topic that gets records all the time.
+            limits: thresholds of the verdicts; None for the defaults.
+
+        Raises:
+            UnhealthyClientError: The client failed, or achieved nothing, with a broker that behaves.
+        """
+        limits = Limits() if limits is None else limits
+        client, health = Client(tuple(command), topic), _health(tuple(command), topic, limits)
+        if applies(self.case, health):
+            return run(self.case, client, health, limits, self.seed)
+        return Result(
+            case=self.case,
+            verdict=Verdict.SKIPPED,
+            seed=self.seed,
+            seconds=0.0,
+            recovered=None,
+            applied=0,
+            usage=Usage(),
+            exit_code=None,
+            output="",
+            response="",
+            reproduce="",
+        )

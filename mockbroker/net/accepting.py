@@ -1,0 +1,176 @@
+"""Admission of new connections: depending on the broker's limits, a connection is served, must wait, or is closed."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import Callable, Sequence
+from itertools import count
+
+import trio
+
+from mockbroker.base.timers import ConnectionDue
+from mockbroker.broker.router import Router
+from mockbroker.net.bound_listeners import CLOSED, BoundListener
+from mockbroker.net.connection_limits import connection_limits
+from mockbroker.quotas.client_quotas import CONNECTION
+from mockbroker.quotas.connection_quotas import ConnectionLimits, ConnectionQuotas
+from mockbroker.quotas.entity import DEFAULT, Entity
+
+log = logging.getLogger("mockbroker")
+
+ROUNDING = 1e-6  # seconds; maximum rounding error of a deadline
+MAX_DELAYED = 1_000  # connections that wait to be closed; beyond that they are closed at once
+
+
+class Gate:
+    """The admission of new connections: each new connection calls ``admit`` before it is served.
+
+    Args:
+        router: The router, whose broker has the limits.
+        listeners: Function that returns the names of the listeners of each broker.
+        now: Function that returns the broker's time in seconds.
+        reschedule: Function that is called after a new deadline.
+
+    Attributes:
+        waiting: Number of connections that wait.
+    """
+
+    def __init__(
+        self,
+        router: Router,
+        listeners: Callable[[], frozenset[str]],
+        now: Callable[[], float],
+        reschedule: Callable[[], None],
+    ) -> None:
+        self._router = router
+        self._listeners = listeners
+        self._now = now
+        self._reschedule = reschedule
+        self._quotas: dict[int, ConnectionQuotas] = {}
+        self._changed = trio.Event()
+        self.waiting = 0
+        self._numbers = count(1)
+        self._delayed: dict[ConnectionDue, socket.socket] = {}
+
+    def restart(self) -> None:
+        """Begin again with the limits of a new broker. No connection may be open."""
+        self._quotas.clear()
+        self.close()
+        self.wake()
+
+    def close(self) -> None:
+        """Close the connections that wait to be closed."""
+        for sock in self._delayed.values():
+            sock.close()
+        self._delayed.clear()
+
+    def wake(self) -> None:
+        """Let the waiting connections check the limits again."""
+        self._changed.set()
+        self._changed = trio.Event()
+
+    def quotas(self, node: int) -> ConnectionQuotas:
+        """Return the connection limits of a broker, with its numbers of open connections. ``node``: broker id."""
+        known = self._quotas.get(node)
+        if known is None:
+            known = self._quotas[node] = ConnectionQuotas(self._limits(node), self._listeners(), self._ip_limit)
+        return known
+
+    def _limits(self, node: int) -> ConnectionLimits:
+        return connection_limits(self._router.broker.settings_of(node))
+
+    def opened(self, node: int, listener: str, address: str) -> None:
+        """Count a connection that was admitted.
+
+        Args:
+            node: Broker id.
+            listener: Name of the listener.
+            address: IP address of the client.
+        """
+        self.quotas(node).opened(listener, address)
+
+    def closed(self, node: int, listener: str, address: str) -> None:
+        """Count the end of a connection.
+
+        Args:
+            node: Broker id.
+            listener: Name of the listener.
+            address: IP address of the client.
+        """
+        self.quotas(node).closed(listener, address)
+        self.wake()
+
+    async def admit(self, listener: BoundListener, sock: socket.socket, address: Sequence[object]) -> bool:
+        """Wait until a new connection may be served; return False if it was closed instead.
+
+        Args:
+            listener: The listener that has accepted the connection.
+            sock: The socket of the connection.
+            address: Address of the client, as ``accept`` returns it.
+        """
+        try:
+            await self._wait(listener)
+        except BaseException:  # the server ends
+            sock.close()
+            raise
+        if listener.sock.fileno() == CLOSED:
+            sock.close()
+            return False
+        quotas, host, now = self.quotas(listener.node), str(address[0]), self._now()
+        if delay := quotas.close_time(host, now):
+            self._close_at(sock, now + delay)
+            return False
+        if not quotas.has_place_for(host):
+            most = quotas.limits.overrides.get(host, quotas.limits.per_ip)
+            log.warning("connection from %s closed: the limit max.connections.per.ip of %d is reached", host, most)
+            sock.close()
+            return False
+        return True
+
+    async def _wait(self, listener: BoundListener) -> None:
+        """Wait until the throttle time of a new connection has ended and the maximum number of connections permits one
+        more.
+
+        ``listener``: the listener that has accepted the connection.
+        """
+        now, quotas = self._now(), self.quotas(listener.node)
+        quotas.limits = self._limits(listener.node)  # AlterConfigs may have changed them
+        until = now + quotas.wait_time(listener.name, now)
+        due = ConnectionDue(next(self._numbers), lambda _: self.wake())
+        while listener.sock.fileno() != CLOSED:
+            is_throttled = self._now() < until - ROUNDING
+            if not is_throttled and self.quotas(listener.node).has_place(listener.name):
+                return
+            if is_throttled:
+                self._router.broker.deadlines.set(due, until)
+                self._reschedule()
+            self.waiting += 1
+            try:
+                await self._changed.wait()
+            finally:
+                self.waiting -= 1
+            self.quotas(listener.node).limits = self._limits(listener.node)
+
+    def _ip_limit(self, address: str) -> float | None:
+        quotas = self._router.broker.quotas.quotas
+        if not quotas:
+            return None
+        of_address = quotas.get(Entity(ip=address), {}).get(CONNECTION)
+        return quotas.get(Entity(ip=DEFAULT), {}).get(CONNECTION) if of_address is None else of_address
+
+    def _close_at(self, sock: socket.socket, at: float) -> None:
+        """Close a connection later, without reading from it.
+
+        Args:
+            sock: The socket of the connection.
+            at: The broker's time in seconds at which it is closed.
+        """
+        if len(self._delayed) >= MAX_DELAYED:
+            sock.close()
+            return
+        number = next(self._numbers)
+        due = ConnectionDue(number, lambda _: self._delayed.pop(ConnectionDue(number)).close())
+        self._delayed[due] = sock
+        self._router.broker.deadlines.set(due, at)
+        self._reschedule()

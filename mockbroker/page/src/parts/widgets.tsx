@@ -1,0 +1,89 @@
+/** Small parts that several views use. */
+
+import type { ComponentChildren } from "preact";
+import { formatted, type Place } from "../data/hash.ts";
+import { visible } from "../data/names.ts";
+import { notify } from "./notices.tsx";
+
+/** A name that a client chose: always text, and all of it visible. */
+export function Name({ of }: { of: string }) {
+  return (
+    <bdi class="name" title={of.length > 30 ? visible(of) : undefined}>
+      {visible(of) || "(empty)"}
+    </bdi>
+  );
+}
+
+export function Link({ to, children, current }: { to: Place; children: ComponentChildren; current?: boolean }) {
+  return (
+    <a href={formatted(to)} aria-current={current ? "page" : undefined}>
+      {children}
+    </a>
+  );
+}
+
+/** A button with a choice of one of several values. */
+export function Choice<T extends string>(props: { label: string; value: T; options: readonly (readonly [T, string])[]; onChange: (value: T) => void }) {
+  return (
+    <div class="choice" role="group" aria-label={props.label}>
+      {props.options.map(([value, text]) => (
+        <button type="button" key={value} aria-pressed={value === props.value} onClick={() => props.onChange(value)}>
+          {text}
+        </button>
+      ))}
+    </div>
+  );
+}
+
+/** A table in a region that scrolls by itself, so that the page never does so sideways. */
+export function Table({ label, columns, children, tall }: { label: string; columns: readonly string[]; children: ComponentChildren; tall?: boolean }) {
+  return (
+    <div class={tall ? "scroll tall" : "scroll"} role="region" aria-label={label} tabIndex={0}>
+      <table>
+        <thead>
+          <tr>
+            {columns.map((each) => (
+              <th scope="col" key={each} class={each.startsWith("#") ? "number" : undefined}>
+                {each.replace("#", "")}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>{children}</tbody>
+      </table>
+    </div>
+  );
+}
+
+export function Empty({ children }: { children: ComponentChildren }) {
+  return <p class="empty">{children}</p>;
+}
+
+export function Badge({ kind, children }: { kind: string; children: ComponentChildren }) {
+  return <span class={`badge ${kind}`}>{children}</span>;
+}
+
+/** Copy a text; where the browser does not allow that, show it. */
+export async function copy(text: string, what: string): Promise<void> {
+  try {
+    await navigator.clipboard.writeText(text);
+    notify(`${what} copied`);
+  } catch {
+    notify(`${what}: ${text}`);
+  }
+}
+
+/** Save a text as a file. */
+export function save(name: string, content: string, media: string): void {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([content], { type: media }));
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1_000);
+}
+
+/** Return a number with thousands separated, as in 12,345. */
+export const number = (value: number): string => value.toLocaleString("en");
+
+/** Return a number of things, as in 1 member and 2 members. */
+export const counted = (count: number, thing: string): string => `${number(count)} ${thing}${count === 1 ? "" : "s"}`;

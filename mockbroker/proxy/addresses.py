@@ -1,0 +1,100 @@
+"""The addresses of brokers in responses, and their replacement with addresses of the proxy.
+
+Responses of Metadata, FindCoordinator and DescribeCluster contain addresses; in versions with node endpoints (KIP-951),
+so do responses of Produce, Fetch, ShareFetch and ShareAcknowledge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+from kwire.apikeys import ApiKey
+
+NOBODY = -1  # node id without a broker, in a FindCoordinator response with an error
+
+
+class Address(NamedTuple):
+    """The address of a broker.
+
+    Attributes:
+        host: Host name or IP address.
+        port: TCP port.
+    """
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+
+Entries: TypeAlias = Callable[[Any], Iterator[tuple[Any, str]]]
+
+
+def _brokers(response: Any) -> Iterator[tuple[Any, str]]:
+    """Yield each broker in a response, with the name of its field that has the node id."""
+    for broker in response.brokers:
+        yield broker, "node_id" if hasattr(broker, "node_id") else "broker_id"
+
+
+def _coordinators(response: Any) -> Iterator[tuple[Any, str]]:
+    yield response, "node_id"
+    for coordinator in response.coordinators:
+        yield coordinator, "node_id"
+
+
+def _endpoints(response: Any) -> Iterator[tuple[Any, str]]:
+    for endpoint in response.node_endpoints:
+        yield endpoint, "node_id"
+
+
+ENTRIES: Mapping[int, Entries] = {
+    ApiKey.METADATA: _brokers,
+    ApiKey.FIND_COORDINATOR: _coordinators,
+    ApiKey.DESCRIBE_CLUSTER: _brokers,
+    ApiKey.PRODUCE: _endpoints,
+    ApiKey.FETCH: _endpoints,
+    ApiKey.SHARE_FETCH: _endpoints,
+    ApiKey.SHARE_ACKNOWLEDGE: _endpoints,
+}
+FIRST_VERSIONS: Mapping[int, int] = {ApiKey.PRODUCE: 10, ApiKey.FETCH: 16}  # with node endpoints
+
+
+def may_have_addresses(api_key: int, version: int) -> bool:
+    """Return whether the response of an API in this version can contain addresses of brokers.
+
+    Args:
+        api_key: API key.
+        version: API version.
+    """
+    return api_key in ENTRIES and version >= FIRST_VERSIONS.get(api_key, 0)
+
+
+def addresses_of(api_key: int, response: Any) -> dict[int, Address]:
+    """Return the addresses in a decoded response, by node id.
+
+    Args:
+        api_key: API key of the response, one for which ``may_have_addresses`` is true.
+        response: The decoded response.
+    """
+    return {
+        getattr(entry, node): Address(entry.host, entry.port)
+        for entry, node in ENTRIES[api_key](response)
+        if entry.host and getattr(entry, node) != NOBODY
+    }
+
+
+def replace_addresses(api_key: int, response: Any, own: Mapping[int, Address]) -> None:
+    """Replace the addresses in a decoded response.
+
+    Args:
+        api_key: API key of the response, one for which ``may_have_addresses`` is true.
+        response: The decoded response, which is changed.
+        own: Address of the proxy by node id. Addresses of other nodes remain.
+    """
+    for entry, node in ENTRIES[api_key](response):
+        address = own.get(getattr(entry, node))
+        if address is not None and entry.host:
+            entry.host, entry.port = address

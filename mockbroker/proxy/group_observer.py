@@ -1,0 +1,410 @@
+"""The observer of groups: it keeps their state and their events from the requests and responses that pass.
+
+``kwire.analysis`` has the same knowledge about captures, where all calls of a group are known before its generations
+are described. Here each response changes the state at once. What the coordinator knows and no client is sent, such as
+the target assignment of a consumer group, is not known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from kwire import ErrorCode
+from kwire.apikeys import ApiKey
+from kwire.blobs import decode_stored
+from kwire.blobs.consumer_protocol import ConsumerProtocolSubscription
+from kwire.envelope import decode_request, decode_response
+from kwire.errors import WireError
+from mockbroker.base.effects import Note
+from mockbroker.base.event_kinds import EventKind
+from mockbroker.broker.journal import Journal
+from mockbroker.groups.coordinated import session_timer
+from mockbroker.groups.offsets import Committed
+from mockbroker.proxy.observed_broker import ObservedBroker
+from mockbroker.proxy.observed_groups import (
+    CLASSIC,
+    COMPLETING,
+    CONSUMER,
+    SHARE,
+    STABLE,
+    STREAMS,
+    ObservedGroup,
+    ObservedMember,
+)
+from mockbroker.proxy.observer import Exchange, Observer
+
+LEAVE_EPOCHS = (-1, -2)  # member epochs of a ConsumerGroupHeartbeat that leaves
+GROUPS = 10_000  # maximum number that are kept
+TASKS = {"active": "active_tasks", "standby": "standby_tasks", "warmup": "warmup_tasks"}
+CONSUMER_PROTOCOL = "consumer"
+Partitions = Mapping[tuple[str, int], Committed]
+
+
+class GroupObserver(Observer):
+    """The observer of the requests of group members.
+
+    Args:
+        broker: What is known of the real cluster; its groups are kept up to date.
+        journal: The journal, which gets the events of groups.
+        now: Function that returns the time in seconds.
+        changed: Function that is called when deadlines may have changed.
+    """
+
+    def __init__(
+        self, broker: ObservedBroker, journal: Journal, now: Callable[[], float], changed: Callable[[], object]
+    ) -> None:
+        self._broker = broker
+        self._journal = journal
+        self._now = now
+        self._changed = changed
+        self._transactional: dict[int, dict[str, dict[tuple[str, int], Committed]]] = {}  # by producer id and group
+        self._handlers: Mapping[int, Callable[[Exchange, Any, Any], Iterable[Note]]] = {
+            ApiKey.FIND_COORDINATOR: self._find_coordinator,
+            ApiKey.JOIN_GROUP: self._join,
+            ApiKey.SYNC_GROUP: self._sync,
+            ApiKey.HEARTBEAT: self._heartbeat,
+            ApiKey.LEAVE_GROUP: self._leave,
+            ApiKey.OFFSET_COMMIT: self._commit,
+            ApiKey.OFFSET_FETCH: self._fetch_offsets,
+            ApiKey.TXN_OFFSET_COMMIT: self._commit_in_transaction,
+            ApiKey.END_TXN: self._end_transaction,
+            ApiKey.DELETE_GROUPS: self._delete,
+            ApiKey.CONSUMER_GROUP_HEARTBEAT: self._epoch_heartbeat,
+            ApiKey.SHARE_GROUP_HEARTBEAT: self._epoch_heartbeat,
+            ApiKey.STREAMS_GROUP_HEARTBEAT: self._epoch_heartbeat,
+        }
+
+    def needs(self, api_key: int, version: int) -> bool:  # noqa: ARG002
+        return api_key in self._handlers
+
+    def requested(self, exchange: Exchange) -> None:
+        """Note that a rebalance begins, with the JoinGroup of a member: its response comes at the end."""
+        if exchange.api_key != ApiKey.JOIN_GROUP or exchange.forwarded is None:
+            return
+        try:
+            request: Any = decode_request(exchange.forwarded).body
+        except WireError:
+            return
+        group = self._groups.get(request.group_id)
+        if isinstance(group, ObservedGroup) and request.member_id:
+            self._record(group.begin_rebalance("a member joins"))
+            self._touch(group)
+
+    def answered(self, exchange: Exchange) -> None:
+        """Change the state of the group as the response of the broker shows it."""
+        if exchange.forwarded is None or exchange.answer is None:
+            return  # a fault rule has responded: the coordinator knows nothing of it
+        try:
+            request = decode_request(exchange.forwarded).body
+            response = decode_response(exchange.answer, exchange.api_key, exchange.version).body
+        except WireError:
+            return
+        self._record(self._handlers[exchange.api_key](exchange, request, response))
+        self._changed()
+
+    # --- classic groups ---
+
+    def _find_coordinator(self, exchange: Exchange, request: Any, response: Any) -> Iterable[Note]:  # noqa: ARG002
+        if request.key_type == 0:
+            found = response.coordinators or [response]
+            for each in found:
+                key = each.key if response.coordinators else request.key
+                if each.error_code == ErrorCode.NONE:
+                    self._broker.coordinators[key] = each.node_id
+        return ()
+
+    def _join(self, exchange: Exchange, request: Any, response: Any) -> Iterable[Note]:
+        if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+            yield _note(EventKind.ID_GIVEN, request.group_id, response.member_id, exchange, -1)
+            return
+        if response.error_code:
+            yield from self._refused(request, response.error_code)
+            return
+        group = self._group(request.group_id, CLASSIC)
+        member = group.members.get(response.member_id)
+        is_new = member is None
+        member = self._member(group, response.member_id, exchange)
+        member.instance_id = request.group_instance_id
+        member.session_timeout = request.session_timeout_ms / 1000
+        group.protocol_type = request.protocol_type
+        protocols = {each.name: each.metadata for each in request.protocols}
+        member.subscription = _subscription(request.protocol_type, protocols.get(response.protocol_name or ""))
+        yield _note(EventKind.JOIN if is_new else EventKind.REJOIN, group.group_id, member.member_id, exchange, -1)
+        if response.generation_id > group.generation or not group.joined:
+            group.generation, group.joined = response.generation_id, set()
+        group.state = COMPLETING
+        group.joined.add(member.member_id)
+        group.protocol, group.leader = response.protocol_name, response.leader
+        if response.member_id == response.leader and response.members:  # only the leader is sent the members
+            group.joined = {each.member_id for each in response.members}
+            for gone in [each for each in group.members if each not in group.joined]:
+                del group.members[gone]
+                group.timers.forget(session_timer(gone))
+            yield Note(
+                event=EventKind.GENERATION,
+                group=group.group_id,
+                generation=group.generation,
+                leader=group.leader,
+                protocol=group.protocol or "",
+                members=tuple(sorted(group.joined)),
+            )
+        self._renew(group, member)
+
+    def _sync(self, exchange: Exchange, request: Any, response: Any) -> Iterable[Note]:
+        if response.error_code:
+            yield from self._refused(request, response.error_code)
+            return
+        group = self._group(request.group_id, CLASSIC)
+        member = self._member(group, request.member_id, exchange)
+        group.generation = max(group.generation, request.generation_id)
+        for each in request.assignments:  # of the leader
+            if each.member_id in group.members:
+                group.members[each.member_id].encoded = each.assignment
+        member.encoded = response.assignment
+        if group.state == COMPLETING or not group.joined:
+            group.state = STABLE
+        note = _note(EventKind.ASSIGN, group.group_id, member.member_id, exchange, request.generation_id)
+        note.assignment, note.protocol_type = response.assignment, group.protocol_type or CONSUMER_PROTOCOL
+        yield note
+        self._renew(group, member)
+
+    def _heartbeat(self, exchange: Exchange, request: Any, response: Any) -> Iterable[Note]:
+        if response.error_code not in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
+            yield from self._refused(request, response.error_code)
+            return
+        group = self._group(request.group_id, CLASSIC)
+        member = self._member(group, request.member_id, exchange)
+        if group.generation < request.generation_id:  # the proxy was started after the group
+            group.generation, group.state = request.generation_id, STABLE
+            group.protocol_type = group.protocol_type or CONSUMER_PROTOCOL
+        if response.error_code:
+            yield from group.begin_rebalance("the coordinator has answered a heartbeat with REBALANCE_IN_PROGRESS")
+        self._renew(group, member)
+
+    def _leave(self, exchange: Exchange, request: Any, response: Any) -> Iterable[Note]:  # noqa: ARG002
+        group = self._groups.get(request.group_id)
+        if response.error_code or not isinstance(group, ObservedGroup):
+            return
+        by_instance = {each.instance_id: each.member_id for each in group.members.values() if each.instance_id}
+        leaving = {request.member_id: ""} if request.member_id else {}
+        refused = {(each.member_id, each.group_instance_id) for each in response.members if each.error_code}
+        for each in request.members:
+            if (each.member_id, each.group_instance_id) not in refused:
+                member_id = each.member_id or by_instance.get(each.group_instance_id or "", "")
+                leaving[member_id] = each.reason or ""
+        for member_id, reason in leaving.items():
+            yield from group.remove(member_id, EventKind.LEAVE, reason or "left")
+        self._touch(group)
+
+    def _refused(self, request: Any, error: int) -> Iterable[Note]:
+        group = self._groups.get(request.group_id)
+        if isinstance(group, ObservedGroup) and error in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID):
+            yield from group.remove(request.member_id, EventKind.EXPIRE, ErrorCode(error).name)
+            self._touch(group)
+
+    # --- groups with member epochs ---
+
+    def _epoch_heartbeat(self, exchange: Exchange, request: Any, response: Any) -> Iterable[Note]:
+        types = {ApiKey.CONSUMER_GROUP_HEARTBEAT: CONSUMER, ApiKey.SHARE_GROUP_HEARTBEAT: SHARE}
+        if response.error_code:
+            yield from self._refused(request, response.error_code)
+            return
+        group = self._group(request.group_id, types.get(exchange.api_key, STREAMS))  # type: ignore[call-overload]
+        member_id = response.member_id or request.member_id
+        if request.member_epoch in LEAVE_EPOCHS:
+            away = request.member_epoch != LEAVE_EPOCHS[0]
+            kind, reason = (EventKind.AWAY, "left temporarily") if away else (EventKind.LEAVE, "left")
+            yield from group.remove(member_id, kind, reason)
+            self._touch(group)
+            return
+        is_new = member_id not in group.members
+        member = self._member(group, member_id, exchange)
+        if is_new:
+            member.session_timeout = self._session_timeout(group.type_name)
+            yield _note(EventKind.JOIN, group.group_id, member_id, exchange, response.member_epoch)
+        _describe(member, request, response)
+        before, member.epoch = member.epoch, response.member_epoch
+        if response.member_epoch > group.generation:
+            group.generation = response.member_epoch
+            yield Note(event=EventKind.GENERATION, group=group.group_id, generation=group.generation)
+        if before != member.epoch or getattr(response, "assignment", None) is not None:
+            note = _note(EventKind.ASSIGN, group.group_id, member_id, exchange, response.member_epoch)
+            note.assignment = {
+                self._topic_name(topic_id): list(partitions) for topic_id, partitions in member.assigned.items()
+            }
+            yield note
+        self._renew(group, member)
+
+    def _session_timeout(self, type_name: str) -> float:
+        """Return the default session timeout of a group type in seconds; that of the cluster is not sent to clients."""
+        settings = self._broker.settings
+        return {
+            CONSUMER: settings.group_consumer_session_timeout_ms,
+            SHARE: settings.group_share_session_timeout_ms,
+            STREAMS: settings.group_streams_session_timeout_ms,
+        }[type_name] / 1000
+
+    # --- offsets ---
+
+    def _commit(self, exchange: Exchange, request: Any, response: Any) -> Iterable[Note]:
+        stored = self._accepted(request, response)
+        if not stored:
+            return
+        group = self._group(request.group_id, CLASSIC, is_known=True)
+        yield self._store(group, stored, request.member_id, exchange)
+        member = group.members.get(request.member_id)
+        if member is not None and group.type_name == CLASSIC:
+            self._renew(group, member)
+
+    def _commit_in_transaction(self, exchange: Exchange, request: Any, response: Any) -> Iterable[Note]:  # noqa: ARG002
+        stored = self._accepted(request, response)
+        if stored:
+            pending = self._transactional.setdefault(request.producer_id, {})
+            pending.setdefault(request.group_id, {}).update(stored)
+        return ()
+
+    def _end_transaction(self, exchange: Exchange, request: Any, response: Any) -> Iterable[Note]:
+        if response.error_code:
+            return
+        pending = self._transactional.pop(request.producer_id, {})
+        for group_id, stored in pending.items() if request.committed else ():
+            yield self._store(self._group(group_id, CLASSIC, is_known=True), stored, "", exchange)
+
+    def _fetch_offsets(self, exchange: Exchange, request: Any, response: Any) -> Iterable[Note]:  # noqa: ARG002
+        for each in response.groups or [response]:
+            group_id = each.group_id if response.groups else request.group_id
+            for topic in each.topics:
+                name = topic.name or self._topic_name(topic.topic_id)
+                for partition in topic.partitions:
+                    if partition.committed_offset >= 0 and not partition.error_code:
+                        group = self._group(group_id, CLASSIC, is_known=True)
+                        found = Committed(offset=partition.committed_offset, metadata=partition.metadata or "")
+                        group.offsets.committed[name, partition.partition_index] = found
+                        self._touch(group)
+        return ()
+
+    def _delete(self, exchange: Exchange, request: Any, response: Any) -> Iterable[Note]:  # noqa: ARG002
+        for each in response.results:
+            if not each.error_code and each.group_id in self._groups:
+                self._groups.unload(each.group_id)
+                yield Note(event=EventKind.DELETE, group=each.group_id)
+
+    def _accepted(self, request: Any, response: Any) -> dict[tuple[str, int], Committed]:
+        """Return the offsets in a request that the coordinator has stored, by topic and partition."""
+        refused = {
+            (topic.name or getattr(topic, "topic_id", None), each.partition_index)
+            for topic in response.topics
+            for each in topic.partitions
+            if each.error_code
+        }
+        now = self._now()
+        return {
+            (topic.name or self._topic_name(topic.topic_id), each.partition_index): Committed(
+                offset=each.committed_offset, metadata=each.committed_metadata or "", at=now
+            )
+            for topic in request.topics
+            for each in topic.partitions
+            if (topic.name or getattr(topic, "topic_id", None), each.partition_index) not in refused
+        }
+
+    def _store(self, group: ObservedGroup, stored: Partitions, member_id: str, exchange: Exchange) -> Note:
+        group.offsets.committed.update(stored)
+        self._touch(group)
+        note = _note(EventKind.COMMIT, group.group_id, member_id, exchange, group.generation)
+        note.offsets = {partition: each.offset for partition, each in stored.items()}
+        return note
+
+    # --- state ---
+
+    @property
+    def _groups(self) -> Any:
+        return self._broker.groups
+
+    def _group(self, group_id: str, type_name: str, *, is_known: bool = False) -> ObservedGroup:
+        """Return a group, which is created if necessary.
+
+        Args:
+            group_id: Group id.
+            type_name: Its type; a group without members takes it.
+            is_known: Whether a group of another type is returned as it is.
+        """
+        group = self._groups.get(group_id)
+        if not isinstance(group, ObservedGroup):
+            if len(self._groups) >= GROUPS:
+                self._groups.unload(next(iter(self._groups)))
+            group = ObservedGroup(type_name=type_name, group_id=group_id)
+            self._groups.load(group)
+        elif group.type_name != type_name and not is_known:
+            group.type_name = type_name
+            group.members.clear()
+            group.joined.clear()
+        if type_name != CLASSIC and not is_known:
+            group.protocol_type = type_name
+        return group
+
+    def _member(self, group: ObservedGroup, member_id: str, exchange: Exchange) -> ObservedMember:
+        member = group.members.get(member_id)
+        if member is None:
+            member = group.members[member_id] = ObservedMember(member_id=member_id)
+        member.client_id = exchange.client_id or ""
+        member.client_host = f"/{exchange.connection.client.host}"
+        if group.group_id not in self._broker.coordinators and exchange.connection.node >= 0:
+            self._broker.coordinators[group.group_id] = exchange.connection.node
+        return member
+
+    def _renew(self, group: ObservedGroup, member: ObservedMember) -> None:
+        """Renew the session of a member."""
+        group.timers.set(session_timer(member.member_id), self._now() + member.session_timeout)
+        self._touch(group)
+
+    def _touch(self, group: ObservedGroup) -> None:
+        """Note that a group may have changed."""
+        self._groups.load(group)
+
+    def _topic_name(self, topic_id: Any) -> str:
+        topic = self._broker.cluster.by_id.get(topic_id)
+        return str(topic_id) if topic is None else topic.name
+
+    def _record(self, notes: Iterable[Note]) -> None:
+        now = self._now()
+        for note in notes:
+            self._journal.record(note, now)
+
+
+def _describe(member: ObservedMember, request: Any, response: Any) -> None:
+    """Set the fields of a member that a request or a response names; an absent one has not changed."""
+    member.instance_id = getattr(request, "instance_id", None) or member.instance_id
+    names = getattr(request, "subscribed_topic_names", None)
+    if names is not None:
+        member.subscription = list(names)
+    member.regex = getattr(request, "subscribed_topic_regex", None) or member.regex
+    assignment = getattr(response, "assignment", None)
+    if assignment is not None:
+        member.assigned = {each.topic_id: list(each.partitions) for each in assignment.topic_partitions}
+    member.process_id = getattr(request, "process_id", None) or member.process_id
+    tasks = {kind: getattr(response, name, None) for kind, name in TASKS.items()}
+    if any(each is not None for each in tasks.values()):
+        member.tasks = {
+            kind: {each.subtopology_id: list(each.partitions) for each in found or ()} for kind, found in tasks.items()
+        }
+
+
+def _note(event: EventKind, group_id: str, member_id: str, exchange: Exchange, generation: int) -> Note:
+    return Note(
+        event=event,
+        group=group_id,
+        member_id=member_id,
+        client_id=exchange.client_id or "",
+        generation=generation,
+    )
+
+
+def _subscription(protocol_type: str, metadata: bytes | None) -> list[str] | None:
+    """Return the subscribed topics of a classic consumer; None if they are unknown."""
+    if protocol_type != CONSUMER_PROTOCOL or metadata is None:
+        return None
+    try:
+        return list(decode_stored(ConsumerProtocolSubscription, metadata)[0].topics)
+    except WireError:
+        return None

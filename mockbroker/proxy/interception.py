@@ -1,0 +1,347 @@
+"""The fault rules on the traffic of a proxy.
+
+A request of an API that has rules is decoded and passed to the stages of a router (``mockbroker/broker/stages.py``), as
+in ``mockbroker serve``. In place of a handler, the request is sent to the real broker, and its response is passed to
+the stages as the answer. What the stages decide is carried out by the relay, as orders (``orders.py``).
+
+A connection has at most one such request at a time, and it is its only request in flight: so a request that waits
+blocks later requests of its connection, as a broker does.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kwire.apikeys import ApiKey
+from kwire.codec import decode_at
+from kwire.envelope import Request, decode_request, encode_request, encode_response
+from kwire.errors import WireError
+from kwire.frames import PREFIX, pack
+from kwire.headers import ResponseHeader, response_header_version
+from kwire.messages import APIS
+from mockbroker.base.effects import Call, Client, Effects, NoReply, Reply, Ticket
+from mockbroker.base.effects import Close as CloseEffect
+from mockbroker.base.effects import SendMore as SendMoreEffect
+from mockbroker.broker.broker import Broker
+from mockbroker.broker.handlers.handler import Handler
+from mockbroker.broker.journal import Journal
+from mockbroker.broker.router import Outcome, Router
+from mockbroker.faults.matching import NewConnection
+from mockbroker.faults.stage import Admission, FaultStage
+from mockbroker.net.clock import BrokerTime
+from mockbroker.proxy.fetch_sessions import INITIAL
+from mockbroker.proxy.link import Changeable, notify_answered, notify_requested
+from mockbroker.proxy.observed_broker import ObservedBroker
+from mockbroker.proxy.observer import Connection, Exchange
+from mockbroker.proxy.orders import End, Forward, Order, Send, SendMore
+
+
+@dataclass(slots=True, eq=False)
+class Channel:
+    """A connection, for the requests that fault rules process.
+
+    Attributes:
+        connection: The connection.
+        wake: Function that is called after an order was added or the request was finished.
+        cut: Function that closes the connection at once; its argument is whether it is reset.
+        since_ms: When the connection was accepted, in milliseconds since 1970.
+        requests: Number of requests that have arrived, of those that are observed.
+        client_id: The ``client.id`` of the last of them.
+        orders: What the relay must do, in this order.
+        ticket: Ticket of the request that is processed; None without one.
+        exchange: Its exchange.
+        decoded: The request as the client has sent it.
+        response: The response frame of the broker, with its length prefix; None before it.
+        body: The decoded response of the broker, with the addresses of the proxy.
+        muted: Whether further requests wait.
+        pacing: Whether a response is being sent slowly.
+    """
+
+    connection: Connection
+    wake: Callable[[], None]
+    cut: Callable[[bool], None]
+    since_ms: int = 0
+    requests: int = 0
+    client_id: str = ""
+    orders: deque[Order] = field(default_factory=deque)
+    ticket: Ticket | None = None
+    exchange: Exchange | None = None
+    decoded: Request | None = None
+    response: bytes | None = None
+    body: Any = None
+    muted: bool = False
+    pacing: bool = False
+
+    @property
+    def busy(self) -> bool:
+        """Whether the requests that follow must wait."""
+        return self.ticket is not None or self.muted or self.pacing
+
+
+class Interception:
+    """The fault rules of a proxy, and the requests that they process.
+
+    Args:
+        broker: What is known of the real cluster.
+        clock: The clock of delays.
+        listener: Name of the listener, for rules that name it.
+
+    Attributes:
+        router: The router, with the stage of the fault rules; it does not handle any request itself.
+        stage: The fault rules.
+        channels: The open connections, by number.
+        clock: The clock of delays.
+        rescheduled: Functions that are called when the next deadline may have changed.
+    """
+
+    def __init__(self, broker: ObservedBroker, clock: BrokerTime, listener: str = "PLAINTEXT") -> None:
+        self.clock = clock
+        self.listener = listener
+        handlers = {key: Handler(api.versions, self._forward) for key, api in APIS.items()}
+        self.router = Router(broker, Journal(clock.read()), handlers)
+        self.stage = FaultStage(self.router, lambda number: self.router.principal(number))
+        self.channels: dict[int, Channel] = {}
+        self.rescheduled: list[Callable[[], object]] = []
+
+    @property
+    def connections(self) -> Mapping[int, Channel]:
+        """The open connections, by number."""
+        return self.channels
+
+    @property
+    def faults(self) -> FaultStage:
+        """The fault rules."""
+        return self.stage
+
+    @property
+    def broker(self) -> ObservedBroker:
+        """What is known of the real cluster."""
+        broker = self.router.broker
+        assert isinstance(broker, ObservedBroker)
+        return broker
+
+    def intercepts(self, key: int, version: int) -> bool:
+        """Return whether requests of an API are processed here, because rules may apply to them.
+
+        Args:
+            key: API key.
+            version: API version.
+        """
+        return key in self.router.outer_stages and version in APIS[key].versions
+
+    # --- connections ---
+
+    def open(
+        self, connection: Connection, wake: Callable[[], None], cut: Callable[[bool], None], since_ms: int
+    ) -> Channel:
+        """Add a connection; return its channel. The arguments are those of ``Channel``."""
+        channel = self.channels[connection.number] = Channel(connection, wake, cut, since_ms)
+        return channel
+
+    def admit(self, channel: Channel) -> Admission | None:
+        """Apply the rules for new connections; return None if the connection is served as usual."""
+        connection = channel.connection
+        client = NewConnection(self.node_of(connection), self.listener, connection.client.host)
+        admission = self.stage.admit(connection.number, client, self.clock.read())
+        if admission is not None and admission.how == "mute":
+            channel.muted = True
+        self.reschedule()
+        return admission
+
+    def close(self, channel: Channel) -> None:
+        """Remove a connection that was closed."""
+        self.channels.pop(channel.connection.number, None)
+        self._note_dropped(channel)
+        if channel.ticket is not None:
+            self.router.forget(channel.ticket)
+        self.router.forget_connection(channel.connection.number)
+        self.reschedule()
+
+    def is_silent(self, channel: Channel) -> bool:
+        """Return whether a rule leaves the connection without any further response."""
+        return channel.busy and not channel.orders and self.stage.is_silent(channel.connection.number)
+
+    def node_of(self, connection: Connection) -> int:
+        """Return the id of the broker of a connection; -1 if it is not known."""
+        if connection.node >= 0:
+            return connection.node
+        return self.broker.node_at(connection.broker)
+
+    # --- requests and responses ---
+
+    def request(self, channel: Channel, exchange: Exchange, frame: bytes) -> None:
+        """Process a request, which must be the only one in flight on its connection.
+
+        Args:
+            channel: The connection.
+            exchange: The exchange.
+            frame: The request, with its length prefix.
+        """
+        data = frame[PREFIX.size :]
+        if exchange.observers:
+            notify_requested(exchange, data, None)
+        try:
+            decoded = decode_request(data)
+        except WireError:  # the broker responds to it as it does without a proxy
+            exchange.forwarded = exchange.request
+            channel.exchange = exchange
+            channel.orders.append(Forward(frame, is_intercepted=False))
+            channel.wake()
+            return
+        channel.ticket = Ticket(
+            channel.connection.number, exchange.correlation_id, exchange.api_key, decoded.header.request_api_version
+        )
+        channel.exchange, channel.decoded, channel.response, channel.body = exchange, decoded, None, None
+        channel.requests += 1
+        channel.client_id = decoded.header.client_id or ""
+        client = Client(
+            self.node_of(channel.connection),
+            channel.client_id,
+            f"/{channel.connection.client.host}",
+            self.listener,
+        )
+        now = self.clock.read()
+        self._deliver(self.router.step(Call(channel.ticket, client, decoded.body, data), now), now)
+
+    def answer(self, channel: Channel, response: Changeable, own: Mapping[int, Any]) -> None:
+        """Process the response of the broker to the request of a channel.
+
+        Args:
+            channel: The connection.
+            response: The response.
+            own: The address of the proxy for each broker, by node id.
+        """
+        ticket, exchange = channel.ticket, channel.exchange
+        if ticket is None or exchange is None or response.exchange is not exchange or response.response is None:
+            self._pass_unchanged(channel, response, own)
+            return
+        if response.version != ticket.version:  # ApiVersions, in a version that the broker does not know
+            self._pass_unchanged(channel, response, own)
+            return
+        decoded: Any = channel.decoded
+        if ticket.api_key == ApiKey.FETCH and response.response.session_id and decoded.body.session_epoch == INITIAL:
+            sessions = self.broker.fetch_sessions(self.node_of(channel.connection))
+            sessions.begin(response.response.session_id, decoded.body)
+        frame = response.with_addresses(own, notify=False)
+        channel.response, channel.body = frame, response.response
+        if exchange.observers:
+            exchange.answer = response.frame[PREFIX.size :]
+        now = self.clock.read()
+        encoded = {ticket.version: _body(frame, ticket)}  # a rule that malforms the response changes these bytes
+        self._deliver(self.router.finish([Reply(ticket, response.response, encoded)], now), now)
+
+    def _pass_unchanged(self, channel: Channel, response: Changeable, own: Mapping[int, Any]) -> None:
+        if channel.ticket is not None:
+            self.router.forget(channel.ticket)
+            channel.ticket = None
+        channel.orders.append(Send(response.with_addresses(own)))
+        channel.wake()
+
+    def _forward(self, broker: Broker, call: Call[Any], now: float) -> Effects:  # noqa: ARG002
+        """Send a request to the real broker: the handler of all APIs."""
+        channel = self.channels.get(call.ticket.connection)
+        if channel is None or channel.ticket is not call.ticket:
+            return []  # the client and its broker have disconnected
+        assert channel.decoded is not None
+        assert channel.exchange is not None
+        frame = call.frame
+        if call.request is not channel.decoded.body:
+            header = channel.decoded.header
+            frame = encode_request(call.request, call.version, correlation_id=0, header=header)
+        channel.exchange.forwarded = frame
+        is_answered = call.ticket.api_key != ApiKey.PRODUCE or call.request.acks != 0
+        channel.orders.append(Forward(pack(frame), is_answered))
+        channel.wake()
+        return [] if is_answered else [NoReply(call.ticket)]
+
+    # --- time, and changes by the user ---
+
+    def perform(self, effects: Effects) -> None:
+        """Carry out the effects of a change that no request made, such as the release of held requests."""
+        now = self.router.requests.now = self.clock.read()
+        self._deliver(self.router.finish(effects, now), now)
+
+    def deadline(self) -> float:
+        """Return the earliest time, in seconds, at which something may be due."""
+        return self.router.deadline()
+
+    def tick(self) -> None:
+        """Do what is due."""
+        while self.router.deadline() <= (now := self.clock.read()):
+            self._deliver(self.router.tick(now), now)
+
+    def reschedule(self) -> None:
+        """Notify the owner of the timer that the next deadline may have changed."""
+        for each in self.rescheduled:
+            each()
+
+    # --- outcomes ---
+
+    def _deliver(self, outcomes: Iterable[Outcome], now: float) -> None:
+        self.router.requests.now = now
+        for outcome in self.router.run(outcomes, now):
+            channel = self.channels.get(outcome.ticket.connection)
+            if channel is None:
+                continue
+            if isinstance(outcome, SendMoreEffect):
+                channel.orders.append(SendMore())
+            elif isinstance(outcome, CloseEffect):
+                self._end(channel, outcome)
+            elif isinstance(outcome, Reply):
+                if outcome.ticket is channel.ticket:
+                    self._send(channel, outcome)
+            elif isinstance(outcome, NoReply):
+                channel.ticket = None
+            else:
+                channel.muted = False
+            channel.wake()
+        self.reschedule()
+
+    def _send(self, channel: Channel, reply: Reply) -> None:
+        ticket, exchange, delivery = reply.ticket, channel.exchange, reply.delivery
+        assert exchange is not None
+        channel.ticket = None
+        frame = channel.response
+        if frame is None or reply.response is not channel.body:
+            try:
+                frame = pack(encode_response(reply.response, ticket.version, correlation_id=ticket.correlation_id))
+            except WireError as error:
+                channel.orders.append(End(f"fault rule {ticket.fault}: {error}"))
+                return
+        self.router.requests.record_response(ticket, frame)
+        if delivery is not None and delivery.frame is not None:
+            frame = delivery.frame
+        exchange.fault = ticket.fault
+        if exchange.observers:
+            notify_answered(exchange, exchange.answer, frame[PREFIX.size :])
+        pace = None if delivery is None else delivery.pace
+        channel.orders.append(Send(frame, pace))
+        if delivery is not None:
+            channel.muted = delivery.mute
+            channel.pacing = pace is not None
+            if delivery.close:
+                channel.orders.append(End(delivery.close, delivery.reset))
+
+    def _end(self, channel: Channel, close: CloseEffect) -> None:
+        if close.ticket.api_key >= 0 and close.ticket is not channel.ticket:
+            return
+        self._note_dropped(channel)
+        channel.ticket = None
+        channel.orders.append(End(close.reason, close.reset))
+
+    def _note_dropped(self, channel: Channel) -> None:
+        """Notify the observers of a response of the broker that the client does not get."""
+        exchange = channel.exchange
+        if exchange is not None and channel.ticket is not None:
+            exchange.fault = channel.ticket.fault
+            if exchange.observers and exchange.answer is not None:
+                notify_answered(exchange, exchange.answer, None)
+
+
+def _body(frame: bytes, ticket: Ticket) -> bytes:
+    """Return the body of a response frame with its length prefix. ``ticket``: identity of the request."""
+    header_version = response_header_version(APIS[ticket.api_key], ticket.version)
+    return frame[decode_at(ResponseHeader, frame, PREFIX.size, header_version)[1] :]

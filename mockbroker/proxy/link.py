@@ -1,0 +1,316 @@
+"""The protocol side of one proxied connection: it decides which frames are passed on as bytes, and which are changed.
+
+It does no I/O. Of most frames it reads only the beginning.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from kwire.apikeys import ApiKey
+from kwire.codec import decode_at
+from kwire.envelope import decode_response, encode_response, produce_acks
+from kwire.errors import RemoteProtocolError, WireError
+from kwire.frames import PREFIX, pack
+from kwire.headers import RequestHeader, request_header_version
+from kwire.messages import APIS
+from mockbroker.broker.redacted_frames import redacted_request, redacted_response
+from mockbroker.proxy.addresses import ENTRIES, Address, addresses_of, may_have_addresses, replace_addresses
+from mockbroker.proxy.frames import COPY, PASS, FrameSplitter, Whole
+from mockbroker.proxy.observer import NEVER, REQUEST_HEAD, Connection, Exchange, Moment, Observer
+
+CORRELATION_ID = struct.Struct(">i")
+TOKEN = -1  # API key of the exchange of a SASL token without header; no observer sees it
+MORE = 256  # bytes of a Produce request that are read next to find its acks
+
+
+@dataclass(slots=True)
+class Changeable:
+    """A response that may contain addresses of brokers.
+
+    Attributes:
+        frame: The frame, with its length prefix.
+        api_key: API key of the request.
+        version: API version of the response.
+        response: The decoded response; None if it cannot be decoded.
+        exchange: The request with its response.
+    """
+
+    frame: bytes
+    api_key: int
+    version: int
+    exchange: Exchange
+    response: Any = None
+    header: Any = None
+
+    @classmethod
+    def of(cls, frame: bytes, exchange: Exchange) -> Changeable:
+        """Decode a response frame.
+
+        Args:
+            frame: The frame, with its length prefix.
+            exchange: The request of the response.
+        """
+        api_key, version = exchange.api_key, exchange.version
+        try:
+            decoded = decode_response(frame[PREFIX.size :], api_key, version)
+        except WireError:
+            return cls(frame, api_key, version, exchange)
+        return cls(frame, api_key, decoded.version, exchange, decoded.body, decoded.header)
+
+    @property
+    def addresses(self) -> dict[int, Address]:
+        """The addresses in the response, by node id; empty if the response cannot be decoded."""
+        if self.response is None or self.api_key not in ENTRIES:
+            return {}
+        return addresses_of(self.api_key, self.response)
+
+    def with_addresses(self, own: Mapping[int, Address], *, notify: bool = True) -> bytes:
+        """Return the frame with the addresses of the proxy; unchanged if it contains no address.
+
+        Args:
+            own: Address of the proxy by node id.
+            notify: Whether the observers are notified of the response.
+        """
+        frame = self.frame
+        if self.addresses:
+            replace_addresses(self.api_key, self.response, own)
+            frame = pack(encode_response(self.response, self.version, correlation_id=0, header=self.header))
+        if self.exchange.observers and notify:
+            answer = self.frame[PREFIX.size :]
+            notify_answered(self.exchange, answer, answer if frame is self.frame else frame[PREFIX.size :])
+        return frame
+
+
+@dataclass(frozen=True, slots=True)
+class Intercepted:
+    """A request that fault rules may apply to.
+
+    Attributes:
+        frame: The request, with its length prefix.
+        exchange: The exchange.
+    """
+
+    frame: bytes
+    exchange: Exchange
+
+
+Intercepts: TypeAlias = Callable[[int, int], bool]
+
+
+def never(key: int, version: int) -> bool:  # noqa: ARG001
+    """Return False: no request is passed to fault rules.
+
+    Args:
+        key: API key.
+        version: API version.
+    """
+    return False
+
+
+class Link:
+    """The protocol side of one proxied connection.
+
+    As every Kafka broker sends responses in the order of the requests, the first unanswered request belongs to the next
+    response.
+
+    Args:
+        connection: The connection.
+        observers: The observers of the traffic.
+        intercepts: Function that returns whether requests of an API key and version are passed to the fault rules.
+
+    Attributes:
+        pending: Number of requests whose response has not arrived.
+    """
+
+    def __init__(
+        self, connection: Connection, observers: Sequence[Observer] = (), intercepts: Intercepts = never
+    ) -> None:
+        self._connection = connection
+        self._intercepts = intercepts
+        self._observers = observers
+        self._pending: deque[Exchange] = deque()
+        self._arriving: Exchange | None = None  # the exchange whose request is copied
+        self._answered: Exchange | None = None  # the exchange whose response is copied
+        self._at = NEVER
+        self._expects_tokens = False  # after SaslHandshake v0, until a request
+        self._requests = FrameSplitter(REQUEST_HEAD.size, self._inspect_request, self._request_copied)
+        self._responses = FrameSplitter(CORRELATION_ID.size, self._inspect_response, self._response_copied)
+
+    @property
+    def pending(self) -> int:
+        return len(self._pending)
+
+    def requests(self, data: bytes, at: Moment = NEVER) -> Iterator[bytes | Intercepted]:
+        """Add bytes from the client; yield bytes to send to the broker, and requests to pass to the fault rules, in
+        order.
+
+        Args:
+            data: The received bytes.
+            at: Time at which they were received.
+
+        Raises: WireError if the size of a frame is not valid.
+        """
+        self._at = at
+        for part in self._requests.feed(data):
+            if isinstance(part, Whole):
+                exchange, self._arriving = self._arriving, None
+                assert exchange is not None
+                exchange.requested_at = at
+                yield Intercepted(part.frame, exchange)
+            else:
+                yield part
+
+    def expect(self, exchange: Exchange, *, is_intercepted: bool) -> None:
+        """Record that an intercepted request is sent to the broker, and will be answered.
+
+        Args:
+            exchange: The request.
+            is_intercepted: Whether the response is yielded as a whole, to be processed.
+        """
+        exchange.is_intercepted = is_intercepted
+        self._pending.append(exchange)
+
+    def responses(self, data: bytes, at: Moment = NEVER) -> Iterator[bytes | Changeable]:
+        """Add bytes from the broker; yield bytes to send to the client, and responses that may contain addresses, in
+        order.
+
+        Args:
+            data: The received bytes.
+            at: Time at which they were received.
+
+        Raises: WireError if the size of a frame is not valid, or for a response without a request.
+        """
+        self._at = at
+        for part in self._responses.feed(data):
+            if isinstance(part, Whole):
+                exchange = self._pending.popleft()
+                exchange.answered_at = at
+                yield Changeable.of(part.frame, exchange)
+            else:
+                yield part
+
+    def _inspect_request(self, head: bytes, size: int) -> int:
+        if self._expects_tokens and not _is_request(head):
+            self._pending.append(Exchange(self._connection, TOKEN, 0, 0))
+            return PASS
+        if len(head) < PREFIX.size + REQUEST_HEAD.size:
+            raise RemoteProtocolError(f"a request of {size - PREFIX.size} bytes has no header")
+        key, version, correlation_id = REQUEST_HEAD.unpack_from(head, PREFIX.size)
+        self._expects_tokens = key == ApiKey.SASL_HANDSHAKE and version == 0
+        is_answered, intercepted = True, self._intercepts(key, version)
+        if key == ApiKey.PRODUCE and not intercepted:
+            acks = _acks(head, version)
+            if acks is None and len(head) < size - 1 and version in APIS[key].versions:
+                return min(len(head) + MORE, size - 1)
+            is_answered = acks != 0
+        exchange = Exchange(self._connection, key, version, correlation_id)
+        if self._observers:
+            exchange.observers = tuple(each for each in self._observers if each.needs(key, version))
+        if intercepted:
+            self._arriving = exchange
+            return size
+        if is_answered:
+            self._pending.append(exchange)
+        if not exchange.observers:
+            return PASS
+        self._arriving = exchange
+        return COPY
+
+    def _request_copied(self, frame: bytes) -> None:
+        exchange, self._arriving = self._arriving, None
+        assert exchange is not None
+        exchange.requested_at = self._at
+        notify_requested(exchange, frame, frame)
+
+    def _inspect_response(self, head: bytes, size: int) -> int:  # noqa: ARG002
+        if not self._pending:
+            raise RemoteProtocolError("the broker sent a response without a request")
+        request = self._pending[0]
+        if request.is_intercepted or (
+            may_have_addresses(request.api_key, request.version) and request.version in APIS[request.api_key].versions
+        ):
+            return size
+        self._pending.popleft()
+        if not request.observers:
+            return PASS
+        self._answered = request
+        return COPY
+
+    def _response_copied(self, frame: bytes) -> None:
+        exchange, self._answered = self._answered, None
+        assert exchange is not None
+        exchange.answered_at = self._at
+        notify_answered(exchange, frame, frame)
+
+
+def notify_requested(exchange: Exchange, request: bytes, forwarded: bytes | None) -> None:
+    """Notify the observers of a complete request.
+
+    Args:
+        exchange: The exchange.
+        request: The frame from the client, without length prefix.
+        forwarded: The frame for the broker, without length prefix; None if the broker gets none.
+    """
+    exchange.request, _ = redacted_request(request, exchange.api_key)
+    if forwarded is request or forwarded is None:
+        exchange.forwarded = None if forwarded is None else exchange.request
+    else:
+        exchange.forwarded, _ = redacted_request(forwarded, exchange.api_key)
+    for observer in exchange.observers:
+        observer.requested(exchange)
+
+
+def notify_answered(exchange: Exchange, answer: bytes | None, response: bytes | None) -> None:
+    """Notify the observers of a complete response.
+
+    Args:
+        exchange: The exchange.
+        answer: The frame from the broker, without length prefix; None if there is none.
+        response: The frame for the client, without length prefix; None if the client gets none.
+    """
+    key, version = exchange.api_key, exchange.version
+    exchange.answer = None if answer is None else redacted_response(answer, key, version)[0]
+    if response is answer or response is None:
+        exchange.response = None if response is None else exchange.answer
+    else:
+        exchange.response, _ = redacted_response(response, key, version)
+    for observer in exchange.observers:
+        observer.answered(exchange)
+
+
+def _is_request(head: bytes) -> bool:
+    """Return whether a frame after SaslHandshake v0 is a request, not a SASL token, which has no header.
+
+    Tokens begin with other bytes than API key and version of a request: those of PLAIN with a null byte and text, those
+    of SCRAM and OAUTHBEARER with text, and those of GSSAPI with 0x60 or a token id. ``head``: the beginning of the
+    frame, with its length prefix.
+    """
+    if len(head) < PREFIX.size + REQUEST_HEAD.size:
+        return False
+    key, version, _ = REQUEST_HEAD.unpack_from(head, PREFIX.size)
+    return key in APIS and version in APIS[key].versions
+
+
+def _acks(head: bytes, version: int) -> int | None:
+    """Return ``acks`` of a Produce request.
+
+    Args:
+        head: The beginning of the frame, with its length prefix.
+        version: API version of the request.
+
+    Returns:
+        The value; None if the version is unknown, or the bytes that contain the value have not arrived.
+    """
+    api = APIS[ApiKey.PRODUCE]
+    if version not in api.versions:
+        return None
+    try:
+        _, at = decode_at(RequestHeader, head, PREFIX.size, request_header_version(api, version))
+    except WireError:
+        return None
+    return produce_acks(head, at, version)

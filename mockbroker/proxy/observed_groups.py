@@ -1,0 +1,233 @@
+"""The groups of a real cluster, as requests and responses have shown them, for the control API."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, cast
+from uuid import UUID
+
+from mockbroker.base.deadlines import Deadlines
+from mockbroker.base.effects import Note
+from mockbroker.base.event_kinds import EventKind
+from mockbroker.groups.classic.subscription import decode_assignment
+from mockbroker.groups.coordinated import CoordinatedGroup, GroupEffects, Timer, session_timer
+from mockbroker.groups.group_type import (
+    Context,
+    GroupSummary,
+    GroupType,
+    GroupTypes,
+    GroupView,
+    MemberDescription,
+    TopicNames,
+)
+from mockbroker.groups.group_types import GROUP_TYPES
+from mockbroker.groups.offsets import Offsets
+
+CLASSIC, CONSUMER, SHARE, STREAMS = TYPES = ("classic", "consumer", "share", "streams")
+EMPTY, PREPARING, COMPLETING, STABLE, RECONCILING = (
+    "Empty",
+    "PreparingRebalance",
+    "CompletingRebalance",
+    "Stable",
+    "Reconciling",
+)
+
+
+@dataclass(slots=True, kw_only=True)
+class ObservedMember:
+    """A member, as its requests have shown it.
+
+    Attributes:
+        member_id: Member id.
+        client_id: The ``client.id``.
+        client_host: Address of the client, after a slash as Kafka writes it.
+        instance_id: The ``group.instance.id``; None for a dynamic member.
+        session_timeout: Session timeout in seconds.
+        subscription: Subscribed topics; None if unknown.
+        regex: Subscribed regular expression; None without one.
+        encoded: Assignment of a classic member, as its leader encoded it; None before a SyncGroup.
+        assigned: Assigned partitions by topic id, in groups of other types.
+        epoch: Member epoch; None in a classic group.
+        tasks: Tasks of a member of a streams group; None in other groups.
+        process_id: Id of its process; None in other groups.
+    """
+
+    member_id: str
+    client_id: str = ""
+    client_host: str = ""
+    instance_id: str | None = None
+    session_timeout: float = 45.0
+    subscription: list[str] | None = None
+    regex: str | None = None
+    encoded: bytes | None = None
+    assigned: Mapping[UUID, list[int]] = field(default_factory=dict)
+    epoch: int | None = None
+    tasks: dict[str, dict[str, list[int]]] | None = None
+    process_id: str | None = None
+
+    def assignment(self, group: ObservedGroup, names: TopicNames) -> Mapping[str, list[int]] | None:
+        """Return the assigned partitions by topic; None if they are unknown. ``names``: topic names by topic id."""
+        if group.type_name == CLASSIC:
+            return None if self.encoded is None else decode_assignment(group.protocol_type, self.encoded)
+        if self.tasks is not None:
+            return {}
+        return {names.get(topic_id, str(topic_id)): partitions for topic_id, partitions in self.assigned.items()}
+
+
+@dataclass(slots=True, kw_only=True)
+class ObservedGroup(CoordinatedGroup):
+    """A group.
+
+    Attributes:
+        state: State of a classic group.
+        generation: Generation of a classic group, else the highest epoch of a member.
+        protocol: The selected assignment strategy or assignor; None before it is known.
+        leader: Member id of the leader of a classic group; "" without one.
+        joined: Members that have joined the generation.
+    """
+
+    TRANSIENT: ClassVar[frozenset[str]] = frozenset(
+        {
+            "type_name",
+            "group_id",
+            "state",
+            "generation",
+            "protocol_type",
+            "protocol",
+            "leader",
+            "members",
+            "joined",
+            "timers",
+            "offsets",
+        }
+    )
+    type_name: str = CLASSIC  # type: ignore[misc]
+    group_id: str
+    state: str = EMPTY
+    generation: int = 0  # pyright: ignore[reportIncompatibleMethodOverride]
+    protocol_type: str = ""  # pyright: ignore[reportIncompatibleMethodOverride]
+    protocol: str | None = None
+    leader: str = ""
+    members: dict[str, ObservedMember] = field(default_factory=dict)  # pyright: ignore[reportIncompatibleMethodOverride]
+    joined: set[str] = field(default_factory=set)
+    timers: Deadlines[Timer] = field(default_factory=Deadlines)
+    offsets: Offsets = field(default_factory=Offsets)
+
+    @property
+    def has_unwritten_changes(self) -> bool:
+        """Whether records must be written: never, because this state is not the coordinator's."""
+        return False
+
+    @property
+    def state_name(self) -> str:
+        if not self.members:
+            return EMPTY
+        if self.type_name == CLASSIC:
+            return self.state
+        return STABLE if all(each.epoch == self.generation for each in self.members.values()) else RECONCILING
+
+    def remove(self, member_id: str, event: EventKind, reason: str) -> list[Note]:
+        """Remove a member; return the events.
+
+        Args:
+            member_id: Id of the member, which may be unknown.
+            event: Why it is no member any more.
+            reason: Reason for the journal.
+        """
+        member = self.members.pop(member_id, None)
+        self.timers.forget(session_timer(member_id))
+        if member is None:
+            return []
+        self.joined.discard(member_id)
+        notes = [
+            Note(
+                event=event,
+                group=self.group_id,
+                member_id=member_id,
+                client_id=member.client_id,
+                generation=self.generation,
+                reason=reason,
+            )
+        ]
+        if not self.members:
+            self.state, self.leader = EMPTY, ""
+            return [*notes, Note(event=EventKind.EMPTY, group=self.group_id, generation=self.generation)]
+        return notes + self.begin_rebalance(reason)
+
+    def begin_rebalance(self, reason: str) -> list[Note]:
+        """Note that a rebalance of a classic group begins; return the event, if it has not begun before."""
+        if self.type_name != CLASSIC or self.state == PREPARING:
+            return []
+        self.state = PREPARING
+        return [Note(event=EventKind.REBALANCE, group=self.group_id, generation=self.generation, reason=reason)]
+
+
+class ObservedType:
+    """The description of observed groups, of any type."""
+
+    def summary(self, group: ObservedGroup, context: Context) -> GroupSummary:  # noqa: ARG002
+        """Return what the control API shows of a group beside its members."""
+        epoch = None if group.type_name == CLASSIC else group.generation
+        return GroupSummary(protocol=group.protocol, leader=group.leader, epoch=epoch)
+
+    def view(self, group: ObservedGroup, context: Context) -> GroupView:
+        """Return the part of a group snapshot that depends on the group type."""
+        names = {topic_id: topic.name for topic_id, topic in context.cluster.by_id.items()}
+        assignments = {each.member_id: each.assignment(group, names) for each in group.members.values()}
+        return GroupView(protocol=group.protocol, leader=group.leader, assignments=assignments)
+
+    def describe_members(
+        self,
+        group: ObservedGroup,
+        member_ids: Iterable[str],
+        topics: TopicNames,
+        context: Context,  # noqa: ARG002
+    ) -> list[MemberDescription]:
+        """Return some members as the control API shows them.
+
+        Args:
+            group: The group.
+            member_ids: Ids of the members; members that do not exist any more are left out.
+            topics: Topic names by topic id.
+            context: The context.
+        """
+        return [
+            MemberDescription(
+                member_id=each.member_id,
+                client_id=each.client_id,
+                client_host=each.client_host,
+                session_timeout_ms=round(each.session_timeout * 1000),
+                instance_id=each.instance_id,
+                subscription=each.subscription,
+                assignment=each.assignment(group, topics),
+                regex=(each.regex or "") if group.type_name == CONSUMER else None,
+                epoch=each.epoch,
+                process_id=each.process_id,
+                tasks=each.tasks,
+            )
+            for member_id in member_ids
+            if (each := group.members.get(member_id)) is not None
+        ]
+
+    def tick(self, group: ObservedGroup, context: Context, now: float) -> GroupEffects:  # noqa: ARG002
+        """Remove the members whose session has expired, as the coordinator has done; return the events.
+
+        ``now``: the current time in seconds.
+        """
+        effects: list[Any] = []
+        while timer := group.timers.pop_due(now):
+            effects += group.remove(timer[1], EventKind.EXPIRE, "no heartbeat has passed within the session timeout")
+        return effects
+
+
+class ObservedTypes(GroupTypes):
+    """The table of the types of observed groups: all are described in the same way."""
+
+    def __init__(self) -> None:
+        super().__init__(GROUP_TYPES.types)
+        self._observed = cast("GroupType[Any]", ObservedType())
+
+    def of(self, group: CoordinatedGroup) -> GroupType[Any]:  # noqa: ARG002
+        """Return the description of a group."""
+        return self._observed

@@ -1,0 +1,148 @@
+"""The interface of observers of the proxy's traffic: recordings, the journal and the request log.
+
+A subclass of ``Observer`` is passed to ``Proxy(observers=[...])``. Its methods are called in this order:
+
+1. ``opened``, when a client's connection was accepted and the connection to the broker exists.
+2. ``requested``, for each request, when its last byte has arrived and before that byte is sent to the broker.
+3. ``answered``, for each response, when it is complete and before its last byte is sent to the client. Responses are in
+   the order of the requests. ``Exchange`` has the request and the response, each as it was received and as it was sent
+   on.
+4. ``closed``, when the connection has ended. Requests that are unanswered then will not be answered.
+
+The methods are called between two reads of a socket, so an observer does no IO and returns soon. An observer that
+writes a file appends to a buffer, which a separate task writes.
+
+A request of an API that has fault rules is observed when it arrives; ``forwarded`` is set when the request is sent to
+the broker, before ``answered``. If a rule drops the response, ``answered`` is called with ``response`` None, or not at
+all if the rule leaves the connection without a response.
+
+``needs`` decides which requests an observer sees. The proxy collects the bytes of a frame only if an observer needs
+them; other frames are passed on in pieces, as they arrive. Observers get no secrets: tokens, passwords and HMACs
+(``kwire.redact``) are replaced in the frames, and the tokens after SaslHandshake v0, which have no header, are left
+out. Frames have no length prefix, as ``kwire.decode_request`` takes them.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+
+from kwire.codec import decode_at
+from kwire.errors import WireError
+from kwire.headers import RequestHeader, request_header_version
+from kwire.messages import APIS
+from mockbroker.proxy.addresses import Address
+
+REQUEST_HEAD = struct.Struct(">hhi")  # API key, version and correlation id of a request
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The time at which bytes were received.
+
+    Attributes:
+        monotonic: Seconds of a clock that never goes back.
+        wall: Seconds since 1970.
+    """
+
+    monotonic: float
+    wall: float
+
+
+NEVER = Moment(0.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """A client's connection, and the connection to the broker to which its requests are forwarded.
+
+    Attributes:
+        number: Number of the connection, from 1 on; never used again.
+        client: Address of the client.
+        node: Id of the broker; -1 for a connection to the bootstrap address, which is forwarded to any broker of
+            ``--to``.
+        broker: Address of the broker in the real cluster.
+        own: Address of the proxy to which the client has connected.
+    """
+
+    number: int
+    client: Address
+    node: int
+    broker: Address
+    own: Address
+
+
+@dataclass(slots=True, eq=False)
+class Exchange:
+    """A request with its response.
+
+    Attributes:
+        connection: The connection.
+        api_key: API key of the request.
+        version: API version of the request, also of one that kwire does not know.
+        correlation_id: Correlation id of both frames.
+        requested_at: When the last byte of the request arrived.
+        request: The request as the client has sent it.
+        forwarded: The request as the broker gets it: the same object if it is unchanged; None if the broker does not
+            get it, because a fault rule has answered it.
+        answered_at: When the last byte of the response arrived; None before that.
+        answer: The response as the broker has sent it; None if the response is made by a fault rule.
+        response: The response as the client gets it: the same object as ``answer`` if it is unchanged; None if the
+            client gets none.
+        fault: Name of the fault rule that was applied; "" for none.
+        observers: The observers that see the exchange.
+        is_intercepted: Whether the response is passed to the fault rules.
+    """
+
+    connection: Connection
+    api_key: int
+    version: int
+    correlation_id: int
+    requested_at: Moment = NEVER
+    request: bytes = b""
+    forwarded: bytes | None = None
+    answered_at: Moment | None = None
+    answer: bytes | None = None
+    response: bytes | None = None
+    fault: str = ""
+    observers: tuple[Observer, ...] = field(default=(), repr=False)
+    is_intercepted: bool = field(default=False, repr=False)
+
+    @property
+    def client_id(self) -> str | None:
+        """The ``client.id`` in the header of the request; None also in a header that kwire cannot read."""
+        api = APIS.get(self.api_key)
+        if api is None:
+            return None
+        try:
+            return decode_at(RequestHeader, self.request, 0, request_header_version(api, self.version))[0].client_id
+        except WireError:
+            return None
+
+
+class Observer:
+    """The base class of observers. Its methods do nothing."""
+
+    def needs(self, api_key: int, version: int) -> bool:  # noqa: ARG002
+        """Return whether ``requested`` and ``answered`` are called for requests of an API.
+
+        Args:
+            api_key: API key, also of an API that kwire does not know.
+            version: API version.
+        """
+        return True
+
+    def opened(self, connection: Connection, at: Moment) -> None:
+        """Handle a new connection. ``at``: when it was accepted."""
+
+    def requested(self, exchange: Exchange) -> None:
+        """Handle a complete request."""
+
+    def answered(self, exchange: Exchange) -> None:
+        """Handle a complete response; ``exchange`` is the same object as at the request.
+
+        This is not called for a request without response, such as Produce with acks=0.
+        """
+
+    def closed(self, connection: Connection, at: Moment) -> None:
+        """Handle the end of a connection. ``at``: when it ended."""

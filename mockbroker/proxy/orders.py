@@ -1,0 +1,57 @@
+"""The orders of the fault rules to the relay: actions to carry out for a request that the fault rules process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from mockbroker.base.effects import Pace
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """The order to send a request to the broker.
+
+    Attributes:
+        data: The request, with its length prefix.
+        is_answered: Whether the broker responds to it.
+        is_intercepted: Whether the response is passed to the fault rules.
+    """
+
+    data: bytes
+    is_answered: bool = True
+    is_intercepted: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """The order to send a response to the client.
+
+    Attributes:
+        data: The response, with its length prefix.
+        pace: The pace of sending; None to send the whole response immediately.
+    """
+
+    data: bytes
+    pace: Pace | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SendMore:
+    """The order to send as many further bytes as the pace allows."""
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The order to close the connection.
+
+    Attributes:
+        reason: Reason for the log; "" for no line in the log.
+        reset: Whether the connection is closed by a TCP reset.
+    """
+
+    reason: str
+    reset: bool = False
+
+
+Order: TypeAlias = Forward | Send | SendMore | End

@@ -1,0 +1,228 @@
+"""The listeners of a proxy, one for each broker of the real cluster, and the tasks that pass bytes on."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import ssl
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import count
+
+import trio
+
+from kwire.messages.metadata import MetadataResponse
+from mockbroker.net.bound_listeners import listen
+from mockbroker.proxy.addresses import Address
+from mockbroker.proxy.interception import Interception
+from mockbroker.proxy.link import Changeable, Link, never
+from mockbroker.proxy.observer import Connection, Moment, Observer
+from mockbroker.proxy.session import Session, moment
+
+log = logging.getLogger("mockbroker")
+
+CONNECT_TIMEOUT = 10.0  # seconds
+BOOTSTRAP = -1  # node id of the listener for clients that do not know the cluster yet
+UNKNOWN = Address("", 0)  # before the connection to a broker
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """The real cluster.
+
+    Attributes:
+        bootstrap: Addresses of brokers, of which the first that accepts a connection is used.
+        tls: TLS context for connections to the brokers; None for plain TCP.
+    """
+
+    bootstrap: Sequence[Address]
+    tls: ssl.SSLContext | None = None
+
+
+class Proxy:
+    """A proxy in front of a cluster. Use ``run`` in a nursery.
+
+    Args:
+        upstream: The real cluster.
+        host: Address to listen on.
+        port: Port of the bootstrap listener; 0 for any free port. The other listeners have free ports.
+        advertised: Host that clients are given in responses; "" for ``host``.
+        observers: What observes the traffic.
+        interception: The fault rules; None without them.
+        tls: TLS context for the connections of clients; None for plain TCP.
+
+    Attributes:
+        interception: The fault rules, which can be set until ``run``; None without them.
+        own: The address of the proxy for each broker, by node id, as clients are given it.
+        observers: What observes the traffic; it can be set until ``run``.
+        brokers: The address of each broker, by node id, as the cluster names it.
+        connections: Number of open client connections.
+    """
+
+    def __init__(
+        self,
+        upstream: Upstream,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        advertised: str = "",
+        observers: Sequence[Observer] = (),
+        interception: Interception | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._tls = tls
+        self.interception = interception
+        self._rescheduled = trio.Event()
+        self.own: dict[int, Address] = {}
+        self.brokers: dict[int, Address] = {}
+        self.connections = 0
+        self._upstream = upstream
+        self.observers = observers
+        self._numbers = count(1)
+        self._host = host
+        self._advertised = advertised or host
+        self._bootstrap_sock = listen(host, port)
+        self._nursery: trio.Nursery | None = None
+
+    @property
+    def bootstrap(self) -> Address:
+        """The address that clients are configured with."""
+        return Address(self._advertised, self._bootstrap_sock.getsockname()[1])
+
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Serve clients until cancelled."""
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            nursery.start_soon(self._accept, BOOTSTRAP, self._bootstrap_sock)
+            if self.interception is not None:
+                self.interception.rescheduled.append(self._reschedule)
+                nursery.start_soon(self._keep_time, self.interception)
+            task_status.started()
+
+    def close(self) -> None:
+        """Close the bootstrap listener, if ``run`` has not done it."""
+        self._bootstrap_sock.close()
+
+    def update(self, addresses: dict[int, Address]) -> None:
+        """Open a listener for each new broker, and use the new address of a broker that has moved.
+
+        ``addresses``: addresses of brokers by node id, from a response.
+        """
+        for node, address in addresses.items():
+            if self.brokers.get(node) != address:
+                log.info("broker %d of the cluster is at %s", node, address)
+                self.brokers[node] = address
+            if node not in self.own:
+                assert self._nursery is not None
+                sock = listen(self._host, 0)
+                self.own[node] = Address(self._advertised, sock.getsockname()[1])
+                self._nursery.start_soon(self._accept, node, sock)
+        if self.interception is not None:
+            self.interception.broker.set_brokers(self.own, self.brokers)
+
+    async def _accept(self, node: int, sock: socket.socket) -> None:
+        listener = trio.SocketListener(trio.socket.from_stdlib_socket(sock))
+        async with trio.open_nursery() as nursery:
+            await trio.serve_listeners(partial(self._serve, node), [listener], handler_nursery=nursery)
+
+    async def _serve(self, node: int, client: trio.SocketStream) -> None:
+        accepted = moment()
+        own = self.bootstrap if node == BOOTSTRAP else self.own[node]
+        broker = self.brokers.get(node, UNKNOWN)
+        connection = Connection(next(self._numbers), _peer(client), node, broker, own)
+        session = Session(client, client.socket, self.interception, connection, self._learn)
+        self.connections += 1
+        try:
+            with session.scope:
+                if await session.admitted() and (self._tls is None or await session.encrypt(self._tls)):
+                    await self._serve_admitted(session, connection, accepted)
+        finally:
+            self.connections -= 1
+            session.close()
+            await trio.aclose_forcefully(session.client)
+
+    async def _serve_admitted(self, session: Session, connection: Connection, accepted: Moment) -> None:
+        broker = await self._connect(connection.node)
+        if broker is None:
+            return
+        stream, address = broker
+        connection = replace(connection, broker=address)
+        session.connect(connection)
+        intercepts = never if self.interception is None else self.interception.intercepts
+        async with stream:
+            with self._observed(connection, accepted):
+                await session.run(Link(connection, self.observers, intercepts), stream)
+
+    @contextmanager
+    def _observed(self, connection: Connection, at: Moment) -> Iterator[None]:
+        for observer in self.observers:
+            observer.opened(connection, at)
+        try:
+            yield
+        finally:
+            for observer in self.observers:
+                observer.closed(connection, moment())
+
+    async def _keep_time(self, interception: Interception) -> None:
+        """Do what is due for fault rules, such as the end of a delay."""
+        while True:
+            self._rescheduled = trio.Event()
+            with trio.move_on_at(interception.deadline()):
+                await self._rescheduled.wait()
+            interception.tick()
+
+    def _reschedule(self) -> None:
+        self._rescheduled.set()
+
+    async def _connect(self, node: int) -> tuple[trio.abc.Stream, Address] | None:
+        """Connect to a broker; return the stream and the address that was used.
+
+        If the broker accepts no connection, log a warning and return None.
+        """
+        addresses = self._upstream.bootstrap if node == BOOTSTRAP else [self.brokers[node]]
+        problem = ""
+        for address in addresses:
+            try:
+                with trio.fail_after(CONNECT_TIMEOUT):
+                    stream: trio.SocketStream = await trio.open_tcp_stream(address.host, address.port)
+                    if self._upstream.tls is None:
+                        return stream, address
+                    encrypted = trio.SSLStream(
+                        stream, self._upstream.tls, server_hostname=address.host, https_compatible=True
+                    )
+                    await encrypted.do_handshake()
+                    return encrypted, address
+            except (OSError, trio.TooSlowError, trio.BrokenResourceError) as error:
+                problem = _reason(error)
+        names = ", ".join(str(address) for address in addresses)
+        log.warning("cannot connect to the cluster at %s (%s): a client's connection is closed", names, problem)
+        return None
+
+    def _learn(self, response: Changeable) -> Mapping[int, Address]:
+        """Note what a response shows of the cluster; return the address of the proxy for each broker, by node id."""
+        if addresses := response.addresses:
+            self.update(addresses)
+        if self.interception is not None and isinstance(response.response, MetadataResponse):
+            self.interception.broker.learn(response.response)
+        return self.own
+
+
+def _peer(client: trio.SocketStream) -> Address:
+    """Return the address of a client; an unknown one if it has already disconnected."""
+    try:
+        host, port, *_ = client.socket.getpeername()
+    except OSError:
+        return Address("", 0)
+    return Address(host, port)
+
+
+def _reason(error: BaseException) -> str:
+    """Return why a connection failed, as the operating system or the TLS library calls it."""
+    if isinstance(error, trio.TooSlowError):
+        return f"no response in {CONNECT_TIMEOUT:.0f} s"
+    while isinstance(error.__cause__ or error, BaseExceptionGroup) or error.__cause__ is not None:
+        cause = error.__cause__ or error
+        error = cause.exceptions[0] if isinstance(cause, BaseExceptionGroup) else cause
+    return os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)

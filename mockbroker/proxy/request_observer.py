@@ -1,0 +1,67 @@
+"""The observer that fills the request log, and counts the requests of each connection, for the control API."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kwire.envelope import decode_request, decode_response
+from kwire.errors import WireError
+from kwire.frames import pack
+from kwire.messages import APIS
+from kwire.messages.fetch import FetchResponse
+from mockbroker.base.effects import Call, Client, Ticket
+from mockbroker.proxy.interception import Interception
+from mockbroker.proxy.observer import Connection, Exchange, Moment, Observer
+
+
+class RequestObserver(Observer):
+    """The observer of all requests that fault rules do not process; the router logs those itself.
+
+    Args:
+        interception: The fault rules, whose router has the request log.
+        now: Function that returns the time in seconds.
+    """
+
+    def __init__(self, interception: Interception, now: Callable[[], float]) -> None:
+        self._interception = interception
+        self._now = now
+        self._unanswered: dict[int, dict[Exchange, Ticket]] = {}  # by number of the connection
+
+    def needs(self, api_key: int, version: int) -> bool:
+        if api_key not in APIS or version not in APIS[api_key].versions:
+            return False
+        return not self._interception.intercepts(api_key, version)
+
+    def requested(self, exchange: Exchange) -> None:
+        connection = exchange.connection
+        client_id = exchange.client_id or ""
+        channel = self._interception.channels.get(connection.number)
+        if channel is not None:
+            channel.requests += 1
+            channel.client_id = client_id
+        try:
+            body = decode_request(exchange.request).body
+        except WireError:  # the log has only requests that can be decoded
+            return
+        ticket = Ticket(connection.number, exchange.correlation_id, exchange.api_key, exchange.version)
+        node = self._interception.node_of(connection)
+        client = Client(node, client_id, f"/{connection.client.host}", self._interception.listener)
+        self._interception.router.requests.record(Call(ticket, client, body, exchange.request), self._now())
+        self._unanswered.setdefault(connection.number, {})[exchange] = ticket
+
+    def answered(self, exchange: Exchange) -> None:
+        ticket = self._unanswered.get(exchange.connection.number, {}).pop(exchange, None)
+        if ticket is None or exchange.response is None:
+            return
+        try:
+            response = decode_response(exchange.response, exchange.api_key, exchange.version).body
+        except WireError:
+            return
+        if isinstance(response, FetchResponse):
+            self._interception.broker.learn_offsets(response)
+        log = self._interception.router.requests
+        log.now = self._now()
+        log.record_response(ticket, pack(exchange.response))
+
+    def closed(self, connection: Connection, at: Moment) -> None:  # noqa: ARG002
+        self._unanswered.pop(connection.number, None)

@@ -1,0 +1,332 @@
+"""One proxied connection: the tasks that pass bytes on and carry out the orders of the fault rules."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import ssl
+import struct
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import TypeAlias
+
+import trio
+
+from kwire.errors import WireError
+from mockbroker.proxy.addresses import Address
+from mockbroker.proxy.interception import Channel, Interception
+from mockbroker.proxy.link import Changeable, Intercepted, Link
+from mockbroker.proxy.observer import Connection, Moment
+from mockbroker.proxy.orders import End, Forward, Order, Send, SendMore
+
+log = logging.getLogger("mockbroker")
+
+HANDSHAKE_TIMEOUT = 10.0  # seconds
+READ_SIZE = 65_536  # bytes of one read
+GONE = (OSError, trio.BrokenResourceError, trio.ClosedResourceError)
+HANDSHAKE_FAILURE = b"\x15\x03\x03\x00\x02\x02\x28"  # TLS record: a fatal alert
+RESET = struct.pack("ii", 1, 0)  # SO_LINGER: close resets the connection
+
+
+Receive: TypeAlias = Callable[[], Awaitable[bytes | bytearray]]
+
+
+class Ended(Exception):
+    """The exception that ends a connection, because a fault rule or the client has closed it."""
+
+
+def moment() -> Moment:
+    """Return the current time."""
+    return Moment(trio.current_time(), time.time())
+
+
+class Session:
+    """One client's connection.
+
+    Args:
+        client: The stream to the client; a TLS stream replaces it.
+        sock: The socket of the client.
+        interception: The fault rules; None without them.
+        connection: The connection.
+        learn: Function that takes a response that may have addresses, and returns the address of the proxy for each
+            broker, by node id.
+    """
+
+    def __init__(
+        self,
+        client: trio.abc.Stream,
+        sock: trio.socket.SocketType,
+        interception: Interception | None,
+        connection: Connection,
+        learn: Callable[[Changeable], Mapping[int, Address]],
+    ) -> None:
+        self.client = client
+        self._sock = sock
+        self._peer = connection.client
+        self._interception = interception
+        self._scope = trio.CancelScope()
+        self._open_channel = (
+            None
+            if interception is None
+            else interception.open(connection, self.wake, self.cut, round(time.time() * 1000))
+        )
+        self._learn = learn
+        self._sending = False  # responses to earlier requests
+        self._woken = trio.Event()
+        self._stash = b""  # bytes of the client that were read while a request waits
+        self._client_ended = False
+        self._slow: tuple[Send, int] | None = None  # a response that is sent slowly, and the number of bytes sent
+        self._link: Link
+        self._broker: trio.abc.Stream
+
+    def cut(self, reset: bool) -> None:
+        """Close the connection immediately. ``reset``: True to send a TCP reset."""
+        if reset:
+            self._reset()
+        self._scope.cancel()
+
+    def wake(self) -> None:
+        """Continue with a request that waits."""
+        self._woken.set()
+
+    @property
+    def _channel(self) -> Channel:
+        assert self._open_channel is not None
+        return self._open_channel
+
+    def connect(self, connection: Connection) -> None:
+        """Set the broker to which the client is connected. ``connection``: the connection to the broker."""
+        if self._interception is not None:
+            self._channel.connection = connection
+
+    def close(self) -> None:
+        """Remove the connection from the fault rules."""
+        if self._interception is not None:
+            self._interception.close(self._channel)
+
+    # --- a new connection ---
+
+    async def admitted(self) -> bool:
+        """Apply the fault rules to a new connection; return whether the connection is served."""
+        if self._interception is None:
+            return True
+        admission = self._interception.admit(self._channel)
+        if admission is None or admission.how == "serve":
+            return True
+        if admission.how == "mute":
+            with suppress(Ended):
+                await self._carry_out()
+                return True
+            return False
+        log.warning(
+            "connection from %s closed by fault rule %s (%s a new connection)",
+            self._channel.connection.client,
+            admission.rule,
+            admission.how,
+        )
+        if admission.how == "reset":
+            self._reset()
+        elif admission.how == "fail_tls":
+            with suppress(*GONE):
+                await self.client.send_all(HANDSHAKE_FAILURE)
+        return False
+
+    async def encrypt(self, tls: ssl.SSLContext) -> bool:
+        """Begin TLS with the client; return whether it succeeded. A failure is logged.
+
+        ``tls``: the context.
+        """
+        encrypted = trio.SSLStream(self.client, tls, server_side=True, https_compatible=True)
+        try:
+            with trio.fail_after(HANDSHAKE_TIMEOUT):
+                await encrypted.do_handshake()
+        except (OSError, trio.TooSlowError, trio.BrokenResourceError) as error:
+            cause = error.__cause__ or error
+            reason = getattr(cause, "reason", None) or str(cause) or "the client has disconnected"
+            if isinstance(error, trio.TooSlowError):
+                reason = f"no handshake in {HANDSHAKE_TIMEOUT:.0f} s"
+            log.warning("connection from %s closed: TLS: %s", self._peer, reason.replace("_", " ").lower())
+            return False
+        self.client = encrypted
+        return True
+
+    # --- passing bytes on ---
+
+    @property
+    def scope(self) -> trio.CancelScope:
+        """The scope of everything that is done for the connection."""
+        return self._scope
+
+    async def run(self, link: Link, broker: trio.abc.Stream) -> None:
+        """Pass bytes on in both directions until one side has ended.
+
+        Args:
+            link: The protocol side of the connection.
+            broker: The stream to the broker.
+        """
+        self._link, self._broker = link, broker
+        async with trio.open_nursery() as nursery:
+
+            async def from_client() -> None:
+                try:
+                    await self._copy(self._receive, self._pass_requests)
+                except Ended:
+                    nursery.cancel_scope.cancel()
+                await end(broker)
+
+            nursery.start_soon(from_client)
+            await self._copy(lambda: broker.receive_some(READ_SIZE), self._pass_responses)
+            nursery.cancel_scope.cancel()
+
+    async def _copy(
+        self, receive: Callable[[], Awaitable[bytes | bytearray]], send: Callable[[bytes], Awaitable[None]]
+    ) -> None:
+        """Pass bytes on until the stream ends, either side fails, or a frame is not valid.
+
+        Args:
+            receive: Function that returns the next bytes of one side; b"" at the end.
+            send: Function that processes these bytes.
+        """
+        with suppress(*GONE):
+            try:
+                while data := await receive():
+                    await send(bytes(data))
+            except WireError as error:
+                log.warning("connection closed: %s", error)
+
+    async def _receive(self) -> bytes | bytearray:
+        """Return the next bytes from the client; b"" at the end."""
+        if self._stash:
+            stash, self._stash = self._stash, b""
+            return stash
+        return b"" if self._client_ended else await self.client.receive_some(READ_SIZE)
+
+    async def _pass_requests(self, data: bytes) -> None:
+        for part in self._link.requests(data, moment()):
+            if isinstance(part, Intercepted):
+                await self._intercept(part)
+            else:
+                await self._broker.send_all(part)
+
+    async def _pass_responses(self, data: bytes) -> None:
+        self._sending = True
+        for part in self._link.responses(data, moment()):
+            if not isinstance(part, Changeable):
+                await self.client.send_all(part)
+                continue
+            own = self._learn(part)
+            if part.exchange.is_intercepted:
+                assert self._interception is not None
+                self._interception.answer(self._channel, part, own)
+            else:
+                await self.client.send_all(part.with_addresses(own))
+        self._sending = False
+        if not self._link.pending:
+            self.wake()
+
+    # --- fault rules ---
+
+    async def _intercept(self, part: Intercepted) -> None:
+        """Pass a request to the fault rules, and carry out their orders until the next request may follow."""
+        while self._link.pending or self._sending:
+            await self._wait()
+        assert self._interception is not None
+        self._interception.request(self._channel, part.exchange, part.frame)
+        await self._carry_out()
+
+    async def _carry_out(self) -> None:
+        """Carry out orders until further requests may follow. Raises: Ended if an order closes the connection."""
+        assert self._interception is not None
+        channel = self._channel
+        while True:
+            while channel.orders:
+                await self._do(channel.orders.popleft())
+            if not channel.busy:
+                return
+            if self._client_ended and self._interception.is_silent(channel):
+                raise Ended
+            await self._wait()
+
+    async def _do(self, order: Order) -> None:
+        match order:
+            case Forward(data=data, is_answered=is_answered, is_intercepted=is_intercepted):
+                if is_answered:
+                    assert self._channel.exchange is not None
+                    self._link.expect(self._channel.exchange, is_intercepted=is_intercepted)
+                await self._broker.send_all(data)
+            case Send(data=data, pace=None):
+                await self.client.send_all(data)
+            case Send():
+                self._slow = order, 0
+            case SendMore():
+                await self._send_more()
+            case End(reason=reason, reset=reset):
+                log.warning("connection from %s closed: %s", self._channel.connection.client, reason)
+                if reset:
+                    self._reset()
+                raise Ended
+
+    async def _send_more(self) -> None:
+        """Send the bytes of a slow response that are allowed now."""
+        if self._slow is None:
+            return
+        order, sent = self._slow
+        pace = order.pace
+        assert pace is not None
+        until = min(sent + pace.allowed, len(order.data))
+        pace.allowed -= until - sent
+        self._slow = order, until
+        await self.client.send_all(order.data[sent:until])
+        if until == len(order.data):
+            pace.finished = True
+            self._channel.pacing = False
+            self._slow = None
+
+    def _reset(self) -> None:
+        with suppress(OSError):
+            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+            self._sock.close()
+
+    async def _wait(self) -> None:
+        """Wait until ``wake`` is called, or the client ends the connection.
+
+        Raises: Ended if the client has reset it.
+        """
+        self._woken = woken = trio.Event()
+        if self._client_ended or len(self._stash) >= READ_SIZE:
+            await woken.wait()
+            return
+        failed = False
+
+        async def watch() -> None:
+            nonlocal failed
+            try:
+                while len(self._stash) < READ_SIZE:
+                    data = await self.client.receive_some(READ_SIZE)
+                    if not data:
+                        self._client_ended = True
+                        break
+                    self._stash += data
+            except GONE:
+                failed = True
+            if failed or self._client_ended:
+                woken.set()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(watch)
+            await woken.wait()
+            nursery.cancel_scope.cancel()
+        if failed:
+            raise Ended
+
+
+async def end(broker: trio.abc.Stream) -> None:
+    """Close the sending direction of the broker's connection, so that the broker closes the connection after its
+    responses.
+    """
+    with suppress(*GONE):
+        if isinstance(broker, trio.SocketStream):
+            await broker.send_eof()
+        else:
+            await broker.aclose()

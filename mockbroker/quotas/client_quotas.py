@@ -1,0 +1,190 @@
+"""The quotas of a cluster by entity, and their use by clients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from ipaddress import ip_address
+
+from mockbroker.quotas.entity import CLIENT_ID, IP, USER, Default, Entity, candidates
+from mockbroker.quotas.rates import TokenBucket, WindowedRate
+
+PRODUCER, CONSUMER = "producer_byte_rate", "consumer_byte_rate"
+REQUEST, MUTATION, CONNECTION = "request_percentage", "controller_mutation_rate", "connection_creation_rate"
+CLIENT_KEYS = (PRODUCER, CONSUMER, REQUEST, MUTATION)
+FRACTIONAL = frozenset({REQUEST, MUTATION})
+MAX_ENTITIES = 10_000  # entities with quotas in a cluster, and clients whose use is remembered
+
+
+class QuotaError(ValueError):
+    """Raised for quotas that are not valid; the message is Kafka's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """The quota that applies to a client.
+
+    Attributes:
+        key: Name of the quota, such as ``producer_byte_rate``.
+        value: The limit: bytes, partition mutations or connections per second, or percent of a thread's time.
+        shared_by: The entity whose clients share the quota.
+    """
+
+    key: str
+    value: float
+    shared_by: Entity
+
+
+class ClientQuotas:
+    """The quotas of a cluster. Source: Kafka's ClientQuotaControlManager and ClientQuotaManager.
+
+    Args:
+        quotas: Limit by quota key, by entity; ``alter`` changes this dictionary.
+        windows: Number of windows of rates, the setting ``quota.window.num``.
+        window: Length of a window in seconds, the setting ``quota.window.size.seconds``.
+        burst_seconds: Time in seconds whose partition mutations a client may use at once: the product of the settings
+            ``controller.quota.window.num`` and ``controller.quota.window.size.seconds``.
+
+    Attributes:
+        quotas: Limit by quota key, by entity.
+        changed: Functions that are called after each change.
+    """
+
+    def __init__(
+        self, quotas: dict[Entity, dict[str, float]], windows: int, window: float, burst_seconds: float
+    ) -> None:
+        self._windows = windows
+        self._window = window
+        self._burst_seconds = burst_seconds
+        self.quotas = quotas
+        self.changed: list[Callable[[], object]] = []
+        self._rates: dict[tuple[str, Entity], WindowedRate] = {}
+        self._buckets: dict[Entity, TokenBucket] = {}
+
+    @property
+    def longest(self) -> float:
+        """The time in seconds over which rates are measured: all windows but one."""
+        return (self._windows - 1) * self._window
+
+    def alter(self, entity: Entity, changes: Mapping[str, float | None], *, validate_only: bool) -> None:
+        """Set or remove quotas of an entity.
+
+        Args:
+            entity: The entity.
+            changes: New limits by quota key; None removes the quota.
+            validate_only: True to check the changes without applying them.
+
+        Raises: QuotaError if a change is not valid, or too many entities would have quotas; then nothing is changed.
+        """
+        for key, value in changes.items():
+            _check(entity, key, value)
+        if entity not in self.quotas and len(self.quotas) >= MAX_ENTITIES:
+            raise QuotaError(f"{MAX_ENTITIES} entities have quotas, and no more are possible: remove some")
+        if validate_only:
+            return
+        quotas = self.quotas.setdefault(entity, {})
+        for key, value in changes.items():
+            if value is None:
+                quotas.pop(key, None)
+            else:
+                quotas[key] = value
+        if not quotas:
+            del self.quotas[entity]
+        self._buckets.clear()  # their rates may have changed
+        for function in self.changed:
+            function()
+
+    def limit(self, key: str, user: str, client_id: str) -> Limit | None:
+        """Return the quota that applies to a client; None if no quota applies.
+
+        Args:
+            key: Name of the quota.
+            user: Name of the user, without ``User:``.
+            client_id: The ``client.id``.
+        """
+        for entity, shared_by in candidates(user, client_id):
+            value = self.quotas.get(entity, {}).get(key)
+            if value is not None:
+                return Limit(key, value, shared_by)
+        return None
+
+    def rate(self, limit: Limit) -> WindowedRate:
+        """Return the measured rate of all clients that share a quota. It is created on first use."""
+        known = self._rates.get((limit.key, limit.shared_by))
+        if known is None:
+            if len(self._rates) >= MAX_ENTITIES:
+                del self._rates[next(iter(self._rates))]
+            known = self._rates[limit.key, limit.shared_by] = WindowedRate(self._windows, self._window)
+        return known
+
+    def bucket(self, limit: Limit) -> TokenBucket:
+        """Return the token bucket of a controller mutation quota, which the clients of one entity share.
+
+        It is created on first use, with all tokens. A token is one partition mutation.
+        """
+        known = self._buckets.get(limit.shared_by)
+        if known is None:
+            if len(self._buckets) >= MAX_ENTITIES:
+                del self._buckets[next(iter(self._buckets))]
+            known = self._buckets[limit.shared_by] = TokenBucket(limit.value, limit.value * self._burst_seconds)
+        return known
+
+
+def keys_of(entity: Entity) -> tuple[str, ...]:
+    """Return the quota keys that an entity may have."""
+    return CLIENT_KEYS if entity.ip is None else (CONNECTION,)
+
+
+def check_entity(names: Mapping[str, str | Default]) -> None:
+    """Check the entity types and names of an entity. ``names``: name by entity type.
+
+    Raises: QuotaError if they are not valid.
+    """
+    if not names:
+        raise QuotaError("Invalid empty client quota entity")
+    for entity_type, name in names.items():
+        if entity_type not in (USER, CLIENT_ID, IP):
+            raise QuotaError(f"Unhandled client quota entity type: {entity_type}")
+        if name == "":
+            raise QuotaError(f"Empty {entity_type} not supported")
+    if IP in names and len(names) > 1:
+        raise QuotaError("Invalid quota entity combination, IP entity shouldnot be combined with User or ClientId")
+
+
+def _check(entity: Entity, key: str, value: float | None) -> None:
+    if key not in keys_of(entity):
+        raise QuotaError(f"Invalid configuration key {key}")
+    if isinstance(entity.ip, str) and not _is_address(entity.ip):
+        raise QuotaError(f"{entity.ip} is not a valid IP or resolvable host.")
+    if value is None:
+        return
+    if key not in FRACTIONAL and value != int(value):
+        raise QuotaError(f"{key} cannot be a fractional value.")
+    if value <= 0:
+        raise QuotaError(f"Quota {key} must be greater than 0")
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return text == "localhost"
+    return True
+
+
+def matching(
+    quotas: Mapping[Entity, Mapping[str, float]], parts: Mapping[str, str | Default | None], *, strict: bool
+) -> Iterator[tuple[Entity, Mapping[str, float]]]:
+    """Yield the entities that match a filter, with their quotas.
+
+    Args:
+        quotas: Limit by quota key, by entity.
+        parts: Name by entity type; None matches any name, the default included.
+        strict: Whether a matching entity may have no other entity types.
+    """
+    for entity, limits in quotas.items():
+        names = dict(entity.names())
+        if strict and names.keys() - parts.keys():
+            continue
+        if all(kind in names and wanted in (None, names[kind]) for kind, wanted in parts.items()):
+            yield entity, limits

@@ -1,0 +1,173 @@
+"""The limits on the connections of one broker: their number, and the number of new connections per second.
+
+Source: Kafka's ConnectionQuotas. Times are in seconds of the broker's clock.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from mockbroker.quotas.rates import WindowedRate
+
+UNLIMITED = 2**31 - 1
+MAX_ADDRESSES = 10_000  # addresses whose rate is remembered
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    """The settings that limit connections.
+
+    Attributes:
+        connections: Maximum number of connections of a broker.
+        per_ip: Maximum number of connections from one address.
+        overrides: Maximum number of connections by address, for addresses to which ``per_ip`` does not apply.
+        rate: Maximum number of new connections per second.
+        of_listeners: By listener name, the maximum number of connections, and of new connections per second.
+        protected: Name of the inter-broker listener. If there are other listeners, a connection to the protected one is
+            accepted even at the limit ``connections``.
+        windows: Number of windows of a rate.
+        window: Length of a window in seconds.
+    """
+
+    connections: int = UNLIMITED
+    per_ip: int = UNLIMITED
+    overrides: Mapping[str, int] = field(default_factory=dict)
+    rate: int = UNLIMITED
+    of_listeners: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    protected: str = ""
+    windows: int = 11
+    window: int = 1
+
+
+class ConnectionQuotas:
+    """The connections of one broker, and the decisions about new connections.
+
+    Args:
+        limits: The limits.
+        listeners: Names of the listeners of the broker.
+        ip_limit: Function that returns the quota ``connection_creation_rate`` of an address; None without a quota.
+    """
+
+    def __init__(
+        self, limits: ConnectionLimits, listeners: frozenset[str], ip_limit: Callable[[str], float | None]
+    ) -> None:
+        self.limits = limits
+        self._protected = limits.protected if len(listeners) > 1 else None
+        self._ip_limit = ip_limit
+        self._total = 0
+        self._by_listener: Counter[str] = Counter()
+        self._by_address: Counter[str] = Counter()
+        self._rate = self._new_rate()
+        self._listener_rates = {listener: self._new_rate() for listener in listeners}
+        self._address_rates: dict[str, WindowedRate] = {}
+
+    def _new_rate(self) -> WindowedRate:
+        return WindowedRate(self.limits.windows, self.limits.window)
+
+    def opened(self, listener: str, address: str) -> None:
+        """Count a new connection.
+
+        Args:
+            listener: Name of the listener.
+            address: Address of the client, without port.
+        """
+        self._total += 1
+        self._by_listener[listener] += 1
+        self._by_address[address] += 1
+
+    def closed(self, listener: str, address: str) -> None:
+        """Count a connection that was closed.
+
+        Args:
+            listener: Name of the listener.
+            address: Address of the client, without port.
+        """
+        self._total -= 1
+        self._by_listener[listener] -= 1
+        self._by_address[address] -= 1
+        if not self._by_address[address]:
+            del self._by_address[address]
+
+    def wait_time(self, listener: str, now: float) -> float:
+        """Count a new connection in the rates of the broker and of its listener.
+
+        Args:
+            listener: Name of the listener.
+            now: The broker's time in seconds.
+
+        Returns:
+            The seconds for which the connection must wait; 0 if it is accepted immediately.
+        """
+        _, listener_limit = self.limits.of_listeners.get(listener, (UNLIMITED, UNLIMITED))
+        wait = self._excess(self._listener_rates[listener], listener_limit, now)
+        return wait if listener == self._protected else max(wait, self._excess(self._rate, self.limits.rate, now))
+
+    def has_place(self, listener: str) -> bool:
+        """Return whether a new connection to a listener exceeds neither the limit of the listener nor that of the
+        broker.
+
+        ``listener``: name of the listener.
+        """
+        most, _ = self.limits.of_listeners.get(listener, (UNLIMITED, UNLIMITED))
+        if self._by_listener[listener] >= most:
+            return False
+        return listener == self._protected or self._total < self.limits.connections
+
+    def is_excessive(self) -> bool:
+        """Return whether the broker has too many connections, so that one of an unprotected listener has to be
+        closed.
+        """
+        return self._total > self.limits.connections
+
+    def may_be_closed(self, listener: str) -> bool:
+        """Return whether connections to a listener may be closed if the broker has too many. ``listener``: its name."""
+        return listener != self._protected
+
+    def has_place_for(self, address: str) -> bool:
+        """Return whether one more connection from an address is allowed.
+
+        ``address``: address of the client, without port.
+        """
+        return self._by_address[address] < self.limits.overrides.get(address, self.limits.per_ip)
+
+    def close_time(self, address: str, now: float) -> float:
+        """Count a new connection in the rate of its address.
+
+        A connection that is closed does not count.
+
+        Args:
+            address: Address of the client, without port.
+            now: The broker's time in seconds.
+
+        Returns:
+            The seconds after which the connection is closed; 0 if it is accepted.
+        """
+        limit = self._ip_limit(address)
+        if limit is None:
+            return 0.0
+        rate = self._address_rates.get(address)
+        if rate is None:
+            if len(self._address_rates) >= MAX_ADDRESSES:
+                del self._address_rates[next(iter(self._address_rates))]
+            rate = self._address_rates[address] = self._new_rate()
+        excess = self._excess(rate, limit, now)
+        if excess:
+            rate.record(-1, now)
+        return excess
+
+    def _excess(self, rate: WindowedRate, limit: float, now: float) -> float:
+        """Count a new connection in a rate; return the throttle time in seconds, at most one window.
+
+        Args:
+            rate: The rate.
+            limit: Maximum number of connections per second.
+            now: The broker's time in seconds.
+        """
+        if limit >= UNLIMITED:
+            return 0.0
+        rate.record(1, now)
+        if not limit:
+            return float(self.limits.window)
+        return min(round(rate.excess(limit, now), 3), self.limits.window)

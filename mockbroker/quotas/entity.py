@@ -1,0 +1,85 @@
+"""The entities that have quotas: a user, a client id, both, or an address; each by name, or as the default of all
+names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+USER, CLIENT_ID, IP = "user", "client-id", "ip"
+TYPES = (CLIENT_ID, USER, IP)  # in the order of Kafka's responses
+
+
+@dataclass(frozen=True, slots=True)
+class Default:
+    """The name of a default entity. Its quotas apply to each name that has no entity of its own."""
+
+
+DEFAULT = Default()
+Name: TypeAlias = str | Default | None  # None: the entity has no name of this type
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """An entity that has quotas. A part is None if the entity does not have it.
+
+    Attributes:
+        user: Name of the user, without ``User:``.
+        client_id: The ``client.id``.
+        ip: Address of the client. An entity with an address has neither user nor client id.
+    """
+
+    user: Name = None
+    client_id: Name = None
+    ip: Name = None
+
+    def names(self) -> Iterator[tuple[str, str | Default]]:
+        """Yield the type and the name of each part of the entity."""
+        for entity_type, name in zip(TYPES, (self.client_id, self.user, self.ip), strict=True):
+            if name is not None:
+                yield entity_type, name
+
+
+def of_names(names: dict[str, str | Default]) -> Entity:
+    """Return an entity. ``names``: name by entity type (USER, CLIENT_ID, IP)."""
+    return Entity(names.get(USER), names.get(CLIENT_ID), names.get(IP))
+
+
+# The entities whose quota applies to a user and a client id, the most specific first; True: this name, False: the
+# default, None: no name of this type. Source: Kafka's ClientQuotaManager.DefaultQuotaCallback.
+PRECEDENCE: tuple[tuple[bool | None, bool | None], ...] = (
+    (True, True),
+    (True, False),
+    (True, None),
+    (False, True),
+    (False, False),
+    (False, None),
+    (None, True),
+    (None, False),
+)
+
+
+def candidates(user: str, client_id: str) -> Iterator[tuple[Entity, Entity]]:
+    """Yield the entities whose quotas may apply to a client, the most specific first.
+
+    Args:
+        user: Name of the user, without ``User:``.
+        client_id: The ``client.id``.
+
+    Yields:
+        The entity that has the quota, and the entity whose clients share it. A default quota is not shared: each user
+            or client id to which it applies has the whole quota.
+    """
+    for with_user, with_client in PRECEDENCE:
+        quota_user = _name(user, with_user)
+        quota_client = _name(client_id, with_client)
+        shared = Entity(None if with_user is None else user, None if with_client is None else client_id)
+        yield Entity(quota_user, quota_client), shared
+
+
+def _name(name: str, exact: bool | None) -> Name:
+    if exact is None:
+        return None
+    return name if exact else DEFAULT

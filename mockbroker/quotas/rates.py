@@ -1,0 +1,116 @@
+"""The use of quotas: rates over a sliding window, and token buckets. Times are in seconds, of any clock."""
+
+from __future__ import annotations
+
+from collections import deque
+
+
+class WindowedRate:
+    """The rate of an amount per second over the last windows.
+
+    A new rate is divided by almost all windows, so that it is not overestimated. Source: Kafka's Rate and SampledStat.
+
+    Args:
+        windows: Number of windows, the current one included.
+        size: Length of a window in seconds.
+    """
+
+    def __init__(self, windows: int, size: float) -> None:
+        self._windows = windows
+        self._size = size
+        self._samples: deque[list[float]] = deque()  # start and amount of each window, the oldest first
+
+    def record(self, amount: float, now: float) -> None:
+        """Add an amount to the current window. A negative amount cancels an earlier one. ``now``: time in seconds."""
+        samples = self._samples
+        if samples and now - samples[-1][0] < self._size and samples[0][0] > now - self._windows * self._size:
+            samples[-1][1] += amount
+            return
+        self._drop_old(now)
+        if not samples or now - samples[-1][0] >= self._size:
+            samples.append([now, 0.0])
+        samples[-1][1] += amount
+
+    def use(self, amount: float, limit: float, now: float) -> float:
+        """Add an amount to the current window; return the seconds as ``excess`` does.
+
+        Args:
+            amount: The amount.
+            limit: Maximum amount per second.
+            now: Time in seconds.
+        """
+        self.record(amount, now)
+        total = 0.0
+        for _, used in self._samples:
+            total += used
+        if total <= limit * (self._windows - 1) * self._size:  # the rate is divided by at least so many seconds
+            return 0.0
+        return self.excess(limit, now)
+
+    def rate(self, now: float) -> float:
+        """Return the average amount per second. ``now``: time in seconds."""
+        self._drop_old(now)
+        return sum(amount for _, amount in self._samples) / self.window(now)
+
+    def window(self, now: float) -> float:
+        """Return the time in seconds over which ``rate`` computes the average: at least all windows but one."""
+        self._drop_old(now)
+        elapsed = now - self._samples[0][0] if self._samples else 0.0
+        least = self._windows - 1
+        full = int(elapsed / self._size)
+        if full < least:
+            elapsed += (least - full) * self._size
+        return elapsed
+
+    def excess(self, limit: float, now: float) -> float:
+        """Return the seconds without use after which the rate is at most ``limit``; 0 if it is not above the limit.
+
+        Source: Kafka's QuotaUtils.throttleTime.
+
+        Args:
+            limit: Maximum amount per second.
+            now: Time in seconds.
+        """
+        rate = self.rate(now)
+        return (rate - limit) / limit * self.window(now) if rate > limit else 0.0
+
+    def _drop_old(self, now: float) -> None:
+        expired = now - self._windows * self._size
+        while self._samples and self._samples[0][0] <= expired:
+            self._samples.popleft()
+
+
+class TokenBucket:
+    """A bucket of tokens that is refilled at a rate, up to a burst. It is full at first. Source: Kafka's TokenBucket.
+
+    Args:
+        rate: Tokens per second.
+        burst: Maximum number of tokens.
+    """
+
+    def __init__(self, rate: float, burst: float) -> None:
+        self.rate = rate
+        self.burst = burst
+        self._tokens = burst
+        self._updated = 0.0
+
+    def tokens(self, now: float) -> float:
+        """Return the number of tokens; negative if more tokens were taken than were available.
+
+        ``now``: time in seconds.
+        """
+        if now > self._updated:
+            self._tokens = min(self.burst, self._tokens + self.rate * (now - self._updated))
+            self._updated = now
+        return self._tokens
+
+    def take(self, amount: float, now: float) -> None:
+        """Take tokens, even more than are available; a negative amount returns tokens. ``now``: time in seconds."""
+        self._tokens = min(self.burst, self.tokens(now) - amount)
+
+    def excess(self, now: float) -> float:
+        """Return the seconds until the number of tokens is no longer negative; 0 if it is not negative.
+
+        ``now``: time in seconds.
+        """
+        return max(-self.tokens(now) / self.rate, 0.0)

@@ -1,0 +1,1 @@
+"""Recordings of live traffic, in files that ``kwire capture`` reads."""

@@ -1,0 +1,114 @@
+"""The observer that collects the traffic of the proxy for a recording."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mockbroker.proxy.observer import Connection, Exchange, Moment, Observer
+
+MAX_WAITING = 64 * 1024 * 1024  # bytes of frames that wait to be written
+OVERHEAD = 200  # bytes that an event without its frame takes, approximately
+US = 1_000_000
+
+
+@dataclass(slots=True)
+class Opened:
+    """A new connection. Addresses are ``host:port``; times are microseconds since 1970."""
+
+    connection: int
+    client: str
+    broker: str
+    time_us: int
+
+
+@dataclass(slots=True)
+class Frame:
+    """A frame without its length prefix, as the client has sent or received it.
+
+    Attributes:
+        to_broker: True for a request.
+        api_key: API key of the request.
+        version: API version of the request.
+    """
+
+    connection: int
+    to_broker: bool
+    frame: bytes
+    time_us: int
+    api_key: int
+    version: int
+
+
+@dataclass(slots=True)
+class Closed:
+    """The end of a connection."""
+
+    connection: int
+    time_us: int
+
+
+Event = Opened | Frame | Closed
+
+
+class Recorder(Observer):
+    """The collector of the events of a recording, between the proxy and the task that writes them.
+
+    If the events are not written fast enough, connections whose frames would exceed MAX_WAITING are not recorded any
+    further.
+
+    Args:
+        arrived: Function that is called when an event arrives while no other is waiting.
+
+    Attributes:
+        dropped: Number of connections whose end was not recorded.
+    """
+
+    def __init__(self, arrived: Callable[[], object]) -> None:
+        self.dropped = 0
+        self._arrived = arrived
+        self._events: list[Event] = []
+        self._waiting = 0
+        self._recorded: set[int] = set()
+
+    def opened(self, connection: Connection, at: Moment) -> None:
+        self._recorded.add(connection.number)
+        self._add(Opened(connection.number, str(connection.client), str(connection.own), _us(at)))
+
+    def requested(self, exchange: Exchange) -> None:
+        self._frame(exchange, True, exchange.request, exchange.requested_at)
+
+    def answered(self, exchange: Exchange) -> None:
+        if exchange.response is not None and exchange.answered_at is not None:
+            self._frame(exchange, False, exchange.response, exchange.answered_at)
+
+    def closed(self, connection: Connection, at: Moment) -> None:
+        if connection.number in self._recorded:
+            self._recorded.discard(connection.number)
+            self._add(Closed(connection.number, _us(at)))
+
+    def taken(self) -> list[Event]:
+        """Return the events that have arrived since the last call."""
+        events, self._events = self._events, []
+        self._waiting = 0
+        return events
+
+    def _frame(self, exchange: Exchange, to_broker: bool, frame: bytes, at: Moment) -> None:
+        number = exchange.connection.number
+        if number not in self._recorded:
+            return
+        if self._waiting + len(frame) > MAX_WAITING:
+            self.dropped += 1
+            self.closed(exchange.connection, at)
+            return
+        self._waiting += len(frame) + OVERHEAD
+        self._add(Frame(number, to_broker, frame, _us(at), exchange.api_key, exchange.version))
+
+    def _add(self, event: Event) -> None:
+        self._events.append(event)
+        if len(self._events) == 1:
+            self._arrived()
+
+
+def _us(at: Moment) -> int:
+    return int(at.wall * US)

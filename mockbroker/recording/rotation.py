@@ -1,0 +1,109 @@
+"""The files of a recording: the bytes to write to each file, and the choice of the time at which the next file
+begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from kwire.recording import RecordingWriter
+from mockbroker.recording.recorder import Event, Frame, Opened
+
+US = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The limits of one file; the recording continues in another file when one is reached.
+
+    Attributes:
+        size: Size in bytes above which the next frame is written to another file; None for no limit.
+        seconds: Time in seconds that a file covers; None for no limit.
+    """
+
+    size: int | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Bytes to append to a file.
+
+    Attributes:
+        path: Path of the file.
+        begins: True if the file is new.
+        data: The bytes.
+    """
+
+    path: Path
+    begins: bool
+    data: bytes
+
+
+class Rotation:
+    """The division of a recording into files: ``out.jsonl``, ``out-00001.jsonl``, and so on.
+
+    A connection may continue in the next file. A frame is never divided.
+
+    Args:
+        path: Path of the first file.
+        writer: Writer of the form of the recording.
+        limits: Conditions under which the next file begins.
+    """
+
+    def __init__(self, path: Path, writer: RecordingWriter, limits: Limits) -> None:
+        self._path = path
+        self._writer = writer
+        self._limits = limits
+        self._number = -1
+        self._size = 0
+        self._began_us: int | None = None
+
+    def begin(self) -> Part:
+        """Return the beginning of the first file."""
+        return self._next()
+
+    def parts(self, events: Iterable[Event]) -> Iterator[Part]:
+        """Yield the bytes to write for events, at most one part for each file. ``events``: the events, in order."""
+        collected: list[bytes] = []
+        begins = False
+        for event in events:
+            if self._is_full(event.time_us):
+                yield Part(self._current(), begins, b"".join(collected))
+                part = self._next()
+                collected, begins = [part.data], True
+            if self._began_us is None:
+                self._began_us = event.time_us
+            data = self._encoded(event)
+            self._size += len(data)
+            collected.append(data)
+        yield Part(self._current(), begins, b"".join(collected))
+
+    def _encoded(self, event: Event) -> bytes:
+        match event:
+            case Frame():
+                return self._writer.frame(event.connection, event.to_broker, event.frame, event.time_us)
+            case Opened():
+                return self._writer.opened(event.connection, event.client, event.broker, event.time_us)
+            case _:
+                return self._writer.closed(event.connection, event.time_us)
+
+    def _is_full(self, time_us: int) -> bool:
+        size, seconds = self._limits.size, self._limits.seconds
+        if self._began_us is None:
+            return False
+        return (size is not None and self._size >= size) or (
+            seconds is not None and time_us - self._began_us >= seconds * US
+        )
+
+    def _next(self) -> Part:
+        self._number += 1
+        self._began_us = None
+        data = self._writer.begin()
+        self._size = len(data)
+        return Part(self._current(), True, data)
+
+    def _current(self) -> Path:
+        return self._path.with_stem(f"{self._path.stem}-{self._number:05}") if self._number else self._path

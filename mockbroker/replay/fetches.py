@@ -1,0 +1,149 @@
+"""The recorded records by partition and offset, so that a Fetch gets them also with other partitions than in the
+recording.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from kwire.apikeys import ApiKey
+from kwire.errors import WireError
+from kwire.messages.fetch import FetchResponse
+from kwire.records import read
+from mockbroker.replay.script import Answered
+
+FULL_FETCH_EPOCHS = (0, -1)  # of a request with all partitions
+Place = tuple[Hashable, int]  # topic name or id, and partition
+
+
+@dataclass(slots=True)
+class _Entry:
+    """A recorded response for one partition.
+
+    Attributes:
+        first: Offset that was fetched.
+        last: Last offset of the records; below ``first`` if there are none.
+        partition: The response for the partition.
+    """
+
+    first: int
+    last: int
+    partition: Any
+    is_used: bool = False
+
+
+@dataclass(slots=True)
+class _Partition:
+    entries: list[_Entry] = field(default_factory=list)  # with records or an error
+    empty: Any = None  # the last response
+
+
+class Fetches:
+    """The recorded responses to Fetch requests. The live responses never open a fetch session.
+
+    Args:
+        calls: Recorded Fetch calls, in order.
+    """
+
+    def __init__(self, calls: list[Answered]) -> None:
+        self._partitions: dict[Place, _Partition] = defaultdict(_Partition)
+        self._sessions: dict[int, dict[Place, int]] = {}
+        for call in calls:
+            if call.api_key == ApiKey.FETCH:
+                self._learn(call)
+
+    def response(self, request: Any, version: int) -> Any | None:
+        """Return the response to a Fetch; None if the recording has no response for one of its partitions.
+
+        Args:
+            request: The decoded Fetch.
+            version: API version of the request.
+        """
+        topics = []
+        for topic in request.topics:
+            partitions = []
+            for asked in topic.partitions:
+                place = (_name(topic, version), asked.partition)
+                if place not in self._partitions:
+                    return None
+                partitions.append(_found(self._partitions[place], asked.fetch_offset))
+            topics.append(FetchResponse.Topic(topic=topic.topic, topic_id=topic.topic_id, partitions=partitions))
+        return FetchResponse(responses=topics)
+
+    def _learn(self, call: Answered) -> None:
+        offsets = self._offsets(call.request, call.version, call.response.session_id)
+        for topic in call.response.responses:
+            for answered in topic.partitions:
+                place = (_name(topic, call.version), answered.partition_index)
+                if place in offsets:
+                    self._add(place, offsets[place], answered)
+
+    def _add(self, place: Place, offset: int, answered: Any) -> None:
+        partition = self._partitions[place]
+        last = _last_offset(answered.records)
+        if last is not None or answered.error_code:
+            partition.entries.append(_Entry(offset, -1 if last is None else last, answered))
+        if not answered.error_code:
+            partition.empty = replace(answered, records=b"", aborted_transactions=None)
+
+    def _offsets(self, request: Any, version: int, answered_id: int) -> dict[Place, int]:
+        """Return the fetch offset of each partition in a recorded request or in its fetch session.
+
+        Args:
+            request: The decoded Fetch.
+            version: API version of the request.
+            answered_id: Id of the fetch session in the response; 0 for none.
+        """
+        is_full = version < 7 or request.session_epoch in FULL_FETCH_EPOCHS
+        offsets = {} if is_full else self._sessions.get(request.session_id, {})
+        for topic in request.topics:
+            for asked in topic.partitions:
+                offsets[_name(topic, version), asked.partition] = asked.fetch_offset
+        for topic in request.forgotten_topics_data:
+            for number in topic.partitions:
+                offsets.pop((_name(topic, version), number), None)
+        if answered_id:
+            self._sessions[answered_id] = offsets
+        return offsets
+
+
+def _name(topic: Any, version: int) -> Hashable:
+    name: Hashable = topic.topic_id if version >= 13 else topic.topic
+    return name
+
+
+def _found(partition: _Partition, offset: int) -> Any:
+    """Return the response for a partition: an error that is due, records with this offset, or a response without
+    records.
+
+    Args:
+        partition: The recorded responses for the partition.
+        offset: The fetch offset.
+    """
+    for entry in partition.entries:
+        if entry.partition.error_code and entry.first == offset and not entry.is_used:
+            entry.is_used = True
+            return deepcopy(entry.partition)
+    for entry in partition.entries:
+        if entry.first <= offset <= entry.last:
+            return deepcopy(entry.partition)
+    return deepcopy(partition.empty) if partition.empty is not None else deepcopy(partition.entries[-1].partition)
+
+
+def _last_offset(records: bytes | None) -> int | None:
+    last = None
+    try:
+        for batch in read(records):
+            last = batch.last_offset
+    except WireError:
+        pass
+    return last
+
+
+def has_content(response: Any) -> bool:
+    """Return whether a response has records or an error."""
+    return any(part.records or part.error_code for topic in response.responses for part in topic.partitions)

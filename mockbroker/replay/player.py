@@ -1,0 +1,165 @@
+"""The choice of the recorded response for a live request."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterable
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+from kwire.apikeys import ApiKey
+from kwire.json.objects import to_json
+from mockbroker.replay.fetches import Fetches, has_content
+from mockbroker.replay.keys import difference, is_repeated, key_of
+from mockbroker.replay.script import Answered, Script
+from mockbroker.replay.variables import Variables, ids_in, rewrite
+
+MS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The response to a live request.
+
+    Attributes:
+        response: The decoded response, with the ids of the live client.
+        version: Version of the response.
+        latency: Seconds from the request to the response in the recording.
+        waits: True if the request itself names this time as its maximum wait; then ``delay`` does not shorten it.
+    """
+
+    response: Any
+    version: int
+    latency: float
+    waits: bool = False
+
+    def delay(self, speed: float) -> float:
+        """Return the seconds until the response is sent.
+
+        ``speed``: factor by which the replay is faster than the recording.
+        """
+        return self.latency if self.waits else self.latency / speed
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """The result for a request that is not in the recording.
+
+    Attributes:
+        reason: The difference from the recording, as text.
+    """
+
+    reason: str
+
+
+class Player:
+    """The state of one replay.
+
+    A request gets the first unused response to an equal recorded request, preferably of the same client id. Records are
+    fetched by partition and offset. If clients ask more often than in the recording, the last response of some APIs is
+    repeated.
+
+    Args:
+        script: The recording.
+    """
+
+    def __init__(self, script: Script) -> None:
+        self._calls = script.calls
+        self._fetches = Fetches(script.calls)
+        self._variables = Variables()
+        self._levels: tuple[dict[Hashable, list[Answered]], ...] = (defaultdict(list), defaultdict(list))
+        self._server_made: set[str] = set()  # ids in responses whose request did not have them
+        for call in script.calls:
+            for loose, level in enumerate(self._levels):
+                level[key_of(call.request, call.version, loose=bool(loose))].append(call)
+            self._server_made.update(_ids(call.response, call.response_version))
+        for call in script.calls:
+            if call.api_key != ApiKey.JOIN_GROUP:
+                self._server_made.difference_update(_first_ids(call))
+
+    def answer(self, version: int, client_id: str | None, request: Any) -> Answer | Departure:
+        """Return the response to a request, or the reason why there is none.
+
+        Args:
+            version: API version of the request.
+            client_id: Client id in its header.
+            request: The decoded request.
+        """
+        api_key = request.__kafka__.api.key
+        if api_key == ApiKey.FETCH:
+            return self._fetch(request, version)
+        found = self._find(request, version, client_id)
+        if found is None:
+            return Departure(self._reason(request, version))
+        found.is_used = True
+        for recorded, live in zip(ids_in(found.request, version), ids_in(request, version), strict=True):
+            self._variables.bind(recorded, live)
+        response = deepcopy(found.response)
+        rewrite(response, found.response_version, lambda _, text: self._variables.live(text))
+        return Answer(response, found.response_version, found.latency)
+
+    def _fetch(self, request: Any, version: int) -> Answer | Departure:
+        response = self._fetches.response(request, version)
+        if response is None:
+            return Departure("Fetch of a partition that no recorded Fetch has read")
+        if has_content(response):
+            return Answer(response, version, 0.0)
+        return Answer(response, version, request.max_wait_ms / MS, waits=True)
+
+    def _find(self, request: Any, version: int, client_id: str | None) -> Answered | None:
+        live = list(ids_in(request, version))
+        buckets = [
+            [
+                call
+                for call in level.get(key_of(request, version, loose=bool(loose)), ())
+                if self._agree(list(ids_in(call.request, version)), live)
+            ]
+            for loose, level in enumerate(self._levels)
+        ]
+        for bucket in buckets:
+            unused = [call for call in bucket if not call.is_used]
+            if unused:
+                return next((call for call in unused if call.client_id == client_id), unused[0])
+        if is_repeated(request):
+            return next((bucket[-1] for bucket in buckets if bucket), None)
+        return None
+
+    def _agree(self, recorded: Iterable[str], live: Iterable[str]) -> bool:
+        return all(
+            one == two if two in self._server_made or one in self._server_made else self._variables.can_bind(one, two)
+            for one, two in zip(recorded, live, strict=True)
+        )
+
+    def _reason(self, request: Any, version: int) -> str:
+        """Return why a request gets no response: the first difference from the most similar recorded request.
+
+        Args:
+            request: The decoded request.
+            version: API version of the request.
+        """
+        api = request.__kafka__.api
+        name = f"{api.name} v{version}"
+        form = to_json(request, version)
+        same = [call for call in self._calls if call.api_key == api.key and call.version == version]
+        if not same:
+            others = sorted({call.version for call in self._calls if call.api_key == api.key})
+            return f"{name} is not in the recording" + (
+                f", which has v{', v'.join(map(str, others))}" if others else ""
+            )
+        differences = [difference(form, to_json(call.request, version)) for call in same]
+        texts = [text for text in differences if text is not None]
+        if len(texts) < len(differences):
+            return f"{name} was sent more often than in the recording ({len(differences) - len(texts)} times)"
+        return f"{name} is not in the recording: {max(texts, key=lambda text: text.count('.') + text.count('['))}"
+
+
+def _ids(message: Any, version: int) -> set[str]:
+    return set(ids_in(message, version))
+
+
+def _first_ids(call: Answered) -> set[str]:
+    """Return the member ids in a heartbeat that joins a group, if the client has made them up; else an empty set."""
+    if getattr(call.request, "member_epoch", None) == 0:
+        return _ids(call.request, call.version)
+    return set()

@@ -1,0 +1,85 @@
+"""The contents of a recording: the requests of all clients with their responses, and the brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from kwire.apikeys import ApiKey
+from mockbroker.proxy.addresses import ENTRIES, addresses_of
+
+if TYPE_CHECKING:  # it needs an extra
+    from kwire.capture import Call
+
+US = 1_000_000
+INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state", "__share_group_state")
+
+
+@dataclass(slots=True, eq=False)
+class Answered:
+    """A recorded request with its response.
+
+    Attributes:
+        version: API version of the request.
+        response_version: Version of the response, which differs for ApiVersions only.
+        latency: Seconds from the request to the response.
+        is_used: True if a live request has got this response.
+    """
+
+    api_key: int
+    version: int
+    client_id: str | None
+    request: Any
+    response: Any
+    response_version: int
+    latency: float
+    is_used: bool = False
+
+
+@dataclass(slots=True)
+class Script:
+    """The contents of a recording.
+
+    Attributes:
+        calls: Requests with their responses, in the order of the requests.
+        nodes: Ids of the brokers.
+        topics: Number of partitions of each topic, by name.
+        left_out: Number of calls that are not in ``calls``, because they have no response or cannot be decoded.
+    """
+
+    calls: list[Answered] = field(default_factory=list)
+    nodes: list[int] = field(default_factory=list)
+    topics: dict[str, int] = field(default_factory=dict)
+    left_out: int = 0
+
+    @classmethod
+    def of(cls, calls: Iterable[Call]) -> Script:
+        """Return the script of captured calls. ``calls``: the calls, in the order of the capture."""
+        script = cls()
+        nodes: set[int] = set()
+        for call in sorted(calls, key=lambda call: (call.request_us or 0, call.number)):
+            answered = list(_answered(call))
+            script.left_out += not answered and not _needs_no_response(call)
+            script.calls += answered
+            if call.response is not None and call.api_key in ENTRIES:
+                nodes.update(addresses_of(call.api_key or 0, call.response))
+            if call.response is not None and call.api_key == ApiKey.METADATA:
+                found = ((topic.name, len(topic.partitions)) for topic in call.response.topics if topic.partitions)
+                script.topics.update((name, count) for name, count in found if name not in INTERNAL_TOPICS)
+        script.nodes = sorted(nodes)
+        return script
+
+
+def _answered(call: Call) -> Iterator[Answered]:
+    if call.request is None or call.response is None or call.api_key is None or call.api_version is None:
+        return
+    assert call.response_version is not None
+    latency = max(0, (call.response_us or 0) - (call.request_us or 0)) / US
+    yield Answered(
+        call.api_key, call.api_version, call.client_id, call.request, call.response, call.response_version, latency
+    )
+
+
+def _needs_no_response(call: Call) -> bool:
+    return call.api_key == ApiKey.PRODUCE and call.request is not None and call.request.acks == 0

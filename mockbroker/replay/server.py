@@ -1,0 +1,251 @@
+"""The listeners of a replay, one for each recorded broker, and the tasks that answer clients."""
+
+from __future__ import annotations
+
+import logging
+import math
+import socket
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+from typing import Any
+
+import trio
+
+from kwire.apikeys import ApiKey
+from kwire.connection import ServerSide
+from kwire.envelope import Request, decode_request, decode_response, encode_response, peek_request
+from kwire.errors import WireError
+from kwire.frames import PREFIX, pack
+from kwire.limits import MAX_FRAME
+from kwire.messages.api_versions import ApiVersionsResponse
+from mockbroker.api.cluster import open_cluster
+from mockbroker.net.bound_listeners import listen
+from mockbroker.proxy.addresses import ENTRIES, Address, replace_addresses
+from mockbroker.replay.player import Answer, Departure, Player
+from mockbroker.replay.refusal import refusal
+from mockbroker.replay.script import Script
+
+log = logging.getLogger("mockbroker")
+
+READ_SIZE = 65_536  # bytes of one read
+UNSUPPORTED_VERSION = 35
+GONE = (OSError, trio.BrokenResourceError, trio.ClosedResourceError)
+
+
+class Otherwise(StrEnum):
+    """The handling of requests that are not in the recording."""
+
+    ERROR = "error"
+    MOCK = "mock"
+    CLOSE = "close"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options of a replay.
+
+    Attributes:
+        otherwise: The handling of requests that are not in the recording.
+        speed: Factor by which latencies are shorter than in the recording; infinity to respond immediately.
+    """
+
+    otherwise: Otherwise = Otherwise.ERROR
+    speed: float = 1.0
+
+
+class Ended(Exception):
+    """The exception that closes the connection of a client."""
+
+
+class Replay:
+    """The brokers of a recording. Use ``running``.
+
+    Args:
+        script: The recording.
+        options: The options.
+        host: Address to listen on.
+        port: Port of the first broker; the n-th broker after it listens on port + n. 0 picks free ports.
+        advertised: Host in the addresses of brokers in responses.
+
+    Attributes:
+        departures: Descriptions of the requests that were not in the recording.
+
+    Raises: OSError if a port cannot be used.
+    """
+
+    def __init__(self, script: Script, options: Options, host: str, port: int, advertised: str) -> None:
+        self.departures: list[str] = []
+        self._script = script
+        self._options = options
+        self._player = Player(script)
+        self._departed: set[str | None] = set()  # client ids that continue with the mock
+        self._mocks: dict[int, Address] = {}
+        self._socks: dict[int, socket.socket] = {}
+        for number, node in enumerate(script.nodes or [0]):
+            self._socks[node] = listen(host, port + number if port else 0)
+        self._own = {node: Address(advertised, sock.getsockname()[1]) for node, sock in self._socks.items()}
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The ``bootstrap.servers`` for clients."""
+        return ",".join(map(str, self._own.values()))
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Serve clients while the block runs."""
+        async with AsyncExitStack() as stack:
+            if self._options.otherwise is Otherwise.MOCK:
+                await self._open_mock(stack)
+            nursery = await stack.enter_async_context(trio.open_nursery())
+            for node, sock in self._socks.items():
+                listener = trio.SocketListener(trio.socket.from_stdlib_socket(sock))
+                nursery.start_soon(trio.serve_listeners, partial(self._serve, node), [listener])
+            yield
+            nursery.cancel_scope.cancel()
+
+    async def _open_mock(self, stack: AsyncExitStack) -> None:
+        nodes = sorted(self._own)
+        mock = await stack.enter_async_context(
+            open_cluster(brokers=nodes[-1] - nodes[0] + 1, first_node=nodes[0], topics=self._script.topics)
+        )
+        self._mocks = {node.node_id: Address(node.host, node.port) for node in mock.nodes}
+
+    async def _serve(self, node: int, client: trio.SocketStream) -> None:
+        connection = _Connection(client, None)
+        side = ServerSide()
+        try:
+            with suppress(*GONE, Ended):
+                async with client:
+                    while data := await client.receive_some(READ_SIZE):
+                        side.receive(bytes(data))
+                        await self._handle_all(node, connection, side)
+        finally:
+            if connection.mock is not None:
+                await trio.aclose_forcefully(connection.mock)
+
+    async def _handle_all(self, node: int, connection: _Connection, side: ServerSide) -> None:
+        try:
+            while (frame := side.next_frame()) is not None:
+                response = await self._response(node, connection, frame)
+                if response is None:
+                    side.skip_answer()
+                else:
+                    await connection.client.send_all(side.answer(response))
+        except WireError as error:
+            log.warning("connection closed: %s", error)
+            raise Ended from error
+
+    async def _response(self, node: int, connection: _Connection, frame: bytes) -> bytes | None:
+        """Return the response to a request; None if the request needs no response.
+
+        Args:
+            node: Id of the broker.
+            connection: The connection.
+            frame: The request, without its length prefix.
+
+        Raises: WireError if the request cannot be decoded; Ended to close the connection.
+        """
+        key, version = peek_request(frame)
+        try:
+            request = decode_request(frame)
+        except WireError:
+            if key != ApiKey.API_VERSIONS:
+                raise
+            body = ApiVersionsResponse(error_code=UNSUPPORTED_VERSION)
+            correlation_id = int.from_bytes(frame[4:8], "big", signed=True)
+            return encode_response(body, 0, correlation_id=correlation_id)
+        if request.header.client_id in self._departed:
+            return await self._mocked(node, connection, request, frame)
+        found = self._player.answer(version, request.header.client_id, request.body)
+        if isinstance(found, Departure):
+            return await self._otherwise(node, connection, request, frame, found)
+        await trio.sleep(found.delay(self._options.speed))
+        return None if _needs_no_response(request) else self._encoded(found, request)
+
+    def _encoded(self, found: Answer, request: Request) -> bytes:
+        if request.api.key in ENTRIES:
+            replace_addresses(request.api.key, found.response, self._own)
+        return encode_response(found.response, found.version, correlation_id=request.header.correlation_id)
+
+    async def _otherwise(
+        self, node: int, connection: _Connection, request: Request, frame: bytes, departure: Departure
+    ) -> bytes | None:
+        text = f"client {request.header.client_id} has left the recording: {departure.reason}"
+        self.departures.append(text)
+        log.warning(text)
+        if self._options.otherwise is Otherwise.MOCK:
+            self._departed.add(request.header.client_id)
+            return await self._mocked(node, connection, request, frame)
+        response = refusal(request.body, request.version) if self._options.otherwise is Otherwise.ERROR else None
+        if response is None:
+            raise Ended
+        if _needs_no_response(request):
+            return None
+        return self._encoded(Answer(response, request.version, 0.0), request)
+
+    async def _mocked(self, node: int, connection: _Connection, request: Request, frame: bytes) -> bytes | None:
+        """Return the response of the mock cluster, with the addresses of this replay.
+
+        Args:
+            node: Id of the broker.
+            connection: The connection.
+            request: The decoded request.
+            frame: The request, without its length prefix.
+        """
+        if connection.mock is None:
+            address = self._mocks[node]
+            connection.mock = await trio.open_tcp_stream(address.host, address.port)
+        await connection.mock.send_all(pack(frame))
+        if _needs_no_response(request):
+            return None
+        answered = await _read_frame(connection.mock)
+        if request.api.key not in ENTRIES:
+            return answered
+        response = decode_response(answered, request.api.key, request.version)
+        return self._encoded(Answer(response.body, response.version, 0.0), request)
+
+
+@dataclass(slots=True)
+class _Connection:
+    """A client's connection, and a connection to the mock cluster if the client has sent a request that is not in
+    the recording.
+    """
+
+    client: trio.SocketStream
+    mock: trio.SocketStream | None
+
+
+def _needs_no_response(request: Request) -> bool:
+    body: Any = request.body
+    return request.api.key == ApiKey.PRODUCE and body.acks == 0
+
+
+async def _read_frame(stream: trio.SocketStream) -> bytes:
+    (size,) = PREFIX.unpack(await _read(stream, PREFIX.size))
+    if not 0 <= size <= MAX_FRAME:
+        raise Ended
+    return await _read(stream, size)
+
+
+async def _read(stream: trio.SocketStream, size: int) -> bytes:
+    data = bytearray()
+    while len(data) < size:
+        more = await stream.receive_some(size - len(data))
+        if not more:
+            raise Ended
+        data += more
+    return bytes(data)
+
+
+def speed_of(text: str) -> float:
+    """Return the speed for the text of an option: a number above 0, or ``max``. Raises: ValueError if it is neither."""
+    try:
+        speed = math.inf if text == "max" else float(text)
+    except ValueError:
+        speed = math.nan
+    if not speed > 0:
+        raise ValueError(f"{text} is not a speed: use a number above 0, or max")
+    return speed

@@ -1,0 +1,1 @@
+"""Users, ACLs, principals, and the decisions of Kafka's StandardAuthorizer. Sans-IO."""

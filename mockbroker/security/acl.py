@@ -1,0 +1,130 @@
+"""ACLs, and the filters of DescribeAcls and DeleteAcls. Source: Kafka's AclBinding and AclBindingFilter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+WILDCARD = "*"  # every resource name, or every host
+WILDCARD_PRINCIPAL = "User:*"
+CLUSTER_NAME = "kafka-cluster"  # the only name of a cluster resource
+
+
+class ResourceType(IntEnum):
+    """A type of resource, with its number in Kafka."""
+
+    ANY = 1
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
+
+
+class PatternType(IntEnum):
+    """The pattern type of an ACL or a filter: the way in which resource names are compared.
+
+    The values are Kafka's numbers.
+    """
+
+    ANY = 1
+    MATCH = 2
+    LITERAL = 3
+    PREFIXED = 4
+
+
+class Operation(IntEnum):
+    """An operation that an ACL can allow, with its number in Kafka. Source: Kafka's AclOperation."""
+
+    ANY = 1
+    ALL = 2
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
+    DESCRIBE_TOKENS = 14
+    TWO_PHASE_COMMIT = 15
+
+
+class Permission(IntEnum):
+    """Whether an ACL allows or denies, with its number in Kafka. Source: Kafka's AclPermissionType."""
+
+    ANY = 1
+    DENY = 2
+    ALLOW = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Acl:
+    """An ACL. The numbers are those of the enumerations in this module.
+
+    Attributes:
+        resource_type: Type of the resource.
+        pattern_type: LITERAL or PREFIXED.
+        name: Name of the resource, or its prefix; WILDCARD with LITERAL means every name.
+        principal: The principal, such as ``User:alice``; WILDCARD_PRINCIPAL means every user.
+        host: Address of the client; WILDCARD means every address.
+        operation: The operation; ALL means every operation.
+        permission: ALLOW or DENY.
+    """
+
+    resource_type: int
+    pattern_type: int
+    name: str
+    principal: str
+    host: str
+    operation: int
+    permission: int
+
+
+@dataclass(frozen=True, slots=True)
+class AclFilter:
+    """A filter of ACLs. A field with the number ANY or the value None matches every ACL.
+
+    Attributes:
+        resource_type: Type of the resource.
+        pattern_type: LITERAL or PREFIXED for ACLs with this pattern type; MATCH for all patterns that match ``name``.
+        name: Name of the resource.
+        principal: The principal of the ACL.
+        host: The host of the ACL.
+        operation: The operation of the ACL.
+        permission: The permission of the ACL.
+    """
+
+    resource_type: int
+    pattern_type: int
+    name: str | None
+    principal: str | None
+    host: str | None
+    operation: int
+    permission: int
+
+    def matches(self, acl: Acl) -> bool:
+        """Return whether the filter selects an ACL."""
+        return (
+            self.resource_type in (ResourceType.ANY, acl.resource_type)
+            and self.principal in (None, acl.principal)
+            and self.host in (None, acl.host)
+            and self.operation in (Operation.ANY, acl.operation)
+            and self.permission in (Permission.ANY, acl.permission)
+            and self._matches_name(acl)
+        )
+
+    def _matches_name(self, acl: Acl) -> bool:
+        if self.pattern_type not in (PatternType.ANY, PatternType.MATCH, acl.pattern_type):
+            return False
+        if self.name is None:
+            return True
+        if self.pattern_type != PatternType.MATCH:
+            return self.name == acl.name
+        if acl.pattern_type == PatternType.PREFIXED:
+            return self.name.startswith(acl.name)
+        return acl.name in (self.name, WILDCARD)

@@ -1,0 +1,24 @@
+"""The identity of a connection's client, which results from the listener and the authentication."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+ANONYMOUS = "User:ANONYMOUS"  # Kafka's principal of a client without authentication
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """The identity of a client.
+
+    Attributes:
+        principal: The principal, such as ``User:alice``.
+        may_use_tokens: Whether the client may send requests about delegation tokens: True if it has authenticated by
+            other means than a delegation token.
+    """
+
+    principal: str = ANONYMOUS
+    may_use_tokens: bool = False
+
+
+UNKNOWN = Identity()

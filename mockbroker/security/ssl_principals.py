@@ -1,0 +1,149 @@
+"""The principals of TLS client certificates, mapped by ``ssl.principal.mapping.rules``.
+
+Source: Kafka's SslPrincipalMapper. The rules apply to the subject name as Java's X500Principal formats it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from mockbroker.base.settings import SettingsError
+
+if TYPE_CHECKING:
+    from cryptography.x509 import NameAttribute
+
+SETTING = "ssl.principal.mapping.rules"
+RULE = r"(?P<default>DEFAULT)|RULE:(?P<pattern>(?:\\.|[^\\/])*)/(?P<replacement>(?:\\.|[^\\/])*)/(?P<case>[LU]?)"
+SEPARATED = re.compile(rf"\s*(?:{RULE}|)\s*(?:[,\n]|\Z)")
+REFERENCE = re.compile(r"\\(.)|\$(\d+)")  # in a replacement: an escaped character, or a group
+ESCAPED = frozenset(',=+<>#;"\\')
+KEYWORDS = {  # RFC 2253; Java writes other attributes as object identifiers
+    "2.5.4.3": "CN",
+    "2.5.4.6": "C",
+    "2.5.4.7": "L",
+    "2.5.4.8": "ST",
+    "2.5.4.9": "STREET",
+    "2.5.4.10": "O",
+    "2.5.4.11": "OU",
+    "0.9.2342.19200300.100.1.1": "UID",
+    "0.9.2342.19200300.100.1.25": "DC",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule of ``ssl.principal.mapping.rules``.
+
+    Attributes:
+        pattern: Regular expression that must match the whole name; None for DEFAULT, which maps every name to itself.
+        replacement: The name of the user, with references such as $1 to groups of the pattern.
+        case: "L" to convert the result to lower case, "U" to upper case, "" to keep it.
+    """
+
+    pattern: re.Pattern[str] | None
+    replacement: str = ""
+    case: str = ""
+
+    def apply(self, name: str) -> str | None:
+        """Return the name of the user; None if the rule does not apply. ``name``: the distinguished name."""
+        if self.pattern is None:
+            return name
+        if self.pattern.fullmatch(name) is None:
+            return None
+        mapped = self.pattern.sub(self._replace, name)
+        return {"L": mapped.lower(), "U": mapped.upper()}.get(self.case, mapped)
+
+    def _replace(self, match: re.Match[str]) -> str:
+        def group(reference: re.Match[str]) -> str:
+            if reference[1]:
+                return reference[1]
+            number = int(reference[2])
+            return match[number] or "" if number <= match.re.groups else reference[0]
+
+        return REFERENCE.sub(group, self.replacement)
+
+
+@cache
+def parse_rules(text: str) -> tuple[Rule, ...]:
+    """Parse the value of ``ssl.principal.mapping.rules``. Raises: SettingsError if it is not valid."""
+    rules, at = [], 0
+    text = text.strip()
+    while at < len(text):
+        match = SEPARATED.match(text, at)
+        if match is None:
+            raise SettingsError(
+                f"{SETTING}: {text[at:]!r} does not begin with a rule: expected DEFAULT or "
+                "RULE:PATTERN/REPLACEMENT/, optionally with L or U at the end"
+            )
+        at = match.end()
+        if match["default"]:
+            rules.append(Rule(None))
+        elif match["pattern"] is not None:
+            rules.append(Rule(_compiled(match["pattern"]), match["replacement"], match["case"]))
+    return tuple(rules)
+
+
+def principal_of(certificate: bytes, rules: tuple[Rule, ...]) -> str | None:
+    """Return the principal of a client certificate, such as ``User:CN=client``; None if no rule applies.
+
+    Args:
+        certificate: The certificate in DER.
+        rules: The rules; the first rule that applies is used.
+    """
+    name = distinguished_name(certificate)
+    mapped = (rule.apply(name) for rule in rules)
+    return next((f"User:{user}" for user in mapped if user is not None), None)
+
+
+def distinguished_name(certificate: bytes) -> str:
+    """Return the distinguished name of a certificate's subject in Java's format (RFC 2253).
+
+    ``certificate``: the certificate in DER.
+    """
+    from cryptography.x509 import load_der_x509_certificate  # late: most clusters have no TLS
+
+    subject = load_der_x509_certificate(certificate).subject
+    return ",".join("+".join(map(_attribute_text, rdn)) for rdn in reversed(subject.rdns))
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise SettingsError(f"{SETTING}: {pattern!r} is not a valid regular expression: {error}") from None
+
+
+def _attribute_text(attribute: NameAttribute[Any]) -> str:
+    oid = attribute.oid.dotted_string
+    keyword = KEYWORDS.get(oid)
+    if keyword is None:
+        return f"{oid}=#{_encoded_value(attribute).hex()}"
+    text = str(attribute.value)
+    escaped = "".join(f"\\{char}" if char in ESCAPED else char for char in text)
+    if text.startswith(" "):
+        escaped = f"\\{escaped}"
+    if text.endswith(" ") and len(text) > 1:
+        escaped = f"{escaped[:-1]}\\ "
+    return f"{keyword}={escaped}"
+
+
+def _encoded_value(attribute: NameAttribute[Any]) -> bytes:
+    """Return the DER encoding of an attribute's value."""
+    from cryptography.x509 import Name
+
+    content = Name([attribute]).public_bytes()
+    for _ in range(3):  # a name, its only RDN, and the attribute
+        content = _content(content)[0]
+    return _content(content)[1]
+
+
+def _content(encoded: bytes) -> tuple[bytes, bytes]:
+    """Split bytes in DER into the content of the first element, and the bytes after this element."""
+    size, start = encoded[1], 2
+    if size >= 0x80:
+        start += size & 0x7F
+        size = int.from_bytes(encoded[2:start], "big")
+    return encoded[start : start + size], encoded[start + size :]

@@ -1,0 +1,138 @@
+"""Share sessions: the partitions that a member reads from a broker, and the epoch of its next request.
+
+Source: Kafka's ShareSession and ShareSessionCache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
+from uuid import UUID
+
+from kwire import ErrorCode
+
+INITIAL_EPOCH = 0  # of a request that creates a session
+FINAL_EPOCH = -1  # of a request that ends a session
+LAST_EPOCH = 2**31 - 1
+
+PartitionKey: TypeAlias = tuple[UUID, int]  # topic id and partition number
+
+
+class SessionKey(NamedTuple):
+    """The key of a share session at one broker: group id and member id."""
+
+    group_id: str
+    member_id: str
+
+
+@dataclass(slots=True, eq=False)
+class ShareSession:
+    """A share session.
+
+    Attributes:
+        key: Group id and member id.
+        connection: Number of the connection that created the session.
+        epoch: Epoch of the next request.
+        partitions: Partition -> whether the next response must contain the partition even if it has no records.
+    """
+
+    key: SessionKey
+    connection: int
+    epoch: int = 1
+    partitions: dict[PartitionKey, bool] = field(default_factory=dict)
+
+    def update(self, added: Iterable[PartitionKey], forgotten: Iterable[PartitionKey]) -> None:
+        """Add partitions, which the next response must contain, then remove the forgotten partitions."""
+        for partition in added:
+            self.partitions.setdefault(partition, True)
+        for partition in forgotten:
+            self.partitions.pop(partition, None)
+
+    def next_request(self) -> None:
+        """Increment the epoch, because a request with the current epoch was received."""
+        self.epoch = 1 if self.epoch == LAST_EPOCH else self.epoch + 1
+
+    def selects(self, partition: PartitionKey, *, records: bool, failed: bool) -> bool:
+        """Return whether the response must contain a partition, and record its result for later responses.
+
+        Args:
+            partition: The partition; if the response has records of it, it moves to the end of the session.
+            records: Whether the response has records of the partition.
+            failed: Whether the response has an error for the partition.
+        """
+        if partition not in self.partitions:  # forgotten while the request waited for records
+            return records or failed
+        selected = records or failed or self.partitions[partition]
+        if records:
+            del self.partitions[partition]
+        if selected:
+            self.partitions[partition] = failed
+        return selected
+
+
+class ShareSessions:
+    """The share sessions of a broker. ``limit``: maximum number of sessions (``group.share.max.share.sessions``)."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._sessions: dict[SessionKey, ShareSession] = {}
+        self._of_connections: dict[int, ShareSession] = {}  # the last session that a connection created
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def get(self, key: SessionKey) -> ShareSession | None:
+        """Return a session; None if it does not exist."""
+        return self._sessions.get(key)
+
+    def has_group(self, group_id: str) -> bool:
+        """Return whether at least one member of a group has a session."""
+        return any(key.group_id == group_id for key in self._sessions)
+
+    def create(self, key: SessionKey, partitions: Collection[PartitionKey], connection: int) -> ShareSession | None:
+        """Create a session, which replaces an earlier session of the same member; return None at the maximum number of
+        sessions.
+
+        Args:
+            key: Group id and member id.
+            partitions: Partitions of the session.
+            connection: Number of the connection.
+        """
+        self._sessions.pop(key, None)
+        if len(self._sessions) >= self._limit:
+            return None
+        session = ShareSession(key, connection, partitions=dict.fromkeys(partitions, False))
+        self._sessions[key] = self._of_connections[connection] = session
+        return session
+
+    def find(self, key: SessionKey, epoch: int) -> ShareSession | ErrorCode:
+        """Return the session of a request.
+
+        Args:
+            key: Group id and member id.
+            epoch: Share session epoch of the request. The final epoch (-1) is not compared.
+
+        Returns:
+            The session; SHARE_SESSION_NOT_FOUND or INVALID_SHARE_SESSION_EPOCH if there is none with this epoch.
+        """
+        session = self._sessions.get(key)
+        if session is None:
+            return ErrorCode.SHARE_SESSION_NOT_FOUND
+        if epoch not in (FINAL_EPOCH, session.epoch):
+            return ErrorCode.INVALID_SHARE_SESSION_EPOCH
+        return session
+
+    def remove(self, key: SessionKey) -> ShareSession | None:
+        """Remove a session and return it; None if it does not exist."""
+        return self._sessions.pop(key, None)
+
+    def is_of(self, connection: int) -> bool:
+        """Return whether a connection has created a session. ``connection``: number of the connection."""
+        return connection in self._of_connections
+
+    def disconnect(self, connection: int) -> ShareSession | None:
+        """Handle the end of a connection: return the last session that it created, even one that has ended; None
+        without one.
+        """
+        return self._of_connections.pop(connection, None)

@@ -1,0 +1,133 @@
+"""The durable state of a share partition, as the share coordinator stores it. Source: Kafka's ShareGroupOffset."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from typing import NamedTuple
+from uuid import UUID
+
+from kwire.json.objects import uuid_text
+
+UNINITIALIZED = -1  # start offset of a partition that no leader has read yet; delivery complete count when unknown
+
+
+class StateKey(NamedTuple):
+    """The identity of a share partition.
+
+    Attributes:
+        group_id: Group id.
+        topic_id: Topic id.
+        partition: Partition number.
+    """
+
+    group_id: str
+    topic_id: UUID
+    partition: int
+
+    @property
+    def coordinator_key(self) -> str:
+        """The key of the share partition in FindCoordinator, which also selects the partition of
+        ``__share_group_state``.
+        """
+        return f"{self.group_id}:{uuid_text(self.topic_id)}:{self.partition}"
+
+
+class StateBatch(NamedTuple):
+    """Consecutive offsets with the same state.
+
+    Attributes:
+        first: First offset.
+        last: Last offset.
+        state: 0 available, 2 acknowledged, 4 archived. The state acquired (1) is never stored.
+        deliveries: Number of deliveries.
+    """
+
+    first: int
+    last: int
+    state: int
+    deliveries: int
+
+
+@dataclass(slots=True)
+class ShareState:
+    """The durable state of a share partition.
+
+    Attributes:
+        state_epoch: Epoch of the initialization; a write with an older epoch is fenced.
+        start_offset: Share-partition start offset; UNINITIALIZED until the first leader determines it.
+        snapshot_epoch: Number of snapshots since the initialization.
+        leader_epoch: Leader epoch of the last leader that read the state.
+        complete_count: Number of records from the start offset on whose delivery is complete; UNINITIALIZED if unknown.
+        created_ms: Time of the last change, in milliseconds since 1970.
+        written_ms: Time of the last snapshot, in milliseconds since 1970.
+        updates: Number of update records since the last snapshot; one less before the first regular snapshot, as in
+            Kafka.
+    """
+
+    state_epoch: int
+    start_offset: int
+    snapshot_epoch: int = 0
+    leader_epoch: int = 0
+    complete_count: int = UNINITIALIZED
+    created_ms: int = 0
+    written_ms: int = 0
+    updates: int = -1
+    _batches: list[StateBatch] = field(default_factory=list, repr=False)
+    _added: int = 0  # batches at the end of the list that are not combined with the earlier ones
+
+    @property
+    def batches(self) -> list[StateBatch]:
+        """The states of the offsets from the start offset on, without overlaps, in the order of the offsets."""
+        if self._added or (self._batches and self._batches[0].first < self.start_offset):
+            self._batches = combined(self._batches, self.start_offset)
+            self._added = 0
+        return self._batches
+
+    def add(self, batches: Iterable[StateBatch]) -> None:
+        """Add newer states of offsets. They are combined with the earlier states when ``batches`` is read."""
+        before = len(self._batches)
+        self._batches += batches
+        self._added += len(self._batches) - before
+
+
+def combined(batches: Iterable[StateBatch], start_offset: int) -> list[StateBatch]:
+    """Return batches without overlaps, in the order of the offsets.
+
+    Where batches overlap, the one with the higher delivery count wins, then the one with the higher state. Adjacent
+    batches with the same state are merged. Source: Kafka's PersisterStateBatchCombiner.
+
+    Args:
+        batches: Batches in any order.
+        start_offset: Offsets before it are removed; UNINITIALIZED to keep all.
+    """
+    waiting = sorted(batch for batch in batches if batch.last >= start_offset)
+    result: list[StateBatch] = []
+    open_batches: list[tuple[int, int, int]] = []  # heap of negative delivery count, negative state, last offset
+    offset = 0
+    index = 0
+    while index < len(waiting) or open_batches:
+        if not open_batches:
+            offset = max(waiting[index].first, start_offset)
+        while index < len(waiting) and waiting[index].first <= offset:
+            heappush(open_batches, (-waiting[index].deliveries, -waiting[index].state, waiting[index].last))
+            index += 1
+        count, state, last = open_batches[0]
+        if last < offset:
+            heappop(open_batches)
+            continue
+        until = last if index == len(waiting) else min(last, waiting[index].first - 1)
+        _append(result, StateBatch(offset, until, -state, -count))
+        offset = until + 1
+    return result
+
+
+def _append(batches: list[StateBatch], batch: StateBatch) -> None:
+    """Append a batch to a list; merge it with the last batch if both are adjacent and have the same state."""
+    if batches:
+        last = batches[-1]
+        if last.last + 1 == batch.first and last[2:] == batch[2:]:
+            batches[-1] = last._replace(last=batch.last)
+            return
+    batches.append(batch)

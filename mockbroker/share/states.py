@@ -1,0 +1,275 @@
+"""The share coordinator: the durable state of all share partitions, in ``__share_group_state``.
+
+The group coordinator initializes, reads and deletes states; the leaders of partitions read and write them.
+Source: Kafka's ShareCoordinatorShard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from kwire import ErrorCode
+from kwire.records.batch import Record, build_batch, read_batch
+from mockbroker.base.settings import Settings
+from mockbroker.share.records import replayed, snapshot_record, tombstone, update_record
+from mockbroker.share.state import UNINITIALIZED, ShareState, StateBatch, StateKey
+from mockbroker.topics.model import NO_LEADER, ClusterState, Partition, Topic
+
+ANY_EPOCH = -1  # in a change: the epoch is not compared
+FIRST_PRUNING = 1 << 20  # size in bytes of a partition of the topic from which redundant records are deleted
+
+
+@dataclass(frozen=True, slots=True)
+class StateSummary:
+    """The fields of a share partition's state that the group coordinator reads.
+
+    Attributes:
+        state_epoch: Epoch of the initialization.
+        start_offset: Share-partition start offset; -1 if no leader has determined it.
+        leader_epoch: Leader epoch of the last leader that read the state; 0 before the first one.
+        complete_count: Number of records after the start offset on whose delivery is complete; -1 if unknown.
+    """
+
+    state_epoch: int
+    start_offset: int
+    leader_epoch: int
+    complete_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class StateChange:
+    """A change of the state of a share partition, written by the leader.
+
+    Attributes:
+        state_epoch: State epoch that the leader has read.
+        leader_epoch: Leader epoch of the partition.
+        start_offset: Share-partition start offset.
+        complete_count: Number of records from the start offset on whose delivery is complete.
+        batches: The changed states of offsets.
+    """
+
+    state_epoch: int
+    leader_epoch: int
+    start_offset: int
+    complete_count: int
+    batches: Sequence[StateBatch]
+
+
+class ShareStates:
+    """The states of all share partitions of a cluster.
+
+    Args:
+        cluster: The cluster.
+        settings: The settings of the brokers.
+        state_topic: Function that returns the topic ``__share_group_state``; it creates the topic if it is missing.
+        wall_ms: Function that converts a time of the broker's clock in seconds to milliseconds since 1970.
+        on_append: Function that is called with each partition of the topic that was appended to.
+    """
+
+    def __init__(
+        self,
+        cluster: ClusterState,
+        settings: Settings,
+        state_topic: Callable[[], Topic],
+        wall_ms: Callable[[float], int],
+        on_append: Callable[[Partition], None],
+    ) -> None:
+        self._cluster = cluster
+        self._settings = settings
+        self._state_topic = state_topic
+        self._wall_ms = wall_ms
+        self._on_append = on_append
+        self._states: dict[StateKey, ShareState] = {}
+        self._snapshot_offsets: dict[int, dict[StateKey, int]] = {}  # by partition of the topic
+        self._prune_at: dict[int, int] = {}  # size in bytes, by partition of the topic
+
+    # --- for the group coordinator ---
+
+    def initialize(self, key: StateKey, state_epoch: int, start_offset: int, now: float) -> ErrorCode:
+        """Create the state of a share partition, or replace it; earlier acknowledgements are discarded.
+
+        The group coordinator initializes a partition with start offset -1 when a member first subscribes to its topic,
+        and with another offset when an administrator alters the offset. The leader then reads the state again.
+
+        Args:
+            key: The share partition.
+            state_epoch: The group epoch; a later initialization has a higher one.
+            start_offset: The first offset to deliver; -1 if the leader determines it by ``share.auto.offset.reset``.
+            now: The broker's time in seconds.
+
+        Returns:
+            NONE, FENCED_STATE_EPOCH, UNKNOWN_TOPIC_OR_PARTITION or COORDINATOR_NOT_AVAILABLE.
+        """
+        before = self._states.get(key)
+        if before is not None and ANY_EPOCH < state_epoch < before.state_epoch:
+            return ErrorCode.FENCED_STATE_EPOCH
+        if error := self._key_error(key):
+            return error
+        now_ms = self._wall_ms(now)
+        state = ShareState(state_epoch, start_offset, created_ms=now_ms, written_ms=now_ms)
+        if before is not None:
+            state.snapshot_epoch = before.snapshot_epoch + 1
+            state.updates = before.updates
+        self._states[key] = state
+        self._write_snapshot(key, state, now)
+        return ErrorCode.NONE
+
+    def summary(self, key: StateKey) -> StateSummary | None:
+        """Return the summary of a state; None if the share partition is not initialized."""
+        state = self._states.get(key)
+        if state is None:
+            return None
+        return StateSummary(state.state_epoch, state.start_offset, state.leader_epoch, state.complete_count)
+
+    def delete(self, key: StateKey, now: float) -> ErrorCode:
+        """Delete the state of a share partition.
+
+        Return NONE, also if there is no state; or COORDINATOR_NOT_AVAILABLE.
+        """
+        if key not in self._states:
+            return ErrorCode.NONE
+        if not self._is_available(key):
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        del self._states[key]
+        self._append(key, *tombstone(key), now)
+        self._snapshot_offsets[self._log(key).index].pop(key, None)
+        return ErrorCode.NONE
+
+    def delete_topics(self, topic_ids: Collection[UUID], now: float) -> None:
+        """Delete the states of all partitions of deleted topics."""
+        for key in [key for key in self._states if key.topic_id in topic_ids]:
+            self.delete(key, now)
+
+    # --- for the leaders of partitions ---
+
+    def read(self, key: StateKey, leader_epoch: int, now: float) -> ShareState | ErrorCode:
+        """Return the state of a share partition to its leader, and store the leader epoch.
+
+        Args:
+            key: The share partition.
+            leader_epoch: Leader epoch of the partition.
+            now: The broker's time in seconds.
+
+        Returns:
+            The state, or an error; INVALID_REQUEST if the share partition is not initialized.
+        """
+        state = self._states.get(key)
+        if state is None:
+            return ErrorCode.INVALID_REQUEST
+        if state.leader_epoch > leader_epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        if error := self._key_error(key):
+            return error
+        if state.leader_epoch != leader_epoch:
+            state.leader_epoch = leader_epoch
+            self._write(key, state, state.start_offset, (), now)
+        return state
+
+    def write(self, key: StateKey, change: StateChange, now: float) -> ErrorCode:
+        """Store a change of a share partition.
+
+        Returns:
+            NONE, INVALID_REQUEST (not initialized), FENCED_LEADER_EPOCH, FENCED_STATE_EPOCH, UNKNOWN_TOPIC_OR_PARTITION
+            or COORDINATOR_NOT_AVAILABLE.
+        """
+        state = self._states.get(key)
+        if state is None:
+            return ErrorCode.INVALID_REQUEST
+        if change.leader_epoch != ANY_EPOCH and state.leader_epoch > change.leader_epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        if change.state_epoch != ANY_EPOCH and state.state_epoch > change.state_epoch:
+            return ErrorCode.FENCED_STATE_EPOCH
+        if error := self._key_error(key):
+            return error
+        if change.start_offset != UNINITIALIZED:
+            state.start_offset = change.start_offset
+        state.complete_count = change.complete_count
+        self._write(key, state, change.start_offset, change.batches, now)
+        return ErrorCode.NONE
+
+    # --- the log ---
+
+    def load(self, partition: Partition) -> None:
+        """Replace the states of a partition of ``__share_group_state`` with the states in its log.
+
+        Raises: DecodeError if a record is not valid.
+        """
+        for key in self._snapshot_offsets.pop(partition.index, {}):
+            self._states.pop(key, None)
+        limit = self._settings.share_coordinator_snapshot_update_records_per_snapshot
+        loaded = replayed(partition.log.batches(), limit)
+        self._states |= {key: state for key, (state, _) in loaded.items()}
+        self._snapshot_offsets[partition.index] = {key: offset for key, (_, offset) in loaded.items()}
+
+    def keys(self) -> Iterable[StateKey]:
+        """Return the keys of all initialized share partitions."""
+        return self._states.keys()
+
+    def _write(
+        self, key: StateKey, state: ShareState, start_offset: int, batches: Sequence[StateBatch], now: float
+    ) -> None:
+        """Write an update record, or a snapshot after many updates.
+
+        Args:
+            key: The share partition.
+            state: The state, which already has the new offset and epoch.
+            start_offset: Start offset in the record; UNINITIALIZED if it has not changed.
+            batches: The changed states of offsets.
+            now: The broker's time in seconds.
+        """
+        state.add(batches)
+        limit = self._settings.share_coordinator_snapshot_update_records_per_snapshot
+        if max(state.updates, 0) < limit:
+            state.updates += 1
+            self._append(key, *update_record(key, state, start_offset, batches), now)
+            return
+        state.snapshot_epoch += 1
+        state.created_ms = state.written_ms = self._wall_ms(now)
+        state.updates = 0
+        self._write_snapshot(key, state, now)
+
+    def _write_snapshot(self, key: StateKey, state: ShareState, now: float) -> None:
+        offset = self._append(key, *snapshot_record(key, state), now)
+        log = self._log(key)
+        self._snapshot_offsets.setdefault(log.index, {})[key] = offset
+        self._prune(log, now)
+
+    def _prune(self, partition: Partition, now: float) -> None:
+        """When the log of a partition has grown to twice its size, delete the records before the oldest snapshot in
+        use.
+
+        States whose last snapshot is old get a new snapshot first. Source: Kafka's ShareCoordinatorOffsetsManager and
+        share.coordinator.cold.partition.snapshot.interval.ms.
+        """
+        if partition.log.size < self._prune_at.get(partition.index, FIRST_PRUNING):
+            return
+        offsets = self._snapshot_offsets[partition.index]
+        middle = (partition.log.start + partition.log.end) // 2
+        for key in [key for key, offset in offsets.items() if offset < middle]:
+            state = self._states[key]
+            state.snapshot_epoch += 1
+            state.written_ms = self._wall_ms(now)
+            offsets[key] = self._append(key, *snapshot_record(key, state), now)
+        partition.log.delete_before(min(offsets.values()))
+        self._prune_at[partition.index] = max(FIRST_PRUNING, 2 * partition.log.size)
+
+    def _append(self, key: StateKey, record_key: bytes, value: bytes | None, now: float) -> int:
+        """Append a record to ``__share_group_state``, and return its offset."""
+        partition = self._log(key)
+        record = Record(key=record_key, value=value, timestamp=self._wall_ms(now))
+        self._on_append(partition)
+        return partition.append(read_batch(build_batch([record])))
+
+    def _log(self, key: StateKey) -> Partition:
+        return self._state_topic().partition_of(key.coordinator_key)
+
+    def _is_available(self, key: StateKey) -> bool:
+        return self._log(key).leader != NO_LEADER
+
+    def _key_error(self, key: StateKey) -> ErrorCode:
+        topic = self._cluster.by_id.get(key.topic_id)
+        if topic is None or topic.partition(key.partition) is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return ErrorCode.NONE if self._is_available(key) else ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -1,0 +1,215 @@
+"""The clients that push metrics, and the metrics that each of them is asked for (KIP-714). Pure functions and state.
+
+Source: Kafka's ClientMetricsManager and ClientMetricsInstance (4.2). Not modelled: Kafka removes an instance that was
+unused for a long time; here the least recently used one is removed when there are more than MAX_INSTANCES.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import inf
+from uuid import UUID
+
+from google_crc32c import value as crc32c
+
+from kwire import ErrorCode
+from kwire.java import bucket_order, string_hash, uuid_hash
+from kwire.json.objects import uuid_text
+from kwire.records.compression import GZIP, LZ4, SNAPPY, ZSTD
+from mockbroker.topics import client_metrics_configs
+from mockbroker.topics.client_metrics_configs import DEFAULT_INTERVAL_MS
+
+MAX_INSTANCES = 16_384  # of clients, as in Kafka; the one that was unused for the longest time is removed
+MAX_SOFTWARE = 20_000  # connections whose client software is remembered
+ALL_METRICS = "*"
+ZERO, ONE = UUID(int=0), UUID(int=1)
+RESERVED = ZERO, ONE  # ids that no client instance may have
+ACCEPTED_COMPRESSION = ZSTD, LZ4, GZIP, SNAPPY  # in the order of preference
+UNCOMPRESSED = 0
+ASK_AGAIN = ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+
+
+@dataclass(slots=True, kw_only=True)
+class ClientInstance:
+    """A client that pushes metrics.
+
+    Attributes:
+        instance_id: Id of the client instance.
+        version: Version of the subscriptions from which this object was computed.
+        metrics: Prefixes of the requested metrics, in Kafka's order.
+        push_interval_ms: Time between two pushes, in milliseconds.
+        last_get: Time of the last GetTelemetrySubscriptions that was accepted, in seconds.
+        last_push: Time of the last PushTelemetry that was accepted, in seconds.
+        last_error: Error of the last request that was not throttled.
+        terminating: Whether the client has announced its last push.
+    """
+
+    instance_id: UUID
+    version: int
+    metrics: list[str]
+    push_interval_ms: int
+    last_get: float = -inf
+    last_push: float = -inf
+    last_error: ErrorCode = ErrorCode.NONE
+    terminating: bool = False
+
+    @property
+    def subscription_id(self) -> int:
+        """The id of the requested metrics and interval, a signed 32-bit number."""
+        text = f"[{', '.join(self.metrics)}]{self.push_interval_ms}"
+        return _int32(crc32c(text.encode("utf-8", "surrogateescape")) ^ uuid_hash(self.instance_id))
+
+    def accepts_get(self, now: float) -> bool:
+        """Record a GetTelemetrySubscriptions; return False if it must be throttled because it comes too early.
+
+        It is never too early after an error that makes the client request its subscriptions again. ``now``: the
+        broker's time in seconds.
+        """
+        is_early = now - max(self.last_get, self.last_push) < self.push_interval_ms / 1000
+        if is_early and self.last_error not in ASK_AGAIN:
+            return False
+        if not is_early:
+            self.last_get = now
+        self.last_error, self.terminating = ErrorCode.NONE, False
+        return True
+
+    def accepts_push(self, now: float) -> bool:
+        """Record a PushTelemetry; return False if it must be throttled because it comes too early.
+
+        The first push after GetTelemetrySubscriptions is never too early, because clients choose its time at random.
+        ``now``: the broker's time in seconds.
+        """
+        if self.last_get <= self.last_push and now - self.last_push < self.push_interval_ms / 1000:
+            return False
+        self.last_push = now
+        return True
+
+
+class ClientMetrics:
+    """The client instances of all brokers.
+
+    Args:
+        subscriptions: Function that returns the subscriptions (configurations by name of the subscription) and their
+            version, which increases with each change.
+        new_uuid: Function that returns a new id of a client instance.
+    """
+
+    def __init__(
+        self, subscriptions: Callable[[], tuple[Mapping[str, Mapping[str, str]], int]], new_uuid: Callable[[], UUID]
+    ) -> None:
+        self._subscriptions = subscriptions
+        self._new_uuid = new_uuid
+        self._instances: OrderedDict[tuple[int, UUID], ClientInstance] = OrderedDict()
+        self._software: OrderedDict[int, tuple[str, str]] = OrderedDict()
+
+    def record_software(self, connection: int, name: str, version: str) -> None:
+        """Store the client software that an ApiVersions request has named.
+
+        Args:
+            connection: Number of the connection.
+            name: Name of the client software.
+            version: Version of the client software.
+        """
+        self._software[connection] = name, version
+        if len(self._software) > MAX_SOFTWARE:
+            self._software.popitem(last=False)
+
+    def software(self, connection: int) -> tuple[str, str]:
+        """Return name and version of the client software of a connection; "unknown" for both if ApiVersions has not
+        named them.
+        """
+        return self._software.get(connection, ("unknown", "unknown"))
+
+    def get(
+        self, node: int, instance_id: UUID, attributes: Mapping[str, str], now: float
+    ) -> tuple[ClientInstance, ErrorCode]:
+        """Handle GetTelemetrySubscriptions: return the instance of the client, and an error or NONE.
+
+        Args:
+            node: Id of the broker.
+            instance_id: Id of the client instance; zero to get a new one.
+            attributes: Attributes of the client for the patterns of subscriptions, without the instance id.
+            now: The broker's time in seconds.
+        """
+        instance = self._instance(node, instance_id if instance_id != ZERO else self._new_uuid(), attributes)
+        accepted = instance.accepts_get(now)
+        return instance, ErrorCode.NONE if accepted else ErrorCode.THROTTLING_QUOTA_EXCEEDED
+
+    def push(
+        self,
+        node: int,
+        instance_id: UUID,
+        attributes: Mapping[str, str],
+        now: float,
+        *,
+        subscription_id: int,
+        terminating: bool,
+        compression: int,
+        size: int,
+        max_size: int,
+    ) -> ErrorCode:
+        """Validate a PushTelemetry, and return its error or NONE.
+
+        Args:
+            node: Id of the broker.
+            instance_id: Id of the client instance.
+            attributes: Attributes of the client for the patterns of subscriptions, without the instance id.
+            now: The broker's time in seconds.
+            subscription_id: Id of the subscription that the client pushes for.
+            terminating: Whether it is the last push of the client.
+            compression: Compression type of the metrics.
+            size: Size of the metrics in bytes, compressed.
+            max_size: Maximum of ``size``.
+        """
+        if instance_id in RESERVED:
+            return ErrorCode.INVALID_REQUEST
+        instance = self._instance(node, instance_id, attributes)
+        if instance.terminating:
+            return ErrorCode.INVALID_REQUEST
+        if not instance.accepts_push(now) and not terminating:
+            return ErrorCode.THROTTLING_QUOTA_EXCEEDED
+        instance.terminating = terminating
+        if subscription_id != instance.subscription_id:
+            instance.last_error = ErrorCode.UNKNOWN_SUBSCRIPTION_ID
+        elif compression not in (UNCOMPRESSED, *ACCEPTED_COMPRESSION):
+            instance.last_error = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+        else:
+            instance.last_error = ErrorCode.TELEMETRY_TOO_LARGE if size > max_size else ErrorCode.NONE
+        return instance.last_error
+
+    def _instance(self, node: int, instance_id: UUID, attributes: Mapping[str, str]) -> ClientInstance:
+        """Return a client instance. It is created on first use, and again after a change of the subscriptions.
+
+        Args:
+            node: Id of the broker.
+            instance_id: Id of the client instance.
+            attributes: Attributes of the client for the patterns of subscriptions, without the instance id.
+        """
+        subscriptions, version = self._subscriptions()
+        instance = self._instances.get((node, instance_id))
+        if instance is None or instance.version < version:
+            own = {**attributes, "client_instance_id": uuid_text(instance_id)}
+            instance = _computed(instance_id, version, subscriptions, own)
+            self._instances[node, instance_id] = instance
+            if len(self._instances) > MAX_INSTANCES:
+                self._instances.popitem(last=False)
+        self._instances.move_to_end((node, instance_id))
+        return instance
+
+
+def _computed(
+    instance_id: UUID, version: int, subscriptions: Mapping[str, Mapping[str, str]], attributes: Mapping[str, str]
+) -> ClientInstance:
+    ordered = (subscriptions[name] for name in bucket_order(subscriptions, string_hash))
+    matching = [configs for configs in ordered if client_metrics_configs.matches(configs, attributes)]
+    metrics = {each: None for configs in matching for each in client_metrics_configs.metrics(configs)}
+    names = [ALL_METRICS] if ALL_METRICS in metrics else bucket_order(metrics, string_hash)
+    interval = min([DEFAULT_INTERVAL_MS, *map(client_metrics_configs.interval_ms, matching)])
+    return ClientInstance(instance_id=instance_id, version=version, metrics=names, push_interval_ms=interval)
+
+
+def _int32(number: int) -> int:
+    """Return the lower 32 bits of a number as a signed integer."""
+    return (number + 2**31) % 2**32 - 2**31

@@ -1,0 +1,1 @@
+"""Throttling of clients that exceed their quotas: a stage between authentication and the handlers. Sans-IO."""

@@ -1,0 +1,288 @@
+"""The stage that applies client quotas: it adds throttle times to responses, and mutes the connections (KIP-219).
+
+A muted connection is not read until the throttle time has passed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from copy import copy
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from kwire import ErrorCode, encode
+from kwire.apikeys import ApiKey
+from kwire.messages.fetch import FetchResponse
+from kwire.schema import ZERO_UUID
+from mockbroker.base.effects import Call, Delivery, Effects, NoReply, Reply, Steps, Ticket, Unmute, begin
+from mockbroker.base.timers import StageDue
+from mockbroker.broker.authentication import Token
+from mockbroker.broker.router import Router
+from mockbroker.broker.stages import Stage, outcome_of, remaining
+from mockbroker.faults.error_fields import AnswerArray, answer_of
+from mockbroker.faults.errors import SLICE, ErrorInjection
+from mockbroker.faults.matching import Element
+from mockbroker.quotas.client_quotas import CLIENT_KEYS, CONSUMER, MUTATION, PRODUCER, REQUEST, Limit
+
+USER_PREFIX = "User:"
+LENGTH = 4  # bytes of the size that precedes a response, which Kafka counts in a fetch quota
+CODE = ErrorCode.THROTTLING_QUOTA_EXCEEDED
+# By API: the first version in which a request that exceeds the mutation quota is refused. Source: Kafka's KIP-599.
+STRICT_SINCE = {ApiKey.CREATE_TOPICS: 6, ApiKey.DELETE_TOPICS: 5, ApiKey.CREATE_PARTITIONS: 3}
+CACHED = 10_000  # maximum number of clients whose quotas are cached
+
+
+@dataclass(slots=True)
+class _Mutations:
+    """The partition mutations of a request.
+
+    Attributes:
+        costs: Number of mutated partitions of each accepted topic, by topic name, or by topic id if the request has no
+            name.
+        refused: The errors of topics that exceed the quota, to be merged into the response; None without such topics.
+    """
+
+    costs: dict[Any, int] = field(default_factory=dict)
+    refused: ErrorInjection | None = None
+
+
+class QuotaStage(Stage):
+    """The stage that applies client quotas to requests. Source: Kafka's KafkaApis and ClientQuotaManager.
+
+    Args:
+        router: The router, which calls the stage while the cluster has quotas.
+    """
+
+    def __init__(self, router: Router) -> None:
+        self._router = router
+        router.noticing_stages = (*router.noticing_stages, self)
+        self._limits: dict[tuple[str, str], Mapping[str, Limit]] = {}
+        self._mutations: dict[Ticket, _Mutations] = {}
+        self._muted: dict[int, Ticket] = {}  # by connection
+
+    def apply_quotas(self) -> None:
+        """Attach the stage to the router if the cluster has quotas, else detach it.
+
+        Call this method when the quotas change, or the router gets another cluster.
+        """
+        self._limits.clear()
+        others = tuple(stage for stage in self._router.stages if stage is not self)
+        self._router.stages = (*others, self) if self._router.broker.quotas.quotas else others
+
+    def before(self, call: Call[Any], now: float) -> Effects | Call[Any] | None:
+        if call.request.__class__ is Token:
+            return None
+        limits = self._limits_of(call)
+        if not limits:
+            return None
+        if MUTATION in limits and call.ticket.api_key in STRICT_SINCE:
+            return outcome_of(call.ticket, self._count_mutations(call, limits[MUTATION], now))
+        if CONSUMER in limits and call.ticket.api_key == ApiKey.FETCH:
+            most = int(limits[CONSUMER].value * self._router.broker.quotas.longest)
+            if call.request.max_bytes > most:
+                request = copy(call.request)
+                request.max_bytes, request.min_bytes = most, min(request.min_bytes, most)
+                return replace(call, request=request)
+        return call
+
+    def after(self, call: Call[Any], effects: Effects, now: float) -> Effects:
+        limits = self._limits_of(call)  # they may have changed
+        mutations = self._mutations.get(call.ticket)
+        final: Effects = []
+        for effect in effects:
+            if not isinstance(effect, Reply | NoReply) or effect.ticket is not call.ticket:
+                final.append(effect)
+            elif isinstance(effect, Reply) and mutations and mutations.refused and mutations.refused.is_large:
+                final += begin(call.ticket, self._merged(call, effect, mutations, mutations.refused))
+            else:
+                final.append(self._throttled(call, effect, limits, now))
+        return final
+
+    def _merged(self, call: Call[Any], reply: Reply, mutations: _Mutations, refused: ErrorInjection) -> Steps:
+        """Add the errors of many refused topics to a response, and then the throttle time; yield between slices."""
+        mutations.refused = None
+        now = yield []
+        response = yield from remaining(refused.merge_in_slices(reply.response))
+        merged = Reply(call.ticket, response, delivery=reply.delivery)
+        return [self._throttled(call, merged, self._limits_of(call), now)]
+
+    def due(self, ticket: Ticket, now: float) -> Effects:  # noqa: ARG002
+        if self._muted.get(ticket.connection) is not ticket:
+            return []
+        del self._muted[ticket.connection]
+        return [Unmute(ticket)]
+
+    def forget(self, ticket: Ticket) -> bool:
+        self._mutations.pop(ticket, None)
+        return False
+
+    def forget_connection(self, number: int) -> None:
+        if (ticket := self._muted.pop(number, None)) is not None:
+            self._router.broker.deadlines.forget(StageDue(ticket))
+
+    def _limits_of(self, call: Call[Any]) -> Mapping[str, Limit]:
+        """Return the quotas that apply to the client of a request, by quota key."""
+        user = self._router.principal(call.ticket.connection).removeprefix(USER_PREFIX)
+        client = user, call.client.client_id
+        limits = self._limits.get(client)
+        if limits is None:
+            if len(self._limits) >= CACHED:
+                self._limits.clear()
+            quotas = self._router.broker.quotas
+            known = {key: quotas.limit(key, *client) for key in CLIENT_KEYS}
+            limits = self._limits[client] = {key: limit for key, limit in known.items() if limit is not None}
+        return limits
+
+    # --- throttle times ---
+
+    def _throttled(self, call: Call[Any], effect: Reply | NoReply, limits: Mapping[str, Limit], now: float) -> Any:
+        """Record the use of quotas by a request.
+
+        Args:
+            call: The request.
+            effect: The response, or NoReply for a request without a response.
+            limits: The quotas of the client, by quota key.
+            now: The broker's time in seconds.
+
+        Returns:
+            The effect; with a throttle time, and a request to mute the connection, if the client exceeds a quota.
+        """
+        quotas, key = self._router.broker.quotas, call.ticket.api_key
+        response: Any = effect.response if isinstance(effect, Reply) else None
+        seconds, size = 0.0, 0
+        if PRODUCER in limits and key == ApiKey.PRODUCE:
+            seconds = self._use(limits[PRODUCER], len(call.frame), now)
+        elif CONSUMER in limits and key == ApiKey.FETCH and isinstance(effect, Reply):
+            encoded = {} if effect.encoded is None else effect.encoded  # kept, so that the response is encoded once
+            if call.version not in encoded:
+                encoded[call.version] = encode(response, call.version)
+            effect = Reply(effect.ticket, response, encoded, effect.delivery)
+            size = LENGTH + len(encoded[call.version])
+            seconds = self._use(limits[CONSUMER], size, now)
+        elif isinstance(effect, Reply) and (mutations := self._mutations.pop(call.ticket, None)) is not None:
+            response = self._with_refusals(call, response, mutations, limits.get(MUTATION), now)
+            effect = Reply(call.ticket, response, None, effect.delivery)
+            if MUTATION in limits:
+                seconds = quotas.bucket(limits[MUTATION]).excess(now)
+        if REQUEST in limits and response is not None:
+            seconds = max(seconds, self._use_time(limits[REQUEST], now))
+        milliseconds = round(seconds * 1000)
+        if milliseconds <= 0:
+            return effect
+        if size:  # the records come later, and count then
+            quotas.rate(limits[CONSUMER]).record(-size, now)
+            session = call.request.session_id if call.request.session_epoch > 0 else 0
+            response = FetchResponse(session_id=session)
+        return self._muting(effect, response, milliseconds, now)
+
+    def _use(self, limit: Limit, amount: float, now: float) -> float:
+        """Add an amount to the use of a quota; return the throttle time in seconds, 0 if the quota is not exceeded."""
+        return self._router.broker.quotas.rate(limit).use(amount, limit.value, now)
+
+    def _use_time(self, limit: Limit, now: float) -> float:
+        """Add the nominal duration of a request to the use of ``request_percentage``; return the throttle time in
+        seconds.
+        """
+        settings = self._router.broker.settings
+        seconds = self._use(limit, settings.mockbroker_quota_request_us / 1_000_000 * 100, now)
+        return min(seconds, float(settings.quota_window_size_seconds)) if seconds else 0.0
+
+    def _muting(self, effect: Reply | NoReply, response: Any, milliseconds: int, now: float) -> Reply | NoReply:
+        """Return the effect with the throttle time, and with the request to mute the connection for this time.
+
+        Args:
+            effect: The response, or NoReply for a request without a response.
+            response: The response body; None without a response.
+            milliseconds: The throttle time in milliseconds.
+            now: The broker's time in seconds.
+        """
+        ticket = effect.ticket
+        self._muted[ticket.connection] = ticket
+        self._router.broker.deadlines.set(StageDue(ticket), now + milliseconds / 1000)
+        if isinstance(effect, NoReply):
+            return replace(effect, mute=True)
+        response = copy(response)  # it may be cached
+        if hasattr(response, "throttle_time_ms"):
+            response.throttle_time_ms = milliseconds
+        return Reply(ticket, response, delivery=replace(effect.delivery or Delivery(), mute=True))
+
+    # --- mutations ---
+
+    def _count_mutations(
+        self, call: Call[Any], limit: Limit, now: float
+    ) -> Generator[None, None, Effects | Call[Any] | None]:
+        """Take tokens for the partition mutations of a request; yield between slices.
+
+        Returns:
+            None if no topic exceeds the quota; else the call without the topics that do, or the response if no topic
+            remains.
+        """
+        key, bucket = ApiKey(call.ticket.api_key), self._router.broker.quotas.bucket(limit)
+        strict = call.version >= STRICT_SINCE[key]
+        mutations = self._mutations[call.ticket] = _Mutations()
+        topics = _topics(call)
+        refused = []
+        for index, topic in enumerate(getattr(call.request, topics.request)):
+            if index and index % SLICE == 0:
+                yield
+            cost = self._cost(key, topic)
+            if strict and cost and bucket.tokens(now) < 0:
+                refused.append(Element((topics.request, index), {}))
+                continue
+            bucket.take(cost, now)
+            mutations.costs[_name(topic)] = cost
+        if not refused:
+            return call
+        injection = yield from ErrorInjection.in_slices(key, call.version, call.request, refused, CODE)
+        rest = yield from injection.split_in_slices()
+        if rest is None:
+            return self.after(call, [Reply(call.ticket, injection.error_response())], now)
+        mutations.refused = injection
+        return replace(call, request=rest)
+
+    def _cost(self, key: ApiKey, topic: Any) -> int:
+        """Return the number of partitions that a topic of a request creates or deletes; 0 if the topic is not valid."""
+        cluster, settings = self._router.broker.cluster, self._router.broker.settings
+        if key == ApiKey.CREATE_TOPICS:
+            if topic.name in cluster.topics:
+                return 0
+            return len(topic.assignments) or max(topic.num_partitions, 0) or settings.num_partitions
+        if key == ApiKey.DELETE_TOPICS:
+            known = cluster.topics.get(_name(topic)) or cluster.by_id.get(getattr(topic, "topic_id", ZERO_UUID))
+            return 0 if known is None else len(known.partitions)
+        known = cluster.topics.get(topic.name)
+        return 0 if known is None else max(topic.count - len(known.partitions), 0)
+
+    def _with_refusals(
+        self, call: Call[Any], response: Any, mutations: _Mutations, limit: Limit | None, now: float
+    ) -> Any:
+        """Return the tokens of topics whose creation or deletion failed; return the response with the refused topics.
+
+        Args:
+            call: The request.
+            response: The response of the handler.
+            mutations: The partition mutations of the request.
+            limit: The quota; None if it was removed while the request was handled.
+            now: The broker's time in seconds.
+        """
+        if limit is not None:
+            bucket = self._router.broker.quotas.bucket(limit)
+            for result in getattr(response, _topics(call).response):
+                if result.error_code:
+                    bucket.take(-mutations.costs.get(_name(result), 0), now)
+        return response if mutations.refused is None else mutations.refused.merge(response)
+
+
+def _topics(call: Call[Any]) -> AnswerArray:
+    """Return the names of two fields: the topics in a request that mutates topics, and their results in the
+    response.
+    """
+    (topics,) = answer_of(call.ticket.api_key, call.version).arrays
+    return topics
+
+
+def _name(topic: Any) -> Any:
+    """Return the name of a topic in a request or response; its id if it has no name."""
+    if isinstance(topic, str):
+        return topic
+    return topic.name if topic.name is not None else topic.topic_id

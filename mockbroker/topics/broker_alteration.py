@@ -1,0 +1,119 @@
+"""The changes of the settings of brokers by AlterConfigs and IncrementalAlterConfigs. Pure.
+
+Source: Kafka's ConfigAdminManager, and ConfigurationControlManager for eligible leader replicas.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from kwire import ErrorCode
+from mockbroker.base.config_sources import release_settings, set_values
+from mockbroker.base.live_settings import ALL_BROKERS, BrokerSettings
+from mockbroker.base.release import Release
+from mockbroker.base.texts import shortened
+from mockbroker.topics.config_changes import (
+    APPEND,
+    UNKNOWN_OPERATION,
+    Change,
+    Refusal,
+    apply,
+)
+from mockbroker.topics.configs import TopicConfig
+from mockbroker.topics.dynamic_broker_configs import (
+    MAX_CONFIGS,
+    MAX_SIZE,
+    configs_error,
+    definitions,
+    min_in_sync_error,
+)
+
+INTEGER = re.compile(r"[+-]?\d{1,10}")  # numbers that Java's Integer.parseInt accepts, approximately
+
+
+def changed(
+    brokers: BrokerSettings,
+    release: Release,
+    node: int,
+    name: str,
+    changes: Sequence[Change],
+    *,
+    replace_all: bool = False,
+) -> dict[str, str] | Refusal:
+    """Return the settings of a resource after the changes, or the error of the first change that is refused.
+
+    Args:
+        brokers: the settings of the brokers before the changes.
+        release: the emulated Kafka release.
+        node: id of the broker that received the request, which changes its own settings only.
+        name: broker id as text, or ALL_BROKERS.
+        changes: the changes, in order.
+        replace_all: whether to remove all settings that are not named, as AlterConfigs does.
+    """
+    if refusal := node_refusal(name, node):
+        return refusal
+    own = brokers.set_on(name)
+    before: dict[str, str | None] = {} if replace_all else dict(own)
+    after = apply(before, changes, definitions(release), _not_a_list, _unknown_operation)
+    if isinstance(after, Refusal):
+        return after
+    configs = {each: value or "" for each, value in after.items()}
+    settings = brokers.cluster if name == ALL_BROKERS else brokers.of(node)
+    defaults = release_settings(release.quirks.configs_before_4_0)
+
+    def current(setting: str) -> str:
+        effective = next(set_values((setting,), settings), None)
+        return effective.value if effective else (defaults[setting].default or "" if setting in defaults else "")
+
+    if text := configs_error(configs, name, release, current):
+        return Refusal(ErrorCode.INVALID_REQUEST, text)
+    if brokers.keeps_min_in_sync:
+        removed = dict.fromkeys(own.keys() - configs.keys())
+        named = {change.name: configs.get(change.name) for change in changes}
+        if error := min_in_sync_error(removed | named, name):
+            return Refusal(*error)
+    if name == ALL_BROKERS and brokers.keeps_min_in_sync:
+        configs = brokers.without_static_min_in_sync(configs)
+    return _size_refusal(brokers.configs, name, configs) or configs
+
+
+def node_refusal(name: str, node: int) -> Refusal | None:
+    """Return the refusal of a resource that is not the broker which received the request; None if it is.
+
+    Args:
+        name: broker id as text, or ALL_BROKERS, which is never refused.
+        node: id of the broker that received the request.
+    """
+    if name == ALL_BROKERS:
+        return None
+    if not INTEGER.fullmatch(name):
+        return Refusal(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {shortened(name)}")
+    if int(name) != node:
+        text = f"Unexpected broker id, expected {node}, but received {shortened(name)}"
+        return Refusal(ErrorCode.INVALID_REQUEST, text)
+    return None
+
+
+def _not_a_list(change: Change, config: TopicConfig | None) -> Refusal:
+    if config is None:
+        return UNKNOWN_OPERATION
+    operation = "append" if change.operation == APPEND else "subtract"
+    text = f"Config value {operation} is not allowed for config key: {shortened(change.name)}"
+    return Refusal(ErrorCode.INVALID_CONFIG, text)
+
+
+def _unknown_operation(change: Change) -> Refusal:
+    return Refusal(ErrorCode.INVALID_REQUEST, f"Unknown operations type {change.operation}")
+
+
+def _size_refusal(configured: Mapping[str, Mapping[str, str]], name: str, configs: Mapping[str, str]) -> Refusal | None:
+    others = (each for resource, each in configured.items() if resource != name)
+    if len(configs) > MAX_CONFIGS:
+        text = f"The resource would have {len(configs)} settings, the maximum is {MAX_CONFIGS}: delete some first."
+        return Refusal(ErrorCode.INVALID_REQUEST, text)
+    size = sum(len(key) + len(value) for each in (*others, configs) for key, value in each.items())
+    if size <= MAX_SIZE:
+        return None
+    text = f"The settings of brokers would have {size} characters, the maximum is {MAX_SIZE}: delete some first."
+    return Refusal(ErrorCode.INVALID_REQUEST, text)

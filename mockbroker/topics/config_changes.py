@@ -1,0 +1,123 @@
+"""The changes of configurations in AlterConfigs and IncrementalAlterConfigs, of all resource types. Pure.
+
+Source: Kafka's ConfigAdminManager and ConfigurationControlManager.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from kwire import ErrorCode
+from mockbroker.base.texts import shortened
+from mockbroker.topics.configs import LIST, TopicConfig
+
+SET, DELETE, APPEND, SUBTRACT = range(4)  # operations of IncrementalAlterConfigs
+OPERATION_NAMES = {APPEND: "APPEND", SUBTRACT: "SUBTRACT"}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change of one configuration in a request.
+
+    Attributes:
+        name: name of the configuration.
+        operation: SET, DELETE, APPEND or SUBTRACT.
+        value: new value or list items, as text; None with DELETE.
+    """
+
+    name: str
+    operation: int
+    value: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The result for one resource in the response.
+
+    Attributes:
+        error: error code; NONE if the changes are accepted.
+        text: error message, or None.
+    """
+
+    error: ErrorCode
+    text: str | None
+
+
+NOT_REFUSED = Refusal(ErrorCode.NONE, None)
+NotAList = Callable[[Change, TopicConfig | None], Refusal]
+UNKNOWN_OPERATION = Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, None)
+
+
+def not_a_list(change: Change, config: TopicConfig | None) -> Refusal:  # noqa: ARG001
+    """Return the refusal of an APPEND or SUBTRACT of a configuration that is not a list, or is unknown."""
+    text = f"Can't {OPERATION_NAMES[change.operation]} to key {shortened(change.name)} because its type is not LIST."
+    return Refusal(ErrorCode.INVALID_CONFIG, text)
+
+
+def structural_refusal(changes: Sequence[Change]) -> Refusal | None:
+    """Return the refusal of changes that name a configuration twice, or set one without a value; None if no change
+    does so.
+    """
+    if len({change.name for change in changes}) < len(changes):
+        return Refusal(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    nulls = [change.name for change in changes if change.value is None and change.operation != DELETE]
+    if nulls:
+        return Refusal(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(nulls)}")
+    return None
+
+
+def apply(
+    configs: Mapping[str, str | None],
+    changes: Sequence[Change],
+    definitions: Mapping[str, TopicConfig],
+    not_a_list: NotAList = not_a_list,
+    unknown_operation: Callable[[Change], Refusal] = lambda _: UNKNOWN_OPERATION,
+) -> dict[str, str | None] | Refusal:
+    """Return the configurations after all changes, or the error of the first change that is refused.
+
+    Args:
+        configs: configurations before the changes.
+        changes: the changes, in order.
+        definitions: definitions of all configurations of the resource, by name.
+        not_a_list: returns the refusal of an APPEND or SUBTRACT to a configuration that is not a list.
+        unknown_operation: returns the refusal of an operation that does not exist.
+    """
+    if refusal := structural_refusal(changes):
+        return refusal
+    changed = dict(configs)
+    for change in changes:
+        if change.operation == DELETE:
+            changed.pop(change.name, None)
+            continue
+        if change.operation not in (SET, APPEND, SUBTRACT):
+            return unknown_operation(change)
+        value = _value(changed, change, definitions.get(change.name), not_a_list)
+        if isinstance(value, Refusal):
+            return value
+        changed[change.name] = value
+    return changed
+
+
+def _value(
+    configs: Mapping[str, str | None], change: Change, config: TopicConfig | None, not_a_list: NotAList
+) -> str | Refusal:
+    """Return the new value of a configuration, which is not validated, or the refusal of the change.
+
+    Args:
+        configs: configurations before the change.
+        change: the change.
+        config: definition of the configuration; None for an unknown one.
+        not_a_list: returns the refusal of an APPEND or SUBTRACT to a configuration that is not a list.
+    """
+    operand = change.value or ""
+    if change.operation == SET:
+        return operand
+    if config is None or config.type != LIST:
+        return not_a_list(change, config)
+    own = configs.get(change.name)
+    current = [item for item in (config.default if own is None else own).split(",") if item]
+    items = operand.split(",")
+    if change.operation == APPEND:
+        return ",".join([*current, *(item for item in items if item not in current)])
+    return ",".join(item for item in current if item not in items)

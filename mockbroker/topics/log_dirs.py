@@ -1,0 +1,93 @@
+"""The log directories of brokers, and the directory of each replica. All data is in memory, or in the data directory.
+
+Source: Kafka's LogManager and ReplicaManager.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+IN_MEMORY = "/memory"  # directory of a cluster without log.dirs
+VOLUME = 1 << 40  # bytes of the volume of each directory
+
+
+class Replica(NamedTuple):
+    """A replica of a partition on a broker."""
+
+    node: int
+    topic_id: UUID
+    partition: int
+
+
+class LogDirs:
+    """The log directories of the brokers of a cluster, which are the same on each broker.
+
+    Args:
+        paths: Absolute paths of the directories.
+
+    Attributes:
+        future: Directory that a replica is moving to.
+    """
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        self.paths = list(dict.fromkeys(paths)) or [IN_MEMORY]
+        self.future: dict[Replica, str] = {}
+        self._current: dict[Replica, str] = {}
+        self._preferred: dict[tuple[int, str, int], str] = {}  # of future replicas: node, topic, index
+
+    @classmethod
+    def of_setting(cls, log_dirs: str) -> LogDirs:
+        """Return the directories of the setting ``log.dirs`` or ``log.dir``."""
+        return cls([path.strip() for path in log_dirs.split(",") if path.strip()])
+
+    def of(self, replica: Replica, topic: str) -> str:
+        """Return the directory of a replica: the preferred one, else the one with the fewest replicas.
+
+        ``topic``: name of the topic.
+        """
+        if len(self.paths) == 1:
+            return self.paths[0]
+        path = self._current.get(replica)
+        if path is None:
+            path = self._preferred.pop((replica.node, topic, replica.partition), None) or self._emptiest(replica.node)
+            self._current[replica] = path
+        return path
+
+    def _emptiest(self, node: int) -> str:
+        counts = Counter(path for each, path in self._current.items() if each.node == node)
+        return min(self.paths, key=lambda path: counts[path])
+
+    def prefer(self, node: int, topic: str, partition: int, path: str) -> None:
+        """Set the directory of a replica that does not exist yet, if there is room for one more."""
+        if len(self._preferred) < MAX_PREFERRED:
+            self._preferred[node, topic, partition] = path
+
+    def begin_move(self, replica: Replica, topic: str, path: str) -> bool:
+        """Begin to move a replica to another directory, or end its move if it is there; return whether it moves.
+
+        ``topic``: name of the topic.
+        """
+        self.future.pop(replica, None)
+        if self.of(replica, topic) == path:
+            return False
+        self.future[replica] = path
+        return True
+
+    def complete_move(self, replica: Replica) -> None:
+        """Complete the move of a replica."""
+        path = self.future.pop(replica, None)
+        if path is not None:
+            self._current[replica] = path
+
+    def delete_topic(self, topic_id: UUID) -> None:
+        """Forget the replicas of a topic."""
+        if len(self.paths) > 1:
+            for replicas in (self.future, self._current):
+                for replica in [each for each in replicas if each.topic_id == topic_id]:
+                    del replicas[replica]
+
+
+MAX_PREFERRED = 10_000  # replicas that do not exist and have a preferred directory

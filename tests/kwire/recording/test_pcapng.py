@@ -1,0 +1,94 @@
+"""Recordings as packets: read back by kwire, and by their checksums."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+
+from kwire import encode_request, encode_response
+from kwire.capture import Call, Connection, read
+from kwire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kwire.messages.produce import ProduceRequest
+from kwire.recording import WRITERS, RecordingWriter
+from kwire.recording.packets import SEGMENT, TcpConnection, endpoint_of
+
+US = 1_700_000_000_000_000
+
+
+def heartbeat(number: int) -> tuple[bytes, bytes]:
+    request = encode_request(HeartbeatRequest(group_id="g", generation_id=number), 4, correlation_id=number)
+    return request, encode_response(HeartbeatResponse(throttle_time_ms=number), 4, correlation_id=number)
+
+
+def recorded(writer: RecordingWriter, ends: list[tuple[str, str]]) -> list[bytes]:
+    """One heartbeat on each of several connections at the same time."""
+    parts = [writer.begin()]
+    parts += [writer.opened(at, *end, US + at) for at, end in enumerate(ends)]
+    for at in range(len(ends)):
+        request, response = heartbeat(at)
+        parts += [writer.frame(at, True, request, US + 100 + at), writer.frame(at, False, response, US + 200 + at)]
+    return parts + [writer.closed(at, US + 300) for at in range(len(ends))]
+
+
+@pytest.mark.parametrize("suffix", WRITERS)
+@pytest.mark.parametrize(
+    "ends",
+    [
+        [("10.0.0.1:50000", "10.0.0.2:9092"), ("[2001:db8::1]:50000", "[2001:db8::2]:9092")],
+        [("10.0.0.1:50000", "[2001:db8::2]:9092"), ("localhost:50000", "broker:9092")],
+        [("10.0.0.1:50000", "10.0.0.2:9092"), ("10.0.0.1:50000", "10.0.0.2:9092")],
+    ],
+    ids=["both families", "mixed families and names", "the same endpoints"],
+)
+def test_recordings_are_read_back(suffix: str, ends: list[tuple[str, str]], tmp_path: Path) -> None:
+    path = tmp_path / f"recording{suffix}"
+    path.write_bytes(b"".join(recorded(WRITERS[suffix](), ends)))
+    items = list(read(path))
+    calls = sorted((item for item in items if isinstance(item, Call)), key=lambda call: call.correlation_id or 0)
+    assert (
+        [call.request.generation_id for call in calls] == [call.response.throttle_time_ms for call in calls] == [0, 1]
+    )
+    assert [(call.request_us, call.response_us) for call in calls] == [(US + 100, US + 200), (US + 101, US + 201)]
+    assert len({call.connection for call in calls}) == 2
+    connections = [item for item in items if isinstance(item, Connection)]
+    assert len(items) == len(calls) + len(connections)
+    if suffix == ".pcapng":
+        assert {(connection.closed, connection.syn_seen) for connection in connections} == {("fin", True)}
+
+
+def test_large_frames_are_divided_into_segments(tmp_path: Path) -> None:
+    request = ProduceRequest(transactional_id="t" * 30_000, acks=0)
+    writer = WRITERS[".pcapng"]()
+    parts = [writer.begin(), writer.opened(0, "10.0.0.1:5", "10.0.0.2:9092", US)]
+    parts += [writer.frame(0, True, encode_request(request, 3, correlation_id=1), US)]
+    path = tmp_path / "recording.pcapng"
+    path.write_bytes(b"".join(parts))
+    (call,) = (item for item in read(path) if isinstance(item, Call))
+    assert call.request == request
+    assert call.request_size is not None
+    assert call.request_size > SEGMENT
+
+
+@pytest.mark.parametrize(("client", "broker"), [("10.0.0.1:5", "10.0.0.2:6"), ("[2001:db8::1]:5", "[::1]:6")])
+@pytest.mark.parametrize("data", [b"", b"odd", b"even", bytes(range(256)) * 3 + b"x", b"\xff" * 40])
+def test_checksums_are_those_of_tcp_and_ip(client: str, broker: str, data: bytes) -> None:
+    connection = TcpConnection(endpoint_of(client), endpoint_of(broker), 7)
+    for packet in [*connection.handshake(), *connection.data(True, data), *connection.end()]:
+        if packet[0] >> 4 == 4:
+            head, addresses, tcp = packet[:20], packet[12:20], packet[20:]
+            assert folded(head) == 0xFFFF
+            assert struct.unpack_from(">H", packet, 2)[0] == len(packet)
+        else:
+            addresses, tcp = packet[8:40], packet[40:]
+        assert folded(addresses + struct.pack(">HH", 6, len(tcp)) + tcp) == 0xFFFF
+
+
+def folded(data: bytes) -> int:
+    """The sum of 16-bit words in one's complement (RFC 1071)."""
+    data += bytes(len(data) % 2)
+    total = sum(struct.unpack(f">{len(data) // 2}H", data))
+    while total > 0xFFFF:
+        total = (total & 0xFFFF) + (total >> 16)
+    return total

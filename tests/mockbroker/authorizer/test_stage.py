@@ -1,0 +1,236 @@
+"""Authorized requests, without sockets. What Kafka answers is in fixtures/conversations/4.2.0/acl_*.json.gz."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import golden
+import pytest
+from tools.broker_harness import BrokerHarness
+
+from kwire import ErrorCode as E
+from kwire import decode_request
+from kwire.apikeys import ApiKey
+from kwire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kwire.messages.find_coordinator import FindCoordinatorRequest
+from kwire.messages.heartbeat import HeartbeatRequest
+from kwire.messages.list_offsets import ListOffsetsRequest
+from kwire.messages.metadata import MetadataRequest
+from kwire.messages.offset_commit import OffsetCommitRequest
+from kwire.messages.produce import ProduceRequest
+from kwire.records import Record, build_batch
+from mockbroker.authorizer.checks import CHECKS, UNCHECKED
+from mockbroker.authorizer.special import SLICE
+from mockbroker.authorizer.stage import AuthorizerStage
+from mockbroker.broker.handlers import HANDLERS
+from mockbroker.security.acl import CLUSTER_NAME, Acl, Operation, PatternType, Permission, ResourceType
+from mockbroker.security.identity import ANONYMOUS
+
+STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+TOPIC, GROUP = ResourceType.TOPIC, ResourceType.GROUP
+BEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+
+
+def allow(operation: Operation, resource_type: ResourceType, name: str, *, prefixed: bool = False) -> Acl:
+    pattern = PatternType.PREFIXED if prefixed else PatternType.LITERAL
+    return Acl(resource_type, pattern, name, "User:alice", "*", operation, Permission.ALLOW)
+
+
+def harness_of(*acls: Acl, user: str = "alice", **config: object) -> BrokerHarness:
+    """Return a broker with an authorizer, whose clients are a user."""
+    names = {"authorizer.class.name": STANDARD, "super.users": "User:root; User:admin", **config}
+    harness = BrokerHarness(topics={"t": 1, "u": 1}, config=names)
+    router = harness.router
+    router.principal = lambda _: f"User:{user}"
+    assert router.broker.authorizer is not None
+    router.authorizing_stages = dict.fromkeys(CHECKS, (AuthorizerStage(router, router.broker.authorizer),))
+    harness.broker.cluster.acls.add(acls)
+    return harness
+
+
+def test_every_served_api_is_checked() -> None:
+    """An API without a row is open to every client."""
+    assert HANDLERS.keys() <= CHECKS.keys() | UNCHECKED
+    assert not CHECKS.keys() & UNCHECKED
+
+
+REQUESTS = sorted({ApiKey(key) for key in HANDLERS.keys() - UNCHECKED})
+
+
+@pytest.mark.parametrize("api", REQUESTS, ids=[api.name.lower() for api in REQUESTS])
+def test_denied_request_of_every_version_is_answered(api: ApiKey) -> None:
+    harness = harness_of()
+    before = dict(harness.broker.cluster.topics)
+    versions = harness.broker.advertised_versions[api]
+    stem = api.name.lower()
+    for line in golden.frames("fixtures", stem, "request"):
+        request = decode_request(bytes.fromhex(line["hex"]))
+        if request.version in versions and harness.router.serves(api, request.version):
+            sent = harness.send(request.body, request.version)
+            assert sent.done
+            assert not harness.broker.groups.values()
+    assert harness.broker.cluster.topics.keys() - before.keys() <= {"__transaction_state", "__share_group_state"}
+
+
+@pytest.mark.parametrize("user", ["root", "admin"])
+def test_super_users_may_do_everything(user: str) -> None:
+    assert harness_of(user=user).ask(BEAT, 4).error_code == E.UNKNOWN_MEMBER_ID
+
+
+def test_only_allowed_elements_are_processed() -> None:
+    harness = harness_of(allow(Operation.READ, GROUP, "g"), allow(Operation.READ, TOPIC, "t"))
+    partition = OffsetCommitRequest.Topic.Partition(partition_index=0, committed_offset=7, committed_metadata="")
+    topics = [OffsetCommitRequest.Topic(name=name, partitions=[partition]) for name in ("u", "t")]
+    response = harness.ask(OffsetCommitRequest(group_id="g", topics=topics), 9)
+    assert [(topic.name, topic.partitions[0].error_code) for topic in response.topics] == [
+        ("u", E.TOPIC_AUTHORIZATION_FAILED),
+        ("t", E.NONE),
+    ]
+    group = harness.broker.groups.get("g")
+    assert group is not None
+    assert [place for place, _ in group.offsets.committed.items()] == [("t", 0)]
+
+
+@pytest.mark.parametrize("topics", [["u"], ["t", "u"]])
+def test_denied_produce_without_response_is_closed(topics: Sequence[str]) -> None:
+    harness = harness_of(allow(Operation.WRITE, TOPIC, "t"))
+    data = ProduceRequest.Topic.Partition(index=0, records=build_batch([Record(value=b"v")]))
+    request = ProduceRequest(acks=0, topic_data=[ProduceRequest.Topic(name=t, partition_data=[data]) for t in topics])
+    assert "authorization failed" in (harness.send(request, 9).closed or "")
+
+
+@pytest.mark.parametrize(
+    ("operations", "error"),
+    [
+        ((Operation.DESCRIBE,), E.TOPIC_AUTHORIZATION_FAILED),
+        ((Operation.DESCRIBE, Operation.CREATE), E.UNKNOWN_TOPIC_OR_PARTITION),
+    ],
+)
+def test_metadata_creates_topics_only_with_create(operations: Sequence[Operation], error: E) -> None:
+    harness = harness_of(*(allow(operation, TOPIC, "new") for operation in operations))
+    response = harness.ask(MetadataRequest(topics=[MetadataRequest.Topic(name="new")]), 9)
+    assert [topic.error_code for topic in response.topics] == [error]
+    assert ("new" in harness.broker.cluster.topics) is (error == E.UNKNOWN_TOPIC_OR_PARTITION), (
+        "the next Metadata has it"
+    )
+
+
+@pytest.mark.parametrize("version", [0, 1, 3, 4, 9])
+def test_denied_metadata_creates_no_topic(version: int) -> None:
+    harness = harness_of(allow(Operation.READ, TOPIC, "t"))
+    named = [MetadataRequest.Topic(name=name) for name in ("new", "t")]
+    for topics, expected in (
+        (named, {"new": E.TOPIC_AUTHORIZATION_FAILED, "t": E.NONE}),
+        (named[:1], {"new": E.TOPIC_AUTHORIZATION_FAILED}),
+    ):
+        response = harness.ask(MetadataRequest(topics=topics), version)
+        assert {topic.name: topic.error_code for topic in response.topics} == expected
+        assert response.brokers
+    assert "new" not in harness.broker.cluster.topics
+
+
+def test_filtered_metadata_is_not_cached() -> None:
+    harness = harness_of(allow(Operation.READ, TOPIC, "t"))
+    everything = MetadataRequest(topics=None, include_topic_authorized_operations=True)
+    filtered = harness.ask(everything, 9).topics
+    harness.router.principal = lambda _: "User:root"
+    complete = harness.ask(everything, 9).topics
+    assert [topic.name for topic in filtered] == ["t"]
+    assert {"t", "u"} < {topic.name for topic in complete}
+    assert {topic.topic_authorized_operations for topic in complete if topic.name == "t"} == {3576}
+
+
+def test_large_request_is_checked_in_slices() -> None:
+    acls = [allow(Operation.READ, GROUP, "g"), allow(Operation.READ, TOPIC, "name", prefixed=True)]
+    partition = OffsetCommitRequest.Topic.Partition(partition_index=0, committed_offset=7, committed_metadata="")
+    names = [f"name-{number}" for number in range(3 * SLICE)] + ["other"]
+    topics = [OffsetCommitRequest.Topic(name=name, partitions=[partition]) for name in names]
+    response = harness_of(*acls).ask(OffsetCommitRequest(group_id="g", topics=topics), 9)
+    assert [topic.name for topic in response.topics] == names
+    errors = {topic.name: topic.partitions[0].error_code for topic in response.topics}
+    assert errors.pop("other") == E.TOPIC_AUTHORIZATION_FAILED
+    assert set(errors.values()) == {E.UNKNOWN_TOPIC_OR_PARTITION}
+
+
+@pytest.mark.parametrize(("topics", "partitions"), [(5_000, 1), (100, 50), (2, 2_500)])
+def test_many_denied_elements_are_answered_in_slices(topics: int, partitions: int) -> None:
+    harness = harness_of(allow(Operation.DESCRIBE, ResourceType.TOPIC, "ok", prefixed=True))
+    slices = 0
+
+    def counted(do: Callable[..., Any], *arguments: Any) -> Any:
+        nonlocal slices
+        slices += 1
+        return do(*arguments)
+
+    router: Any = harness.router
+    router._resume, router._encode = partial(counted, router._resume), partial(counted, router._encode)
+    kind = ListOffsetsRequest.Topic
+    wanted = [kind.Partition(partition_index=index, timestamp=-1) for index in range(partitions)]
+    names = [f"ok-{number}" if number % 2 else f"denied-{number}" for number in range(topics)]
+    request = ListOffsetsRequest(topics=[kind(name=name, partitions=wanted) for name in names])
+    answer = harness.ask(request, 5)
+    assert [topic.name for topic in answer.topics] == names
+    errors = {topic.name: {each.error_code for each in topic.partitions} for topic in answer.topics}
+    assert errors["denied-0"] == {E.TOPIC_AUTHORIZATION_FAILED}
+    assert errors["ok-1"] == {E.UNKNOWN_TOPIC_OR_PARTITION}
+    assert slices > 10
+
+
+def test_large_metadata_is_filtered_in_slices() -> None:
+    harness = harness_of(allow(Operation.READ, TOPIC, "many", prefixed=True))
+    for number in range(450):
+        harness.broker.cluster.create_topic(f"{'many' if number % 3 else 'other'}-{number}", [[0]])
+    sent = harness.send(MetadataRequest(topics=None, include_topic_authorized_operations=True), 9)
+    assert {topic.name for topic in sent.answer.topics} == {f"many-{n}" for n in range(450) if n % 3}
+    assert {topic.topic_authorized_operations for topic in sent.answer.topics} == {1 << 3 | 1 << 8}
+    assert harness.ask(MetadataRequest(topics=None), 9).topics[0].name == "many-1"
+
+
+def test_regex_matches_only_topics_that_may_be_described() -> None:
+    harness = harness_of(allow(Operation.READ, GROUP, "g"), allow(Operation.DESCRIBE, TOPIC, "t"))
+    join = ConsumerGroupHeartbeatRequest(
+        group_id="g",
+        member_id="m",
+        member_epoch=0,
+        rebalance_timeout_ms=5_000,
+        subscribed_topic_regex=".",
+        topic_partitions=[],
+    )
+    harness.ask(join, 1)
+    assignment = harness.ask(join, 1).assignment
+    assert assignment is not None
+    assert [topic.topic_id for topic in assignment.topic_partitions] == [harness.topic_id("t")]
+
+
+def test_share_coordinator_needs_cluster_action() -> None:
+    request = FindCoordinatorRequest(key_type=2, coordinator_keys=["g:AAAAAAAAAAAAAAAAAAAAAA:0"])
+    denied = harness_of().ask(request, 6).coordinators[0]
+    assert (denied.error_code, denied.error_message) == (
+        E.CLUSTER_AUTHORIZATION_FAILED,
+        "Cluster authorization failed.",
+    )
+    acl = allow(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
+    assert harness_of(acl).ask(request, 6).coordinators[0].error_code != E.CLUSTER_AUTHORIZATION_FAILED
+
+
+def test_client_without_authentication_is_anonymous() -> None:
+    harness = harness_of()
+    harness.router.principal = lambda _: ANONYMOUS
+    assert harness.ask(BEAT, 4).error_code == E.GROUP_AUTHORIZATION_FAILED
+    anyone = allow(Operation.READ, GROUP, "g")
+    harness.broker.cluster.acls.add(
+        [Acl(anyone.resource_type, anyone.pattern_type, "g", ANONYMOUS, "*", anyone.operation, anyone.permission)]
+    )
+    assert harness.ask(BEAT, 4).error_code == E.UNKNOWN_MEMBER_ID
+
+
+def test_closed_connection_is_forgotten() -> None:
+    harness = harness_of(allow(Operation.READ, GROUP, "g"))
+    harness.ask(BEAT, 4)
+    ((stage,),) = set(harness.router.authorizing_stages.values())
+    assert isinstance(stage, AuthorizerStage)
+    assert len(stage.known_connections) == 1
+    stage.forget_connection(1)
+    assert not stage.known_connections

@@ -1,0 +1,125 @@
+"""Reassignments by the broker's clock; errors and responses are in the conversations reassignments_* and elections."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tools.broker_harness import BrokerHarness
+
+from kwire import ErrorCode as E
+from kwire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+from kwire.messages.elect_leaders import ElectLeadersRequest
+from kwire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+from mockbroker.broker import failover
+from mockbroker.topics.model import NO_LEADER, Partition
+from mockbroker.topics.reassignment import Reassignment, completed, merged, reverted
+
+AFTER = 0.2  # seconds; mockbroker.replica.catch.up.ms
+UNCLEAN = 1
+
+
+@pytest.fixture
+def harness() -> BrokerHarness:
+    """Brokers 0 to 2, and a topic whose partitions are led by them."""
+    return BrokerHarness(brokers=3, topics={"t": 3})
+
+
+def partition(harness: BrokerHarness, index: int = 0) -> Partition:
+    return harness.broker.cluster.topics["t"].partitions[index]
+
+
+def move(harness: BrokerHarness, *replicas: list[int] | None, topic: str = "t") -> list[E]:
+    """Reassign partitions from 0 on; the errors."""
+    kind = AlterPartitionReassignmentsRequest.Topic
+    listed = [kind.Partition(partition_index=index, replicas=nodes) for index, nodes in enumerate(replicas)]
+    answer = harness.ask(AlterPartitionReassignmentsRequest(topics=[kind(name=topic, partitions=listed)]), 1)
+    return [E(each.error_code) for each in answer.responses[0].partitions]
+
+
+def listed(harness: BrokerHarness) -> list[tuple[list[int], list[int], list[int]]]:
+    answer = harness.ask(ListPartitionReassignmentsRequest(topics=None), 0)
+    results: list[Any] = [each for topic in answer.topics for each in topic.partitions]
+    return [(each.replicas, each.adding_replicas, each.removing_replicas) for each in results]
+
+
+def test_new_replicas_are_in_sync_after_the_time_of_the_setting(harness):
+    start = partition(harness).replicas[0]
+    others = [node for node in range(3) if node != start]
+    assert move(harness, others) == [E.NONE]
+    merged_replicas = [*others, start]
+    assert listed(harness) == [(merged_replicas, others, [start])]
+    harness.wait(AFTER - 0.001)
+    assert harness.broker.cluster.in_sync(partition(harness)) == [start]
+    harness.wait(0.001)
+    assert listed(harness) == []
+    moved = partition(harness)
+    assert (moved.replicas, moved.leader, moved.leader_epoch) == (others, others[0], 1)
+    assert harness.broker.cluster.in_sync(moved) == others
+
+
+def test_a_replica_on_a_stopped_broker_waits_for_its_start(harness):
+    start = partition(harness).replicas[0]
+    other = (start + 1) % 3
+    harness.finish(failover.stop_broker(harness.broker, other, harness.now))
+    move(harness, [start, other])
+    harness.wait(10)
+    assert listed(harness) == [([start, other], [other], [])]
+    harness.finish(failover.start_broker(harness.broker, other, harness.now))
+    harness.wait(AFTER)
+    assert listed(harness) == []
+    assert harness.broker.cluster.in_sync(partition(harness)) == [start, other]
+
+
+def test_replicas_that_catch_up_do_not_become_leader(harness):
+    start = partition(harness).replicas[0]
+    other = (start + 1) % 3
+    move(harness, [start, other])
+    harness.finish(failover.stop_broker(harness.broker, start, harness.now))
+    assert partition(harness).leader == NO_LEADER
+    wanted = [ElectLeadersRequest.TopicPartition(topic="t", partitions=[0])]
+    request = ElectLeadersRequest(election_type=UNCLEAN, topic_partitions=wanted)
+    answer = harness.ask(request, 2)
+    assert answer.replica_election_results[0].partition_result[0].error_code == E.NONE
+    assert partition(harness).leader == other
+
+
+def test_a_reassignment_waits_for_a_stopped_leader(harness):
+    start = partition(harness).replicas[0]
+    other = (start + 1) % 3
+    move(harness, [other])
+    harness.finish(failover.stop_broker(harness.broker, start, harness.now))
+    harness.wait(10)
+    assert len(listed(harness)) == 1
+    harness.finish(failover.start_broker(harness.broker, start, harness.now))
+    harness.wait(AFTER)
+    assert partition(harness).replicas == [other]
+
+
+def test_a_deleted_topic_ends_its_reassignment(harness):
+    move(harness, [0, 1, 2])
+    harness.broker.delete_topics([harness.broker.cluster.topics["t"]])
+    harness.wait(1)
+    assert listed(harness) == []
+
+
+def test_many_partitions_are_reassigned_in_slices(harness):
+    harness.broker.slice_size = 2
+    assert move(harness, [0, 1], [1, 2], [2, 0], [0], [0]) == [E.NONE] * 3 + [E.UNKNOWN_TOPIC_OR_PARTITION] * 2
+    harness.wait(AFTER)
+    assert [partition(harness, index).replicas for index in range(3)] == [[0, 1], [1, 2], [2, 0]]
+
+
+def test_the_offsets_topic_can_be_reassigned(harness):
+    assert move(harness, [0], topic="__consumer_offsets") == [E.NONE]
+    harness.wait(AFTER)
+    assert harness.broker.cluster.topics["__consumer_offsets"].partitions[0].replicas == [0]
+
+
+def test_replicas_of_a_reassignment():
+    replicas, reassignment = merged([1, 2], [3, 2])
+    assert (replicas, reassignment) == ([3, 2, 1], Reassignment((3,), (1,)))
+    assert reverted(replicas, reassignment) == [2, 1]
+    assert completed(replicas, reassignment, [1, 2]) is None
+    assert completed(replicas, reassignment, [1, 3]) == [3, 2]
+    assert completed([1, 2], Reassignment((), (1,)), [1]) is None

@@ -1,0 +1,227 @@
+"""Share consumers of a cluster in the same process."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+import pytest
+import trio
+
+from mockbroker import Cluster, open_cluster
+from mockbroker.consumer import (
+    AcknowledgeType,
+    BrokerError,
+    ConcurrentUse,
+    IllegalUse,
+    ShareConsumer,
+    ShareRecord,
+    TimedOut,
+    Wakeup,
+    open_share_consumer,
+)
+
+QUICK = {
+    "default.replication.factor": 2,
+    "group.share.heartbeat.interval.ms": 20,
+    "group.share.min.heartbeat.interval.ms": 20,
+}
+LIMIT = 30.0  # seconds
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[Cluster]:
+    async with open_cluster(brokers=2, topics={"orders": 2, "one": 1}, config=QUICK) as cluster:
+        with trio.fail_after(LIMIT):
+            yield cluster
+
+
+@asynccontextmanager
+async def joined(cluster: Cluster, *, topic: str = "orders", **options: Any) -> AsyncIterator[ShareConsumer]:
+    """A consumer that has its partitions; they begin at the end of the logs when a leader has loaded them."""
+    loaded = cluster._router.broker.share_partitions.loaded
+    async with open_share_consumer(cluster.bootstrap_servers, group="g", topics=[topic], **options) as consumer:
+        while not consumer.assignment or len(loaded) < len(consumer.assignment):
+            await consumer.poll(0.02)
+        yield consumer
+
+
+def rejoined(cluster: Cluster) -> AbstractAsyncContextManager[ShareConsumer]:
+    """A consumer of a group that has read before."""
+    return open_share_consumer(cluster.bootstrap_servers, group="g", topics=["orders"])
+
+
+async def records(consumer: ShareConsumer, count: int) -> list[ShareRecord]:
+    """Poll until ``count`` records were returned by the same poll or, in implicit mode, by several."""
+    result = await consumer.poll()
+    while len(result) < count:
+        result += await consumer.poll()
+    return result
+
+
+def brief(found: list[ShareRecord]) -> list[tuple[bytes | None, int]]:
+    return sorted((record.value, record.delivery_count) for record in found)
+
+
+async def test_polled_records_are_accepted_by_the_next_poll(cluster: Cluster) -> None:
+    results = []
+    async with joined(cluster, on_acknowledged=lambda *result: results.append(result)) as consumer:
+        assert consumer.subscription == {"orders"}
+        assert consumer.assignment == {("orders", 0), ("orders", 1)}
+        cluster.produce("orders", ["a", "b"], partition=1)
+        assert brief(await records(consumer, 2)) == [(b"a", 1), (b"b", 1)]
+        assert await consumer.poll(0.1) == []
+    assert results == [(("orders", 1), (0, 1), None)]
+    assert cluster.groups()["g"].state == "Empty"
+
+
+async def test_records_of_a_failed_block_are_released(cluster: Cluster) -> None:
+    async def fail() -> None:
+        async with joined(cluster) as consumer:
+            cluster.produce("orders", ["a"])
+            await records(consumer, 1)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await fail()
+    async with rejoined(cluster) as consumer:
+        assert brief(await records(consumer, 1)) == [(b"a", 2)]
+
+
+async def test_iteration_releases_records_that_it_has_not_returned(cluster: Cluster) -> None:
+    async with joined(cluster) as consumer:
+        cluster.produce("orders", ["a", "b", "c"], partition=0)
+        async for record in consumer:
+            assert record.value == b"a"
+            break
+    async with rejoined(cluster) as consumer:
+        assert brief(await records(consumer, 2)) == [(b"b", 2), (b"c", 2)]
+
+
+async def test_each_type_of_acknowledgement(cluster: Cluster) -> None:
+    async with joined(cluster, share_acknowledgement_mode="explicit") as consumer:
+        cluster.produce("orders", ["accept", "release", "reject", "renew"], partition=0)
+        batch = await records(consumer, 4)
+        for record in batch:
+            consumer.acknowledge(record, AcknowledgeType[str(record.value, "ascii").upper()])
+        with pytest.raises(IllegalUse, match="offset 0 of orders-0 is not an open record of the latest poll"):
+            consumer.acknowledge(batch[0])
+        assert await consumer.commit() == {("orders", 0): None}
+        with pytest.raises(IllegalUse, match="1 records of the last poll are not acknowledged"):
+            await consumer.poll()
+        consumer.acknowledge(batch[3])
+        again = await records(consumer, 1)
+        assert brief(again) == [(b"release", 2)]
+        consumer.acknowledge(again[0])
+        assert await consumer.commit() == {("orders", 0): None}
+
+
+async def test_two_members_share_the_records(cluster: Cluster) -> None:
+    options: dict[str, Any] = {"topic": "one", "max_poll_records": 1}
+    async with joined(cluster, **options) as first, joined(cluster, **options) as second:
+        assert first.assignment == second.assignment
+        for number in range(6):  # a batch each, because a batch is acquired as a whole
+            cluster.produce("one", [str(number)])
+        counts = [0, 0]
+        while sum(counts) < 6:
+            for index, consumer in enumerate((first, second)):
+                counts[index] += len(await consumer.poll(0.05))
+        assert min(counts) > 0
+        assert await first.poll(0.05) == await second.poll(0.05) == []
+
+
+async def test_record_limit_divides_a_batch(cluster: Cluster) -> None:
+    async with joined(cluster, share_acquire_mode="record_limit", max_poll_records=2) as consumer:
+        cluster.produce("orders", ["a", "b", "c"], partition=0)
+        sizes = []
+        while sum(sizes) < 3:
+            sizes.append(len(await consumer.poll()))
+        assert sizes == [2, 1]
+
+
+async def test_leader_may_move(cluster: Cluster) -> None:
+    async with joined(cluster) as consumer:
+        cluster.produce("orders", ["a"], partition=0)
+        await records(consumer, 1)
+        await consumer.commit()  # else the next leader begins at the end of the log again
+        for node in (0, 1):
+            cluster.move_leader("orders", 0, node)
+            cluster.produce("orders", [f"b{node}"], partition=0)
+            assert brief(await records(consumer, 1)) == [(b"b%d" % node, 1)]
+            await consumer.commit()
+
+
+async def test_coordinator_may_move(cluster: Cluster) -> None:
+    async with joined(cluster) as consumer:
+        cluster.move_coordinator("g", 1 - cluster.coordinator("g"))
+        await consumer.poll(0.3)
+        cluster.produce("orders", ["a"])
+        assert brief(await records(consumer, 1)) == [(b"a", 1)]
+
+
+async def test_session_that_is_lost_begins_again(cluster: Cluster) -> None:
+    results: list[Any] = []
+    async with joined(cluster, on_acknowledged=lambda *result: results.append(result)) as consumer:
+        cluster.produce("orders", ["a"], partition=0)
+        await records(consumer, 1)
+        cluster.faults.add(api="ShareFetch", error="SHARE_SESSION_NOT_FOUND", times=2)
+        while not results:
+            await consumer.poll(0.05)
+        ((partition, offsets, error),) = results
+        assert (partition, offsets) == (("orders", 0), (0,))
+        assert isinstance(error, BrokerError)
+        cluster.produce("orders", ["b"], partition=0)
+        assert (b"b", 1) in brief(await records(consumer, 1))
+
+
+async def test_evicted_member_joins_again(cluster: Cluster) -> None:
+    async with joined(cluster) as consumer:
+        cluster.faults.add(api="ShareGroupHeartbeat", error="UNKNOWN_MEMBER_ID")
+        await consumer.poll(0.2)
+        cluster.produce("orders", ["a"])
+        assert (b"a", 1) in brief(await records(consumer, 1))
+
+
+async def test_refused_heartbeat_raises(cluster: Cluster) -> None:
+    async with joined(cluster) as consumer:
+        cluster.faults.add(api="ShareGroupHeartbeat", error="GROUP_AUTHORIZATION_FAILED")
+        with pytest.raises(BrokerError, match="ShareGroupHeartbeat of g"):
+            await consumer.poll(5)
+
+
+async def test_commit_that_gets_no_response_times_out(cluster: Cluster) -> None:
+    async with joined(cluster) as consumer:
+        cluster.produce("orders", ["a"], partition=0)
+        await records(consumer, 1)
+        fault = cluster.faults.add(api="ShareAcknowledge", hold=True, times="always")
+        with pytest.raises(TimedOut):
+            await consumer.commit(timeout=0.1)
+        cluster.faults.remove(fault.name)
+
+
+async def test_wakeup_ends_a_poll(cluster: Cluster) -> None:
+    async with joined(cluster) as consumer:
+        consumer.wakeup()
+        with pytest.raises(Wakeup):
+            await consumer.poll()
+
+
+async def test_misuse_is_refused(cluster: Cluster) -> None:
+    async with joined(cluster) as consumer:
+        cluster.produce("orders", ["a"])
+        (record,) = await records(consumer, 1)
+        with pytest.raises(IllegalUse, match="records are acknowledged implicitly"):
+            consumer.acknowledge(record)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(consumer.poll, 0.2)
+            await trio.sleep(0.05)
+            with pytest.raises(ConcurrentUse):
+                await consumer.poll()
+    with pytest.raises(IllegalUse, match="the consumer is closed"):
+        await consumer.poll()
+    async with open_share_consumer(cluster.bootstrap_servers, group="g") as idle:
+        with pytest.raises(IllegalUse, match="nothing to poll"):
+            await idle.poll()
+        with pytest.raises(TypeError, match="topics must be a list of names"):
+            await idle.subscribe("orders")

@@ -1,0 +1,43 @@
+"""The target assignment of a consumer group: updated for a few members, it is that computed for all."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+from effort import amount
+from tools.consumer_group_harness import ConsumerGroupHarness
+
+from mockbroker.topics.model import OFFSETS_TOPIC
+
+
+def story(seed: int, *, for_all: bool) -> tuple[list[Any], int]:
+    """Return the records of the group after random joins and leaves, and how often the target was updated."""
+    harness, random, updates = ConsumerGroupHarness(), Random(seed), 0
+    harness.broker.cluster.create_topic("wide", [[0]] * 17)
+    names = [f"m{number}" for number in range(25)]
+    for _ in range(120):
+        name = random.choice(names)
+        before = None
+        if "g" in harness.broker.groups:
+            if for_all:
+                harness.group.uniform_target = None
+            before = harness.group.uniform_target
+        if name not in harness.clients:
+            harness.join(name, topics=("wide",), instance_id=name if random.random() < 0.2 else None)
+        elif random.random() < 0.3:
+            harness.leave(name)
+        else:
+            harness.poll(name)
+        updates += before is not None and harness.group.uniform_target is before
+    harness.settle()
+    partition = harness.broker.cluster.topics[OFFSETS_TOPIC].partition_of("g")
+    return [(record.key, record.value) for batch in partition.log.batches() for record in batch.records()], updates
+
+
+@pytest.mark.parametrize("seed", range(amount(2, 8)))
+def test_records_are_those_of_a_target_computed_for_all(seed):
+    records, updates = story(seed, for_all=False)
+    assert (records, 0) == story(seed, for_all=True)
+    assert updates > 50

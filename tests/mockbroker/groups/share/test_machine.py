@@ -1,0 +1,244 @@
+"""Share groups (KIP-932): rules of Kafka's coordinator, recorded in fixtures/conversations as share_*."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from tools.share_group_harness import ShareGroupHarness
+
+from kwire import ErrorCode as E
+from kwire.blobs import decode_record
+from kwire.blobs.offsets_topic import ShareGroupStatePartitionMetadataValue
+from mockbroker.api.snapshots import snapshot
+from mockbroker.broker import failover
+from mockbroker.groups.events import Evict, Rebalance
+from mockbroker.groups.records.replay import replay_log
+from mockbroker.groups.share.group_type import SHARE_TYPE
+from mockbroker.share.state import StateKey
+from mockbroker.topics.model import OFFSETS_TOPIC
+
+SESSION = 45.0  # seconds, the default
+
+
+def harness(**how: Any) -> ShareGroupHarness:
+    return ShareGroupHarness(**({"topics": {"t": 3, "u": 2}} | how))
+
+
+def pair() -> ShareGroupHarness:
+    """Two members of a settled group at epoch 3."""
+    group = harness()
+    group.enter("a")
+    group.poll("a")
+    group.enter("b")
+    group.poll("a")
+    return group
+
+
+# --- joining and assignments --------------------------------------------------------------------------------------
+
+
+def test_partitions_are_assigned_once_their_state_is_initialized() -> None:
+    group = harness()
+    assert group.enter("a").assigned == {}
+    assert group.sharers["a"].epoch == 1
+    assert group.poll("a").assigned == {"t": [0, 1, 2]}
+    assert group.sharers["a"].epoch == 2
+    topic_id = group.topic_id("t")
+    assert group.broker.share_states.summary(StateKey("g", topic_id, 2)) is not None
+    assert group.broker.share_states.summary(StateKey("g", topic_id, 3)) is None
+
+
+def test_more_members_than_partitions_share_them() -> None:
+    group = harness()
+    for name in "abcd":
+        group.enter(name)
+    group.settle()
+    counts = Counter(index for indexes in group.assigned().values() for index in indexes)
+    assert counts == {0: 2, 1: 2, 2: 2}
+
+
+def test_a_member_that_leaves_starts_an_epoch() -> None:
+    group = pair()
+    answer = group.leave("b")
+    assert (answer.error_code, answer.member_epoch, answer.heartbeat_interval_ms) == (E.NONE, -1, 0)
+    assert (group.group.epoch, group.group.assignment_epoch) == (4, 3)
+    assert group.poll("a").assigned == {"t": [0, 1, 2]}
+
+
+def test_the_assignment_is_sent_if_it_changed_or_was_requested() -> None:
+    group = pair()
+    assert group.poll("a").answer.assignment is None
+    assert group.poll("a", subscribed_topic_names=["t"]).answer.assignment is not None
+    assert group.poll("a", subscribed_topic_names=["u"]).answer.assignment is not None
+
+
+def test_a_topic_that_is_created_later_is_initialized() -> None:
+    group = harness(topics={"t": 1})
+    group.enter("a", ["t", "late"])
+    group.settle()
+    group.broker.cluster.create_topic("late", group.broker.cluster.place(2, 1))
+    group.settle()
+    assert group.sharers["a"].assigned == {"t": [0], "late": [0, 1]}
+
+
+def test_new_partitions_are_initialized_too() -> None:
+    group = pair()
+    cluster = group.broker.cluster
+    cluster.add_partitions(cluster.topics["t"], cluster.place(1, 1))
+    group.settle()
+    assert sorted(index for indexes in group.assigned().values() for index in indexes) == [0, 1, 2, 3]
+
+
+def test_a_deleted_topic_is_no_share_partition_any_more() -> None:
+    group = harness()
+    group.enter("a", ["t", "u"])
+    group.settle()
+    epoch = group.sharers["a"].epoch
+    group.broker.delete_topics([group.broker.cluster.topics["t"]])
+    assert [shared.name for shared in group.group.initialized.values()] == ["u"]
+    group.settle()
+    assert (group.sharers["a"].assigned, group.sharers["a"].epoch) == ({"u": [0, 1]}, epoch + 1)
+
+
+def test_initialization_waits_for_the_share_coordinator() -> None:
+    group = harness(brokers=2, config={"share.coordinator.state.topic.replication.factor": 1})
+    failover.stop_broker(group.broker, 1, group.now)
+    group.enter("a", ["t"])
+    keys = [StateKey("g", group.topic_id("t"), index) for index in range(3)]
+    available = {key.partition for key in keys if group.broker.share_coordinator(key) == 0}
+    assert 0 < len(available) < 3
+    (initialized,) = group.group.initialized.values()
+    (initializing,) = group.group.initializing.values()
+    assert (set(initialized.partitions), set(initializing.partitions)) == (available, {0, 1, 2} - available)
+    failover.start_broker(group.broker, 1, group.now)
+    group.wait(31)
+    assert (len(group.group.initialized), len(group.group.initializing)) == (1, 0)
+
+
+# --- epochs and checks --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("epoch", "error"), [(3, E.NONE), (2, E.NONE), (1, E.FENCED_MEMBER_EPOCH), (4, E.FENCED_MEMBER_EPOCH), (0, E.NONE)]
+)
+def test_the_member_epoch_is_the_present_or_the_previous_one(epoch: int, error: E) -> None:
+    group = pair()
+    names = ["t"] if epoch == 0 else None
+    assert group.beat("a", member_epoch=epoch, subscribed_topic_names=names).error_code == error
+
+
+def test_unknown_members_and_groups_are_rejected() -> None:
+    group = pair()
+    assert group.beat("x", member_epoch=3).error_code == E.UNKNOWN_MEMBER_ID
+    assert group.beat("x", member_epoch=-1).error_code == E.UNKNOWN_MEMBER_ID
+    assert group.beat("a", group="h", member_epoch=1).error_message == "Share group h not found."
+    assert group.beat("a", group="h", member_epoch=-1).error_message == "Group h not found."
+
+
+def test_a_full_group_rejects_new_members_only() -> None:
+    group = harness(config={"group.share.max.size": 1})
+    group.enter("a")
+    assert group.enter("b").answer.error_code == E.GROUP_MAX_SIZE_REACHED
+    assert group.poll("a").answer.error_code == E.NONE
+
+
+# --- time and administrators --------------------------------------------------------------------------------------
+
+
+def test_a_member_without_heartbeats_expires() -> None:
+    group = pair()
+    group.wait(SESSION - 1)
+    group.poll("a")
+    group.wait(1)
+    assert list(group.group.members) == ["a"]
+    assert group.poll("b").answer.error_code == E.UNKNOWN_MEMBER_ID
+    assert group.poll("a").assigned == {"t": [0, 1, 2]}
+    assert [event.reason for event in group.journal.events if event.event == "expire"] == [
+        "no heartbeat within the session timeout"
+    ]
+
+
+def test_a_group_without_members_is_kept() -> None:
+    group = pair()
+    group.leave("a")
+    group.leave("b")
+    group.wait(30 * 24 * 3600.0)
+    assert group.describe().group_state == "Empty"
+
+
+def test_administrators_evict_members_and_start_epochs() -> None:
+    group = pair()
+    group.administer("g", Evict("b", "evicted"))
+    assert list(group.group.members) == ["a"]
+    group.settle()
+    epoch = group.group.epoch
+    group.administer("g", Rebalance("wanted"))
+    assert group.group.epoch == epoch + 1
+    assert group.poll("a").epoch == epoch + 1
+    group.administer("g", Evict("nobody", "evicted"))
+    assert group.group.epoch == epoch + 1
+
+
+# --- records and failover -----------------------------------------------------------------------------------------
+
+
+def test_another_coordinator_continues_with_the_records() -> None:
+    group = harness(brokers=2)
+    for name in "abc":
+        group.enter(name, ["t", "u"])
+    group.settle()
+    before, loaded = group.describe(), group.group
+    partition = group.broker.cluster.topics[OFFSETS_TOPIC].partition_of("g")
+    failover.move_leader(group.broker, partition, 1 - partition.leader, group.now)
+    group.wait(0.0)
+    assert group.group is not loaded
+    assert group.describe() == before
+    group.settle()
+    assert group.describe() == before
+
+
+def test_the_status_of_share_partitions_is_recorded() -> None:
+    group = pair()
+    values = [value for key, value in _records(group) if isinstance(value, ShareGroupStatePartitionMetadataValue)]
+    (status,) = values
+    assert [(each.topic_name, each.partitions) for each in status.initialized_topics] == [("t", [0, 1, 2])]
+    assert (status.initializing_topics, status.deleting_topics) == ([], [])
+
+
+def _records(group: ShareGroupHarness) -> list[tuple[object, object]]:
+    partition = group.broker.cluster.topics[OFFSETS_TOPIC].partition_of("g")
+    values = replay_log(partition.log.batches()).values
+    return [decode_record(OFFSETS_TOPIC, key, value) for key, value in values.items()]
+
+
+# --- descriptions for tests and the control API -------------------------------------------------------------------
+
+
+def test_a_snapshot_shows_members_and_assignments() -> None:
+    result = snapshot(pair().broker, "g")
+    assert result is not None
+    assert (result.group_type, result.state, result.generation, result.protocol) == ("share", "Stable", 3, "simple")
+    assert {member.member_id: sorted(member.assignment or {}) for member in result.members} == {"a": ["t"], "b": ["t"]}
+
+
+def test_members_are_described_with_the_timeout_of_the_group() -> None:
+    group = pair()
+    group.broker.cluster.configure_group("g", {"share.session.timeout.ms": "50000"})
+    names = {group.topic_id("t"): "t"}
+    described = SHARE_TYPE.describe_members(group.group, ["a", "gone"], names, group.broker.groups.context)
+    (member,) = described
+    assert (member.member_id, member.subscription, member.epoch, member.session_timeout_ms) == ("a", ["t"], 3, 50_000)
+
+
+def test_the_imported_form_has_the_status_of_partitions() -> None:
+    group = pair()
+    form = SHARE_TYPE.to_json(group.group, {group.topic_id("t"): "t"}, group.broker.settings)
+    assert (form["type"], form["initialized"], form["initializing"], form["deleting"]) == (
+        "share",
+        {"t": [0, 1, 2]},
+        {},
+        [],
+    )
+    assert [(member["member_id"], member["member_epoch"]) for member in form["members"]] == [("a", 3), ("b", 3)]

@@ -1,0 +1,367 @@
+"""Streams groups (KIP-1071) in virtual time.
+
+The answers of real brokers, request by request, are in fixtures/conversations.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tools.broker_harness import commit_without_member, committed, stable_member
+from tools.streams_group_harness import (
+    NOTHING,
+    STATEFUL,
+    STATELESS,
+    WORD_COUNT,
+    StreamsGroupHarness,
+    internal,
+    owned_fields,
+    part,
+    topology,
+)
+
+from kwire import ErrorCode as E
+from kwire.assignors.sticky_tasks import Tasks
+from kwire.messages.delete_groups import DeleteGroupsRequest
+from kwire.messages.leave_group import LeaveGroupRequest
+from kwire.messages.list_groups import ListGroupsRequest
+from kwire.messages.offset_commit import OffsetCommitRequest
+from kwire.messages.offset_delete import OffsetDeleteRequest
+from kwire.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
+from mockbroker.groups.events import Evict, Rebalance
+from mockbroker.groups.streams.group_settings import group_settings
+from mockbroker.groups.streams.status import Status
+
+SESSION = {"group.streams.session.timeout.ms": 6_000}
+Endpoint = StreamsGroupHeartbeatRequest.Endpoint
+
+
+@pytest.fixture
+def harness() -> StreamsGroupHarness:
+    return StreamsGroupHarness(config=SESSION)
+
+
+# --- joining and reconciling --------------------------------------------------------------------------------------
+
+
+def test_a_lone_member_gets_all_tasks_at_once(harness):
+    client = harness.join("a")
+    assert client.owns.active == {("0", 0), ("0", 1), ("0", 2)}
+    assert (client.epoch, client.answer.heartbeat_interval_ms) == (2, 5_000)
+    assert harness.group.state_name == "Stable"
+
+
+def test_tasks_are_assigned_only_after_revocation(harness):
+    harness.join("a")
+    assert harness.join("b").owns == NOTHING
+    kept = harness.poll("a").assigned
+    assert (len(kept.active), harness.clients["a"].epoch) == (2, 2), "the epoch stays until the task is revoked"
+    assert harness.group.state_name == "Reconciling"
+    assert harness.poll("b").owns == NOTHING
+    harness.poll("a")
+    assert harness.poll("b").owns.active | kept.active == {("0", 0), ("0", 1), ("0", 2)}
+    assert harness.group.state_name == "Stable"
+
+
+def test_a_process_never_has_a_task_twice(harness):
+    harness = StreamsGroupHarness(config={"group.streams.num.standby.replicas": 1})
+    harness.join("a", STATEFUL, process_id="one")
+    harness.join("b", STATEFUL, process_id="one")
+    harness.poll("a")
+    harness.join("c", STATEFUL, process_id="two")
+    harness.settle()
+    for name, other in (("a", "b"), ("b", "a")):
+        mine, theirs = harness.clients[name].owns, harness.clients[other].owns
+        assert not (mine.active | mine.standby) & (theirs.active | theirs.standby)
+    every = [task for client in harness.clients.values() for task in client.owns.standby]
+    assert sorted(every) == [("0", 0), ("0", 1), ("0", 2)]
+
+
+def test_a_standby_takes_over_when_the_owner_leaves(harness):
+    harness = StreamsGroupHarness(config={"group.streams.num.standby.replicas": 1})
+    for name in "ab":
+        harness.join(name, STATEFUL)
+    harness.poll("a")
+    harness.settle()
+    had = harness.clients["a"].owns
+    assert had.standby
+    harness.leave("b")
+    harness.settle()
+    assert harness.clients["a"].owns == Tasks(had.active | had.standby)
+
+
+def test_a_member_that_does_not_revoke_is_fenced(harness):
+    harness.join("a", rebalance_timeout_ms=2_000)
+    harness.join("b")
+    owned = harness.clients["a"].owns
+    for _ in range(3):
+        harness.poll("a", **owned_fields(owned))
+        harness.wait(1.0)
+    assert list(harness.group.members) == ["b"]
+    assert harness.poll("b").owns == owned
+
+
+def test_a_session_that_ends_frees_the_tasks(harness):
+    harness.join("a")
+    harness.join("b")
+    for _ in range(4):
+        harness.poll("b")
+        harness.wait(2.0)
+    assert list(harness.group.members) == ["b"]
+    assert len(harness.poll("b").owns.active) == 3
+
+
+def test_evicted_and_rebalanced_by_an_administrator(harness):
+    harness.join("a")
+    harness.administer("g", Rebalance("on request"))
+    assert (harness.group.epoch, harness.group.state_name) == (3, "Assigning")
+    assert harness.poll("a").epoch == 3
+    harness.administer("g", Evict("a", "evicted by an administrator"))
+    assert harness.poll("a").answer.error_code == E.UNKNOWN_MEMBER_ID
+    harness.administer("g", Rebalance("on request"))
+    assert (harness.group.epoch, harness.group.state_name) == (4, "Empty")
+
+
+def test_previous_epoch_with_assigned_tasks_is_accepted(harness):
+    harness.join("a")
+    harness.join("b")
+    harness.settle()
+    client = harness.clients["a"]
+    harness.leave("b")
+    last, had = client.epoch, client.owns
+    harness.poll("a")
+    assert client.epoch > last
+    assert harness.beat("a", member_epoch=last, **owned_fields(had)).error_code == E.NONE
+    assert harness.beat("a", member_epoch=last).error_code == E.FENCED_MEMBER_EPOCH
+    assert harness.beat("a", member_epoch=client.epoch + 1).error_code == E.FENCED_MEMBER_EPOCH
+
+
+def test_a_rejected_heartbeat_changes_nothing(harness):
+    harness.join("a")
+    before = harness.group.epoch, dict(harness.group.members), harness.broker.cluster.epoch
+    other = topology(part("0", "u"))
+    answer = harness.beat("b", member_epoch=0, rebalance_timeout_ms=1, topology=other, **owned_fields(NOTHING))
+    assert answer.error_code == E.INVALID_REQUEST
+    assert (harness.group.epoch, dict(harness.group.members), harness.broker.cluster.epoch) == before
+
+
+# --- initial rebalance delay --------------------------------------------------------------------------------------
+
+
+def test_initial_delay_assigns_all_members_at_once():
+    harness = StreamsGroupHarness(config={"group.streams.initial.rebalance.delay.ms": 3_000})
+    assert harness.join("a").owns == NOTHING
+    assert harness.statuses("a") == [Status.ASSIGNMENT_DELAYED]
+    harness.wait(1.0)
+    harness.join("b")
+    assert (harness.clients["b"].epoch, harness.group.assignment_epoch) == (1, 0)
+    harness.wait(2.0)
+    assert harness.group.assignment_epoch == harness.group.epoch
+    harness.settle()
+    assert sorted(map(len, harness.active().values())) == [1, 2]
+    assert harness.statuses("a") == []
+
+
+def test_initial_delay_of_one_heartbeat_ends_with_the_next():
+    """Kafka keeps the topics of a new group only from the second heartbeat on, so the timer has nothing to assign."""
+    harness = StreamsGroupHarness(config={"group.streams.initial.rebalance.delay.ms": 3_000})
+    harness.join("a")
+    harness.wait(4.0)
+    assert harness.group.assignment_epoch == 0
+    assert len(harness.poll("a").owns.active) == 3
+
+
+# --- topics and topology ------------------------------------------------------------------------------------------
+
+
+def test_internal_topics_are_created(harness):
+    harness.join("a", WORD_COUNT)
+    assert harness.statuses("a") == [Status.MISSING_INTERNAL_TOPICS]
+    assert harness.clients["a"].answer.status[0].status_detail == "Internal topics are missing: log, again"
+    topics = harness.broker.cluster.topics
+    assert (len(topics["again"].partitions), len(topics["log"].partitions)) == (3, 3)
+    assert harness.group.state_name == "NotReady"
+    assert len(harness.poll("a").owns.active) == 6
+    assert harness.statuses("a") == []
+
+
+def test_internal_topics_that_cannot_be_created_are_tried_again(harness):
+    topics = [internal("log", replication_factor=3)]
+    harness.join("a", topology(part("0", "t", state_changelog_topics=topics)))
+    harness.poll("a")
+    detail = harness.clients["a"].answer.status[0].status_detail
+    assert detail.startswith("Internal topics are missing: log; Creation failed: log (Unable to replicate")
+    harness.wait(5.0)
+    harness.poll("a")
+    assert "Creation failed" in harness.clients["a"].answer.status[0].status_detail
+    harness.wait(5.1)
+    harness.poll("a")
+    assert "Creation failed" not in harness.clients["a"].answer.status[0].status_detail, "tried again"
+
+
+def test_internal_topics_above_the_limit_are_not_created(harness):
+    harness.join(
+        "a", topology(part("0", "t", repartition_sink_topics=["r"], repartition_source_topics=[internal("r", 10_001)]))
+    )
+    assert "r" not in harness.broker.cluster.topics
+    harness.poll("a")
+    assert "Excessively large number of partitions" in harness.clients["a"].answer.status[0].status_detail
+
+
+def test_missing_source_topic_takes_the_tasks(harness):
+    harness.join("a", topology(part("0", "t", "u")))
+    assert len(harness.clients["a"].owns.active) == 3
+    harness.broker.cluster.delete_topic(harness.broker.cluster.topics["u"])
+    harness.poll("a")
+    assert harness.statuses("a") == [Status.MISSING_SOURCE_TOPICS]
+    harness.poll("a")
+    assert (harness.clients["a"].owns, harness.group.state_name) == (NOTHING, "NotReady")
+
+
+def test_new_partitions_are_new_tasks(harness):
+    harness.join("a")
+    cluster = harness.broker.cluster
+    cluster.add_partitions(cluster.topics["t"], [[0], [0]])
+    assert len(harness.poll("a").owns.active) == 5
+
+
+def test_stale_topology_epoch_is_reported(harness):
+    harness.join("a", topology(part("0", "t"), epoch=2))
+    harness.join("b", topology(part("0", "u"), epoch=1))
+    assert harness.statuses("b") == [Status.STALE_TOPOLOGY]
+    harness.settle()
+    assert sorted(map(len, harness.active().values())) == [1, 2], "it gets tasks of the group's topology"
+
+
+def test_shutdown_of_the_application_is_told_to_all(harness):
+    harness.join("a")
+    harness.join("b")
+    harness.poll("b", shutdown_application=True)
+    harness.poll("a")
+    assert harness.statuses("a") == [Status.SHUTDOWN_APPLICATION]
+    harness.leave("a")
+    harness.leave("b")
+    harness.join("c")
+    assert harness.statuses("c") == [], "an empty group has forgotten it"
+
+
+def test_endpoints_have_the_partitions_of_their_tasks(harness):
+    harness.join("a", WORD_COUNT, user_endpoint=Endpoint(host="h", port=1))
+    harness.poll("a")
+    (endpoint,) = harness.clients["a"].answer.partitions_by_user_endpoint
+    assert (endpoint.user_endpoint.host, endpoint.user_endpoint.port) == ("h", 1)
+    assert {each.topic: each.partitions for each in endpoint.active_partitions} == {"t": [0, 1, 2], "again": [0, 1, 2]}
+    assert harness.poll("a").answer.partitions_by_user_endpoint is None, "the member knows this endpoint epoch"
+
+
+# --- other types and requests -------------------------------------------------------------------------------------
+
+
+def test_empty_classic_group_becomes_a_streams_group_and_back(harness):
+    commit_without_member(harness, "g")
+    member_id = stable_member(harness, "g")
+    assert (
+        harness.beat(
+            "a", member_epoch=0, rebalance_timeout_ms=1, topology=STATELESS, **owned_fields(NOTHING)
+        ).error_code
+        == E.GROUP_ID_NOT_FOUND
+    )
+    harness.ask(LeaveGroupRequest(group_id="g", members=[LeaveGroupRequest.Member(member_id=member_id)]), 5)
+    harness.join("a")
+    assert (harness.group.type_name, committed(harness, "g")) == ("streams", {("t", 0): 5})
+    assert harness.ask(harness.__class__.__mro__[1].join("g"), 9).error_code == E.INCONSISTENT_GROUP_PROTOCOL
+    harness.leave("a")
+    stable_member(harness, "g")
+    assert (harness.group.type_name, committed(harness, "g")) == ("classic", {("t", 0): 5})
+
+
+def test_listed_with_type_and_state(harness):
+    harness.join("a")
+    (listed,) = harness.ask(ListGroupsRequest(types_filter=["Streams"], states_filter=["stable"]), 5).groups
+    assert (listed.group_id, listed.group_type, listed.protocol_type, listed.group_state) == (
+        "g",
+        "streams",
+        "streams",
+        "Stable",
+    )
+
+
+def test_only_an_empty_group_is_deleted(harness):
+    harness.join("a")
+    request = DeleteGroupsRequest(groups_names=["g"])
+    assert harness.ask(request, 2).results[0].error_code == E.NON_EMPTY_GROUP
+    harness.leave("a")
+    assert harness.ask(request, 2).results[0].error_code == E.NONE
+    assert harness.broker.groups == {}
+    assert harness.join("a").epoch == 2, "the group begins again"
+
+
+def commit(harness: Any, name: str, epoch: int, partition: int = 0, version: int = 9) -> int:
+    place = OffsetCommitRequest.Topic.Partition(partition_index=partition, committed_offset=1)
+    topics = [OffsetCommitRequest.Topic(name="t", partitions=[place])]
+    request = OffsetCommitRequest(group_id="g", member_id=name, generation_id_or_member_epoch=epoch, topics=topics)
+    return harness.ask(request, version).topics[0].partitions[0].error_code
+
+
+def test_commits_with_the_epoch_since_which_a_task_is_owned(harness):
+    harness.join("a")
+    harness.join("b")
+    harness.settle()
+    client = harness.clients["a"]
+    mine = next(number for _, number in client.owns.active)
+    theirs = next(number for _, number in harness.clients["b"].owns.active)
+    assert client.epoch == 3
+    assert commit(harness, "a", 3, mine) == E.NONE
+    assert commit(harness, "a", 2, mine) == E.NONE
+    assert commit(harness, "a", 1, mine) == E.STALE_MEMBER_EPOCH
+    assert commit(harness, "a", 2, theirs) == E.STALE_MEMBER_EPOCH
+    assert commit(harness, "a", 4, mine) == E.STALE_MEMBER_EPOCH
+    assert commit(harness, "b", 2, theirs) == E.STALE_MEMBER_EPOCH
+    assert commit(harness, "z", 3, mine) == E.UNKNOWN_MEMBER_ID
+    assert commit(harness, "a", 3, mine, version=8) == E.UNSUPPORTED_VERSION
+
+
+def test_offsets_of_source_topics_are_not_deleted(harness):
+    harness.join("a")
+    assert commit(harness, "a", 2) == E.NONE
+    partition = OffsetDeleteRequest.Topic.Partition(partition_index=0)
+    request = OffsetDeleteRequest(group_id="g", topics=[OffsetDeleteRequest.Topic(name="t", partitions=[partition])])
+    answer = harness.ask(request, 0)
+    assert answer.topics[0].partitions[0].error_code == E.GROUP_SUBSCRIBED_TO_TOPIC
+    harness.leave("a")
+    assert harness.ask(request, 0).topics[0].partitions[0].error_code == E.NONE
+
+
+def test_a_group_survives_the_loss_of_its_coordinator(harness):
+    harness = StreamsGroupHarness(config={"group.streams.num.standby.replicas": 1}, brokers=2)
+    for name in "ab":
+        harness.join(name, STATEFUL, user_endpoint=Endpoint(host=name, port=1))
+    harness.poll("a")
+    harness.settle()
+    before, described = harness.active(), harness.describe()
+    index = harness.broker.offsets_partition("g")[1]
+    node = harness.broker.coordinator("g")
+    harness.broker.unload_group("g")
+    harness.broker.load_groups(index, harness.now)
+    assert harness.broker.coordinator("g") == node
+    again = harness.describe()
+    assert again.members == described.members
+    assert (again.group_epoch, again.assignment_epoch, again.group_state) == (
+        described.group_epoch,
+        described.assignment_epoch,
+        "Stable",
+    )
+    harness.settle()
+    assert harness.active() == before
+    harness.wait(50.0)
+    assert harness.group.empty, "the sessions have begun again, and ended"
+
+
+def test_configurations_of_the_group_replace_the_settings() -> None:
+    harness = StreamsGroupHarness(config={"group.streams.heartbeat.interval.ms": 1_000})
+    context = harness.broker.groups.context
+    assert group_settings("g", context).heartbeat_interval_ms == 1_000
+    harness.broker.cluster.configure_group("g", {"streams.num.standby.replicas": "1"})
+    settings = group_settings("g", context)
+    assert (settings.standby_replicas, settings.heartbeat_interval_ms) == (1, 5_000)

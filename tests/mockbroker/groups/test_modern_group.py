@@ -1,0 +1,53 @@
+"""What groups with epochs have in common: the checks of members, and the metadata of subscribed topics."""
+
+from __future__ import annotations
+
+import pytest
+from tools.broker_harness import BrokerHarness
+
+from kwire import ErrorCode
+from mockbroker.groups.group_type import Refused
+from mockbroker.groups.modern_group import check_size, fenced_epoch, find_member
+from mockbroker.groups.share.state import ShareGroup, ShareMember
+
+MEMBER = ShareMember(member_id="a", topics=frozenset({"t"}))
+
+
+@pytest.fixture
+def group() -> ShareGroup:
+    group = ShareGroup(group_id="g")
+    group.put_member(MEMBER)
+    return group
+
+
+def test_only_a_member_may_rejoin_a_full_group(group):
+    check_size(group, 2, "b")
+    check_size(group, 1, "a")
+    for member_id in ("b", None):
+        with pytest.raises(Refused, match="The share group has reached its maximum capacity of 1 members"):
+            check_size(group, 1, member_id)
+
+
+def test_member_is_found_by_its_id(group):
+    assert find_member(group.members, "g", "a") is MEMBER
+    with pytest.raises(Refused, match="Member b is not a member of group g"):
+        find_member(group.members, "g", "b")
+
+
+@pytest.mark.parametrize(("epoch", "size"), [(6, "greater"), (4, "smaller")])
+def test_fenced_epoch_is_compared_with_that_of_the_member(epoch, size):
+    refused = fenced_epoch("consumer", epoch, 5)
+    assert refused.error == ErrorCode.FENCED_MEMBER_EPOCH
+    assert f"has a {size} member epoch ({epoch}) than the one known by the group coordinator (5)" in refused.message
+
+
+def test_metadata_of_subscribed_topics_is_refreshed(group):
+    cluster = BrokerHarness(topics={"v": 1}).broker.cluster
+    assert not group.refresh_metadata(cluster, 1.0, 10.0)
+    topic = cluster.create_topic("t", [[0]])
+    cluster.create_topic("u", [[0]])
+    assert group.refresh_metadata(cluster, 2.0, 10.0)
+    assert group.topic_metadata == {"t": (topic.topic_id, 1)}
+    assert (group.metadata_version, group.metadata_refresh_at) == (cluster.epoch, 12.0)
+    assert not group.refresh_metadata(cluster, 3.0, 10.0)
+    assert (group.generation, group.protocol_type) == (0, "share")

@@ -1,0 +1,88 @@
+"""The verdict of a run, with a client whose reaction to a bad response is known."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("psutil")
+
+from mockbroker.lab.torture.catalogue import CASES
+from mockbroker.lab.torture.runner import (
+    MEGABYTE,
+    Client,
+    Health,
+    Limits,
+    UnhealthyClientError,
+    Verdict,
+    applies,
+    examine,
+    run,
+)
+
+PROGRAM = str(Path(__file__).with_name("client.py"))
+LIMITS = Limits(start=30, bad=0.4, recovery=15, memory=200 * MEGABYTE)
+HEALTH = Health(frozenset({"Produce"}), frozenset({"Produce"}), 60 * MEGABYTE, 0.5)
+SHORT = Limits(start=30, bad=0.4, recovery=0.5, memory=200 * MEGABYTE)
+
+
+def client(reaction: str) -> Client:
+    return Client([sys.executable, PROGRAM, reaction])
+
+
+def test_a_healthy_client_is_known_by_its_requests() -> None:
+    health = examine(client("end"), LIMITS)
+    assert (health.apis, health.goals) == ({"Produce"}, {"Produce"})
+    assert health.memory > 5 * MEGABYTE
+    assert applies(CASES["no-results"], health)
+    assert applies(CASES["refused"], health)
+    assert not applies(CASES["no-leaders"], health)
+
+
+@pytest.mark.parametrize(
+    ("reaction", "limits", "verdict", "exit_code"),
+    [
+        ("try again", LIMITS, Verdict.SURVIVED, None),
+        ("end well", LIMITS, Verdict.SURVIVED, 0),
+        ("end", LIMITS, Verdict.REFUSED, 3),
+        ("abort", LIMITS, Verdict.CRASHED, -6),
+        ("take memory", replace(LIMITS, bad=20), Verdict.GREW, None),
+        ("wait", SHORT, Verdict.STUCK, None),
+    ],
+)
+def test_a_client_is_judged_by_its_end(reaction: str, limits: Limits, verdict: Verdict, exit_code: int | None) -> None:
+    result = run(CASES["correlation_id-Produce"], client(reaction), HEALTH, limits, seed=5)
+    assert (result.verdict, result.exit_code, result.seed) == (verdict, exit_code, 5)
+    assert result.applied
+    assert "another correlation id" in result.output
+    assert (result.recovered is not None) == (reaction == "try again")
+    assert result.survived == (verdict in (Verdict.SURVIVED, Verdict.REFUSED))
+    assert result.reproduce.startswith("mockbroker torture --case correlation_id-Produce --seed 5 -- ")
+
+
+def test_a_changed_response_is_in_the_result() -> None:
+    result = run(CASES["no-results"], client("end"), HEALTH, LIMITS)
+    assert result.verdict is Verdict.REFUSED
+    assert "ProduceResponse v9" in result.response
+    assert "responses.(count) = 0" in result.response
+    assert result.to_json()["verdict"] == "refused"
+
+
+def test_a_case_without_effect_is_skipped() -> None:
+    limits = Limits(start=0.5, bad=0.4, recovery=0.5)
+    assert run(CASES["no-leaders"], client("end"), HEALTH, limits).verdict is Verdict.SKIPPED
+
+
+def test_a_client_that_fails_anyway_is_refused() -> None:
+    with pytest.raises(UnhealthyClientError, match="ends with code 4"):
+        examine(Client([sys.executable, "-c", "raise SystemExit(4)"]), LIMITS)
+    with pytest.raises(UnhealthyClientError, match=r"nothing in topic torture within 0\.5 s"):
+        examine(Client([sys.executable, "-c", "import time; time.sleep(60)"]), Limits(start=0.5))
+
+
+def test_a_client_may_end_by_itself() -> None:
+    health = examine(Client([sys.executable, "-c", "pass"]), LIMITS)
+    assert health.goals == frozenset()

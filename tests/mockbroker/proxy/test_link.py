@@ -1,0 +1,102 @@
+"""One proxied connection: responses are matched with requests, and only those that may have addresses are decoded."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import pytest
+
+from kwire import encode_request, encode_response
+from kwire.errors import RemoteProtocolError
+from kwire.frames import pack
+from kwire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kwire.messages.metadata import MetadataRequest, MetadataResponse
+from kwire.messages.produce import ProduceRequest, ProduceResponse
+from mockbroker.proxy.addresses import Address
+from mockbroker.proxy.link import Changeable, Link
+from mockbroker.proxy.observer import Connection
+
+BROKER = MetadataResponse.Broker(node_id=3, host="real", port=9)
+
+CONNECTION = Connection(1, Address("client", 1), 0, Address("real", 9), Address("proxy", 7))
+
+
+def request(message: Any, version: int, number: int) -> bytes:
+    return pack(encode_request(message, version, correlation_id=number, client_id="c" * 300))
+
+
+def response(message: Any, version: int, number: int) -> bytes:
+    return pack(encode_response(message, version, correlation_id=number))
+
+
+def sent(link: Link, *frames: bytes, piece: int = 10_000) -> None:
+    stream = b"".join(frames)
+    assert b"".join(part for at in range(0, len(stream), piece) for part in link.requests(stream[at : at + piece])) == (
+        stream
+    )
+
+
+@pytest.mark.parametrize("piece", [1, 7, 10_000])
+def test_only_responses_with_addresses_are_decoded(piece: int) -> None:
+    link = Link(CONNECTION)
+    sent(link, request(HeartbeatRequest(), 4, 1), request(MetadataRequest(), 12, 2), piece=piece)
+    assert link.pending == 2
+    heartbeat, metadata = response(HeartbeatResponse(), 4, 1), response(MetadataResponse(brokers=[BROKER]), 12, 2)
+    stream = heartbeat + metadata
+    parts = [part for at in range(0, len(stream), piece) for part in link.responses(stream[at : at + piece])]
+    *before, last = parts
+    assert b"".join(before) == heartbeat  # type: ignore[arg-type]
+    assert isinstance(last, Changeable)
+    assert last.addresses == {3: Address("real", 9)}
+    expected = MetadataResponse(brokers=[MetadataResponse.Broker(node_id=3, host="proxy", port=7)])
+    assert last.with_addresses({3: Address("proxy", 7)}) == response(expected, 12, 2)
+    assert link.pending == 0
+
+
+def test_a_response_without_addresses_is_unchanged() -> None:
+    link = Link(CONNECTION)
+    sent(link, request(MetadataRequest(), 12, 1))
+    frame = response(MetadataResponse(), 12, 1)
+    (part,) = link.responses(frame)
+    assert isinstance(part, Changeable)
+    assert part.with_addresses({}) is part.frame
+    assert part.frame == frame
+
+
+@pytest.mark.parametrize("piece", [1, 100, 10_000])
+@pytest.mark.parametrize("version", [3, 8, 9, 13])
+def test_a_produce_without_acks_has_no_response(version: int, piece: int) -> None:
+    link = Link(CONNECTION)
+    quiet = ProduceRequest(acks=0, transactional_id="t" * 400)
+    sent(link, request(quiet, version, 1), request(ProduceRequest(acks=1), version, 2), piece=piece)
+    assert link.pending == 1
+    list(link.responses(response(ProduceResponse(), version, 2)))
+    assert link.pending == 0
+
+
+def test_unknown_apis_and_versions_pass_unchanged() -> None:
+    link = Link(CONNECTION)
+    sent(link, *(pack(struct.pack(">hhih", key, 99, number, -1)) for number, key in enumerate((3, 0, 12_345))))
+    answers = b"".join(pack(struct.pack(">i", number) + b"new") for number in range(3))
+    assert list(link.responses(answers)) == [answers]
+
+
+def test_a_response_that_cannot_be_decoded_passes_unchanged() -> None:
+    link = Link(CONNECTION)
+    sent(link, request(MetadataRequest(), 12, 1))
+    frame = pack(struct.pack(">i", 1) + b"\xff" * 20)
+    (part,) = link.responses(frame)
+    assert isinstance(part, Changeable)
+    assert part.addresses == {}
+    assert part.with_addresses({3: Address("proxy", 7)}) == frame
+
+
+def test_a_response_without_a_request_is_refused() -> None:
+    with pytest.raises(RemoteProtocolError, match="a response without a request"):
+        list(Link(CONNECTION).responses(response(HeartbeatResponse(), 4, 1)))
+
+
+def test_a_request_without_a_header_is_refused() -> None:
+    with pytest.raises(RemoteProtocolError, match="a request of 3 bytes has no header"):
+        list(Link(CONNECTION).requests(pack(b"abc")))

@@ -1,0 +1,137 @@
+"""What an observer of the proxy sees: both frames of each request, as received and as sent on, without secrets."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import pytest
+
+from kwire import decode_request, decode_response, encode_request, encode_response
+from kwire.frames import pack
+from kwire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kwire.messages.metadata import MetadataRequest, MetadataResponse
+from kwire.messages.produce import ProduceRequest, ProduceResponse
+from kwire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from mockbroker.proxy.addresses import Address
+from mockbroker.proxy.link import Changeable, Link
+from mockbroker.proxy.observer import Connection, Exchange, Moment, Observer
+
+CONNECTION = Connection(1, Address("client", 1), 0, Address("real", 9), Address("proxy", 7))
+OWN = {3: Address("proxy", 7)}
+BROKERS = MetadataResponse(brokers=[MetadataResponse.Broker(node_id=3, host="real", port=9)])
+
+
+class Recorder(Observer):
+    """Notes the exchanges it sees, of the APIs in ``wanted`` or of all."""
+
+    def __init__(self, *wanted: int) -> None:
+        self.wanted = wanted
+        self.requests: list[Exchange] = []
+        self.answers: list[Exchange] = []
+
+    def needs(self, api_key: int, version: int) -> bool:
+        return not self.wanted or api_key in self.wanted
+
+    def requested(self, exchange: Exchange) -> None:
+        self.requests.append(exchange)
+
+    def answered(self, exchange: Exchange) -> None:
+        self.answers.append(exchange)
+
+
+def request(message: Any, version: int, number: int = 1) -> bytes:
+    return encode_request(message, version, correlation_id=number, client_id="app")
+
+
+def pass_on(link: Link, requests: list[bytes], responses: list[bytes], piece: int = 10_000) -> tuple[bytes, bytes]:
+    """The bytes that the broker and the client get, if the frames arrive in pieces of ``piece`` bytes."""
+    up, down = b"".join(map(pack, requests)), b"".join(map(pack, responses))
+    sent, delivered = b"", b""
+    for at in range(0, len(up), piece):
+        sent += b"".join(link.requests(up[at : at + piece], Moment(1.0, 100.0 + at)))
+    for at in range(0, len(down), piece):
+        for part in link.responses(down[at : at + piece], Moment(2.0, 200.0 + at)):
+            delivered += part.with_addresses(OWN) if isinstance(part, Changeable) else part
+    return sent, delivered
+
+
+@pytest.mark.parametrize("piece", [1, 7, 10_000])
+def test_frames_are_seen_as_received_and_as_sent_on(piece: int) -> None:
+    recorder = Recorder()
+    requests = [request(HeartbeatRequest(group_id="g"), 4, 1), request(MetadataRequest(), 12, 2)]
+    responses = [
+        encode_response(HeartbeatResponse(), 4, correlation_id=1),
+        encode_response(BROKERS, 12, correlation_id=2),
+    ]
+    sent, delivered = pass_on(Link(CONNECTION, [recorder]), requests, responses, piece)
+    assert sent == b"".join(map(pack, requests))
+    assert recorder.requests == recorder.answers
+    heartbeat, metadata = recorder.answers
+    assert [each.request for each in recorder.answers] == requests
+    assert [each.answer for each in recorder.answers] == responses
+    assert heartbeat.forwarded is heartbeat.request
+    assert heartbeat.response is heartbeat.answer
+    assert heartbeat.response is not None
+    assert metadata.response is not None
+    changed: Any = decode_response(metadata.response, 3, 12).body
+    assert [(each.host, each.port) for each in changed.brokers] == [("proxy", 7)]
+    assert delivered == pack(heartbeat.response) + pack(metadata.response)
+    assert (heartbeat.client_id, heartbeat.correlation_id, metadata.correlation_id) == ("app", 1, 2)
+    assert heartbeat.connection is CONNECTION
+    assert heartbeat.answered_at is not None
+    assert (heartbeat.requested_at.monotonic, heartbeat.answered_at.monotonic) == (1.0, 2.0)
+    assert heartbeat.requested_at.wall < metadata.requested_at.wall or piece == 10_000
+
+
+def test_an_observer_sees_only_the_apis_that_it_needs() -> None:
+    recorder, everything = Recorder(3), Recorder()
+    requests = [request(HeartbeatRequest(), 4, 1), request(MetadataRequest(), 12, 2)]
+    responses = [
+        encode_response(HeartbeatResponse(), 4, correlation_id=1),
+        encode_response(BROKERS, 12, correlation_id=2),
+    ]
+    pass_on(Link(CONNECTION, [recorder, everything]), requests, responses)
+    assert [each.api_key for each in recorder.answers] == [3]
+    assert [each.api_key for each in everything.answers] == [12, 3]
+
+
+def test_a_request_without_response_is_not_answered() -> None:
+    recorder = Recorder()
+    requests = [request(ProduceRequest(acks=0), 9, 1), request(ProduceRequest(acks=1), 9, 2)]
+    pass_on(Link(CONNECTION, [recorder]), requests, [encode_response(ProduceResponse(), 9, correlation_id=2)])
+    assert [each.correlation_id for each in recorder.requests] == [1, 2]
+    assert [each.correlation_id for each in recorder.answers] == [2]
+
+
+def test_credentials_are_not_shown() -> None:
+    recorder = Recorder()
+    secret = b"\0alice\0alice-secret"
+    requests = [request(SaslAuthenticateRequest(auth_bytes=secret), 2)]
+    responses = [encode_response(SaslAuthenticateResponse(auth_bytes=b"signature"), 2, correlation_id=1)]
+    sent, delivered = pass_on(Link(CONNECTION, [recorder]), requests, responses)
+    assert secret in sent
+    assert b"signature" in delivered
+    (seen,) = recorder.answers
+    assert seen.response is not None
+    shown: Any = decode_request(seen.request).body
+    assert shown.auth_bytes == b"[redacted]"
+    answered: Any = decode_response(seen.response, 36, 2).body
+    assert answered.auth_bytes == b"[redacted]"
+    assert seen.forwarded is seen.request
+
+
+def test_a_request_with_secrets_that_cannot_be_decoded_is_cut() -> None:
+    recorder = Recorder()
+    frame = struct.pack(">hhi", 36, 99, 5) + b"alice-secret"
+    pass_on(Link(CONNECTION, [recorder]), [frame], [])
+    assert recorder.requests[0].request == struct.pack(">hhi", 36, 99, 5)
+    assert recorder.requests[0].client_id is None
+
+
+def test_frames_of_unknown_apis_are_seen() -> None:
+    recorder = Recorder()
+    frame, answer = struct.pack(">hhi", 12_345, 0, 5) + b"body", struct.pack(">i", 5) + b"new"
+    pass_on(Link(CONNECTION, [recorder]), [frame], [answer])
+    (seen,) = recorder.answers
+    assert (seen.request, seen.response, seen.api_key, seen.client_id) == (frame, answer, 12_345, None)

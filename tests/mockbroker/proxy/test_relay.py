@@ -1,0 +1,216 @@
+"""The proxy on sockets: the addresses that clients get, brokers that move or are missing, and connections that end."""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+from tools.served_broker import PATIENCE, Peer
+
+from kwire.frames import pack
+from kwire.messages.describe_cluster import DescribeClusterRequest
+from kwire.messages.find_coordinator import FindCoordinatorRequest
+from kwire.messages.heartbeat import HeartbeatRequest
+from kwire.messages.metadata import MetadataRequest
+from kwire.messages.sasl_handshake import SaslHandshakeRequest
+from mockbroker import open_cluster
+from mockbroker.base.settings import Settings
+from mockbroker.net.bound_listeners import listen
+from mockbroker.net.tls import Tls
+from mockbroker.proxy.addresses import Address
+from mockbroker.proxy.observer import Connection, Exchange, Moment, Observer
+from mockbroker.proxy.relay import Proxy, Upstream
+
+
+@asynccontextmanager
+async def proxied(
+    *bootstrap: Address, observers: Sequence[Observer] = (), tls: ssl.SSLContext | None = None
+) -> AsyncIterator[Proxy]:
+    proxy = Proxy(Upstream(bootstrap), observers=observers, tls=tls)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(proxy.run)
+        try:
+            yield proxy
+        finally:
+            while PEERS:
+                PEERS.pop().stream.socket.close()
+        nursery.cancel_scope.cancel()
+
+
+PEERS: list[Peer] = []  # closed at the end of ``proxied``
+
+
+async def connect(address: Address) -> Peer:
+    PEERS.append(Peer(await trio.open_tcp_stream(*address)))
+    return PEERS[-1]
+
+
+def address_of(text: str) -> Address:
+    host, _, port = text.rpartition(":")
+    return Address(host, int(port))
+
+
+async def test_every_broker_has_an_address_of_the_proxy() -> None:
+    async with open_cluster(brokers=3, topics={"t": 1}) as cluster:
+        real = [address_of(each) for each in cluster.bootstrap_servers.split(",")]
+        async with proxied(*real) as proxy:
+            peer = await connect(proxy.bootstrap)
+            metadata = await peer.ask(MetadataRequest(topics=None), 12)
+            own = {broker.node_id: Address(broker.host, broker.port) for broker in metadata.brokers}
+            assert own == proxy.own
+            assert len({proxy.bootstrap, *own.values(), *real}) == 7
+            described = await peer.ask(DescribeClusterRequest(), 1)
+            assert {each.broker_id: Address(each.host, each.port) for each in described.brokers} == own
+            response = await peer.ask(FindCoordinatorRequest(coordinator_keys=["g"]), 4)
+            (coordinator,) = response.coordinators
+            assert Address(coordinator.host, coordinator.port) == own[coordinator.node_id]
+            for node, address in own.items():
+                through = await connect(address)
+                again = await through.ask(MetadataRequest(topics=None), 12)
+                assert {broker.port for broker in again.brokers} == {each.port for each in own.values()}
+                request = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+                error = (await through.ask(request, 4)).error_code
+                assert (error == 16) == (node != coordinator.node_id)  # NOT_COORDINATOR
+
+
+async def test_a_broker_keeps_its_port_when_it_moves() -> None:
+    async with open_cluster() as first, open_cluster() as second:
+        one, two = address_of(first.bootstrap_servers), address_of(second.bootstrap_servers)
+        async with proxied(one) as proxy:
+            peer = await connect(proxy.bootstrap)
+            await peer.ask(MetadataRequest(topics=[]), 12)
+            own = dict(proxy.own)
+            proxy.update({0: two})
+            assert proxy.own == own
+            through = await connect(own[0])
+            await through.ask(MetadataRequest(topics=[]), 12)
+            assert [len(each.requests("Metadata")) for each in (first, second)] == [1, 1]
+
+
+async def test_a_missing_cluster_ends_the_connection_with_a_log_line(caplog: pytest.LogCaptureFixture) -> None:
+    reserved = listen("127.0.0.1", 0)
+    missing = Address(*reserved.getsockname())
+    reserved.close()
+    async with proxied(missing) as proxy:
+        peer = await connect(proxy.bootstrap)
+        with caplog.at_level(logging.WARNING, "mockbroker"):
+            assert await peer.closed() == b""
+    assert f"cannot connect to the cluster at {missing} (Connection refused): a client's" in caplog.text
+
+
+async def test_another_bootstrap_address_is_used_if_one_is_missing() -> None:
+    reserved = listen("127.0.0.1", 0)
+    missing = Address(*reserved.getsockname())
+    reserved.close()
+    async with open_cluster() as cluster, proxied(missing, address_of(cluster.bootstrap_servers)) as proxy:
+        peer = await connect(proxy.bootstrap)
+        assert (await peer.ask(MetadataRequest(topics=[]), 12)).brokers
+
+
+async def test_responses_arrive_after_the_client_has_ended_its_side() -> None:
+    async with open_cluster() as cluster, proxied(address_of(cluster.bootstrap_servers)) as proxy:
+        peer = await connect(proxy.bootstrap)
+        await peer.send(*[(MetadataRequest(topics=[]), 12)] * 3)
+        await peer.stream.send_eof()
+        for _ in range(3):
+            assert (await peer.receive()).brokers
+        assert await peer.closed() == b""
+        with trio.fail_after(PATIENCE):
+            while proxy.connections:
+                await trio.sleep(0.01)
+
+
+async def test_the_end_of_the_broker_ends_the_connection() -> None:
+    async with open_cluster() as cluster, proxied(address_of(cluster.bootstrap_servers)) as proxy:
+        peer = await connect(proxy.bootstrap)
+        await peer.ask(MetadataRequest(topics=[]), 12)
+        cluster.stop_broker(0)
+        assert await peer.closed() == b""
+
+
+async def test_an_invalid_frame_ends_only_its_connection(caplog: pytest.LogCaptureFixture) -> None:
+    async with open_cluster() as cluster, proxied(address_of(cluster.bootstrap_servers)) as proxy:
+        healthy, hostile = await connect(proxy.bootstrap), await connect(proxy.bootstrap)
+        await hostile.stream.send_all(b"\x7f\xff\xff\xff" + bytes(100))
+        assert await hostile.closed() == b""
+        assert (await healthy.ask(MetadataRequest(topics=[]), 12)).brokers
+    assert "connection closed: frame size 2147483647 is out of range" in caplog.text
+
+
+async def test_observers_see_connections_and_their_frames() -> None:
+    seen: list[tuple[str, Connection]] = []
+
+    class Recorder(Observer):
+        def opened(self, connection: Connection, at: Moment) -> None:
+            assert at.wall > 0
+            seen.append(("opened", connection))
+
+        def requested(self, exchange: Exchange) -> None:
+            seen.append(("requested", exchange.connection))
+
+        def answered(self, exchange: Exchange) -> None:
+            seen.append(("answered", exchange.connection))
+
+        def closed(self, connection: Connection, at: Moment) -> None:
+            assert at.wall > 0
+            seen.append(("closed", connection))
+
+    async with open_cluster() as cluster:
+        real = address_of(cluster.bootstrap_servers)
+        async with proxied(real, observers=[Recorder()]) as proxy:
+            peer = await connect(proxy.bootstrap)
+            await peer.ask(MetadataRequest(topics=[]), 12)
+            client = Address(*peer.stream.socket.getsockname())
+            await peer.stream.aclose()
+            with trio.fail_after(PATIENCE):
+                while proxy.connections:
+                    await trio.sleep(0.01)
+            expected = Connection(1, client, -1, real, proxy.bootstrap)
+    assert seen == [(what, expected) for what in ("opened", "requested", "answered", "closed")]
+
+
+async def test_tokens_without_headers_pass_and_are_not_observed() -> None:
+    seen: list[Exchange] = []
+
+    class Recorder(Observer):
+        def answered(self, exchange: Exchange) -> None:
+            seen.append(exchange)
+
+    async with (
+        open_cluster(listeners=["SASL_PLAINTEXT"], users={"7up": "hidden"}) as cluster,
+        proxied(address_of(cluster.bootstrap_servers), observers=[Recorder()]) as proxy,
+    ):
+        peer = await connect(proxy.bootstrap)
+        assert (await peer.ask(SaslHandshakeRequest(mechanism="PLAIN"), 0)).error_code == 0
+        await peer.stream.send_all(pack(b"\0007up\0hidden"))
+        with trio.fail_after(PATIENCE):
+            assert await peer.stream.receive_some(100) == pack(b"")
+        assert (await peer.ask(MetadataRequest(topics=[]), 12)).brokers
+    assert [each.api_key for each in seen] == [17, 3]
+    assert not any(b"hidden" in each.request for each in seen)
+
+
+async def test_clients_use_tls(caplog: pytest.LogCaptureFixture) -> None:
+    certificates = Tls(Settings.parse({}), "127.0.0.1")
+    try:
+        async with (
+            open_cluster() as cluster,
+            proxied(address_of(cluster.bootstrap_servers), tls=certificates.context) as proxy,
+        ):
+            plain = await connect(proxy.bootstrap)
+            await plain.send((MetadataRequest(topics=[]), 12))
+            await plain.closed()
+            context = ssl.create_default_context(cafile=str(certificates.files.ca))
+            for _ in range(2):
+                stream = await trio.open_ssl_over_tcp_stream(*proxy.bootstrap, ssl_context=context)
+                peer = Peer(stream)  # type: ignore[arg-type]
+                (broker,) = (await peer.ask(MetadataRequest(topics=[]), 12)).brokers
+                await trio.aclose_forcefully(stream)
+            assert Address(broker.host, broker.port) == proxy.own[0]
+    finally:
+        certificates.close()
+    assert "closed: TLS: " in caplog.text

@@ -1,0 +1,120 @@
+"""The choice of responses, with the recordings of fixtures/recordings and the captures of fixtures/captures."""
+
+from __future__ import annotations
+
+import math
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from golden import ROOT
+from tools.captures import CAPTURES
+
+from kwire.apikeys import ApiKey
+from kwire.capture import Call, read
+from kwire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kwire.messages.join_group import JoinGroupRequest
+from mockbroker.replay.player import Answer, Departure, Player
+from mockbroker.replay.script import Answered, Script
+from mockbroker.replay.variables import rewrite
+
+RECORDINGS = sorted((ROOT / "fixtures" / "recordings").glob("*.jsonl"))
+KIP848 = CAPTURES / "confluent-kafka-2.16.1__kafka-4.2.0__kip848.pcap"
+
+
+def script_of(path: Path) -> Script:
+    return Script.of(item for item in read(path) if isinstance(item, Call))
+
+
+def beat(number: int, error: int = 0, member: str = "m") -> Answered:
+    request = HeartbeatRequest(group_id="g", generation_id=1, member_id=member)
+    return Answered(12, 4, "app", request, HeartbeatResponse(error_code=error, throttle_time_ms=number), 4, 0.5)
+
+
+def asked(player: Player, request: Any, client_id: str = "app") -> int:
+    """The number of the recorded heartbeat whose response a heartbeat gets."""
+    found = player.answer(4, client_id, request)
+    assert isinstance(found, Answer), found
+    return int(found.response.throttle_time_ms)
+
+
+@pytest.mark.parametrize("path", [*RECORDINGS, KIP848], ids=lambda path: path.name)
+@pytest.mark.parametrize("change", [None, "settings of the client"])
+def test_recorded_requests_get_their_responses(path: Path, change: str | None) -> None:
+    script = script_of(path)
+    calls, player = deepcopy(script.calls), Player(script)
+    assert len(calls) > 20
+    for call in calls:
+        if change and call.api_key == ApiKey.JOIN_GROUP:
+            call.request.session_timeout_ms, call.request.rebalance_timeout_ms = 7_777, 8_888
+        found = player.answer(call.version, f"{call.client_id}{change or ''}", call.request)
+        assert isinstance(found, Answer), found
+        if call.api_key == ApiKey.FETCH:
+            found.response.session_id = call.response.session_id
+            asked_for = {part.partition for topic in call.request.topics for part in topic.partitions}
+            if any(part.records for topic in call.response.responses for part in topic.partitions):
+                assert {
+                    part.partition_index for topic in found.response.responses for part in topic.partitions
+                } == asked_for
+        else:
+            assert (found.response, found.latency) == (call.response, call.latency)
+
+
+def test_ids_of_clients_are_translated_in_both_directions() -> None:
+    script = script_of(KIP848)
+    calls, player = deepcopy(script.calls), Player(script)
+    made = {call.request.member_id for call in calls if call.api_key == ApiKey.CONSUMER_GROUP_HEARTBEAT}
+    live = {member: f"live {number}" for number, member in enumerate(sorted(made))}
+    assert len(made) > 1
+    for call in calls:
+        for message, version in ((call.request, call.version), (call.response, call.response_version)):
+            rewrite(message, version, lambda _, text: live.get(text, text))
+        found = player.answer(call.version, call.client_id, call.request)
+        assert isinstance(found, Answer), found
+        if call.api_key == ApiKey.CONSUMER_GROUP_HEARTBEAT:
+            assert found.response == call.response
+
+
+def test_responses_come_in_order_and_the_last_is_repeated() -> None:
+    player = Player(Script([beat(1), beat(2), beat(3, error=27)]))
+    request = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+    assert [asked(player, deepcopy(request)) for _ in range(5)] == [1, 2, 3, 3, 3]
+
+
+def test_the_same_client_id_is_preferred() -> None:
+    first, second = beat(1), beat(2)
+    second.client_id = "other"
+    player = Player(Script([first, second]))
+    request = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+    assert asked(player, request, "other") == 2
+
+
+def test_a_new_member_never_gets_the_id_of_another() -> None:
+    script = script_of(RECORDINGS[0])
+    joins = [call for call in script.calls if call.api_key == ApiKey.JOIN_GROUP and not call.request.member_id]
+    player = Player(script)
+    version, request = joins[0].version, deepcopy(joins[0].request)
+    assert isinstance(player.answer(version, "reader", deepcopy(request)), Answer)
+    found = player.answer(version, "reader", request)
+    assert found == Departure(f"JoinGroup v{version} was sent more often than in the recording (1 times)")
+
+
+@pytest.mark.parametrize(
+    ("request_", "version", "reason"),
+    [
+        (HeartbeatRequest(group_id="h", generation_id=1, member_id="m"), 4, "Heartbeat v4 is not in the recording: group_id is 'h', recorded 'g'"),
+        (HeartbeatRequest(group_id="g", generation_id=1), 3, "Heartbeat v3 is not in the recording, which has v4"),
+        (JoinGroupRequest(), 9, "JoinGroup v9 is not in the recording"),
+    ],
+    ids=["another group", "another version", "another API"],
+)  # fmt: skip
+def test_the_reason_of_a_departure_is_the_difference(request_: Any, version: int, reason: str) -> None:
+    assert Player(Script([beat(1)])).answer(version, "app", request_) == Departure(reason)
+
+
+@pytest.mark.parametrize(
+    ("speed", "waits", "delay"), [(1.0, False, 2.0), (4.0, False, 0.5), (math.inf, False, 0.0), (math.inf, True, 2.0)]
+)
+def test_latencies_are_divided_by_the_speed(speed: float, waits: bool, delay: float) -> None:
+    assert Answer(None, 0, 2.0, waits).delay(speed) == delay

@@ -1,0 +1,27 @@
+from __future__ import annotations
+
+from golden import ROOT
+
+from kwire.apikeys import ApiKey
+from kwire.capture import Call, read
+from mockbroker.replay.script import Script
+
+RECORDING = ROOT / "fixtures" / "recordings" / "kafka-python__mockbroker.jsonl"
+
+
+def test_a_script_has_the_brokers_topics_and_calls() -> None:
+    calls = [item for item in read(RECORDING) if isinstance(item, Call)]
+    script = Script.of(calls)
+    assert (script.nodes, script.topics) == ([0, 1], {"orders": 2})
+    assert len(script.calls) == len(calls) - script.left_out
+    joins = [call for call in script.calls if call.api_key == ApiKey.JOIN_GROUP]
+    assert [bool(call.request.member_id) for call in joins] == [False, True]
+    assert all(0 <= call.latency < 30 for call in script.calls)
+
+
+def test_requests_without_a_response_are_left_out() -> None:
+    calls = [item for item in read(RECORDING) if isinstance(item, Call)]
+    calls[3].response = None
+    assert (
+        Script.of(calls).left_out == Script.of(item for item in read(RECORDING) if isinstance(item, Call)).left_out + 1
+    )

@@ -1,0 +1,92 @@
+"""A replay on sockets, in the run of the test."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import trio
+from golden import ROOT
+
+from kwire import decode_response, encode_request
+from kwire.apikeys import ApiKey
+from kwire.capture import Call, read
+from kwire.frames import PREFIX, pack
+from kwire.messages.heartbeat import HeartbeatRequest
+from kwire.messages.metadata import MetadataRequest
+from kwire.schema import ZERO_UUID
+from mockbroker.replay.script import Script
+from mockbroker.replay.server import Options, Otherwise, Replay, speed_of
+
+RECORDING = ROOT / "fixtures" / "recordings" / "kafka-python__mockbroker.jsonl"
+UNKNOWN = HeartbeatRequest(group_id="unknown", generation_id=1, member_id="m")
+
+
+@asynccontextmanager
+async def replaying(options: Options) -> AsyncIterator[tuple[Replay, trio.SocketStream]]:
+    """A replay, and a connection to its first broker."""
+    script = Script.of(item for item in read(RECORDING) if isinstance(item, Call))
+    replay = Replay(script, options, "127.0.0.1", 0, "127.0.0.1")
+    async with replay.running():
+        host, _, port = replay.bootstrap_servers.split(",")[0].partition(":")
+        async with await trio.open_tcp_stream(host, int(port)) as stream:
+            yield replay, stream
+
+
+async def ask(stream: trio.SocketStream, request: Any, version: int, number: int = 7) -> Any:
+    """The response to a request; None if the connection is closed."""
+    await stream.send_all(pack(encode_request(request, version, correlation_id=number, client_id="reader")))
+    data = b""
+    with trio.fail_after(20):
+        while len(data) < PREFIX.size or len(data) < PREFIX.size + PREFIX.unpack_from(data)[0]:
+            more = await stream.receive_some()
+            if not more:
+                return None
+            data += more
+    response = decode_response(data[PREFIX.size :], request.__kafka__.api.key, version)
+    assert response.header.correlation_id == number
+    return response.body
+
+
+def orders() -> MetadataRequest:
+    topics = [MetadataRequest.Topic(topic_id=ZERO_UUID, name="orders")]
+    return MetadataRequest(topics=topics)
+
+
+async def test_responses_have_the_addresses_of_the_replay() -> None:
+    async with replaying(Options(speed=speed_of("max"))) as (replay, stream):
+        body = await ask(stream, orders(), 13)
+        assert ",".join(f"{each.host}:{each.port}" for each in body.brokers) == replay.bootstrap_servers
+        assert [topic.name for topic in body.topics] == ["orders"]
+        assert replay.departures == []
+
+
+async def test_unknown_versions_of_api_versions_get_version_0() -> None:
+    async with replaying(Options()) as (_, stream):
+        frame = ApiKey.API_VERSIONS.to_bytes(2, "big") + bytes.fromhex("0063 00000005 ffff 00")
+        await stream.send_all(pack(frame))
+        data = await stream.receive_some()
+        assert decode_response(bytes(data[4:]), ApiKey.API_VERSIONS, 99).body.error_code == 35
+
+
+@pytest.mark.parametrize(("otherwise", "error"), [(Otherwise.ERROR, -1), (Otherwise.MOCK, 25), (Otherwise.CLOSE, None)])
+async def test_what_follows_a_departure(
+    otherwise: Otherwise, error: int | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with replaying(Options(otherwise, speed_of("max"))) as (replay, stream):
+        body = await ask(stream, UNKNOWN, 4)
+        assert (body and body.error_code) == error
+        assert replay.departures == ["client reader has left the recording: Heartbeat v4 is not in the recording"]
+        assert caplog.messages == replay.departures
+        if otherwise is Otherwise.MOCK:
+            body = await ask(stream, orders(), 12)
+            assert ",".join(f"{each.host}:{each.port}" for each in body.brokers) == replay.bootstrap_servers
+            assert [(topic.name, len(topic.partitions)) for topic in body.topics] == [("orders", 2)]
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "fast", "nan"])
+def test_a_speed_is_a_positive_number(text: str) -> None:
+    with pytest.raises(ValueError, match=f"{text} is not a speed: use a number above 0, or max"):
+        speed_of(text)

@@ -1,0 +1,191 @@
+"""The memory that a broker holds for each thing is declared in docs/limits.md, and holds for a thousand of them."""
+
+from __future__ import annotations
+
+import gc
+import re
+import socket
+import tracemalloc
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+
+import pytest
+import trio
+from effort import amount
+from golden import ROOT
+from tools.broker_harness import BrokerHarness, commit_without_member, stable_member
+from tools.served_broker import serving
+
+from kwire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from kwire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kwire.messages.create_acls import CreateAclsRequest
+from kwire.messages.create_topics import CreateTopicsRequest
+from kwire.messages.init_producer_id import InitProducerIdRequest
+from kwire.messages.produce import ProduceRequest
+from kwire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from kwire.records.batch import Record, build_batch
+
+NUMBER = amount(300, 1_000)
+ROW = re.compile(r"^\| (\w[^|]*) \| ([\d,]+) \|$", re.MULTILINE)
+CONFIG = {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
+
+
+def declared() -> dict[str, int]:
+    """Return the bytes of each thing in the table of docs/limits.md."""
+    text = (ROOT / "docs" / "limits.md").read_text("utf-8")
+    table = text.partition("### Memory")[2].partition("\n#")[0]
+    return {name: int(size.replace(",", "")) for name, size in ROW.findall(table)}
+
+
+@contextmanager
+def held(release: Callable[[], None]) -> Iterator[list[int]]:
+    """Measure the bytes that are allocated inside the block and held after it, apart from what ``release`` drops."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        before, sizes = tracemalloc.get_traced_memory()[0], list[int]()
+        yield sizes
+        release()
+        gc.collect()
+        sizes.append(tracemalloc.get_traced_memory()[0] - before)
+    finally:
+        tracemalloc.stop()
+
+
+def topics(harness: BrokerHarness, name: str, number: int, partitions: int = 1) -> None:
+    kind = CreateTopicsRequest.Topic
+    rows = [kind(name=f"{name}{each}", num_partitions=partitions, replication_factor=1) for each in range(number)]
+    harness.ask(CreateTopicsRequest(topics=rows, timeout_ms=1_000), 7)
+
+
+def partitions(harness: BrokerHarness, name: str, number: int) -> None:
+    topics(harness, name, 1, number)
+
+
+def classic_groups(harness: BrokerHarness, name: str, number: int) -> None:
+    for each in range(number):
+        stable_member(harness, f"{name}{each}")
+
+
+def consumer_members(harness: BrokerHarness, name: str, number: int) -> None:
+    for each in range(number):
+        join = ConsumerGroupHeartbeatRequest(
+            group_id=name,
+            member_id=f"{name}-{each:030}",
+            rebalance_timeout_ms=60_000,
+            subscribed_topic_names=["t"],
+            topic_partitions=[],
+        )
+        assert harness.ask(join, 1).error_code == 0
+
+
+def share_groups(harness: BrokerHarness, name: str, number: int) -> None:
+    for each in range(number):
+        join = ShareGroupHeartbeatRequest(
+            group_id=f"{name}{each}", member_id=f"{name}-{each:030}", subscribed_topic_names=["t"]
+        )
+        assert harness.ask(join, 1).error_code == 0
+
+
+def offsets(harness: BrokerHarness, name: str, number: int) -> None:
+    for each in range(number):
+        commit_without_member(harness, f"{name}{each}")
+
+
+def transactional_ids(harness: BrokerHarness, name: str, number: int) -> list[tuple[int, int]]:
+    producers = []
+    for each in range(number):
+        init = InitProducerIdRequest(transactional_id=f"{name}{each}", transaction_timeout_ms=60_000)
+        answer = harness.ask(init, 4)
+        assert answer.error_code == 0
+        producers.append((answer.producer_id, answer.producer_epoch))
+    return producers
+
+
+def open_transactions(harness: BrokerHarness, name: str, number: int) -> None:
+    for each, (producer_id, epoch) in enumerate(transactional_ids(harness, name, number)):
+        add = AddOffsetsToTxnRequest(
+            transactional_id=f"{name}{each}", producer_id=producer_id, producer_epoch=epoch, group_id="g"
+        )
+        assert harness.ask(add, 3).error_code == 0
+
+
+def idempotent_producers(harness: BrokerHarness, name: str, number: int) -> None:
+    for _ in range(number):
+        answer = harness.ask(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0), 4)
+        batch = build_batch(
+            [Record(value=b"")], producer_id=answer.producer_id, producer_epoch=answer.producer_epoch, base_sequence=0
+        )
+        part = ProduceRequest.Topic.Partition(index=0, records=batch)
+        topic = ProduceRequest.Topic(name="t", partition_data=[part])
+        answer = harness.ask(ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=[topic]), 9)
+        assert answer.responses[0].partition_responses[0].error_code == 0
+
+
+def acls(harness: BrokerHarness, name: str, number: int) -> None:
+    kind = CreateAclsRequest.Creation
+    rows = [
+        kind(
+            resource_type=2,
+            resource_name=f"{name}{each}",
+            resource_pattern_type=3,
+            principal="User:alice",
+            host="*",
+            operation=3,
+            permission_type=3,
+        )
+        for each in range(number)
+    ]
+    harness.ask(CreateAclsRequest(creations=rows), 3)
+
+
+THINGS: dict[str, Callable[[BrokerHarness, str, int], object]] = {
+    "topic with one partition": topics,
+    "further partition of a topic": partitions,
+    "classic group of one member": classic_groups,
+    "member of a consumer group": consumer_members,
+    "share group of one member": share_groups,
+    "group with one committed offset": offsets,
+    "transactional id": transactional_ids,
+    "transactional id with an open transaction": open_transactions,
+    "idempotent producer in a partition, with its batch": idempotent_producers,
+    "ACL": acls,
+}
+
+
+@pytest.mark.parametrize("thing", THINGS)
+def test_memory_of_each_thing_is_bounded(thing: str) -> None:
+    harness = BrokerHarness(topics={"t": 1}, config=CONFIG if thing == "ACL" else None)
+    harness.watched = 0  # what is counted is the broker's own
+
+    def release() -> None:
+        harness.router.requests.restart(0.0)
+        harness.journal.restart(0.0)
+        harness.sent.clear()
+
+    THINGS[thing](harness, "warm", 2)
+    with held(release) as sizes:
+        THINGS[thing](harness, "x", NUMBER)
+    assert sizes[0] / NUMBER <= declared()[thing]
+    assert sizes[0] / NUMBER > declared()[thing] / 2, "the declared size is too large to say anything"
+
+
+async def test_memory_of_a_connection_is_bounded() -> None:
+    number = NUMBER
+    async with serving() as place:
+        with ExitStack() as sockets:
+
+            async def connect(count: int) -> None:
+                for _ in range(count):
+                    sockets.enter_context(socket.create_connection(("127.0.0.1", place.port)))
+                while len(place.server.pump.connections) < count:
+                    await trio.sleep(0.01)
+
+            await connect(2)
+            with held(lambda: None) as sizes:
+                await connect(number)
+    assert sizes[0] / number <= declared()["connection"]
+
+
+def test_every_declared_size_is_measured() -> None:
+    assert declared().keys() == {*THINGS, "connection"}

@@ -1,0 +1,99 @@
+"""Log directories of brokers; the conversation log_dirs_altered has what a client sees of them."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from tools.broker_harness import BrokerHarness
+
+from kwire import ErrorCode as E
+from kwire.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
+from kwire.messages.describe_log_dirs import DescribeLogDirsRequest
+from mockbroker.topics.log_dirs import IN_MEMORY, MAX_PREFERRED, VOLUME, LogDirs, Replica
+
+TOPIC = UUID(int=1)
+
+
+def replica(partition: int, node: int = 0) -> Replica:
+    return Replica(node, TOPIC, partition)
+
+
+def described(harness: BrokerHarness) -> dict[str, list[tuple[int, bool]]]:
+    """By directory: the partitions of topic t, and whether they are future replicas."""
+    answer = harness.ask(DescribeLogDirsRequest(topics=None), 4)
+    return {
+        each.log_dir: [(p.partition_index, p.is_future_key) for t in each.topics if t.name == "t" for p in t.partitions]
+        for each in answer.results
+    }
+
+
+def move(harness: BrokerHarness, path: str, *partitions: int) -> list[E]:
+    kind = AlterReplicaLogDirsRequest.Dir
+    wanted = kind(path=path, topics=[kind.Topic(name="t", partitions=list(partitions))])
+    answer: Any = harness.ask(AlterReplicaLogDirsRequest(dirs=[wanted]), 2)
+    return [E(each.error_code) for topic in answer.results for each in topic.partitions]
+
+
+def test_a_replica_moves_in_the_time_of_the_setting():
+    harness = BrokerHarness(topics={"t": 1}, config={"log.dirs": "/a,/b"})
+    (home,) = [path for path, partitions in described(harness).items() if partitions]
+    other = {"/a": "/b", "/b": "/a"}[home]
+    assert move(harness, other, 0) == [E.NONE]
+    harness.wait(0.199)
+    assert described(harness) == {home: [(0, False)], other: [(0, True)]}
+    harness.wait(0.001)
+    assert described(harness) == {home: [], other: [(0, False)]}
+
+
+def test_a_move_back_ends_the_move():
+    harness = BrokerHarness(topics={"t": 1}, config={"log.dirs": "/a,/b"})
+    before = described(harness)
+    (home,) = [path for path, partitions in before.items() if partitions]
+    move(harness, {"/a": "/b", "/b": "/a"}[home], 0)
+    move(harness, home, 0)
+    assert described(harness) == before
+    harness.wait(1)
+    assert described(harness) == before
+
+
+def test_large_requests_are_handled_in_slices():
+    harness = BrokerHarness(topics={"t": 5}, config={"log.dir": "/a"})
+    harness.broker.slice_size = 2
+    assert move(harness, "/a", 0, 1, 2, 3, 4, 5) == [E.NONE] * 5 + [E.UNKNOWN_TOPIC_OR_PARTITION]
+    assert described(harness) == {"/a": [(index, False) for index in range(5)]}
+
+
+def test_directories_have_the_size_of_their_volume():
+    harness = BrokerHarness()
+    (memory,) = harness.ask(DescribeLogDirsRequest(topics=[]), 4).results
+    assert (memory.log_dir, memory.total_bytes) == (IN_MEMORY, VOLUME)
+    assert 0 < memory.usable_bytes <= VOLUME
+
+
+def test_replicas_are_placed_in_the_directory_with_the_fewest():
+    dirs = LogDirs.of_setting("/a, /b,/a,")
+    assert dirs.paths == ["/a", "/b"]
+    assert [dirs.of(replica(index), "t") for index in range(4)] == ["/a", "/b", "/a", "/b"]
+    assert dirs.of(replica(0, node=1), "t") == "/a"
+
+
+def test_a_preferred_directory_is_used_once():
+    dirs = LogDirs(["/a", "/b"])
+    dirs.prefer(0, "t", 0, "/b")
+    assert dirs.of(replica(0), "t") == "/b"
+    dirs.delete_topic(TOPIC)
+    assert dirs.of(replica(0), "t") == "/a"
+
+
+def test_the_number_of_preferred_directories_is_limited():
+    dirs = LogDirs(["/a", "/b"])
+    for index in range(MAX_PREFERRED + 1):
+        dirs.prefer(0, "t", index, "/b")
+    assert len(dirs._preferred) == MAX_PREFERRED
+
+
+def test_the_end_of_a_move_that_was_cancelled_changes_nothing():
+    dirs = LogDirs(["/a", "/b"])
+    dirs.complete_move(replica(0))
+    assert dirs.of(replica(0), "t") == "/a"

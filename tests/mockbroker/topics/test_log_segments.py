@@ -1,0 +1,62 @@
+"""Segments: where they begin, and which of them retention deletes."""
+
+from __future__ import annotations
+
+import pytest
+
+from mockbroker.topics.log_segments import LogSegment, SegmentLimits, expired_segments, next_expiry
+
+LIMITS = SegmentLimits(1_000, 500)
+
+
+def segment(base: int, size: int = 100, timestamp: int = 0, modified: int = 0) -> LogSegment:
+    made = LogSegment(base)
+    if size:
+        made.add(base, size, timestamp, modified)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("offset", "size", "timestamp", "full"),
+    [
+        (1, 900, 0, False),
+        (1, 901, 0, True),
+        (1, 1, 500, False),
+        (1, 1, 501, True),
+        (1, 1, -501, False),
+        (2**31, 1, 0, True),
+    ],
+)
+def test_batch_beyond_a_limit_begins_a_segment(offset, size, timestamp, full):
+    assert segment(0).is_full(offset, size, timestamp, LIMITS) is full
+
+
+def test_empty_segment_accepts_any_batch():
+    assert not segment(0, 0).is_full(1, 10_000, 10_000, LIMITS)
+
+
+def test_segment_expires_by_its_largest_timestamp():
+    segments = [segment(0, timestamp=10), segment(1, timestamp=5), segment(2, timestamp=100)]
+    assert [expired_segments(segments, now, retention_ms=10) for now in (20, 21, 110, 111)] == [0, 2, 2, 3]
+    assert expired_segments(segments, 10**6) == 0
+    assert next_expiry(segments, 15, retention_ms=10) == 21
+
+
+def test_segment_without_timestamps_expires_by_its_last_append():
+    segments = [segment(0, timestamp=-1, modified=50)]
+    assert [expired_segments(segments, now, retention_ms=10) for now in (60, 61)] == [0, 1]
+
+
+def test_log_does_not_shrink_below_its_size_limit():
+    segments = [segment(base) for base in range(5)]
+    results = [expired_segments(segments, 0, retention_bytes=limit) for limit in (0, 100, 299, 300, 301, 500)]
+    assert results == [5, 4, 2, 2, 1, 0]
+    assert next_expiry(segments, 7, retention_bytes=300) == 7
+    assert next_expiry(segments, 7, retention_bytes=500) is None
+
+
+def test_empty_active_segment_is_never_deleted():
+    segments = [segment(0), segment(1, 0)]
+    assert expired_segments(segments, 10**6, retention_ms=0, retention_bytes=0) == 1
+    assert next_expiry(segments[1:], 10**6, retention_ms=0) is None
+    assert next_expiry([], 10**6, retention_ms=0) is None

@@ -1,0 +1,165 @@
+"""Mutants: which changes there are, how they are drawn and counted, and how code is replaced in a running process."""
+
+from __future__ import annotations
+
+import ast
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import mutant_server
+import mutant_targets
+import mutants
+import mutation
+import pytest
+from mutant_targets import TARGETS, Target
+from mutation import Mutant
+
+CHANGES = [  # a function's body, all its mutants
+    ("return a < b", ["a < b -> a <= b"]),
+    ("return a is None", ["a is None -> a is not None"]),
+    ("return not a", ["not a -> a"]),
+    ("return a and b", ["a and b -> a or b", "a and b -> b", "a and b -> a"]),
+    ("return a + 1", ["a + 1 -> a - 1", "1 -> 2"]),
+    ("return 'x' + a", []),
+    ("return True", ["True -> False"]),
+    ("return min(a, b)", ["min(a, b) -> max(a, b)"]),
+    ("return E.NONE", ["E.NONE -> E.UNKNOWN_SERVER_ERROR"]),
+    ("return [x for x in a if x]", ["[x for x in a if x] -> without its condition x"]),
+    ("return replace(a, b=c, d=e)", ["replace(a, b=c, d=e) -> without b", "replace(a, b=c, d=e) -> without d"]),
+    ("a.b = c", ["a.b = c -> (removed)"]),
+    ("a.pop()", ["a.pop() -> (removed)"]),
+    ("a = b", []),
+    ("if a: pass", ["a -> not (a)"]),
+    ("raise ValueError(1)", ["raise ValueError(1) -> (removed)"]),
+    ("assert a > b", []),
+    ("log.warning(1)", []),
+    ("'text'", []),
+    ("for x in a: continue", ["continue -> break"]),
+]
+
+
+@pytest.mark.parametrize(("body", "changes"), CHANGES, ids=[body for body, _ in CHANGES])
+def test_mutants_of_a_function(body: str, changes: list[str]) -> None:
+    source = f"def f(a, b, c, e):\n    {body}\n"
+    result = mutation.mutants_of("x.py", source)
+    assert [f"{each.before} -> {each.after or '(removed)'}" for each in result] == changes
+    assert all((each.function, each.first_line, each.line) == ("f", 1, 2) for each in result)
+    texts = {ast.unparse(mutation.mutated(source, each.number)) for each in result}
+    assert len(texts - {ast.unparse(ast.parse(source))}) == len(changes), "each changes the tree, in its own way"
+
+
+SCOPES = [  # source, outermost function, its first line as in its code object
+    ("X = 1", "", 0),
+    ("class A:\n    n: int = 1", "", 0),
+    ("class A:\n    @cache\n    def f(self):\n        return 1", "A.f", 2),
+    ("def f():\n    def g():\n        return 1\n    return g", "f", 1),
+    ("X = lambda: 1", "<lambda>", 1),
+    ("def f(a=1): ...", "", 0),
+]
+
+
+@pytest.mark.parametrize(("source", "function", "first_line"), SCOPES)
+def test_function_of_a_mutant(source: str, function: str, first_line: int) -> None:
+    (found,) = mutation.mutants_of("x.py", source)
+    assert (found.function, found.first_line) == (function, first_line)
+    if function:
+        assert (function, first_line) in dict(mutation.codes(compile(source, "x.py", "exec")))
+
+
+def test_instrumented_functions_note_their_calls() -> None:
+    source = "def f(a):\n    'text'\n    return [g(x) for x in a]\ng = lambda x: x + 1\ndef h(): return f([1])\n"
+    called: list[int] = []
+    names: dict[str, object] = {mutation.NOTE: called.append}
+    exec(compile(mutation.instrumented(source), "x.py", "exec"), names)
+    assert names["h"]() == [2]  # type: ignore[operator]
+    assert called == [5, 1, 4]
+
+
+EXPIRY = "mockbroker/groups/expiry.py"
+
+
+def test_planting_changes_functions_that_others_have_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    from mockbroker.groups import expiry
+
+    imported = expiry.next_expiry
+    monkeypatch.setattr(imported, "__code__", imported.__code__)  # undone at the end
+    source = (mutant_targets.ROOT / EXPIRY).read_text("utf-8")
+    change = next(each for each in mutation.mutants_of(EXPIRY, source) if each.before == "start is not None")
+    before = imported.__code__
+    alive = mutant_server.Alive([imported], [])
+    assert alive.plant(change)
+    assert imported.__code__ != before
+
+
+def test_a_seed_draws_the_same_mutants() -> None:
+    every = mutants.candidates("sasl")
+    assert mutants.drawn(every, 10, "a") == mutants.drawn(every, 10, "a") != mutants.drawn(every, 10, "b")
+    assert len(mutants.drawn(every, 10**6, "a")) == len(every) > 100
+
+
+def test_the_tests_of_a_module() -> None:
+    assert mutant_targets.tests_of(EXPIRY) == ("tests/mockbroker/groups/test_expiry.py",)
+    classic = mutant_targets.tests_of("mockbroker/groups/classic/join.py")
+    assert classic == tuple(f"tests/mockbroker/groups/classic/test_{name}.py" for name in ("machine", "stateful"))
+
+
+@pytest.mark.parametrize("target", TARGETS.values(), ids=list(TARGETS))
+def test_what_is_mutated_is_there(target: Target) -> None:
+    assert all((mutant_targets.ROOT / path).exists() for path in (*target.sources, *target.tests))
+    assert mutant_targets.sources(target)
+
+
+def test_modules_have_conversations() -> None:
+    names = [path.name for path in mutant_targets.conversations("mockbroker/transactions/rules.py")]
+    assert "txn_kip890_fenced_end.json.gz" in names
+    assert mutant_targets.conversations("kwire/codec.py") == []
+
+
+def test_every_equivalent_mutant_exists() -> None:
+    paths = {identity.partition(" ")[0] for identity in mutants.equivalent()}
+    sources = {path: (mutant_targets.ROOT / path).read_text("utf-8") for path in paths}
+    every = {mutant.identity for path, text in sources.items() for mutant in mutation.mutants_of(path, text)}
+    assert set(mutants.equivalent()) - every == set(), "the code has changed: remove the row, or write it again"
+    assert all(mutants.equivalent().values()), "a row has a reason"
+
+
+def test_counts_and_share_of_killed_mutants() -> None:
+    same, other = (Mutant("a.py", number, 1, "f", 1, "x", "y" * number) for number in (1, 2))
+    verdicts = [(same, "survived"), (other, "survived"), (other, "simulator"), (other, "tests of the module")]
+    results = [{"mutant": asdict(mutant), "by": by} for mutant, by in verdicts]
+    known = {same.identity: "the same"}
+    assert mutants.table({"f": results}, known).splitlines()[-1] == "| all | 4 | 1 | 0 | 0 | 1 | 0 | 1 | 1 | 66.7 % |"
+    assert mutants.by_file(results, known) == {
+        "a.py": {"equivalent": 1, "survived": 1, "simulator": 1, "tests of the module": 1}
+    }
+
+
+def test_kept_runs_are_by_seed(tmp_path: Path) -> None:
+    file = tmp_path / "kept.json"
+    for seed, part in (("a", "x"), ("b", "x"), ("a", "y")):
+        mutants.keep(file, {"seed": seed, "parts": {part: {"survived": 1}}, "files": {}, "survivors": [part]})
+    runs = json.loads(file.read_text("utf-8"))["runs"]
+    assert [(run["seed"], list(run["parts"])) for run in runs] == [("a", ["x", "y"]), ("b", ["x"])]
+    assert runs[0]["survivors"] == ["x", "y"]
+
+
+DIFF = """+++ b/a.py
+@@ -1,0 +2,3 @@ def f():
+@@ -9 +12 @@
++++ b/b.py
+@@ -4,2 +4,0 @@
+"""
+
+
+def test_lines_that_a_commit_has_changed() -> None:
+    assert mutants.added_lines(DIFF) == {"a.py": {2, 3, 4, 12}, "b.py": set()}
+
+
+async def test_a_child_that_does_not_end_is_killed() -> None:
+    def for_ever() -> None:
+        while True:
+            pass
+
+    assert mutant_server.in_child(for_ever, 1, 0.2) is None
+    assert mutant_server.in_child(lambda: ["x"], 5, 60) == ["x"]

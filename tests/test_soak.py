@@ -1,0 +1,99 @@
+"""What a soak concludes: which records are lost or not exactly once, and how fast a value grows."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+
+import pytest
+import soak
+from soak_broker import free_ports
+from soak_clients import ROLES
+from soak_figures import Sample, lost, not_exactly_once, slope
+
+
+def test_promised_values_must_be_delivered() -> None:
+    assert lost(["a", "b"], ["b", "c", "b"]) == ["a"]
+    assert lost(["a"], ["a", "a"]) == [], "at least once"
+
+
+PROCESSED = [  # values in the log, processed values, those not exactly once
+    (["a", "b"], ["b", "a"], []),
+    (["a"], ["a", "a"], ["a"]),
+    (["a"], [], ["a"]),
+    ([], ["a"], ["a"]),
+    (["a", "a"], ["a"], ["a"]),
+]
+
+
+@pytest.mark.parametrize(("stored", "processed", "wrong"), PROCESSED)
+def test_processed_exactly_once(stored: list[str], processed: list[str], wrong: list[str]) -> None:
+    assert not_exactly_once(stored, processed) == wrong
+
+
+def samples(run: int, level: float, growth: float, noise: Random | None = None, count: int = 60) -> list[Sample]:
+    values = [level + growth * n / 10 + (noise.gauss(0, 5) if noise else 0) for n in range(count)]
+    return [Sample(run, n / 10, {"memory": value}) for n, value in enumerate(values)]
+
+
+def test_slope_is_common_to_runs_with_different_levels() -> None:
+    found = slope(samples(1, 100, 2) + samples(2, 50, 2), "memory", after=0)
+    assert found is not None
+    assert found.per_minute == pytest.approx(2)
+    assert found.bound == pytest.approx(0, abs=1e-6)
+
+
+@pytest.mark.parametrize("growth", [0.0, 7.0])
+def test_bound_contains_the_slope(growth: float) -> None:
+    found = slope(samples(1, 100, growth, Random(4), 300), "memory", after=1)
+    assert found is not None
+    assert abs(found.per_minute - growth) < found.bound < 1
+
+
+def test_slope_needs_samples_after_the_beginning() -> None:
+    assert slope(samples(1, 100, 1), "memory", after=5.8) is None
+
+
+def test_every_client_has_a_role() -> None:
+    assert {role for role, _ in (soak.CLIENTS | soak.AUDITORS).values()} == ROLES.keys()
+    assert {name for names in soak.GROUPS.values() for name in names} | set(soak.PRODUCERS) < soak.CLIENTS.keys()
+
+
+KEPT = {"lost from the log": [], "not delivered": {"g": []}, "not exactly once": [], "errors": 0}
+BROKEN = [{"lost from the log": ["a"]}, {"not delivered": {"g": ["a"]}}, {"not exactly once": ["a"]}, {"errors": 1}]
+
+
+@pytest.mark.parametrize("changes", BROKEN, ids=lambda changes: next(iter(changes)))
+def test_a_broken_promise_fails_the_soak(changes: dict[str, object]) -> None:
+    assert soak.holds(KEPT)
+    assert not soak.holds(KEPT | changes)
+
+
+def test_kept_soaks_are_by_seed(tmp_path: Path) -> None:
+    for seed, minutes in ((1, 1), (2, 1), (1, 5)):
+        soak.keep(tmp_path / "kept.json", {"seed": seed, "minutes": minutes})
+    kept = json.loads((tmp_path / "kept.json").read_text("utf-8"))
+    assert [(each["seed"], each["minutes"]) for each in kept] == [(2, 1), (1, 5)]
+
+
+def test_ports_are_free_and_consecutive() -> None:
+    assert 20_000 <= free_ports(Random(1), 3) < 32_000
+
+
+WRITE = "import sys; sys.stdin.read(1); open(sys.argv[1], 'wb').write(b'x' * 10_000)"
+
+
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="limits of other processes are Linux's")
+def test_limited_process_gets_an_error_when_it_writes(tmp_path: Path) -> None:
+    """The full disk of a soak: a limit of the length of files, set from outside."""
+    command = [sys.executable, "-c", WRITE, str(tmp_path / "file")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (4_096, resource.RLIM_INFINITY))
+        _, errors = process.communicate("x")
+    assert "File too large" in errors
+    assert os.path.getsize(tmp_path / "file") == 4_096
