@@ -54,7 +54,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test with the fixture ``kafka_torture`` once for each case of its mark."""
+    """Run a test that uses the fixture ``kafka_torture`` once for each case of its mark."""
     if "kafka_torture" not in metafunc.fixturenames:
         return
     from mockbroker.lab.torture.catalogue import select
@@ -70,7 +70,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture
 def kafka_torture(request: pytest.FixtureRequest) -> Torture:
-    """Return a case of a hostile broker: ``kafka_torture.run([sys.executable, "app.py"]).survived``."""
+    """Return a torture case; ``kafka_torture.run([sys.executable, "app.py"]).survived`` tests a client."""
     from mockbroker.lab.torture.testing import Torture
 
     return Torture(*request.param)
@@ -78,7 +78,7 @@ def kafka_torture(request: pytest.FixtureRequest) -> Torture:
 
 @pytest.fixture
 def kafka_cluster(request: pytest.FixtureRequest, _kafka_threads: _Threads) -> Iterator[ThreadCluster]:
-    """Return a Kafka cluster without data; ``@pytest.mark.kafka(...)`` sets topics, settings and brokers."""
+    """Return a new, empty Kafka cluster; ``@pytest.mark.kafka(...)`` sets topics, settings and brokers."""
     options = _mark_arguments(request.node)
     with _own_cluster(options, request) if options.own else _kafka_threads.cluster(options) as cluster:
         _used(request.node).append(cluster)
@@ -152,7 +152,9 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 def _unused_report(cluster: ThreadCluster) -> str:
-    """Return why fault rules were not applied; "" if all were, or if the cluster is closed."""
+    """Return the report about fault rules that were never applied; "" without such rules, or if the cluster is
+    closed.
+    """
     from mockbroker.api.home import ClusterClosedError
 
     try:
@@ -186,8 +188,8 @@ class _Options:
 
     @property
     def own(self) -> bool:
-        """Whether the test needs a cluster of its own: a cluster that tests share has free ports and no data
-        directory.
+        """Whether the test needs a cluster of its own, because it sets a port or a data directory; other tests reuse
+        one thread.
         """
         return self.as_version is not None or self.data_dir is not None or self.port != 0
 
@@ -257,7 +259,7 @@ def _own_cluster(options: _Options, request: pytest.FixtureRequest) -> Iterator[
 
 
 def _used(item: pytest.Item) -> list[ThreadCluster]:
-    """Return the clusters that the test ``item`` has used, as a list to append to."""
+    """Return the list of clusters that the test ``item`` uses; callers append to it."""
     return item.stash.setdefault(_USED, [])
 
 

@@ -1,8 +1,8 @@
 """The cluster of each broker, derived from the responses in the whole capture.
 
 Metadata and DescribeCluster responses contain the cluster id and the brokers. A FindCoordinator response contains one
-other broker of the same cluster. An address may belong to different clusters at different times; the latest response up
-to a time decides.
+other broker of the same cluster. An address may belong to different clusters at different times; at any time, the
+latest response so far decides.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class ClusterStatement:
 
     @property
     def content(self) -> tuple[str, str, str | None, tuple[str, ...]]:
-        """All attributes except the time. Of several statements with equal content, only the earliest is needed."""
+        """All attributes except the time. Only the earliest of several statements with equal content is needed."""
         return self.conn_id, self.broker, self.cluster, self.nodes
 
 
@@ -71,7 +71,7 @@ Changes = list[tuple[int, str]]  # cluster ids of an address, each with the time
 
 
 class Clusters:
-    """The clusters of brokers: for each address, its cluster ids over time.
+    """The cluster ids of each broker address over time.
 
     Args:
         statements: all statements of a capture, in any order.
@@ -114,8 +114,8 @@ class Clusters:
     def id_of(self, conn_id: str | None, broker: str | None, ts: int) -> str | None:
         """Return the cluster id of a broker; None if no response shows it.
 
-        If the address belonged to several clusters, the result is the cluster id that was received on this connection.
-        Without one, it is the latest cluster id up to ``ts``, else the first one after ``ts``.
+        If the address belonged to several clusters, a cluster id received on this connection takes precedence, then the
+        latest one up to ``ts``, then the first one after ``ts``.
 
         Args:
             conn_id: id of the connection; None if unknown.

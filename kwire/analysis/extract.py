@@ -46,7 +46,7 @@ def events_of(call: Call) -> list[GroupEvent]:
 
 
 class _CallEvents:
-    """The construction of the group events of one call.
+    """Builds the group events of one call.
 
     Attributes:
         request: decoded request.

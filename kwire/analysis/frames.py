@@ -42,7 +42,7 @@ def located(row: Row, clusters: Clusters) -> Row:
 
 
 def problem_row(item: Connection | Problem | Skipped, capture_id: str) -> Row | None:
-    """Return the row of ``problems`` for a damaged position, for skipped packets, or for a connection.
+    """Return the row of ``problems`` for a damaged part of a file, skipped packets, or a connection.
 
     The result is None for a connection that was decoded completely.
     """

@@ -40,8 +40,8 @@ def analyse(
         problems: damage and skipped packets of the files.
         frames: True to fill the table ``frames``.
         bodies: True to include request and response bodies as JSON.
-        assignor: assignor with which groups are replayed, one of ``replay.NAMES``, which adds the tables ON_REQUEST;
-            None for no replay.
+        assignor: assignor for a replay of the groups, one of ``replay.NAMES``, which adds the tables ON_REQUEST; None
+            for no replay.
     """
     rows_by_table: dict[str, list[Row]] = {name: [] for name in tables.TABLES}
     light_calls: list[tuple[Call, list[usage.Refusal]]] = []

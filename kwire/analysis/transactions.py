@@ -45,7 +45,7 @@ class Ending:
         ts: time in microseconds since 1970: of the request for EndTxn, of the response for other calls.
         kind: COMMIT, ABORT, INIT or FENCED.
         answered: True if the response was captured.
-        timeout_ms: for INIT, the timeout of the following transactions, in milliseconds; else None.
+        timeout_ms: for INIT, the timeout of later transactions in milliseconds; else None.
     """
 
     ts: int
@@ -181,7 +181,7 @@ class _Timeline:
 
 
 def _decide(later: Iterable[Ending], identity: tuple[int | None, int | None]) -> tuple[str, int | None]:
-    """Return the outcome of a producer's offset commit, and the time of the call that decided it.
+    """Return the outcome of a producer's offset commit, and the time of the call that determines it.
 
     The time is in microseconds since 1970; it is None if no later call decides the outcome.
 

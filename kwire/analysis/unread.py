@@ -39,7 +39,7 @@ class Unread:
 
 @dataclass(slots=True)
 class Watch:
-    """A recorder of the periods in which calls of one connection may be missing.
+    """Records the periods in which calls of one connection may be missing.
 
     Attributes:
         groups: ids of the groups in calls of the connection.

@@ -214,7 +214,7 @@ class _Client:
 
 
 class Usage:
-    """The counts over calls: clients, API versions, latencies and errors.
+    """Counts calls by client, API version, latency and error.
 
     Args:
         connections: connections by id, for the names and versions of client software.

@@ -1,1 +1,1 @@
-"""Replacement of names, keys, values and other text in captured traffic, so that the capture can be given to others."""
+"""Replacement of names, keys, values and other text in captured traffic, so that a capture can be shared."""

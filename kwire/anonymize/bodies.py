@@ -1,4 +1,4 @@
-"""Replacement of all strings and bytes in a decoded message that are not marked as harmless."""
+"""Replacement of all strings and bytes in a decoded message, except fields that are marked as harmless."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Replace = Callable[["Bodies", Any, Any, Context], Any]  # of the value of a fiel
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The fields of a struct to replace.
+    """The fields of a struct that must be replaced.
 
     Attributes:
         steps: name of each field, and the function that returns its new value.
@@ -50,7 +50,7 @@ class Bodies:
         keep_topics: True to keep the names and ids of topics.
 
     Attributes:
-        dropped: number of contents that were dropped because they could not be decoded, by kind.
+        dropped: number of undecodable values that were dropped, by kind.
     """
 
     def __init__(self, names: Pseudonyms, *, keep_topics: bool = False) -> None:
@@ -66,7 +66,7 @@ class Bodies:
         Args:
             message: the message.
             version: version in which it will be encoded.
-            context: protocol type and assignor of the group that the message is about; None if it is about no group.
+            context: protocol type and assignor of the group that the message concerns; None without a group.
         """
         self._struct(message, _plan(resolve(type(message), version)), context or Context())
         redact(message)
@@ -84,7 +84,7 @@ class Bodies:
         return topic_id if self.keep_topics else self.names.uuid(topic_id)
 
     def coordinator_key(self, key: str) -> str:
-        """Return the replacement of a group id, a transactional id, or the key of a share partition."""
+        """Return the replacement of a coordinator key: a group id, a transactional id or a share partition."""
         match = SHARE_KEY.fullmatch(key)
         if match is None:
             return self.names.text(key)

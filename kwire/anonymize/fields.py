@@ -1,7 +1,7 @@
 """The fields whose strings are not replaced because they are harmless, and the fields that contain host names or
 topics. All other strings are replaced.
 
-A field is listed by its name, which then means this field in every message, or by its qualified name.
+An entry is a field name, which applies to every message, or a qualified name, which applies to one.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ class Anonymizer:
 
     Attributes:
         written: number of frames in the recording.
-        dropped: number of contents that are not in the recording, by kind.
+        dropped: number of dropped values, by kind.
     """
 
     def __init__(self, names: Pseudonyms, writer: RecordingWriter, *, keep_topics: bool = False) -> None:
@@ -43,7 +43,7 @@ class Anonymizer:
         self._count = 0
 
     def convert(self, reading: Reading) -> Iterator[bytes]:
-        """Yield the recording, in parts. ``reading``: capture that is read with ``raw`` and without ``redacted``."""
+        """Yield the recording, in parts. ``reading``: capture, opened with ``raw`` and without ``redacted``."""
         yield self._writer.begin()
         for item in in_order(reading, every_connection=True):
             if isinstance(item, tuple):

@@ -1,4 +1,4 @@
-"""Keyed permutations of numbers, so that different short texts get different replacements."""
+"""Keyed permutations of numbers, which give different short texts different replacements."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ ROUNDS = 8
 
 
 class Permutation:
-    """A keyed permutation of the numbers below ``size`` in which no number is its own image.
+    """A keyed permutation of the numbers below ``size`` without fixed points.
 
-    It is a Feistel network over the next larger power of four. Numbers outside of the domain are permuted again until
-    they are inside (cycle walking). To have no fixed point, a rotation is applied between the permutation's inverse and
-    the permutation.
+    It is a Feistel network over the next larger power of four. Results outside of the domain are permuted again until
+    they are inside (cycle walking). To exclude fixed points, a rotation by one is conjugated with the permutation.
 
     Args:
         key: secret key.

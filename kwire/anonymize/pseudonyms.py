@@ -1,9 +1,9 @@
 """Replacements of text, bytes, topic ids and addresses, derived from a secret key with HMAC-SHA256.
 
-An original always has the same replacement, whose length in bytes is that of the original. Text, bytes and addresses of
-less than 16 bytes are permuted, so two originals never have the same replacement. Longer originals are replaced with
-output of the HMAC; that two replacements are equal is as improbable as a collision of the HMAC. Text below 16 bytes
-that is not ASCII is replaced with output of the HMAC too, so two such originals may have the same replacement.
+An original always gets the same replacement, with the same length in bytes. Text, bytes and addresses of less than 16
+bytes are permuted, so different originals get different replacements. Longer originals are replaced with HMAC output,
+where equal replacements are as improbable as an HMAC collision. Non-ASCII text below 16 bytes is also replaced with
+HMAC output, which is short, so two originals may get the same replacement.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Pseudonyms:
         return number.to_bytes(size, "big")
 
     def _text(self, original: str) -> str:
-        """Return the replacement of text. Text that is valid as a topic name gets a replacement that is valid too."""
+        """Return the replacement of text. A valid topic name gets a valid topic name."""
         if not original or original in CONSTANTS:
             return original
         raw = original.encode("utf-8", "surrogatepass")
@@ -78,7 +78,7 @@ class Pseudonyms:
     def _host(self, original: str) -> str:
         """Return the replacement of a host name or address.
 
-        The replacement of an address, also after "/", is an address.
+        An IP address, also after "/", is replaced with an IP address.
         """
         if original.startswith("/"):
             return f"/{self.host(original[1:])}"
@@ -119,9 +119,7 @@ class Pseudonyms:
         return "".join(reversed(digits))
 
     def _ipv4(self, original: str) -> str:
-        """Return the replacement of an IPv4 address: another IPv4 address whose four numbers have the same number
-        of digits.
-        """
+        """Return the replacement of an IPv4 address: an IPv4 address whose numbers have the same number of digits."""
         ranges = [((0, 10), (10, 100), (100, 256))[len(octet) - 1] for octet in original.split(".")]
         number, size = 0, 1
         for octet, (low, high) in zip(original.split("."), ranges, strict=True):
@@ -135,9 +133,7 @@ class Pseudonyms:
         return ".".join(reversed(octets))
 
     def _ipv6(self, original: str) -> str:
-        """Return the replacement of an IPv6 address: another IPv6 address of the same length, with "::" at the same
-        place.
-        """
+        """Return the replacement of an IPv6 address: an IPv6 address of the same length, keeping the place of "::"."""
         *groups, last = original.split(":")
         if "." in last:
             return ":".join([*groups, self._ipv4(last)])

@@ -28,7 +28,7 @@ class Batches:
 
     Args:
         names: replacements of text and bytes.
-        dropped: number of dropped batches by kind; it is increased.
+        dropped: counter of dropped batches, by kind; it is updated.
     """
 
     def __init__(self, names: Pseudonyms, dropped: Counter[str]) -> None:

@@ -25,7 +25,7 @@ STREAMS_ASSIGNOR, STICKY, COOPERATIVE_STICKY = "stream", "sticky", "cooperative-
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The group that a message is about.
+    """The group that a message concerns.
 
     Attributes:
         protocol_type: protocol type of the group; None if unknown.
@@ -41,7 +41,7 @@ class Stored:
 
     Args:
         names: replacements of bytes.
-        replace: function that replaces the contents of a decoded message, given with its version.
+        replace: function that replaces the contents of a decoded message, called with the message and its version.
     """
 
     def __init__(self, names: Pseudonyms, replace: Callable[[Any, int, Context], None]) -> None:

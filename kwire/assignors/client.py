@@ -1,6 +1,6 @@
 """The interface of client-side assignors, which the leader of a classic group runs.
 
-The coordinator passes subscriptions and assignments on without decoding them. Source: ConsumerPartitionAssignor of
+The coordinator forwards subscriptions and assignments without decoding them. Source: ConsumerPartitionAssignor of
 kafka-clients.
 """
 
@@ -39,13 +39,13 @@ Topics = Mapping[str, Sequence[Partition]]  # partitions by topic, from the lead
 
 
 def without_racks(counts: Mapping[str, int]) -> Topics:
-    """Return topics with their partitions, none of which has a rack. ``counts``: number of partitions by topic."""
+    """Return topics with partitions that have no racks. ``counts``: number of partitions by topic."""
     return {topic: [Partition()] * count for topic, count in counts.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """The subscription of a member, as an assignor sees it.
+    """The subscription of a member, the input of an assignor.
 
     Attributes:
         owned: partitions that the member owns; empty before subscription v1.
@@ -65,7 +65,7 @@ Subscriptions = Mapping[str, Subscription]  # by member id, in the order of the 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """The assignment of a member, as an assignor returns it.
+    """The assignment of a member, the output of an assignor.
 
     Attributes:
         partitions: assigned partitions, in the order in which they are encoded.
@@ -115,7 +115,7 @@ class PlainAssignor(Assignor):
     """The base class of assignors that need only partition counts and subscribed topics.
 
     To use user data, racks or owned partitions, derive from ``Assignor``. Source: AbstractPartitionAssignor of
-    kafka-clients 0.9 (since 0.11 it passes on user data, racks and owned partitions too).
+    kafka-clients 0.9 (in later releases, that class also supports user data, racks and owned partitions).
     """
 
     @abstractmethod
@@ -175,7 +175,7 @@ def check(assignments: Mapping[str, Assignment], topics: Topics, members: Subscr
     - a partition of a topic that the member does not subscribe to;
     - with COOPERATIVE, a partition that another member still owns.
 
-    A partition may be unassigned: a cooperative assignor withholds a partition that moves for one generation.
+    A partition may be unassigned: a cooperative assignor does not assign a moving partition for one generation.
 
     Args:
         assignments: assignment of each member, by member id.
@@ -217,7 +217,7 @@ def _check_withheld(owners: Mapping[TopicPartition, str], members: Subscriptions
 
 
 def read_subscription(blob: ConsumerProtocolSubscription, instance_id: str | None = None) -> Subscription:
-    """Convert a decoded subscription to the form that assignors use.
+    """Convert a decoded subscription to the type that assignors use.
 
     Args:
         blob: decoded metadata of the member.
@@ -234,7 +234,7 @@ def read_subscription(blob: ConsumerProtocolSubscription, instance_id: str | Non
 
 
 def write_subscription(subscription: Subscription) -> ConsumerProtocolSubscription:
-    """Convert a subscription to the message that is encoded. Topics and owned partitions are sorted, as in Java."""
+    """Convert a subscription to the message to encode. Topics and owned partitions are sorted, as in Java."""
     grouped = by_topic(sorted(subscription.owned, key=partition_order))
     part = ConsumerProtocolSubscription.TopicPartition
     return ConsumerProtocolSubscription(
@@ -247,14 +247,12 @@ def write_subscription(subscription: Subscription) -> ConsumerProtocolSubscripti
 
 
 def read_assignment(blob: ConsumerProtocolAssignment) -> Assignment:
-    """Convert a decoded assignment to the form that assignors use."""
+    """Convert a decoded assignment to the type that assignors use."""
     return Assignment(_flat(blob.assigned_partitions), blob.user_data)
 
 
 def write_assignment(assignment: Assignment) -> ConsumerProtocolAssignment:
-    """Convert an assignment to the message that is encoded: partitions by topic, topics in order of first
-    appearance.
-    """
+    """Convert an assignment to the message to encode: partitions by topic, topics in order of first appearance."""
     part = ConsumerProtocolAssignment.TopicPartition
     grouped = by_topic(assignment.partitions)
     listed = [part(topic=topic, partitions=numbers) for topic, numbers in grouped.items()]

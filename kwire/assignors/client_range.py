@@ -66,8 +66,8 @@ class RangeAssignor(Assignor):
 
 
 class _TopicState:
-    """The state of one topic during an assignment: its free partitions, and how many partitions each member may still
-    get.
+    """The state of one topic during an assignment: its free partitions, and the number of partitions that each member
+    may still get.
 
     Args:
         subscribers: members with their subscriptions, in assignment order.

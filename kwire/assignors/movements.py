@@ -1,7 +1,7 @@
 """The partition movements of one run of an assignor.
 
-If a partition is to move and another partition of the same topic has moved in the opposite direction, the assignor
-moves that one back instead.
+If another partition of the same topic has already moved in the opposite direction, the assignor moves that one back
+instead of a further partition.
 
 Source: PartitionMovements of Kafka's AbstractStickyAssignor, and of UniformHeterogeneousAssignmentBuilder before 4.0.
 """
@@ -40,7 +40,8 @@ class Movements(Generic[_Topic]):
     def instead(self, partition: tuple[_Topic, int], giver: int, taker: int) -> tuple[_Topic, int]:
         """Return the partition to move when ``partition`` is to move from ``giver`` to ``taker``.
 
-        It is a partition of the same topic that moved from ``taker`` to ``giver`` before, or else ``partition`` itself.
+        It is a partition of the same topic that has moved from ``taker`` to ``giver``, if there is one, else
+        ``partition`` itself.
         """
         source, _ = self._of.get(partition, (giver, giver))
         back = self._between.get((partition[0], taker, source))
@@ -48,7 +49,7 @@ class Movements(Generic[_Topic]):
 
 
 class _Partitions(Generic[_Topic]):
-    """A set of partitions whose first element is the one that a Java HashSet iterates first.
+    """A set of partitions with the same first element as a Java HashSet.
 
     As in Java, the hash table never shrinks.
     """

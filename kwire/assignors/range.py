@@ -1,7 +1,7 @@
 """The server-side assignor ``range``: each subscriber gets adjacent partitions of each topic.
 
-If the partitions of a topic cannot be divided equally, the first subscribers get one partition more. The current
-assignment does not matter. Source: RangeAssignor of Kafka's group coordinator.
+If the partitions of a topic cannot be divided equally, the first subscribers get one partition more. It ignores the
+current assignment. Source: RangeAssignor of Kafka's group coordinator.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def assign(members: Members, partitions: Partitions, homogeneous: bool | None = 
 
 
 def shares(count: int, members: Sequence[str]) -> Iterator[tuple[str, range]]:
-    """Yield each member with its partitions of one topic: adjacent ranges, the larger ranges first.
+    """Yield each member with its range of partitions of one topic; the first members get the larger ranges.
 
     Members without a partition are left out.
 

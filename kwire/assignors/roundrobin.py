@@ -1,4 +1,4 @@
-"""The client-side assignor ``roundrobin``: assigns all partitions of all topics, in order, to the members in turn.
+"""The client-side assignor ``roundrobin``: assigns the partitions of all topics, in order, to the members in turn.
 
 Members form a ring, static members first. A member that does not subscribe to a topic is skipped. The next topic
 continues at the same position of the ring. Source: RoundRobinAssignor of kafka-clients.

@@ -27,7 +27,7 @@ class AssignorError(ValueError):
 
 @dataclass(slots=True)  # created per member at each change of a group; frozen would take four times as long
 class MemberSubscription:
-    """The subscription and current assignment of a consumer group member, as a server-side assignor sees them.
+    """The subscription and current assignment of a consumer group member, the input of a server-side assignor.
 
     Server-side assignors ignore racks.
 
@@ -56,7 +56,7 @@ def is_homogeneous(members: Collection[MemberSubscription]) -> bool:
 
 
 def numbers_by_key(pairs: Iterable[tuple[_Key, int]]) -> dict[_Key, list[int]]:
-    """Return the sorted numbers of pairs, such as partitions of a topic or tasks of a subtopology, by sorted key."""
+    """Group pairs of key and number, such as topic and partition: return the sorted numbers by key, in key order."""
     numbers: dict[_Key, list[int]] = {}
     last: object = None
     listed: list[int] = []

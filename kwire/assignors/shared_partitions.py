@@ -1,4 +1,4 @@
-"""The balance of partitions that several members may share, for the assignor ``simple``."""
+"""Balancing of partitions that several members may share, for the assignor ``simple``."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The assignor ``simple`` of share groups (KIP-932): a partition may have several members.
 
 Each partition is shared by the same number of members: members divided by partitions, rounded up. Each member gets the
-same number of partitions, or one more. Members keep partitions as far as this permits. If all members subscribe to the
-same topics, the partitions of all topics are balanced together, else those of each topic by themselves.
+same number of partitions, or one more. Within these limits, members keep their partitions. If all members subscribe to
+the same topics, all topics are balanced together, else each topic separately.
 
 Source: SimpleAssignor, SimpleHomogeneousAssignmentBuilder and SimpleHeterogeneousAssignmentBuilder of Kafka 4.2.
 """
@@ -39,10 +39,10 @@ def assign(
     """Return the target assignment of a share group. Raises: AssignorError if the input is not valid.
 
     Args:
-        members: the members; the order decides ties, in a broker it is that of a HashMap.
+        members: the members; their order decides ties (in a broker, the order of a HashMap).
         partitions: number of partitions by topic id.
         homogeneous: whether all members subscribe to the same topic names; None to compare their topic ids.
-        assignable: partitions that may be assigned, those whose share state is initialized; None for all.
+        assignable: partitions that may be assigned, because their share state is initialized; None for all.
     """
     if is_homogeneous(members.values()) if homogeneous is None else homogeneous:
         return _assign_homogeneous(members, partitions, assignable)

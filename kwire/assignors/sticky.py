@@ -1,8 +1,9 @@
-"""The client-side assignors ``sticky`` and ``cooperative-sticky``: balanced, and members keep most partitions.
+"""The client-side assignors ``sticky`` and ``cooperative-sticky``: balanced assignments in which members keep most
+partitions.
 
 Both use the same algorithm. Members of ``sticky`` revoke all partitions before they join, and report their previous
 partitions in the user data. Members of ``cooperative-sticky`` report owned partitions in the subscription, and get a
-partition of another member one generation later. Source: StickyAssignor, CooperativeStickyAssignor and
+partition that moves to them one generation later. Source: StickyAssignor, CooperativeStickyAssignor and
 AbstractStickyAssignor of kafka-clients.
 """
 
@@ -175,9 +176,7 @@ def _share_out(
 
 
 def _moved(members: Subscriptions, shares: GroupAssignment) -> dict[TopicPartition, str]:
-    """Return the new owner of each partition that was assigned to one member although another member claims to own
-    it.
-    """
+    """Return the new owner of each partition that was assigned to one member while another member claims to own it."""
     added: dict[TopicPartition, str] = {}
     given_up: set[TopicPartition] = set()
     for member_id, share in shares.items():

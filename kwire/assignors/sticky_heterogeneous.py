@@ -28,7 +28,7 @@ def share_out(
         topics: topics with their partitions.
         members: member ids with their subscriptions.
         before: accepted claims of the members.
-        earlier: last owner of each partition in a generation before the newest.
+        earlier: last owner of each partition in generations before the newest.
         racks: racks that matter for the assignment.
     """
     group = _Group(topics, members, earlier, racks)
@@ -121,7 +121,9 @@ class _Group:
         return False
 
     def freeze(self) -> None:
-        """Exclude members from balancing that have their maximum, if no other member subscribes to the same topics."""
+        """Exclude from balancing the members that have their maximum, if no other member subscribes to the same
+        topics.
+        """
         self._ranks = [(load, place) for load, place in self._ranks if self._can_change(place)]
 
     def _can_change(self, place: int) -> bool:
@@ -151,9 +153,7 @@ class _Group:
                     self.shares[place] = share
 
     def _move(self, partitions: Sequence[TopicPartition]) -> bool:
-        """Move each partition that a better member can take, again and again until none moves; return True if any
-        moved.
-        """
+        """Repeatedly move each partition to a better owner, until none moves; return True if any moved."""
         moved = False
         while True:
             again = False
@@ -170,7 +170,7 @@ class _Group:
     def _taker(self, partition: TopicPartition) -> int | None:
         """Return the index of the member to move the partition to; None to leave the partition with its owner.
 
-        It is the earlier owner of the partition, or else the least loaded subscriber.
+        The candidate is the earlier owner of the partition, else the least loaded subscriber.
         """
         load = len(self.shares[self.owners[partition]])
         had = self._earlier.get(partition)

@@ -42,10 +42,10 @@ class Ownership:
 def owned_now(topics: Topics, members: Sequence[tuple[str, Subscription]], claims: Mapping[str, Claim]) -> Ownership:
     """Return the accepted claims.
 
-    A claim of a partition that does not exist is not accepted. Of two claims of a partition, the one with the higher
-    generation is accepted; a partition that two members claim in the same generation has no owner. As in Java, the
-    generation of the earlier claim is read from the subscription and not from the claim. Unlike in Java, a partition
-    that no longer exists has no owner.
+    A claim of a partition that does not exist is not accepted. Of two claims to a partition, the one with the higher
+    generation is accepted; if the generations are equal, the partition has no owner. As in Java, the generation of the
+    earlier claim is read from the subscription, not from the claim. Unlike in Java, a partition that no longer exists
+    has no owner.
     """
     ownership = Ownership()
     owners: dict[TopicPartition, str] = {}

@@ -13,7 +13,7 @@ from kwire.java import utf16
 
 
 def share_out(topics: Topics, before: Ownership, racks: Racks) -> tuple[GroupAssignment, dict[TopicPartition, str]]:
-    """Return the assigned partitions by member id, and the previous owner of each partition that moves.
+    """Return the assigned partitions by member id, and the previous owner of each moved partition.
 
     Args:
         topics: partitions by topic name.
@@ -35,9 +35,9 @@ class _Sharing:
 
     Attributes:
         shares: assigned partitions by member id.
-        moved: previous owner by partition that moves to another member.
+        moved: previous owner by moved partition.
         below: members with fewer partitions than the smaller share.
-        at_least: members with the smaller share that may get one more partition.
+        at_least: members with the smaller share, some of which may get one more partition.
     """
 
     def __init__(self, topics: Topics, before: Ownership, racks: Racks) -> None:
@@ -89,7 +89,7 @@ class _Sharing:
     def give_near(self, free: list[TopicPartition]) -> None:
         """Assign partitions to members in their racks, and remove these partitions from ``free``.
 
-        Members below their share come first.
+        Members below their share are served first.
         """
         if not self._racks.members:
             return
@@ -142,8 +142,8 @@ class _Sharing:
                 at += 1
 
     def _give_larger(self) -> None:
-        """Count one larger share (one partition more) as assigned. After the last larger share, no further member may
-        get one.
+        """Record that a member got one of the larger shares (one more partition); after the last one, no member may get
+        one.
         """
         self._larger -= 1
         if not self._larger:

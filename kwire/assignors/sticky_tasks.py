@@ -35,7 +35,7 @@ class Tasks(NamedTuple):
 
 
 class TaskMember(NamedTuple):
-    """A member of a streams group as the assignor sees it.
+    """A member of a streams group, the input of the assignor.
 
     Attributes:
         process_id: id of the process that the member runs in.
@@ -52,7 +52,7 @@ class SubtopologyTasks:
 
     Attributes:
         count: number of tasks.
-        stateful: whether the subtopology has state that is stored in changelog topics; only then it has standby tasks.
+        stateful: whether the subtopology has state that is stored in changelog topics; only then has it standby tasks.
     """
 
     count: int
@@ -65,7 +65,7 @@ def assign_tasks(
     """Return the target assignment of each member.
 
     Args:
-        members: members by member id; the order decides ties, and in a broker it is that of a HashMap.
+        members: members by member id; their order decides ties (in a broker, the order of a HashMap).
         subtopologies: tasks by id of the subtopology.
         standby_replicas: number of standby tasks of each task of a stateful subtopology.
     """
@@ -79,7 +79,7 @@ def assign_tasks(
 
 
 class _Member:
-    """A member and the tasks that it has been assigned. ``kept``: number of its former active tasks among them."""
+    """A member with the tasks assigned to it so far. ``kept``: number of its former active tasks among them."""
 
     __slots__ = ("active", "count", "kept", "process", "standby", "target")
 
@@ -92,7 +92,7 @@ class _Member:
         self.standby: list[Task] = []
 
     def tasks(self) -> Tasks:
-        """Return the tasks; the former target assignment itself if it has not changed."""
+        """Return the tasks; if unchanged, the same object as the former target assignment."""
         before = self.target
         is_kept = self.kept == len(self.active) == len(before.active)
         if is_kept and not (self.standby or before.standby or before.warmup):
@@ -101,7 +101,7 @@ class _Member:
 
 
 class _Process:
-    """The members of one process, with the number of its tasks. ``tasks``: empty if there are no standby tasks."""
+    """The members of one process and its number of tasks. ``tasks``: its tasks; empty if there are no standby tasks."""
 
     __slots__ = ("by_load", "members", "task_count", "tasks")
 
@@ -117,7 +117,9 @@ class _Process:
         return self.task_count / len(self.members)
 
     def least_loaded(self) -> _Member:
-        """Return the member that has the fewest tasks, which the caller must give one more, and then ``put_back``."""
+        """Remove and return the member with the fewest tasks; the caller must add a task to it and call
+        ``put_back``.
+        """
         if len(self.members) == 1:
             return next(iter(self.members.values()))
         if self.by_load is None:
@@ -126,15 +128,15 @@ class _Process:
         return self.by_load.poll()
 
     def put_back(self, member: _Member) -> None:
-        """Put a member back that ``least_loaded`` returned."""
+        """Put back a member that ``least_loaded`` returned."""
         if self.by_load is not None:
             self.by_load.add(member)
 
 
 class _Quota:
-    """The largest number of tasks that a member gets by stickiness.
+    """The maximum number of tasks that a member may keep.
 
-    Each time a member reaches the quota, that of the other members is computed from the remaining tasks.
+    Each time a member reaches the quota, the quota of the others is recomputed from the remaining tasks.
     """
 
     def __init__(self, tasks: int, members: int) -> None:
@@ -210,7 +212,9 @@ class _Assignment:
         return others
 
     def _promote_standby(self, task: Task) -> bool:
-        """Assign an active task to a member that had it as a standby task, up to the quota; return whether it was."""
+        """Assign an active task to a member that had it as a standby task, up to the quota; return False if there is
+        none.
+        """
         member = _least_loaded(self._former_standbys.get(task), None)
         if member is None or member.count >= self._active_quota.limit:
             return False
@@ -258,7 +262,7 @@ class _Assignment:
                     break
 
     def _keep_standby(self, task: Task, member: _Member | None) -> bool:
-        """Assign a standby task to a member that had the task, if possible; return whether it was."""
+        """Assign a standby task to a member that had the task, if possible; return whether it was assigned."""
         if member is None or task in member.process.tasks or member.count >= self._total_quota.limit:
             return False
         member.process.by_load = None
@@ -266,8 +270,8 @@ class _Assignment:
         return True
 
     def _add_standby(self, by_load: PriorityQueue[_Process], task: Task) -> bool:
-        """Assign a standby task to the process with the lowest load that does not have the task; return whether one
-        was found.
+        """Assign a standby task to the process with the lowest load that does not have the task; return whether there
+        is one.
         """
         skipped: list[_Process] = []
         is_assigned = False
@@ -300,8 +304,8 @@ class _Assignment:
 def _least_loaded(members: list[_Member] | None, task: Task | None) -> _Member | None:
     """Return the member with the lowest load among the members that had a task as a standby task, or None.
 
-    As in Kafka, a later member is chosen only if its process and the member itself have a lower load, and the result
-    depends on whether the process of the first member has the task.
+    As in Kafka, a later member replaces the candidate only if both its process and the member itself have a lower load;
+    also as in Kafka, the result depends on whether the first member's process has the task.
 
     Args:
         members: the members that had the task; None if there are none.

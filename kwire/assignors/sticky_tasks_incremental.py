@@ -1,8 +1,8 @@
 """The task assignor ``sticky`` for a streams group that one member has joined since its last target assignment.
 
-The result equals that of ``sticky_tasks.assign_tasks``, which takes time for all members and tasks at each change. If
-each process has one member, and each member has the share of the group or one task more, a new member gets its share
-from the members that have one task more, and no other task moves. Source: StickyTaskAssignor of Kafka 4.2.
+The result equals that of ``sticky_tasks.assign_tasks``, which processes all members and tasks at each change. If each
+process has one member, and each member has an equal share of the tasks or one task more, a new member takes tasks from
+the members that have one more, and no other task moves. Source: StickyTaskAssignor of Kafka 4.2.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kwire.java import utf16
 
 
 class BalancedTasks:
-    """A balanced target assignment without standby tasks, which a member may join.
+    """A balanced target assignment without standby tasks, to which a member can be added.
 
     Args:
         target: target assignment by member id.
@@ -45,7 +45,7 @@ class BalancedTasks:
         process_ids: Mapping[str, str],
         subtopologies: Mapping[str, SubtopologyTasks],
     ) -> BalancedTasks | None:
-        """Return the target assignment prepared for a member that joins; None if that needs all members.
+        """Return the target assignment in the form for adding members; None if it must be computed for all members.
 
         The arguments are those of the class.
         """
@@ -70,7 +70,7 @@ class BalancedTasks:
         return True
 
     def is_for(self, subtopologies: Mapping[str, SubtopologyTasks]) -> bool:
-        """Return whether the target assignment can be updated: the tasks and the share of each member are the same."""
+        """Return whether the target assignment can be updated: the tasks and the size of the shares are unchanged."""
         return subtopologies == self._subtopologies and self._task_count // len(self._numbers) == self._share
 
     def update(self, target: Mapping[str, Tasks]) -> dict[str, Tasks]:
@@ -92,7 +92,7 @@ class BalancedTasks:
         return dict(sorted(changed.items(), key=lambda each: self._numbers[each[0]]))
 
     def _position(self, task: Task) -> tuple[int, int]:
-        """Return the position of a task in the order in which former owners keep their tasks."""
+        """Return the sort position of a task, in the order in which members keep their tasks."""
         return task[1], self._rank[task[0]]
 
 

@@ -1,9 +1,9 @@
 """The server-side assignor ``uniform``, the default: balanced, and members keep partitions where possible.
 
 This module assigns groups whose members subscribe to the same topics; ``uniform_heterogeneous`` assigns the others. To
-tell them apart, Kafka compares topic names, including names of topics that do not exist. Source: UniformAssignor and
-UniformHomogeneousAssignmentBuilder of Kafka 4.2. Kafka 4.0 and before gave the larger shares to other members: see
-``first_are_larger``, and ``uniform_3_9`` for heterogeneous groups.
+distinguish both cases, Kafka compares topic names, including names of topics that do not exist. Source: UniformAssignor
+and UniformHomogeneousAssignmentBuilder of Kafka 4.2. Kafka 4.0 and earlier gave the larger shares to other members(see
+``first_are_larger``), and used ``uniform_3_9`` for heterogeneous groups.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def assign_homogeneous(members: Members, partitions: Partitions, *, first_are_la
     """Return the target assignment of a group whose members subscribe to the same topics.
 
     Members keep partitions up to their share. Members below their share get the other partitions: first those without
-    an owner, then those that other members own above their share.
+    an owner, then those that other members have in excess of their share.
     """
     if not members:
         return {}
@@ -91,7 +91,7 @@ def assign_homogeneous(members: Members, partitions: Partitions, *, first_are_la
 def _kept(
     member: MemberSubscription, free: Mapping[UUID, bytearray], room: int
 ) -> tuple[MemberAssignment, list[_Partition]]:
-    """Return the partitions that a member keeps, and the partitions that it owns above its share.
+    """Return the partitions that a member keeps, and the partitions that it has in excess of its share.
 
     Partitions of topics to which the member no longer subscribes are ignored. The returned partitions are removed from
     ``free``.

@@ -1,8 +1,9 @@
 """The server-side assignor ``uniform`` of Kafka 3.9; for homogeneous groups also of 4.0.
 
-The first members in order may have one partition more, whatever they own. In heterogeneous groups partitions are
-processed one by one, densest topics first, until no owner of a partition has at least two more partitions than another
-subscriber. Partitions of topics with equal density are processed by partition number, then in the order of a HashSet.
+The first members in order may have one more partition, regardless of what they own. In heterogeneous groups partitions
+are processed one by one, densest topics first, until no owner of a partition has at least two more partitions than
+another subscriber. Partitions of topics with equal density are processed by partition number, then in the order of a
+HashSet.
 Source: UniformHomogeneousAssignmentBuilder and UniformHeterogeneousAssignmentBuilder of Kafka 3.9.
 """
 
@@ -53,7 +54,7 @@ class _Dense:
         self.subscribers = [sorted((loads[at], ranks[at], at) for at in topic.subscribers) for topic in self.topics]
 
     def change(self, before: int, after: int, rank: int, place: int) -> None:
-        """Update the number of partitions of a member, in the sorted subscribers of all its topics.
+        """Update a member's number of partitions in the sorted subscribers of all its topics.
 
         Args:
             before: number of partitions before the change.
@@ -121,7 +122,7 @@ class _Group:
                     dense.change(load, load + 1, rank, place)
 
     def balance(self) -> None:
-        """Iterate over the partitions until no partition moves. A partition moves at most once."""
+        """Iterate over the partitions until none moves. A partition moves at most once."""
         self.below = sorted(load for load, most in zip(self.loads, self.most, strict=True) if load < most)
         shared = [dense for dense in self._dense if len(dense.topics[0].subscribers) > 1]
         settled: set[tuple[UUID, int]] = set()
@@ -152,7 +153,7 @@ class _Group:
         return self.below[0] >= self.below[-1] - 1
 
     def _move(self, dense: _Dense, topic: Topic, number: int, taker: int) -> tuple[UUID, int]:
-        """Move a partition to another member, or the partition that must move in its place (see Movements).
+        """Move a partition to another member, or the partition that must move instead (see Movements).
 
         Return the moved partition.
 

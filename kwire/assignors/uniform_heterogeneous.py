@@ -46,8 +46,7 @@ def assign(members: Members, partitions: Partitions) -> GroupAssignment:
 
 
 def owned_topics(members: Members, partitions: Partitions) -> tuple[list[Topic], list[int]]:
-    """Return the subscribed topics, in which the members keep their partitions, and the number of partitions of each
-    member.
+    """Return the subscribed topics, with members keeping their partitions, and the number of partitions of each member.
 
     Raises: AssignorError for a subscribed topic that is not in ``partitions``.
     """
@@ -109,7 +108,7 @@ def _fill(topic: Topic, loads: list[int]) -> None:
 
 
 def _balance(topics: list[Topic], loads: list[int]) -> None:
-    """Even out the loads of the subscribers of each topic in turn, until no partition has moved in a complete turn.
+    """Even out the loads of each topic's subscribers, topic by topic, until a complete round moves no partition.
 
     Each topic is evened out at most MAX_ROUNDS times. ``loads``: number of partitions of each member.
     """
@@ -151,7 +150,7 @@ def _by_load(topic: Topic, loads: list[int]) -> list[int]:
 
 
 def _least_loaded(by_load: list[int], loads: list[int]) -> Iterator[tuple[int, int]]:
-    """Yield the smallest load, and the number of a member that has it. The iterator never ends.
+    """Yield the smallest load, and the number of a member that has it. The iterator is endless.
 
     After each step the caller assigns one partition to this member. A member with a larger load is included when the
     smallest load reaches it.

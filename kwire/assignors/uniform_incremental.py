@@ -1,8 +1,8 @@
 """The assignor ``uniform`` for a group in which few members have joined or left since its last target assignment.
 
-The result equals that of ``uniform.assign``, which takes time for all members at each change. If each member has the
-share of the group or one partition more, a change moves only the partitions of the members that join or leave, and as
-many others as are needed to balance them. Source: UniformHomogeneousAssignmentBuilder of Kafka 4.2.
+The result equals that of ``uniform.assign``, which processes all members at each change. If each member has an equal
+share or one partition more, a change moves only the partitions of members that join or leave, and those needed to
+restore the balance. Source: UniformHomogeneousAssignmentBuilder of Kafka 4.2.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ class UniformTarget:
     def of(
         cls, target: GroupAssignment, member_ids: Sequence[str], peak: int, counts: Mapping[UUID, int]
     ) -> UniformTarget | None:
-        """Return the target assignment prepared for updates; None if it is not balanced.
+        """Return the target assignment in the form for updates; None if it is not balanced.
 
-        The target assignment of a group is not balanced if two members own the same partition, as damaged records may
-        claim. The arguments are those of the class.
+        It also counts as not balanced if two members own the same partition, which damaged records may claim. The
+        arguments are those of the class.
         """
         share, larger = divmod(sum(counts.values()), len(member_ids))
         sizes = Counter(_size(target[member_id]) for member_id in member_ids)
@@ -104,7 +104,7 @@ class UniformTarget:
         )
 
     def update(self) -> None:
-        """Set the target assignments that change because of members that joined or left, in the map order.
+        """Update the target assignments that change because members have joined or left, in the map order.
 
         ``is_for`` must be true. The work grows with the number of these members and of the partitions that move.
         """
@@ -136,7 +136,7 @@ class UniformTarget:
         return cut
 
     def _last_smaller(self, count: int) -> list[_Place]:
-        """Return the last members in the map order that do not have one partition more than the share."""
+        """Return the last members in the map order that have exactly the share, without an additional partition."""
         return sorted(self._smaller[-count:] + self._joined[-count:])[-count:] if count > 0 else []
 
     def _regroup(self, larger: int, rooms: Mapping[_Place, int]) -> None:

@@ -1,10 +1,10 @@
 """Metadata and assignment of Kafka Connect workers in groups of type ``connect``, in JoinGroup and SyncGroup.
 
 v0 is the protocol ``default``, which stops all tasks during a rebalance. v1, ``compatible``, adds the tasks that a
-worker runs and the tasks that it must revoke (KIP-415). v2, ``sessioned``, has the same bytes and means that workers
-sign requests to each other (KIP-507). Task -1 is the connector itself. The class names are our own: Kafka's classes are
-WorkerState and Assignment, and from v1 on ExtendedWorkerState and ExtendedAssignment. Source: ConnectProtocol,
-IncrementalCooperativeConnectProtocol.
+worker runs and those that it must revoke (KIP-415). v2, ``sessioned``, has the same encoding, and means that workers
+sign their requests to each other (KIP-507). Task -1 is the connector itself. The class names are our own: Kafka's
+classes are WorkerState and Assignment, and from v1 on ExtendedWorkerState and ExtendedAssignment. Source:
+ConnectProtocol, IncrementalCooperativeConnectProtocol.
 """
 
 from kwire.schema import Array, Bytes, Int16, Int32, Int64, String, data, struct

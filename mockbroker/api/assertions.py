@@ -33,7 +33,7 @@ class Attempt:
     Attributes:
         request: The request.
         offset: The offset.
-        answer: Name of the error in the response, NONE for none; "" if there is no response.
+        answer: Name of the error in the response, such as NONE; "" if there is no response.
     """
 
     request: Request
@@ -57,7 +57,7 @@ def lost_commits(
     committed: Mapping[TopicPartition, int],
     topics: ClusterState,
 ) -> str:
-    """Return the message about the lost commits of a group; "" if no commit is lost.
+    """Return the failure message about lost commits of a group; "" if no commit was lost.
 
     Args:
         group_id: Id of the group.
@@ -96,7 +96,8 @@ def _decreases(commits: Iterable[Event]) -> Iterator[str]:
 def _not_stored(
     commits: Iterable[Event], sent: Iterable[Request], committed: Mapping[TopicPartition, int], topics: ClusterState
 ) -> Iterator[str]:
-    """Yield a description of each partition whose committed offset is lower than an offset that was committed or sent.
+    """Yield a description of each partition whose committed offset is lower than an offset that was committed, or sent
+    in a request.
 
     Args:
         commits: The commit events of the group.
@@ -153,13 +154,14 @@ def _offsets(event: Event) -> Iterator[tuple[TopicPartition, int]]:
 def shared_ownership(
     group: GroupSnapshot, events: Sequence[Event], partitions: Mapping[str, int], topic: str | None = None
 ) -> str:
-    """Return the message about partitions that had two owners at a time, or have no owner now; "" for no partition.
+    """Return the failure message about partitions that had two owners at the same time, or have no owner now; "" if
+    there are none.
 
     Args:
         group: The group now.
         events: All events.
         partitions: Number of partitions by topic.
-        topic: Name of the topic to check; None to check all topics of which partitions were assigned.
+        topic: Name of the topic to check; None for all topics with assigned partitions.
     """
     own = [event for event in events if event.group == group.group_id]
     assigned = {
@@ -258,7 +260,7 @@ def matching_requests(requests: Sequence[Request], where: str) -> list[int]:
 def wrong_number(
     api: str, requests: Sequence[Request], matching: Sequence[int], expected: str, where: str, events: Sequence[Event]
 ) -> str:
-    """Return the message of ``assert_requested`` about an unexpected number of requests.
+    """Return the failure message of ``assert_requested`` for an unexpected number of requests.
 
     Args:
         api: Name of the API.

@@ -28,7 +28,7 @@ class Certificates:
         return self._tls.files if self._tls else TlsFiles()
 
     def get(self, settings: Settings, addresses: Addresses) -> Tls:
-        """Return the TLS contexts for these settings and host names; contexts for equal arguments are reused.
+        """Return the TLS contexts for these settings and host names; equal arguments return the same contexts.
 
         Raises: SettingsError if the settings name unusable keystore or truststore files.
         """

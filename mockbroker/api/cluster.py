@@ -47,7 +47,7 @@ log = logging.getLogger("mockbroker")
 
 
 class ResetError(SettingsError, ConflictError):
-    """The error for the reset of a cluster with a data directory, whose content would be lost."""
+    """The error when a cluster with a data directory is reset, which would delete its data."""
 
 
 class Cluster(ClusterOperations):
@@ -138,7 +138,7 @@ class Cluster(ClusterOperations):
     def connect(self, node: int | None = None, client_id: str = "inside") -> InProcessConnection:
         """Return an in-process connection to a broker: requests are sent as message objects, without a socket.
 
-        It works in virtual time (``trio.testing.MockClock``), because no bytes are in transit.
+        It works in virtual time (``trio.testing.MockClock``), because it uses no socket.
 
         Args:
             node: Id of the broker; None for the broker with the lowest id.

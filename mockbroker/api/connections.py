@@ -43,12 +43,12 @@ class ConnectionSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class OpenConnection:
-    """An open connection, for a reader that describes only those that have changed.
+    """An open connection with a cheap state to compare, so that only changed connections are described again.
 
     Attributes:
         number: Number of the connection.
-        state: Values that change with its requests.
-        snapshot: Function that describes it.
+        state: Values that change when requests arrive.
+        snapshot: Function that returns the snapshot.
     """
 
     number: int
@@ -57,7 +57,7 @@ class OpenConnection:
 
 
 def open_connections(pump: Pump) -> list[OpenConnection]:
-    """Return every open connection, oldest first. ``pump``: the owner of the connections."""
+    """Return every open connection, oldest first. ``pump``: the pump that owns the connections."""
     return [
         OpenConnection(
             number,

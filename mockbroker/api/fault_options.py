@@ -40,7 +40,7 @@ class RequestConditions(Occurrence, total=False):
         group: Group id.
         member_id: Member id.
         instance_id: The ``group.instance.id``.
-        topic: Topic name, also where the request has topic ids.
+        topic: Topic name, also for requests with topic ids.
         partition: Index of a partition.
         transactional_id: The ``transactional.id``.
         principal: The principal of the connection, such as ``User:alice``.
@@ -72,10 +72,10 @@ class RuleOptions(RequestConditions, total=False):
     ``delay_ms`` can be given in addition to another action.
 
     Attributes:
-        api: Kafka's name of an API, or several names; without it, every API that the rule fits.
+        api: Kafka's name of an API, or several names; without it, every API to which the rule can apply.
         on: ``"connect"`` for a rule about new connections instead of requests.
         address: Address of the client, for a rule about new connections.
-        error: Name of the error that the matching elements of the request get.
+        error: Name of the error that is returned for the matching elements of the request.
         delay_ms: Delay in milliseconds of the broker's clock.
         jitter_ms: Upper bound, in milliseconds, of a random time that is added to ``delay_ms``.
         when: ``"before"`` or ``"after"`` the request is processed, for a delay, a hold or ``no_response``.
@@ -84,7 +84,7 @@ class RuleOptions(RequestConditions, total=False):
         bytes: Number of bytes of the response that are sent first, with ``disconnect="mid-response"``.
         reset: Whether the connection is closed by a TCP reset.
         hold: Hold the request until ``release``.
-        no_response: Send nothing further on the connection.
+        no_response: Send no response, now or later, on the connection.
         throttle_ms: Throttle time in the response, in milliseconds; the connection is muted for this time.
         respond: Body of the response in JSON form; absent fields have their default.
         bytes_per_second: Rate at which the response is sent, or the request is read.
@@ -136,11 +136,11 @@ class PresetParameters(TypedDict, total=False):
         transactional_id: Transactional id, with wildcards.
         partition: Index of the partition.
         broker: Id of the broker.
-        every: Of the heartbeats, every n-th is answered with the error.
+        every: n: every n-th heartbeat is answered with the error.
         form: Form of malformed batch.
-        count: How many times more the batches are sent.
+        count: Number of additional times that the batches are sent.
         id: Schema id.
-        point: Whether the first EndTxn is lost before it is processed, or its response after that.
+        point: Whether the first EndTxn request is lost, or its response.
         throttle_ms: Milliseconds of each throttle.
         delay_ms: Milliseconds of each delay.
         jitter_ms: Upper bound of random milliseconds that are added.
@@ -190,7 +190,8 @@ def rule_form(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def split_given(given: RuleGiven) -> tuple[object, bool]:
-    """Return the JSON form of a fault rule, and whether the rule is optional: no test fails if it is never applied.
+    """Return the JSON form of a fault rule, and whether the rule is optional: it may remain unapplied without failing
+    the test.
 
     Args:
         given: Keyword arguments of ``add``, such as ``{"api": "Heartbeat", "error": "UNKNOWN_MEMBER_ID"}``; or a JSON

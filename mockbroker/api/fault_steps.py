@@ -15,7 +15,7 @@ from mockbroker.topics.model import INTERNAL, Partition
 
 
 def step_of(cluster: ClusterOperations, broker: Broker, phase: Phase) -> Step:
-    """Return the Step for one phase of a preset: functions that make the change and undo it, with their times.
+    """Return the step for one phase of a preset: the functions that make and undo the change, with their times.
 
     Args:
         cluster: The handle of the cluster, in its trio run.
@@ -40,7 +40,7 @@ def step_of(cluster: ClusterOperations, broker: Broker, phase: Phase) -> Step:
 
 
 def _make_metadata_stale(cluster: ClusterOperations, broker: Broker, node: int, topic: str) -> None:
-    """Make the metadata that a broker returns outdated: others now lead its partitions that have another live replica.
+    """Make a broker return outdated metadata: move the leadership of its partitions to other live replicas.
 
     Args:
         cluster: The handle of the cluster, in its trio run.
@@ -56,8 +56,8 @@ def _make_metadata_stale(cluster: ClusterOperations, broker: Broker, node: int, 
 
 
 def _first_leader(broker: Broker, topic: str) -> int:
-    """Return the id of the broker that leads the first partition of matching topics that has another live replica; the
-    lowest id if no partition has one.
+    """Return the leader of the first partition of matching topics that has another live replica; the lowest broker id
+    if there is none.
     """
     leaders = (
         each.leader for each in _partitions(broker, topic) if failover.other_replica(broker, each) != each.leader

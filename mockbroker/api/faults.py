@@ -40,7 +40,7 @@ class UnknownPresetError(NotFoundError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultState:
-    """A fault rule in JSON form, and how often it was applied so far.
+    """A fault rule in JSON form, and how often it has been applied.
 
     Attributes:
         name: Name of the rule.
@@ -48,8 +48,8 @@ class FaultState:
         matched: Number of requests that have reached the rule and matched.
         applied: Number of requests that the rule was applied to.
         holding: Number of requests that the rule holds now.
-        exhausted: Whether the rule applies to no further request.
-        warnings: What is doubtful about the rule, as ``path`` and ``detail``.
+        exhausted: Whether the rule will not apply to any further request.
+        warnings: Possible mistakes in the rule, as ``path`` and ``detail``.
     """
 
     name: str
@@ -143,7 +143,7 @@ class FaultHandle:
 
     @property
     def exhausted(self) -> bool:
-        """Whether the rule applies to no further request."""
+        """Whether the rule will not apply to any further request."""
         return self.state.exhausted
 
     def release(self, count: int | None = None) -> int:
@@ -315,7 +315,7 @@ class FaultOperations(Handle, Generic[F]):
 
         Args:
             preset: Name of the preset, such as ``"rebalance-storm"``.
-            optional: Whether no rule of the preset need be applied.
+            optional: Whether the preset's rules may remain unapplied without failing the test.
             parameters: Parameters of the preset, as docs/presets.md lists them.
 
         Raises:
@@ -344,7 +344,7 @@ class FaultOperations(Handle, Generic[F]):
         Args:
             preset: Name of the preset.
             form: The JSON object of the parameters.
-            optional: Whether no rule of the preset need be applied.
+            optional: Whether the preset's rules may remain unapplied without failing the test.
         """
         if (found := PRESETS.get(preset)) is None:
             raise UnknownPresetError(f"preset {preset} does not exist; existing presets: {', '.join(PRESETS)}")
@@ -371,7 +371,7 @@ class FaultOperations(Handle, Generic[F]):
 
         Args:
             form: The rule as JSON: ``name``, ``match``, ``occurrence`` and ``action``.
-            optional: Whether the rule need not be applied.
+            optional: Whether the rule may remain unapplied without failing the test.
 
         Raises: InvalidRule if the rule is not valid; RuleExists if a rule of this name exists; TooManyRules if
         ``mockbroker.faults.max.rules`` is reached.
@@ -485,7 +485,7 @@ class FaultOperations(Handle, Generic[F]):
 
 
 def _nothing() -> None:
-    """Do nothing: the start of a phase that only has an end."""
+    """Do nothing: the start step of a phase that has only an end step."""
 
 
 class Faults(FaultOperations[Fault]):

@@ -1,6 +1,4 @@
-"""The operations of an administrator on groups: to evict members, start rebalances and commit offsets, without a
-client.
-"""
+"""The operations of an administrator on groups: evict members, start rebalances and commit offsets without a client."""
 
 from __future__ import annotations
 
@@ -45,7 +43,7 @@ def evict(broker: Broker, group_id: str, member_id: str, reason: str, now: float
     Args:
         broker: The state of the cluster.
         group_id: Id of the group.
-        member_id: The member, or a member id that no JoinGroup has used yet.
+        member_id: The member, or a pending member id, which no JoinGroup has used yet.
         reason: Reason for the journal; "" for none.
         now: The broker's time in seconds.
 
@@ -84,7 +82,8 @@ def set_committed(broker: Broker, group_id: str, offsets: Mapping[tuple[str, int
         offsets: Offsets by topic and partition.
         now: The broker's time in seconds.
 
-    Raises: UnknownTopicError; ValueError for an invalid offset; CoordinatorUnavailableError. Nothing is stored then.
+    Raises: UnknownTopicError; ValueError for an invalid offset; CoordinatorUnavailableError. After an error, nothing is
+        stored.
     """
     for (topic, index), offset in offsets.items():
         find_partition(broker, topic, index)

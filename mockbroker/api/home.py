@@ -15,7 +15,7 @@ class ClusterClosedError(RuntimeError):
 
 
 class Home:
-    """The process, the thread and the trio run in which a handle was created."""
+    """The process, the thread and the trio run in which a handle was created, and in which it must be used."""
 
     def __init__(self) -> None:
         self._process = os.getpid()

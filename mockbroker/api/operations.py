@@ -103,19 +103,19 @@ class ClusterOperations(Handle):
         return connections.snapshots(self._server.pump)
 
     def open_connections(self) -> list[OpenConnection]:
-        """Return every open connection, oldest first, for the live page."""
+        """Return every open connection, oldest first, for incremental updates of the live page."""
         return connections.open_connections(self._server.pump)
 
     @operation
     def disconnect(self, connection_id: int | None = None, *, client_id: str | None = None, reset: bool = False) -> int:
-        """Close connections of clients, whose pending requests are dropped; return the number of closed connections.
+        """Close connections of clients, and drop their pending requests; return the number of closed connections.
 
-        A pending JoinGroup or SyncGroup stays in its group, as in Kafka when a client disconnects.
+        A pending JoinGroup or SyncGroup remains in the group, as in Kafka when a client disconnects.
 
         Args:
             connection_id: Number of one connection, from ``connections()``.
-            client_id: Glob of client ids (``*``, ``?``, and ``\\`` before a literal character), to close all
-                connections that match; there may be none.
+            client_id: Glob of client ids (``*``, ``?``, and ``\\`` before a literal character); all matching
+                connections are closed, possibly none.
             reset: True to send a TCP reset, False to send finished responses and then close the connection.
 
         Raises:
@@ -172,8 +172,8 @@ class ClusterOperations(Handle):
             group_id: Id of the group.
             offsets: Offset of the next record to read, by topic and partition.
 
-        Raises: UnknownTopicError; ValueError for a negative offset; CoordinatorUnavailableError. No offset is stored
-            then.
+        Raises: UnknownTopicError; ValueError for a negative offset; CoordinatorUnavailableError. After an error, no
+            offset is stored.
         """
         now = self._server.clock.read()
         self._server.perform(groups.set_committed(self._router.broker, group_id, offsets, now))
@@ -219,7 +219,7 @@ class ClusterOperations(Handle):
 
     @operation
     def run_retention(self, topic: str | None = None) -> dict[tuple[str, int], int]:
-        """Delete the segments that retention does not retain, without waiting for the next check.
+        """Delete the log segments that retention allows to delete, without waiting for the next check.
 
         The topic configurations ``retention.ms``, ``retention.bytes`` and ``cleanup.policy`` decide, as in Kafka. A
         consumer at a deleted offset gets OFFSET_OUT_OF_RANGE.
@@ -261,7 +261,7 @@ class ClusterOperations(Handle):
             headers: Headers of each record, as pairs of name and value.
             timestamp: Timestamp of each record in milliseconds since 1970; None for the broker's current time.
 
-        Raises: UnknownTopicError if the topic or a partition does not exist; nothing is written then.
+        Raises: UnknownTopicError if the topic or a partition does not exist, before any record is written.
         """
         template = Record(key=key, headers=headers, timestamp=timestamp, partition=partition)
         return self._append(topic, topic_records.as_records(records, template))
@@ -280,7 +280,7 @@ class ClusterOperations(Handle):
         Args:
             topic: The topic, which must exist.
             partition: Only the records of this partition; None for all partitions.
-            committed: True for only the records that a consumer with ``isolation.level=read_committed`` can read.
+            committed: True to return only the records that a consumer with ``isolation.level=read_committed`` can read.
 
         Raises: UnknownTopicError if the topic or the partition does not exist.
         """
@@ -292,8 +292,8 @@ class ClusterOperations(Handle):
         """Assert that no committed offset of a group was lost.
 
         That is: no commit has decreased a committed offset; and the committed offset of each partition is now at least
-        as high as every offset that a commit has stored, or that a member has sent in an OffsetCommit request, also one
-        that was answered with an error or not at all. After ``set_committed``, only later commits count.
+        as high as every offset that a commit has stored, or that a member has sent in an OffsetCommit request, even if
+        the response was an error or missing. After ``set_committed``, only later commits count.
 
         Args:
             group_id: Id of the group.
@@ -308,7 +308,7 @@ class ClusterOperations(Handle):
         """Assert that no partition was assigned to two members of a group at the same time.
 
         If the group is Stable, each partition must also be assigned to a member now. Assignments are those of the
-        coordinator: a client that processes records after it was evicted is not seen here.
+        coordinator: processing by a client that was already evicted is not detected.
 
         Args:
             group_id: Id of the group.
@@ -332,7 +332,7 @@ class ClusterOperations(Handle):
             at_least: The lowest number; 1 if ``count`` is not given either.
 
         Raises:
-            AssertionError: The number differs. The message shows the requests of the API, and the events.
+            AssertionError: The number is different. The message shows the requests of the API, and the events.
             ValueError: The API or the expression is not valid, or ``count`` and ``at_least`` are both given.
         """
         __tracebackhide__ = True
@@ -430,8 +430,8 @@ class ClusterOperations(Handle):
         """Stop a follower from fetching, so that it lags behind and leaves the in-sync replicas.
 
         If the other replicas are stopped, the partition has no leader. An unclean election (ElectLeaders, or the topic
-        configuration ``unclean.leader.election.enable``) makes the follower the leader, and the records that it lacks
-        are lost: a consumer learns of the truncation as after ``lose_records``.
+        configuration ``unclean.leader.election.enable``) makes the follower the leader, and the records that it had not
+        fetched are lost: a consumer detects the truncation as after ``lose_records``.
 
         Args:
             topic: The topic, which must exist.
@@ -445,7 +445,7 @@ class ClusterOperations(Handle):
 
     @operation
     def resume_replica(self, topic: str, partition: int, node: int) -> None:
-        """Let a paused replica fetch again: it has all records immediately, and is in sync.
+        """Let a paused replica fetch again: it has all records immediately and rejoins the in-sync replicas.
 
         Args:
             topic: The topic, which must exist.
@@ -459,16 +459,16 @@ class ClusterOperations(Handle):
 
     @operation
     def lose_records(self, topic: str, partition: int, count: int) -> int:
-        """Elect an unclean leader of a partition, which lacks the last records; return the new log end offset.
+        """Elect an unclean leader that lacks the last records of a partition; return the new log end offset.
 
         The leader is another running replica, if there is one. The leader epoch increases, and the lost offsets are
-        assigned again. A consumer whose position is after the end gets OFFSET_OUT_OF_RANGE, or learns of the truncation
-        by the leader epoch (KIP-320). Committed offsets are not changed.
+        assigned again to new records. A consumer whose position is after the end gets OFFSET_OUT_OF_RANGE, or detects
+        the truncation by the leader epoch (KIP-320). Committed offsets are not changed.
 
         Args:
-            topic: The topic, which must exist.
+            topic: Name of the topic.
             partition: Index of the partition.
-            count: Number of records that are lost; more if a batch contains the first of them, at most all.
+            count: Number of records to lose; whole batches are lost, so it may be more, but at most all records.
 
         Raises: UnknownTopicError; InternalTopicError; ValueError if ``count`` is negative.
         """
@@ -504,7 +504,7 @@ class ClusterOperations(Handle):
         """Reset the cluster to its initial topics and settings, at the same addresses.
 
         Groups, records, events and created topics are deleted. All connections are closed and their pending requests
-        dropped; a client that reconnects finds the new cluster.
+        dropped; a client that reconnects reaches the new cluster.
 
         Raises:
             PortInUseError: Another process uses the port of a stopped broker.

@@ -49,7 +49,7 @@ class Plan:
         users: SASL users: name to password.
         scram: SCRAM credentials derived from the passwords.
         clock: ``"real"`` or ``"manual"``.
-        faults: The initial fault rules, each with whether it need not be applied.
+        faults: The initial fault rules, each with a flag: True if it may remain unapplied.
     """
 
     brokers: int
@@ -74,7 +74,7 @@ class Plan:
         clock: str,
         faults: Sequence[RuleGiven] = (),
     ) -> Plan:
-        """Validate the arguments of ``open_cluster`` of the same names; return the plan for them.
+        """Validate the arguments of ``open_cluster``; return the plan.
 
         Raises: SettingsError, InvalidRule, RuleExists, TooManyRules.
         """
@@ -138,7 +138,7 @@ class Plan:
 
     @property
     def first_node(self) -> int:
-        """The id of the first broker: ``node.id``, else ``broker.id``; 0 without them, and if it is negative."""
+        """The id of the first broker: ``node.id``, else ``broker.id``; 0 if neither is set or the value is negative."""
         others = self.settings.others
         given = int(others.get(NODE_ID) or others.get(BROKER_ID) or 0)
         return min(max(given, 0), MAX_NODE_ID - self.brokers)

@@ -46,10 +46,10 @@ def observers(interception: Interception) -> list[Observer]:
 
 
 def intercepted(settings: Settings, clock: BrokerTime, wall: float, listener: str = "PLAINTEXT") -> Interception:
-    """Return an Interception for a new proxy, which has no fault rules yet.
+    """Return the Interception of a new proxy, without fault rules.
 
     Args:
-        settings: The settings, for the limits on fault rules.
+        settings: Broker settings, which contain the limits on fault rules.
         clock: The clock of delays.
         wall: The present time in seconds since 1970.
         listener: Name of the listener.
@@ -90,9 +90,9 @@ class ProxyFaults(Faults):
 
 
 class ProxiedCluster(Cluster):
-    """The handle of a real cluster behind a proxy. Its state was read from the responses that have passed the proxy.
+    """The handle of a real cluster behind a proxy. Its state is learned from the responses that pass the proxy.
 
-    Operations that change the cluster do not exist; the control API refuses them (``CAPABILITIES``).
+    It has no operations that change the cluster; the control API refuses such requests (``CAPABILITIES``).
 
     Args:
         interception: The fault rules of the proxy, and the state of the cluster.
@@ -110,7 +110,7 @@ class ProxiedCluster(Cluster):
 
     @cached_property
     def faults(self) -> Faults:
-        """The fault rules, which are applied to the requests that pass."""
+        """The fault rules, which apply to the requests that pass the proxy."""
         return ProxyFaults(self._interception, self, self._interception.stage)
 
     def add_faults(self, rules: Sequence[object]) -> None:
@@ -130,7 +130,7 @@ class ProxiedCluster(Cluster):
 
     @property
     def release_name(self) -> str:
-        """The Kafka release of the real cluster, which it does not send to clients."""
+        """A placeholder for the Kafka release, because a real cluster does not send its release to clients."""
         return "unknown"
 
     @property

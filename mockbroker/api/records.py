@@ -144,13 +144,13 @@ def delete_records(broker: Broker, topic: str, index: int, before: int) -> tuple
 
 
 def lose_records(broker: Broker, topic: str, index: int, count: int, now: float) -> tuple[int, Effects]:
-    """Elect an unclean leader of a partition, which lacks the last records.
+    """Elect an unclean leader that lacks the last records of a partition.
 
     Args:
         broker: The state of the cluster.
         topic: Name of the topic.
         index: Index of the partition.
-        count: Number of records that are lost; more if a batch contains the first of them, at most all.
+        count: Number of records to lose; whole batches are lost, so it may be more, but at most all records.
         now: The broker's time in seconds.
 
     Returns:
@@ -176,7 +176,7 @@ def produce(broker: Broker, topic: str, records: Sequence[Record], now: float) -
         records: The records.
         now: The broker's time in seconds, the timestamp of records whose ``timestamp`` is None.
 
-    Raises: UnknownTopicError; no record is appended then.
+    Raises: UnknownTopicError, before any record is appended.
     """
     target = _topic(broker, topic)
     placed: dict[int, list[tuple[int, WireRecord]]] = {}
@@ -198,7 +198,7 @@ def read(broker: Broker, topic: str, partition: int | None = None, *, committed:
         broker: The state of the cluster.
         topic: Name of the topic.
         partition: Index of the partition; None for all.
-        committed: True for only the records below the last stable offset that do not belong to aborted transactions.
+        committed: True to return only records below the last stable offset, without those of aborted transactions.
 
     Raises: UnknownTopicError; kwire.WireError if a client wrote a batch that cannot be decoded.
     """
@@ -210,7 +210,8 @@ def read(broker: Broker, topic: str, partition: int | None = None, *, committed:
 def as_records(values: Iterable[Value], template: Record) -> list[Record]:
     """Return a Record for each value.
 
-    Records are returned unchanged. Another value becomes the value of a copy of ``template``, text as UTF-8.
+    A Record is returned unchanged. Any other value becomes the value of a copy of ``template``, with text encoded as
+    UTF-8.
     """
     return [
         each if isinstance(each, Record) else replace(template, value=each.encode() if isinstance(each, str) else each)
@@ -243,7 +244,7 @@ def resume_replica(broker: Broker, topic: str, index: int, node: int) -> None:
 
 
 def run_retention(broker: Broker, topic: str | None, now: float) -> tuple[dict[tuple[str, int], int], Effects]:
-    """Delete old segments of a topic, or of all topics, as Kafka's check does.
+    """Delete the expired segments of a topic, or of all topics, as Kafka's retention check does.
 
     Args:
         broker: The state of the cluster.
@@ -278,7 +279,8 @@ def compaction(broker: Broker, topic: str | None, now: float) -> Generator[None,
 
 
 def _topics(broker: Broker, topic: str | None, done: str) -> list[Topic]:
-    """Return the topic with this name, or all topics that are not internal. ``done``: the operation, for errors.
+    """Return the topic with this name, or all topics that are not internal. ``done``: name of the operation, for error
+    messages.
 
     Raises: UnknownTopicError; InternalTopicError.
     """
@@ -324,7 +326,7 @@ def _append(
         broker: The state of the cluster.
         topic: The topic.
         partition: Its partition.
-        numbered: Pairs of a number, which identifies the record for the caller, and the record.
+        numbered: Pairs of a number and a record; the number identifies the record in the results.
         now: The broker's time in seconds.
     """
     partition.log.limits = broker.logs.config(topic, partition).limits

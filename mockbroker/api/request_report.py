@@ -1,4 +1,4 @@
-"""Requests as lines of text, for the messages of failed assertions."""
+"""Text about requests, for the messages of failed assertions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def request_report(title: str, requests: Sequence[Request], marked: Collection[i
     """Return the last REQUESTS_SHOWN requests as lines of text below a title; one line without requests.
 
     Args:
-        title: What the requests are, such as ``OffsetCommit requests``.
+        title: Heading, such as ``OffsetCommit requests``.
         requests: The requests, oldest first.
         marked: Indexes of requests whose lines begin with an asterisk.
     """

@@ -72,7 +72,7 @@ class BrokerThread:
     def close(self) -> None:
         """End the cluster, and wait until its sockets are closed.
 
-        If an exception has ended the thread before, raise this exception.
+        If an exception has ended the thread, raise that exception.
         """
         assert self._nursery is not None
         if os.getpid() != self._process:  # forked: the cluster runs in the parent process
@@ -127,7 +127,7 @@ class BrokerThread:
         return result_of(future)
 
     def start(self, wait: Callable[[Cluster], Any]) -> Future[Any]:
-        """Run an async function in the broker's thread, without waiting; return a future of its result.
+        """Start an async function in the broker's thread without waiting for it; return a future of its result.
 
         Cancelling the future cancels the function. ``wait``: the function, which is called with the cluster.
         """

@@ -25,12 +25,13 @@ class ThreadHandle(Handle):
     """The base class of handles whose operations run in the broker's thread."""
 
     def _start(self, wait: Callable[[Any], Awaitable[T]]) -> Future[T]:
-        """Run an async function in the broker's thread, without waiting; return a future of its result."""
+        """Start an async function in the broker's thread without waiting for it; return a future of its result."""
         raise NotImplementedError
 
 
 def blocking(method: Callable[Concatenate[Any, P], Awaitable[T]], note: str = "") -> Callable[Concatenate[Any, P], T]:
-    """Return a method of a thread's handle that runs an async method of the cluster and blocks until it has returned.
+    """Return a method for a handle of a thread that runs an async method of the cluster and blocks until it has
+    returned.
 
     Args:
         method: The method of ``Cluster`` or ``Clock``.
@@ -53,7 +54,7 @@ def blocking(method: Callable[Concatenate[Any, P], Awaitable[T]], note: str = ""
 def awaited(
     method: Callable[Concatenate[Any, P], Awaitable[T]], note: str = ""
 ) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
-    """Return an async method of a thread's handle, for asyncio and trio, that runs an async method of the cluster.
+    """Return an async method (asyncio and trio) for a handle that runs an async method of the cluster.
 
     Args:
         method: The method of ``Cluster`` or ``Clock``.
@@ -92,7 +93,7 @@ def result_of(future: Future[T]) -> T:
 
 
 class _Event(Protocol):
-    """The methods of the events of trio and asyncio."""
+    """The methods that the Event classes of trio and asyncio share."""
 
     def set(self) -> None: ...
     async def wait(self) -> Any: ...

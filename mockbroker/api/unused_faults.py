@@ -1,4 +1,4 @@
-"""The report about fault rules that were never applied, with which the pytest fixtures fail a test."""
+"""The report on fault rules that were never applied; the pytest fixtures fail a test with it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ APIS_SHOWN = 10  # requests of at most so many APIs are counted for a rule that 
 
 
 def unused_report(cluster: Cluster) -> str:
-    """Return why each rule that should have been applied was not; "" if there is no such rule."""
+    """Return the reason for each required rule that was never applied; "" if there is none."""
     return "\n".join(line for state in cluster.faults.unused() for line in _lines(cluster, state))
 
 

@@ -17,7 +17,7 @@ STATES = [*GROUP_TYPES.states(), DEAD]
 
 
 class WaitTimeoutError(AssertionError):
-    """The timeout of ``wait_group``. The message shows the state of the group and the last events."""
+    """The error for a timeout of ``wait_group``. The message shows the state of the group and the last events."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,7 @@ class Authorization:
     """The authorization of one request.
 
     Attributes:
-        call: The request as the client has sent it.
+        call: The request as received.
         broker: The state of the cluster.
         access: The permissions of the client.
         request: The part of the request that is allowed so far.
@@ -170,7 +170,7 @@ class Authorization:
 
     @property
     def has_many_denied(self) -> bool:
-        """Whether so many parts are denied that the response must be made in slices."""
+        """Whether there are so many denied parts that the response must be made in slices."""
         return any(injection.is_large for injection in self.injections)
 
     def final(self, response: Any) -> Any:

@@ -66,9 +66,10 @@ def groups(auth: Authorization, response: Any) -> Any:
 
 
 def consumer_groups(auth: Authorization, response: Any) -> Any:
-    """Return a response that describes groups, with an error for each group that has a topic without DESCRIBE.
+    """Return a response that describes groups, with an error for each group with a topic on which the client lacks
+    DESCRIBE.
 
-    The other groups have the operations that are allowed on them.
+    The other groups get their allowed operations.
     """
     response = groups(auth, response)
     response.groups = [_hidden(group) if _has_hidden_topic(auth, group) else group for group in response.groups]
@@ -191,7 +192,7 @@ def _with_cluster_operations(auth: Authorization, response: Any) -> Any:
 
 
 def _with_operations(auth: Authorization, struct: Any, field: str, resource: ResourceType, name: str) -> Any:
-    """Return a struct of the response in which a bit field contains only the operations that the client is allowed.
+    """Return a struct of the response in which a bit field contains only the operations that the client may perform.
 
     Args:
         auth: The authorization.

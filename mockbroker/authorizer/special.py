@@ -42,7 +42,7 @@ LOG_DIRS_ERROR_SINCE = 3
 
 
 def metadata(auth: Authorization) -> Steps:
-    """Deny topics without DESCRIBE, and topics that Metadata would create, without CREATE.
+    """Deny topics on which the client lacks DESCRIBE, and new topics if it lacks CREATE.
 
     In the response, the denied topics follow the other topics.
     """
@@ -85,7 +85,7 @@ def _is_creation_denied(auth: Authorization, name: str) -> bool:
 
 
 def produce(auth: Authorization) -> Effects | None:
-    """Deny a transactional Produce without WRITE on the transactional id."""
+    """Deny a transactional Produce if the client lacks WRITE on the transactional id."""
     transactional_id = auth.request.transactional_id
     if transactional_id is None or not any(map(_is_transactional, _batches(auth.request))):
         return None
@@ -112,7 +112,7 @@ def init_producer_id(auth: Authorization) -> Effects | None:
 
 
 def find_coordinator(auth: Authorization) -> Effects | None:
-    """Deny the lookup of coordinators of share groups without CLUSTER_ACTION on the cluster."""
+    """Deny the lookup of share coordinators if the client lacks CLUSTER_ACTION on the cluster."""
     if auth.request.key_type != SHARE or auth.allows_cluster(Operation.CLUSTER_ACTION):
         return None
     return auth.deny_all(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
@@ -133,7 +133,7 @@ def configs(auth: Authorization) -> Effects | Steps | None:
 
 
 def delete_topics(auth: Authorization) -> Steps:
-    """Deny topics without DESCRIBE, and existing topics without DELETE.
+    """Deny topics on which the client lacks DESCRIBE, and existing topics on which it lacks DELETE.
 
     DELETE on the cluster is sufficient for all topics.
     """
@@ -193,7 +193,7 @@ def create_delegation_token(auth: Authorization) -> Effects | None:
 
 
 def describe_topic_partitions(auth: Authorization) -> Effects | None:
-    """Change a request for all topics to a request for the topics that the client may describe, from the cursor on."""
+    """Change a request for all topics to a request for the describable topics from the cursor on."""
     request: DescribeTopicPartitionsRequest = auth.request
     if request.topics:
         return None
@@ -208,7 +208,7 @@ def describe_topic_partitions(auth: Authorization) -> Effects | None:
 
 
 def add_partitions_to_txn(auth: Authorization) -> Effects | None:
-    """Deny the whole request of a client if one of its topics lacks WRITE; no partition is added then."""
+    """Deny the whole request if the client lacks WRITE on one of its topics; no partition is added."""
     request = auth.request
     if auth.version > CLIENT_VERSIONS:
         return None
@@ -242,7 +242,7 @@ def add_partitions_to_txn(auth: Authorization) -> Effects | None:
 
 
 def streams_group_heartbeat(auth: Authorization) -> Effects | None:
-    """Deny a heartbeat whose topology contains a topic without DESCRIBE."""
+    """Deny a heartbeat whose topology contains a topic on which the client lacks DESCRIBE."""
     topology = auth.request.topology
     if topology is None or all(map(auth.describes, dict.fromkeys(topic_names(topology)))):
         return None

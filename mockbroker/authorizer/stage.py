@@ -79,7 +79,7 @@ class AuthorizerStage(Stage):
 
     @property
     def known_connections(self) -> Collection[int]:
-        """Numbers of the open connections that have sent an authorized request."""
+        """The numbers of the open connections that have sent an authorized request."""
         return self._access.keys()
 
     def _access_of(self, call: Call[Any]) -> Access:
@@ -118,14 +118,14 @@ class AuthorizerStage(Stage):
 
 
 def _run(answer: Effects | Generator[None, None, Effects | None] | None) -> Generator[None, None, Effects | None]:
-    """Return the result of a function of ``special``, which may be a generator that yields between slices."""
+    """Return the result of a function of ``special``, and run it if it is a generator, yielding between slices."""
     if isinstance(answer, Generator):
         answer = yield from answer
     return answer
 
 
 def _authorized_call(auth: Authorization) -> Outcome:
-    """Return the call with functions that the coordinator needs, to check which topics the client may describe and
+    """Return the call with the functions by which the coordinator checks which topics the client may describe and
     create.
     """
     call = auth.call
@@ -197,7 +197,7 @@ def _is_group_allowed(access: Access, request: Any, _: Broker) -> bool:
 
 
 def _is_fetch_allowed(access: Access, request: Any, broker: Broker) -> bool:
-    """Return whether a Fetch that continues no fetch session names only topics that the client may read."""
+    """Return whether a Fetch outside of a fetch session names only topics that the client may read."""
     if request.session_epoch not in (INITIAL, FINAL) or request.forgotten_topics_data:
         return False
     for topic in request.topics:

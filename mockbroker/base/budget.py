@@ -8,8 +8,8 @@ from mockbroker.base.settings import NO_LIMIT
 class Budget:
     """The number of buffered bytes of each connection, with a limit on their total.
 
-    Above the limit, the caller closes the connection that buffers the most bytes. So a client that sends little is
-    never disconnected because of other clients.
+    Above the limit, the caller closes the connection that buffers the most bytes. So a client that buffers little is
+    not disconnected because of other clients.
 
     Args:
         what: Noun phrase for messages, such as "bytes of unread responses".

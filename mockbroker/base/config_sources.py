@@ -27,8 +27,10 @@ _SYNONYMS = {name: names for names in IN_SEVERAL_UNITS for name in names}
 
 @dataclass(frozen=True, slots=True)
 class ConfigSource:
-    """A value of a configuration, as text, with its name in that source and the number of the source in
-    DescribeConfigs (1 topic, 2 broker, 3 cluster-wide default, 4 static, 5 Kafka's default, 8 group).
+    """A value of a broker setting, with the source that it comes from.
+
+    The fields are the value as text, its name in that source, and the number of the source in DescribeConfigs (1 topic,
+    2 broker, 3 cluster-wide default, 4 static, 5 Kafka's default, 8 group).
     """
 
     name: str
@@ -38,7 +40,7 @@ class ConfigSource:
 
 @cache
 def release_settings(before_4_0: bool) -> Mapping[str, KafkaSetting]:
-    """Return the settings of Kafka 4.2 by name, without internal ones.
+    """Return Kafka's broker settings by name, without internal ones: those of 4.2, or those of 3.9.
 
     ``before_4_0``: True for the settings of Kafka 3.9.
     """
@@ -48,7 +50,7 @@ def release_settings(before_4_0: bool) -> Mapping[str, KafkaSetting]:
 
 
 def synonyms_of(name: str) -> tuple[str, ...]:
-    """Return the settings that can give the setting ``name`` a value, in order of precedence, the highest first."""
+    """Return the synonyms of a setting, which can also set its value, in order of precedence, highest first."""
     if name.startswith(BY_LISTENER):
         return name, base_name(name)
     return _SYNONYMS.get(name, (name,))
@@ -57,8 +59,7 @@ def synonyms_of(name: str) -> tuple[str, ...]:
 def broker_sources(name: str, settings: Settings, release: Release) -> list[ConfigSource]:
     """Return the values of a setting from all its sources, the effective one first.
 
-    A value of a synonym is included only after a value that is set with the setting's own name; the list is empty if
-    there is none.
+    Values of synonyms are included only if the setting has a value under its own name; otherwise the list is empty.
 
     Args:
         name: Kafka's name of the setting.
@@ -76,7 +77,7 @@ def broker_sources(name: str, settings: Settings, release: Release) -> list[Conf
 
 
 def set_values(names: tuple[str, ...], settings: Settings) -> Iterator[ConfigSource]:
-    """Yield the effective value of each setting in ``names`` that is set, in this order."""
+    """Yield the effective value of each setting in ``names`` that is set, in the order of ``names``."""
     found = layers(settings)
     for name in names:
         layer = next((layer for layer in found if layer.text(name) is not None), None)

@@ -1,8 +1,8 @@
 """A set of deadlines with their keys: plain data, without a clock or timers.
 
-Postponing a deadline, as every heartbeat does, changes one dictionary entry; the heap is corrected when the earlier
-time comes. So the cost does not depend on the number of deadlines. Stale heap entries are removed when they are the
-majority, so memory is proportional to the number of deadlines.
+Postponing a deadline, as every heartbeat does, changes only a dictionary entry; the heap is corrected when the old
+deadline is reached. So the cost does not depend on the number of deadlines. Stale heap entries are removed when they
+are the majority, so memory is proportional to the number of deadlines.
 """
 
 from __future__ import annotations

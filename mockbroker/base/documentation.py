@@ -1,4 +1,4 @@
-"""The documentation of settings, from the docstring of Settings, which contains each of them once."""
+"""Descriptions of settings, read from the docstring of Settings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mockbroker.base.settings import Settings, is_ours
 
 
 def attributes(described: type) -> Mapping[str, str]:
-    """Return the attributes of a class with their meaning, from the section Attributes of its docstring.
+    """Return the description of each attribute in the docstring of a class, by name.
 
     Empty if Python runs without docstrings (``-OO``).
     """
@@ -35,7 +35,7 @@ def _of_settings() -> Mapping[str, str]:
 
 
 def documentation(name: str | None) -> str | None:
-    """Return the meaning of a setting that has an effect, by Kafka's name; None for any other name."""
+    """Return the description of a setting by Kafka's name; None for a setting without effect or an unknown name."""
     if name is None or not is_ours(name):
         return None
     text = _of_settings().get(name.replace(".", "_"))

@@ -15,10 +15,9 @@ R = TypeVar("R")
 
 @dataclass(slots=True, unsafe_hash=True)
 class Ticket:
-    """The identity of a request, which is needed to encode its response. It is also the request's entry in the request
-    log.
+    """The identity of a request, which is needed to encode its response. It also is the entry in the request log.
 
-    The request log sets the fields from ``received_at`` on. It stores the bytes and not the decoded messages.
+    The request log sets ``received_at`` and the fields after it. It stores bytes, not decoded messages.
 
     Attributes:
         connection: Number of the connection.
@@ -29,8 +28,8 @@ class Ticket:
         fault: Name of the fault rule that was applied to the request; "" for none.
         received_at: The broker's time in seconds at which the request was received.
         client: Sender of the request.
-        frame: The request, without the length.
-        response: The response, with the length; None before the response, and if it is no longer kept.
+        frame: The request, without its length prefix.
+        response: The response, with its length prefix; None before the response, or if it was discarded.
         answered_at: The broker's time in seconds at which the response was made; None before that.
     """
 
@@ -72,7 +71,7 @@ class Call(Generic[R]):
         ticket: Identity of the request.
         client: Sender of the request.
         request: The decoded message.
-        frame: The bytes from which the message was decoded, without the length; empty if it was not decoded.
+        frame: The bytes from which the message was decoded, without the length prefix; empty if it was not decoded.
     """
 
     ticket: Ticket
@@ -100,7 +99,7 @@ class AuthorizedCall(Call[R]):
 
 @dataclass(slots=True)
 class Pace:
-    """The pace at which a slow response is sent: the number of bytes that may be sent is increased from time to time.
+    """The pace at which a slow response is sent: the number of permitted bytes grows over time.
 
     Attributes:
         allowed: Number of bytes that may be sent now.
@@ -113,15 +112,15 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """The way in which the bytes of a response are sent, if a fault rule changes it.
+    """How the bytes of a response are sent when a fault rule changes this.
 
     Attributes:
-        alter: Function that changes the encoded response, a frame with its length, in slices: it returns a generator
-            that yields after each slice, and returns the bytes to send. None to leave the response unchanged.
-        frame: The bytes that are sent instead of the encoded response, the result of ``alter``; None for the response.
+        alter: Function that changes the encoded response, a frame with its length prefix, in slices: it returns a
+            generator that yields after each slice, and returns the bytes to send. None to leave the response unchanged.
+        frame: The bytes to send instead of the encoded response, as returned by ``alter``; None to send the response.
         close: Reason to close the connection afterwards; "" to leave it open.
         reset: Whether the connection is closed by a TCP reset.
-        mute: Whether later requests of the connection wait until the effect ``Unmute``.
+        mute: Whether later requests of the connection wait for the effect ``Unmute``.
         pace: The pace of sending; None to send immediately.
     """
 
@@ -157,7 +156,7 @@ class NoReply:
 
     Attributes:
         ticket: Identity of the request.
-        mute: Whether the requests that follow wait for an ``Unmute``.
+        mute: Whether later requests of the connection wait for an ``Unmute``.
     """
 
     ticket: Ticket
@@ -246,12 +245,12 @@ class Note:
 class Proceed:
     """The effect of continuing a request that a stage of request processing has held.
 
-    The stages after it and the handler process the request next.
+    The later stages and the handler process the request next.
 
     Attributes:
         ticket: Identity of the request.
-        call: The call to pass on, whose answer the stage processes with ``after``; None to pass on the request as it
-            is, whose answer the stage does not process.
+        call: The call to pass on; its response is passed to the ``after`` method of the stage. None to pass on the
+            original request, without ``after``.
     """
 
     ticket: Ticket
@@ -260,7 +259,7 @@ class Proceed:
 
 @dataclass(slots=True)
 class Unmute:
-    """The effect of handling the requests of a muted connection again. ``ticket``: any request of the connection."""
+    """The effect of resuming a muted connection. ``ticket``: any request of the connection."""
 
     ticket: Ticket
 

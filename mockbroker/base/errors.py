@@ -4,11 +4,11 @@ from __future__ import annotations
 
 
 class NotFoundError(LookupError):
-    """The base class of errors about a topic, group, member, broker or connection that does not exist."""
+    """The base class of errors for a topic, group, member, broker or connection that does not exist."""
 
 
 class ConflictError(ValueError):
-    """The base class of errors of operations that the present state of the cluster does not allow."""
+    """The base class of errors for operations that the current state of the cluster does not allow."""
 
 
 class FaultRuleError(ValueError):

@@ -51,7 +51,7 @@ class KafkaSetting:
         return self.type == "PASSWORD"
 
     def problem(self, text: str) -> str | None:
-        """Return the reason why Kafka rejects a value, for an error message; None if Kafka accepts the value."""
+        """Return why Kafka rejects a value, as text for an error message; None if Kafka accepts it."""
         if self.type == "BOOLEAN":
             return None if text.lower() in ("true", "false") else f"expected true or false, got {text!r}"
         if self.type in BITS or self.type == "DOUBLE":
@@ -114,7 +114,7 @@ def kafka_settings() -> Mapping[str, Mapping[str, KafkaSetting]]:
 def base_name(name: str) -> str:
     """Return the name of a setting without the prefix ``listener.name.NAME.`` and the SASL mechanism after it.
 
-    Without a known setting after the prefix it is the name after the prefix.
+    If the rest is not a known setting, return everything after the prefix.
     """
     known = kafka_settings()
     parts = name.split(".")

@@ -49,7 +49,7 @@ class _Dynamic:
 class LiveSettings(Settings):
     """Settings that change while the cluster runs: all objects that refer to it see the new values immediately.
 
-    It is not a dataclass, because generating the methods for so many fields takes a while.
+    It is not a dataclass, because generating methods for so many fields slows down the import.
 
     Args:
         static: The settings that the cluster was started with.
@@ -70,7 +70,7 @@ class LiveSettings(Settings):
         self.change(static, {}, {})
 
     def change(self, static: Settings, cluster_wide: Mapping[str, str], of_broker: Mapping[str, str]) -> None:
-        """Set all values again, from the three sources. A value that mockbroker cannot use is ignored.
+        """Recompute all values from the three sources. A value that mockbroker cannot use is ignored.
 
         Args:
             static: The settings that the cluster was started with.
@@ -106,8 +106,8 @@ class BrokerSettings:
     Attributes:
         cluster: The settings of the cluster, without settings of single brokers.
         keeps_min_in_sync: Whether the cluster has a cluster-wide ``min.insync.replicas`` that cannot be removed,
-            because the feature ``eligible.leader.replicas.version`` is enabled (KIP-966). Its first value is the static
-            one.
+            because the feature ``eligible.leader.replicas.version`` is enabled (KIP-966). It begins with the static
+            value.
     """
 
     def __init__(
@@ -138,14 +138,16 @@ class BrokerSettings:
         return self._by_broker.get(node, self.cluster)
 
     def set_on(self, name: str) -> Mapping[str, str]:
-        """Return the settings that are set on one resource. ``name``: broker id as text, or ALL_BROKERS."""
+        """Return the settings that were set for one broker or as cluster-wide default. ``name``: broker id as text, or
+        ALL_BROKERS.
+        """
         own = self.configs.get(name, {})
         if name == ALL_BROKERS and self.keeps_min_in_sync:
             return {MIN_IN_SYNC: str(self.static.min_insync_replicas)} | dict(own)
         return own
 
     def without_static_min_in_sync(self, configs: Mapping[str, str]) -> dict[str, str]:
-        """Return the settings of all brokers without a ``min.insync.replicas`` that no client has set.
+        """Return the settings without a cluster-wide ``min.insync.replicas`` that is only the static value.
 
         ``configs``: the settings as ``set_on`` returns them, possibly changed.
         """
@@ -154,7 +156,7 @@ class BrokerSettings:
         return {name: value for name, value in configs.items() if not (unchanged and name == MIN_IN_SYNC)}
 
     def refresh(self) -> None:
-        """Apply the content of ``configs``, after a change."""
+        """Apply the content of ``configs`` after it was changed."""
         cluster_wide = self.set_on(ALL_BROKERS)
         self.cluster.change(self.static, cluster_wide, {})
         nodes = {int(name) for name in self.configs if name.isdecimal() and name == str(int(name))}

@@ -161,8 +161,8 @@ class Release:
             start of the last transaction is reported until the next one begins.
         offset_value_version: Version of the OffsetCommitValue records that are written.
         uniform: Release whose ``uniform`` assignor (kwire.assignors) assigns groups of the consumer protocol.
-        batches_only: Whether message sets are not supported. Produce v0-2 is advertised nevertheless, because
-            librdkafka requires it for compression; a request with it closes the connection.
+        batches_only: Whether message sets (magic 0 and 1) are not supported. Produce v0-2 is advertised nevertheless,
+            because librdkafka requires it for compression; a request with it closes the connection.
         everything: Whether every version of every API that mockbroker implements is served.
         features: Finalized feature levels by name, as ApiVersions reports them.
         supported: Lowest and highest supported level of each feature.
@@ -201,7 +201,9 @@ class Release:
         return self.everything or served(ApiKey.PUSH_TELEMETRY, self.name) is not None
 
     def refuses(self, api_key: int, version: int) -> bool:
-        """Return whether the release advertises a version of an API but closes the connection of a request with it."""
+        """Return whether the release advertises a version of an API but closes the connection when it receives that
+        version.
+        """
         return self.batches_only and api_key == ApiKey.PRODUCE and version < PRODUCE_BATCHES_SINCE
 
 

@@ -24,7 +24,7 @@ class Room:
         limit: Maximum size in bytes; NO_LIMIT for none.
 
     Attributes:
-        taken: Approximate size in bytes of the response so far.
+        taken: Approximate size of the response so far, in bytes.
     """
 
     def __init__(self, limit: int) -> None:

@@ -594,7 +594,7 @@ OVERRIDES = "max.connections.per.ip.overrides"
 
 
 def overrides(text: str) -> dict[str, int]:
-    """Return the numbers by address of ``max.connections.per.ip.overrides``.
+    """Return the limits of ``max.connections.per.ip.overrides`` by address.
 
     Raises: SettingsError if a value is not valid.
     """

@@ -1,4 +1,4 @@
-"""The texts of Kafka error messages that several request handlers use."""
+"""Texts of Kafka error messages that several request handlers return."""
 
 from __future__ import annotations
 

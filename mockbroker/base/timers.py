@@ -1,6 +1,6 @@
-"""The keys of the broker's deadlines. The type of a key selects the action when the deadline is due.
+"""The keys of the broker's deadlines. The type of a key determines what happens at the deadline.
 
-The key of a group's next deadline is the group id, a plain string, because this is faster.
+Only the key of a group's next deadline is a plain string, the group id, because that is faster.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class LoadDue:
 
 @dataclass(frozen=True, slots=True)
 class LossDue:
-    """The key of the time at which the loss of a broker is noticed, and other brokers take over its partitions.
+    """The key of the time at which the cluster detects the loss of a broker and other brokers take over its partitions.
 
     Attributes:
         node: Id of the lost broker.
@@ -89,7 +89,7 @@ class ScriptDue:
 
     Attributes:
         name: Name of the script.
-        run: Function that does the step: takes the broker's time in seconds; None in a key that is only compared.
+        run: Function that does the step, called with the broker's time in seconds; None in a key that is only compared.
     """
 
     name: str
@@ -125,11 +125,11 @@ class MoveDue(_ReplicaDue):
 
 @dataclass(frozen=True, slots=True)
 class ConnectionDue:
-    """The key of the end of the wait of a new connection, which is then accepted or closed.
+    """The key of the time until which a new connection is delayed; it is then accepted or closed.
 
     Attributes:
-        number: Number of the wait.
-        run: Function that is called then: takes the broker's time; None in a key that is only compared.
+        number: Number of the delayed connection.
+        run: Function that is called with the broker's time at the deadline; None in a key that is only compared.
     """
 
     number: int
@@ -156,7 +156,7 @@ class ShareFetchDue:
 
 @dataclass(frozen=True, slots=True)
 class ShareDisconnectDue:
-    """The key of the end of the share session of a closed connection.
+    """The key of the time at which the share session of a closed connection ends.
 
     Attributes:
         connection: Number of the connection.

@@ -29,12 +29,12 @@ AclError = tuple[ErrorCode, str]
 def begin_with_authorizer(
     broker: Broker, call: Call[Any], steps: Steps, refused: Callable[[ErrorCode, str], Any]
 ) -> Effects:
-    """Begin to handle a request in slices; without an authorizer, refuse it.
+    """Begin to handle an ACL request in slices; refuse it if the cluster has no authorizer.
 
     Args:
         broker: The state of the cluster.
         call: The request.
-        steps: The slices.
+        steps: Generator that handles the request.
         refused: Function that returns the response for an error and its text.
     """
     if broker.authorizer is None:
@@ -81,12 +81,12 @@ def filter_of(fields: FilterFields) -> AclFilter:
 
 
 def has_unknown(elements: Iterable[Acl | AclFilter]) -> bool:
-    """Return whether one of the ACLs or filters has the number UNKNOWN."""
+    """Return whether a field of one of the ACLs or filters is UNKNOWN."""
     return any(UNKNOWN in (each.resource_type, each.pattern_type, each.operation, each.permission) for each in elements)
 
 
 def is_pattern(acl: Acl) -> bool:
-    """Return whether an ACL has a number that only filters may have, such as ANY."""
+    """Return whether a field of an ACL has a value that is allowed only in filters, such as ANY."""
     return (
         acl.resource_type == ResourceType.ANY
         or acl.pattern_type in (PatternType.ANY, PatternType.MATCH)

@@ -35,7 +35,7 @@ Outcome = Reply | Close | Dismiss
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A raw SASL token, in a frame without a Kafka header: the requests and responses after SaslHandshake v0."""
+    """A raw SASL token: a frame without Kafka header, as client and broker exchange after SaslHandshake v0."""
 
     data: bytes
 
@@ -212,7 +212,7 @@ class AuthenticationStage(Stage):
 
 
 def mechanism(name: str, users: Users, new_nonce: Callable[[], str]) -> Mechanism:
-    """Return a new SASL exchange of one connection.
+    """Return a new SASL exchange for one connection.
 
     Args:
         name: Name of the mechanism, as in ``sasl.enabled.mechanisms``.

@@ -99,7 +99,7 @@ class Broker:
         share_partitions: The share partitions that the leaders of partitions have loaded.
         share_fetch_purgatory: Pending ShareFetch requests.
         changed_partitions: Partitions that changed since the last ``router.finish``, while ShareFetch requests wait.
-        deleted_topics: Ids of deleted topics whose share states the next ``write_changes`` deletes.
+        deleted_topics: Ids of deleted topics whose share states will be deleted by the next ``write_changes``.
         loading: Indexes of the partitions of the offsets topic that their coordinators are loading.
         frozen_metadata: By broker id, the outdated cluster metadata of brokers whose metadata is frozen.
         authorizer: The authorizer; None without one.
@@ -211,7 +211,9 @@ class Broker:
 
     @property
     def serves_consumer_protocol(self) -> bool:
-        """Whether the consumer rebalance protocol (KIP-848) is enabled. Before 4.0 only the setting enables it."""
+        """Whether the consumer rebalance protocol (KIP-848) is enabled. Before 4.0, the setting alone enables it; since
+        4.0, the feature group.version too.
+        """
         name = "group.coordinator.rebalance.protocols"
         allowed = not self.release.quirks.consumer_protocol_only_if_set or name in self.settings.given
         if GROUP_VERSION in self.release.supported and not self.features.get(GROUP_VERSION):
@@ -235,7 +237,7 @@ class Broker:
         return self.features.get("streams.version", 0) > 0 and "streams" in protocols
 
     def client_attributes(self, client: Client, connection: int) -> Mapping[str, str]:
-        """Return the attributes of a client with which the patterns of client metrics subscriptions are compared.
+        """Return the attributes of a client that the patterns of client metrics subscriptions are matched against.
 
         Args:
             client: The client.
@@ -282,7 +284,7 @@ class Broker:
     def new_token_id(self) -> str:
         """Return a new id of a delegation token.
 
-        As in Kafka, it never begins with a hyphen, like an option of a command.
+        As in Kafka, it never begins with a hyphen, because command lines would read it as an option.
         """
         while (token_id := uuid_text(self._new_uuid())).startswith("-"):
             pass
@@ -335,7 +337,7 @@ class Broker:
         self.share_partitions.unload_matching(lambda key: self._leads(node, key))
 
     def unload_shares_of_group(self, node: int, group_id: str) -> None:
-        """Unload the share partitions of a group whose leader is a broker. ``node``: id of the broker."""
+        """Unload a group's share partitions that a broker leads. ``node``: id of the broker."""
         self.share_partitions.unload_matching(lambda key: key.group_id == group_id and self._leads(node, key))
 
     def _leads(self, node: int, key: StateKey) -> bool:
@@ -408,7 +410,7 @@ class Broker:
         return topic
 
     def share_group_settings(self, group_id: str) -> ShareGroupSettings:
-        """Return the settings of a share group that apply when a partition leader acquires its records."""
+        """Return the settings that apply when a partition leader acquires records for a share group."""
         return group_settings(self.cluster.group_configs.get(group_id), self.settings)
 
     def share_coordinator(self, key: StateKey) -> int:
@@ -452,7 +454,7 @@ class Broker:
         return racks[ids.index(node) % len(racks)] or None
 
     def replica_error(self, partition: Partition | None, node: int, leader_epoch: int) -> ErrorCode:
-        """Return the error of a consumer that reads from any replica; NONE if the broker has one.
+        """Return the error for a fetch from any replica, leader or follower; NONE if the broker has a replica.
 
         Args:
             partition: The partition; None if it does not exist.
@@ -473,7 +475,8 @@ class Broker:
         return max((node for node in self.cluster.in_sync(partition) if self.rack(node) == rack), default=-1)
 
     def leader_error(self, partition: Partition | None, node: int, leader_epoch: int = -1) -> ErrorCode:
-        """Return the error of a request that reads or writes a partition; NONE if the broker leads the partition.
+        """Return the error for a request that reads or writes a partition at its leader; NONE if the broker leads the
+        partition.
 
         Args:
             partition: The partition; None if it does not exist.
@@ -546,7 +549,7 @@ class Broker:
         self.record_writer.unload(group_id)
 
     def load_groups(self, index: int, now: float) -> list[CoordinatedGroup]:
-        """Rebuild the groups of a partition of the offsets topic from its records alone; return these groups.
+        """Rebuild the groups of a partition of the offsets topic from its records; return the groups.
 
         ``now``: the broker's time in seconds.
 
@@ -568,11 +571,12 @@ class Broker:
         return list(groups.values())
 
     def load_transactions(self, now: float) -> None:
-        """Rebuild all transactional ids from the transaction log, and end transactions that have no owner.
+        """Rebuild all transactional ids from the transaction log, and end open transactions that are missing in the
+        log.
 
-        A transaction that is open in a partition but belongs to no ongoing transaction is aborted. After a crash, a
-        transaction may be committed in the transaction log while some of its markers are missing: these are written,
-        because the producer may have received the response to its EndTxn.
+        Open records of a producer without an ongoing transaction in the log are aborted. After a crash, a transaction
+        may be committed in the transaction log while some of its markers are missing: these are written, because the
+        producer may have received the response to its EndTxn.
 
         ``now``: the broker's time in seconds.
 
@@ -610,21 +614,22 @@ class Broker:
 
 
 def _ended_as_committed(txn: Transaction, epoch: int) -> bool:
-    """Return whether the last transaction of a producer was committed, and some of its markers may be missing.
+    """Return whether the open batches of a producer belong to its last transaction, which was committed with markers
+    missing.
 
-    If this is the case, the open batches in the producer epoch ``epoch`` belong to this transaction. If the end of a
-    transaction increments the epoch (KIP-890), batches in the current epoch belong to a later transaction, whose begin
-    is missing in the transaction log.
+    ``epoch``: producer epoch of the open batches. If the end of a transaction increments the epoch (KIP-890), batches
+    in the current epoch belong to a later transaction, whose start is missing in the transaction log.
     """
     return txn.state is State.COMPLETE_COMMIT and (not txn.bumped or epoch < txn.epoch)
 
 
 def _is_begin_lost(txn: Transaction, epoch: int) -> bool:
-    """Return whether open batches in the producer epoch ``epoch`` belong to a transaction whose begin is missing in the
-    transaction log.
+    """Return whether the open batches of a producer belong to a transaction whose start is missing in the transaction
+    log.
 
-    They are aborted. The producer is fenced, because else a retry would be answered as a duplicate of an aborted batch.
-    Without KIP-890, they cannot be distinguished from batches of the last transaction, unless there was none.
+    Such batches are aborted. The producer is fenced, because otherwise the broker would answer a retry as a duplicate
+    of an aborted batch. Without KIP-890, such batches cannot be distinguished from those of the last transaction,
+    unless there was none. ``epoch``: producer epoch of the open batches.
     """
     return epoch == txn.epoch and (txn.state is State.EMPTY or txn.bumped)
 

@@ -1,4 +1,4 @@
-"""The broker configurations that DescribeConfigs returns: Kafka's, as of the emulated release, and mockbroker's own.
+"""The broker configurations that DescribeConfigs returns: Kafka's, as in the emulated release, and mockbroker's own.
 
 A configuration that mockbroker does not use is returned with its configured value, else with Kafka's default.
 """

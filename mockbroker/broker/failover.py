@@ -1,7 +1,7 @@
 """The stop, loss and start of brokers, leader changes, and the failover of group coordinators.
 
 A coordinator that loses the leadership of its partition of the offsets topic unloads the groups of that partition, and
-fails their pending requests. The new coordinator rebuilds the groups from the records of the partition alone.
+fails their pending requests. The new coordinator rebuilds the groups from the records of the partition.
 
 Source: Kafka's CoordinatorRuntime, ReplicationControlManager.
 """
@@ -22,9 +22,7 @@ from mockbroker.topics.model import NO_LEADER, OFFSETS_TOPIC, Partition, Topic
 
 
 class FailoverError(ConflictError):
-    """The error for an operation that the present state of a broker does not allow, such as to start a running
-    broker.
-    """
+    """The error for an operation that the state of a broker does not allow, such as starting a running broker."""
 
 
 class UnknownBrokerError(FailoverError, NotFoundError):
@@ -50,7 +48,7 @@ def move_leader(broker: Broker, partition: Partition, node: int, now: float) -> 
 
 
 def stop_broker(broker: Broker, node: int, now: float) -> Effects:
-    """Shut a broker down: other replicas become the leaders of the partitions that it leads. Return the effects.
+    """Shut a broker down: other replicas take over its partitions. Return the effects.
 
     Args:
         broker: The state of the cluster.
@@ -63,14 +61,13 @@ def stop_broker(broker: Broker, node: int, now: float) -> Effects:
 
 
 def kill_broker(broker: Broker, node: int, now: float, noticed_after: float) -> Effects:
-    """Kill a broker; return the effects. It remains the leader of its partitions in the metadata until its loss is
-    noticed.
+    """Kill a broker; return the effects. Until its loss is detected, the metadata still names it as leader.
 
     Args:
         broker: The state of the cluster.
         node: Id of the killed broker.
         now: The broker's time in seconds.
-        noticed_after: Seconds until the loss is noticed.
+        noticed_after: Seconds until the loss is detected.
 
     Raises: FailoverError if the broker is not running.
     """
@@ -84,7 +81,7 @@ def kill_broker(broker: Broker, node: int, now: float, noticed_after: float) -> 
 
 
 def handle_broker_loss(broker: Broker, node: int, now: float) -> Effects:
-    """Make the first live replica the leader of each partition that a lost broker led; return the effects.
+    """Elect the first live replica as leader of each partition that a lost broker led; return the effects.
 
     Args:
         broker: The state of the cluster.
@@ -110,7 +107,7 @@ def handle_broker_loss(broker: Broker, node: int, now: float) -> Effects:
 
 
 def elect_leaderless(broker: Broker, topics: Iterable[Topic], now: float) -> Effects:
-    """Elect a leader, uncleanly, for each partition without one, of topics that allow it; return the effects.
+    """Run an unclean election for each leaderless partition of topics that allow it; return the effects.
 
     Args:
         broker: The state of the cluster.
@@ -138,7 +135,7 @@ def _elect_if_leaderless(broker: Broker, partition: Partition, now: float) -> Ef
 def start_broker(broker: Broker, node: int, now: float) -> Effects:
     """Start a stopped broker; return the effects.
 
-    Its replicas are in sync immediately. It becomes the leader of those of its partitions that have no leader.
+    Its replicas are in sync immediately. It becomes the leader of its leaderless partitions.
 
     Args:
         broker: The state of the cluster.
@@ -185,7 +182,7 @@ def schedule_catch_up(broker: Broker, partition: Partition, node: int, now: floa
 
 
 def complete_load(broker: Broker, index: int, now: float) -> Effects:
-    """Load the groups of a partition of ``__consumer_offsets`` from its records, when its loading time is over.
+    """Load the groups of a partition of ``__consumer_offsets`` from its records, after the loading time.
 
     Args:
         broker: The state of the cluster.
@@ -232,9 +229,8 @@ def recover(broker: Broker, now: float) -> Effects:
 def elect(broker: Broker, partition: Partition, now: float, *, unclean: bool) -> tuple[ErrorCode, Effects]:
     """Elect the preferred leader of a partition; return the error and the effects.
 
-    An unclean election elects a live replica that is catching up, if there is no leader. The records that a paused
-    replica lacks are lost: the log is truncated. ``now``: the broker's time in
-    seconds.
+    If there is no leader, an unclean election elects a live replica that is not in sync. If that is a paused replica,
+    the log is truncated, and the records after its last one are lost. ``now``: the broker's time in seconds.
     """
     preferred = partition.replicas[0]
     if partition.leader == preferred or (unclean and partition.leader != NO_LEADER):
@@ -255,8 +251,8 @@ def elect(broker: Broker, partition: Partition, now: float, *, unclean: bool) ->
 def elect_unclean(broker: Broker, partition: Partition, lost: int, now: float) -> Effects:
     """Elect a leader that lacks the last records of a partition.
 
-    The leader is another live replica; the same broker if there is no other. Offsets of the lost records are assigned
-    again. Committed offsets are not changed, so they may be after the end of the log. Source: Kafka's
+    The leader is another live replica; the same broker if there is no other. The offsets of lost records are assigned
+    again to new records. Committed offsets are not changed, so they may be after the end of the log. Source: Kafka's
     unclean.leader.election.enable.
 
     Args:
@@ -272,9 +268,7 @@ def elect_unclean(broker: Broker, partition: Partition, lost: int, now: float) -
 
 
 def other_replica(broker: Broker, partition: Partition) -> int:
-    """Return the broker id of the first live replica that is not the leader; the id of the leader without such a
-    replica.
-    """
+    """Return the broker id of the first live replica that is not the leader, or of the leader if there is none."""
     others = (node for node in broker.cluster.electable(partition) if node != partition.leader)
     return next(others, partition.leader)
 
@@ -306,7 +300,7 @@ def lead(broker: Broker, partition: Partition, node: int, now: float) -> Effects
     Args:
         broker: The state of the cluster.
         partition: The partition.
-        node: Broker id of the leader, which may have been the leader before; or NO_LEADER.
+        node: Broker id of the leader, which may be the present leader; or NO_LEADER.
         now: The broker's time in seconds.
     """
     effects: Effects = []

@@ -1,4 +1,4 @@
-"""The finalized features of the cluster, and the checks of updates of feature levels (KIP-584, KIP-778).
+"""The finalized features of the cluster, and the validation of feature updates (KIP-584, KIP-778).
 
 Pure functions.
 
@@ -38,7 +38,7 @@ def update_error(
     Args:
         release: The emulated Kafka release.
         features: The finalized features.
-        updates: By name of the feature, the new level and the type of the update.
+        updates: New level and type of update, by feature name.
         controller: Id of the controller.
     """
     for name in bucket_order(updates, string_hash):

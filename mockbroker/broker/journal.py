@@ -87,7 +87,7 @@ Unread: TypeAlias = tuple[Note, int]  # a note, and the ``time_ms`` of the event
 class Events(Sequence[Event]):
     """The events that a journal keeps, oldest first. An event is built from its note when it is first read.
 
-    This makes events cheap that are never read: a rebalance has several for each member.
+    So events that are never read cost little; a rebalance has several events per member.
     """
 
     __slots__ = ("_entries",)
@@ -123,7 +123,7 @@ class Events(Sequence[Event]):
 class Journal:
     """The store of all events so far.
 
-    The kinds in ``FREQUENT`` and the others are limited separately: commits do not remove the events of a rebalance.
+    The kinds in ``FREQUENT`` have a limit of their own, so that commits do not displace the events of a rebalance.
 
     Attributes:
         events: The events, oldest first.

@@ -1,4 +1,5 @@
-"""The log cleaner: compacts the logs of topics with ``cleanup.policy=compact``, in steps, when due or on demand.
+"""The log cleaner: compacts the logs of topics with ``cleanup.policy=compact``, in steps, at regular checks or on
+demand.
 
 Source: Kafka's LogCleaner.
 """
@@ -66,7 +67,7 @@ class LogCleaner:
             self._deadlines.forget(_key(topic, partition))
 
     def due(self, topic: Topic, partition: Partition, config: LogConfig, now: float) -> None:
-        """Do the next step of a compaction, or begin one if the log needs it.
+        """Do the next step of a running compaction, or begin a compaction if the log needs one.
 
         The arguments are those of ``schedule``.
         """
@@ -83,7 +84,7 @@ class LogCleaner:
             self.schedule(topic, partition, config, now)
 
     def compact(self, topic: Topic, partition: Partition, config: LogConfig, now: float) -> Generator[None, None, None]:
-        """Compact a partition now, in steps, whatever its ratio of cleanable bytes. Yield after each step.
+        """Compact a partition now, in steps, even below the minimum ratio of cleanable bytes. Yield after each step.
 
         The active segment ends, so that its records are compacted too. The arguments are those of ``schedule``.
         """

@@ -1,7 +1,8 @@
-"""The log manager: applies retention, compaction and producer expiry to the logs of topics, when due or on demand.
+"""The log manager: applies retention, compaction and producer expiry to the logs of topics, at regular checks or on
+demand.
 
-Each log has a deadline of its own, at the first check that may find something to do, so that an idle cluster does
-no work. Logs of internal topics belong to their coordinators. Source: Kafka's LogManager.
+Each log has its own deadline: the first check at which there may be something to do. So an idle cluster does no work.
+Logs of internal topics are managed by their coordinators. Source: Kafka's LogManager.
 """
 
 from __future__ import annotations
@@ -136,7 +137,9 @@ class LogManager:
                     yield from self._cleaner.compact(topic, partition, config, now)
 
     def compaction_due(self, due: CompactionDue, now: float) -> None:
-        """Check whether a log needs compaction, or do the next step. ``now``: the broker's time in seconds."""
+        """Check whether a log needs compaction, or do the next step of a running compaction. ``now``: the broker's time
+        in seconds.
+        """
         if (found := self._find(due)) is not None:
             topic, partition = found
             self._cleaner.due(topic, partition, self.config(topic, partition), now)
@@ -178,7 +181,7 @@ class LogManager:
         partition.producers.unchecked = False
 
     def _set(self, due: RetentionDue | ProducersDue, at_ms: int | None, every_ms: int, now: float) -> None:
-        """Set the deadline of a check to the first regular check that is not before a time and after ``now``.
+        """Schedule the first regular check at or after a given time, and after ``now``.
 
         Args:
             due: The key of the deadline.

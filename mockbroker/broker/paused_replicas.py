@@ -1,6 +1,6 @@
 """Replicas that a test has paused: they fetch no more records, and leave the in-sync replicas (ISR).
 
-If such a replica is elected in an unclean election, the records that it lacks are lost.
+If such a replica wins an unclean election, the records that it had not fetched are lost.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from mockbroker.topics.model import Partition
 
 
 def pause_replica(broker: Broker, partition: Partition, node: int) -> None:
-    """Stop a follower from fetching: it has the records up to the present log end offset, and leaves the ISR.
+    """Stop a follower from fetching: it keeps the records up to the current log end offset, and leaves the ISR.
 
     Args:
         broker: The state of the cluster.

@@ -48,7 +48,7 @@ class Purgatory(Generic[K, R]):
         return self.pending.pop(ticket, None)
 
     def watching(self, keys: Iterable[K]) -> list[R]:
-        """Return the requests that watch these keys, without duplicates; for each key the oldest first."""
+        """Return the requests that watch these keys, without duplicates; oldest first for each key."""
         tickets: dict[Ticket, None] = {}
         for key in keys:
             tickets.update(self.watchers.get(key, ()))

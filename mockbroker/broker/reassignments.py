@@ -1,4 +1,4 @@
-"""Reassignments of replicas: begin, progress and cancellation. Source: Kafka's ReplicationControlManager.
+"""Reassignments of replicas: start, progress and cancellation. Source: Kafka's ReplicationControlManager.
 
 A new replica is in sync after ``mockbroker.replica.catch.up.ms``, if its broker is running.
 """
@@ -74,7 +74,7 @@ def caught_up(broker: Broker, due: CatchUpDue, now: float) -> Effects:
 def _replace(
     broker: Broker, partition: Partition, replicas: Sequence[int], reassignment: Reassignment | None, now: float
 ) -> Effects:
-    """Replace the replicas of a partition; one that loses a replica gets a new leader epoch."""
+    """Replace the replicas of a partition; if a replica is removed, the leader epoch increases."""
     is_removed = not set(partition.replicas) <= set(replicas)
     added = set(replicas) - set(partition.replicas)
     partition.catching_up = (partition.catching_up | added) & set(replicas)

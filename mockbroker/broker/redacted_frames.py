@@ -13,9 +13,9 @@ REQUEST_HEAD, RESPONSE_HEAD = 8, 4  # bytes up to the correlation id
 
 
 def redacted_request(frame: bytes, key: int) -> tuple[bytes, bool]:
-    """Return a request without secrets, and whether it had any.
+    """Return a request without secrets, and whether it contained any.
 
-    Of a request that may have secrets and cannot be decoded, only the beginning up to the correlation id is returned.
+    If the request may contain secrets but cannot be decoded, return only its beginning up to the correlation id.
 
     Args:
         frame: The frame, without its length.
@@ -33,9 +33,9 @@ def redacted_request(frame: bytes, key: int) -> tuple[bytes, bool]:
 
 
 def redacted_response(frame: bytes, key: int, version: int) -> tuple[bytes, bool]:
-    """Return a response without secrets, and whether it had any.
+    """Return a response without secrets, and whether it contained any.
 
-    Of a response that may have secrets and cannot be decoded, only the correlation id is returned.
+    If the response may contain secrets but cannot be decoded, return only its correlation id.
 
     Args:
         frame: The frame, without its length.

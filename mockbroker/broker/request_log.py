@@ -37,10 +37,9 @@ class Request:
         node: Id of the broker that received the request.
         host: Address of the client.
         body: The decoded message, which must not be modified. Passwords and tokens read ``[redacted]``.
-        response: The decoded response; None without a response, and if it is no longer kept. At least the latest 16 MiB
-            of responses are kept, but none above 1 MiB.
-        error_code: The error code of the response; None if it has no error code of the whole request, or if there is no
-            response.
+        response: The decoded response; None without a response, or if it was discarded. The latest 16 MiB of responses
+            are kept, without those above 1 MiB.
+        error_code: The error code of the response; None if there is no response, or it has no top-level error code.
         latency_ms: Milliseconds of the broker's clock until the response was made; None without a response.
         fault: Name of the fault rule that was applied to the request, or None.
     """
@@ -65,8 +64,8 @@ class RequestLog:
         begin: The broker's time, in seconds, at which ``time_ms`` is 0.
 
     Attributes:
-        now: The broker's time in seconds of the last step, which is the time of the responses made in it.
-        removed: Number of requests that were removed since the start; the first one kept has this index.
+        now: The broker's time of the current step in seconds, the time of its responses.
+        removed: Number of requests removed so far, which is the index of the oldest one kept.
         answered: Number of responses since the start.
     """
 

@@ -10,7 +10,7 @@ CachedResponse = tuple[object, dict[int, bytes]]  # a response, and its encoded 
 
 
 class ResponseCache:
-    """The cached responses by request key, all of one epoch of the cluster metadata; a later epoch clears the cache."""
+    """The cached responses by request key, all from one epoch of the cluster metadata; a new epoch clears the cache."""
 
     def __init__(self) -> None:
         self._epoch = -1

@@ -1,4 +1,4 @@
-"""The router: passes requests to their handlers, and due deadlines to their owners. It is deterministic and does no
+"""The router: it passes requests to their handlers and due deadlines to their owners, deterministically and without
 I/O.
 """
 
@@ -93,8 +93,8 @@ class Served:
 
 
 class ServedVersions(dict[bytes, Served | None]):
-    """The served API versions by the first four bytes of a request (API key and version); None for a version not
-    served.
+    """The served API versions by the first four bytes of a request (API key and version); None for a version that is
+    not served.
 
     A version is added when it is first looked up, because that imports the messages of its API.
     """
@@ -117,9 +117,9 @@ class ServedVersions(dict[bytes, Served | None]):
 
 @dataclass(frozen=True, slots=True)
 class UnsupportedVersion:
-    """The request message in place of an ApiVersions request in an unsupported version, which cannot be decoded.
+    """Stands in for an ApiVersions request in an unsupported version, which cannot be decoded.
 
-    The version in its ticket is 0, because the response is sent in version 0.
+    The version in its ticket is 0, the version of the response.
     """
 
 
@@ -142,7 +142,7 @@ NOT_LOGGED = frozenset({Token, UnsupportedVersion})  # placeholders of requests 
 
 
 class Router:
-    """The dispatcher of requests to handlers and of due deadlines to their owners; converts their effects to outcomes.
+    """Dispatches requests to handlers and due deadlines to their owners, and converts effects to outcomes.
 
     Attributes:
         broker: The state of the cluster.
@@ -151,7 +151,7 @@ class Router:
         handlers: The handlers by API key; ApiVersions advertises their versions.
         served: The served API versions by the first four bytes of a request: API key and version.
         outer_stages: The stages of all connections that run before those of the connection, by API key.
-        noticing_stages: The stages that set deadlines (``StageDue``) or notice closed connections.
+        noticing_stages: The stages that set deadlines (``StageDue``) or handle closed connections.
         stages: The stages of all connections that run after those of the connection.
         authorizing_stages: The stages that run between those of the connection and ``stages``, by API key.
         identity: Function that returns the identity of the client of a connection, by the number of the connection.
@@ -210,7 +210,8 @@ class Router:
         return self.served[REQUEST_KEY.pack(api_key, version)] is not None
 
     def step(self, call: Call[Any], now: float, own: Sequence[Stage] = ()) -> list[Outcome]:
-        """Handle a request, or its first slice; return the outcomes, also of other requests that were pending.
+        """Handle a request, or its first slice; return the outcomes, including those of other requests that it
+        completes.
 
         Args:
             call: Request with its sender and its ticket.
@@ -262,7 +263,7 @@ class Router:
             return [Close(call.ticket, str(error))]
 
     def run(self, outcomes: Iterable[Outcome], now: float) -> list[Outcome]:
-        """Do all remaining slices of unfinished work at the time ``now``, and return all outcomes.
+        """Complete all unfinished work at the time ``now``, and return all outcomes.
 
         ``now``: the broker's time in seconds.
         """
@@ -325,7 +326,7 @@ class Router:
 
         Args:
             now: The broker's time in seconds.
-            client_time: Real time in seconds, for the deadlines of waits that clients measure too, such as that of a
+            client_time: Real time in seconds, for deadlines that clients measure too, such as the maximum wait of a
                 Fetch; None if it equals ``now``.
         """
         self.requests.now = now
@@ -450,9 +451,7 @@ class Router:
         return outcomes
 
     def _proceed(self, proceed: Proceed, now: float) -> list[Outcome]:
-        """Continue the request of the effect, which a stage has held; return the outcomes. ``now``: broker's time in
-        seconds.
-        """
+        """Continue a request that a stage has held; return the outcomes. ``now``: broker's time in seconds."""
         passage = self._passages.pop(proceed.ticket, None)
         if passage is None:  # its connection was closed
             return []
@@ -461,7 +460,7 @@ class Router:
         return self.finish(self._pass_on(passage, now), now)
 
     def _process_answers(self, effects: Effects, now: float) -> Effects:
-        """Pass each effect that answers a request to the stages that process its answer; return the final effects.
+        """Pass each response to the stages that process it; return the final effects.
 
         ``now``: the broker's time in seconds.
         """

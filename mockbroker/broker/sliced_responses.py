@@ -12,13 +12,13 @@ from mockbroker.base.effects import Reply
 
 
 def encoded(reply: Reply, size: int) -> Generator[None, None, Reply]:
-    """Encode a response, and change its bytes if its delivery requires that; yield after each slice.
+    """Encode a response, and apply the change of bytes that a fault rule requires; yield after each slice.
 
-    The returned effect has the encoded response, and the bytes to send in its delivery.
+    The returned effect contains the encoded response, and in its delivery the bytes to send.
 
     Args:
         reply: The effect of sending the response.
-        size: Number of array elements of a slice.
+        size: Number of array elements per slice.
 
     Raises:
         kwire.WireError: The response cannot be encoded.

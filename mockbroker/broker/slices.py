@@ -1,6 +1,6 @@
 """Handling of large requests in slices; other connections are served between two slices.
 
-The handler gets each slice as a request that contains some of the elements, and the responses are merged. So the checks
+The handler is called with each slice, a request with some of the elements, and the responses are merged. So the checks
 are repeated for each slice: if a member is fenced between two slices, the elements of the later slices get the error.
 Handlers whose response grows with the size of the cluster, such as Metadata and Fetch, are generators themselves
 (``effects.Steps``).
@@ -93,7 +93,7 @@ def split_partitions(request: Any, size: int) -> list[Any]:
 
 
 def merge_topics(response: Any, more: Any) -> None:
-    """Append the topics of the response ``more`` to ``response``; a topic that was split between both is joined."""
+    """Append the topics of the response ``more`` to ``response``; entries of one topic are merged."""
     for topic in more.topics:
         last = response.topics[-1] if response.topics else None
         if last is not None and _identity(last) == _identity(topic):

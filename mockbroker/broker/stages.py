@@ -17,10 +17,10 @@ R = TypeVar("R")
 
 
 class Stage:
-    """A stage of request processing, the base class of stages. Its methods pass requests and effects on unchanged."""
+    """The base class of stages of request processing. Its methods pass requests and effects on unchanged."""
 
     def passes(self, call: Call[Any]) -> bool:  # noqa: ARG002
-        """Return True if ``before`` would surely pass the request on unchanged: a fast check for frequent requests."""
+        """Return True if ``before`` is certain to pass the request on unchanged: a fast check for frequent requests."""
         return False
 
     def before(self, call: Call[Any], now: float) -> Effects | Call[Any] | None:  # noqa: ARG002
@@ -31,7 +31,9 @@ class Stage:
             now: The broker's time in seconds.
 
         Returns:
-            None to pass the request on. A call to pass that call on, and to process the effects that answer it with
+            None to pass the request on; a call, to pass on that call instead and get the effects that answer it in
+            ``after``; or effects, to skip later stages and the handler. If the effects contain no response, the stage
+            holds the request: later it continues it with a ``Proceed``, or answers it.
             ``after``. Or the effects of the request, to skip later stages and the handler; without an effect that
             answers the request, such as [], the stage holds the request, and continues it with a ``Proceed`` or
             answers it in a later step.
@@ -41,9 +43,9 @@ class Stage:
     def after(self, call: Call[Any], effects: Effects, now: float) -> Effects:  # noqa: ARG002
         """Return the final effects of a request for which ``before`` returned a call.
 
-        For a pending request, such as a JoinGroup, this is called in the later step that answers it. Without an effect
-        that answers the request, the stage holds the answer, and gives it in a later step. ``now``: the broker's time
-        in seconds.
+        For a pending request, such as a JoinGroup, this is called in the later step that answers it. If the returned
+        effects do not answer the request, the stage holds the response and returns it in a later step. ``now``: the
+        broker's time in seconds.
         """
         return effects
 
@@ -60,7 +62,7 @@ class Stage:
         """Notify the stage that the connection of a request was closed.
 
         Returns:
-            True if the stage holds the request, and will still pass it on; its response is discarded. False if the
+            True if the stage holds the request and will still pass it on, with the response discarded. False if the
             stage has dropped the request, or does not hold it.
         """
         return False
@@ -77,7 +79,7 @@ class Passage:
     """The state of a request that is passed through the stages.
 
     Attributes:
-        call: The request, as the last stage has passed it on.
+        call: The request as passed on by the last stage.
         stages: The stages of the request.
         passed: Number of stages that were called.
         watching: The stages whose ``after`` processes the answer.
@@ -109,7 +111,7 @@ class Passage:
     def watch(self, call: Call[Any]) -> None:
         """Continue the request with the call of a ``Proceed``.
 
-        The method ``after`` of the stage that has held the request will process the answer.
+        The ``after`` method of the stage that held the request will process the response.
         """
         self.call = call
         self.watching = (*self.watching, self.stages[self.passed - 1])
@@ -125,7 +127,8 @@ class Passage:
         ``now``: the broker's time in seconds.
 
         Returns:
-            The effects. If they do not answer the request, ``watching`` has the stages that did not see the answer.
+            The effects. If they do not answer the request, ``watching`` contains the stages that have not processed the
+            response yet.
         """
         while self.watching:
             *others, stage = self.watching
@@ -166,7 +169,7 @@ def _continued(ticket: Ticket, steps: Generator[None, None, Outcome]) -> Steps:
 
 
 def remaining(steps: Generator[None, None, R]) -> Generator[Effects, float, R]:
-    """Do the remaining slices of some work as slices without effects; return its result."""
+    """Continue sliced work as slices without effects; return the result of the work."""
     while True:
         try:
             next(steps)

@@ -1,7 +1,7 @@
 """The common checks of requests about delegation tokens. Source: Kafka's KafkaApis and DelegationTokenControlManager.
 
-The broker checks whether a client may send such requests; the controller checks the rest. The timestamps in the errors
-of both differ.
+The broker checks whether a client may send such requests; the controller checks the rest. Their error responses contain
+different timestamps.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def is_allowed(broker: Broker, ticket: Ticket) -> bool:
 
 
 def is_enabled(broker: Broker) -> bool:
-    """Return whether the cluster has a secret key, without which there are no tokens."""
+    """Return whether delegation tokens are enabled, that is, the cluster has a secret key for them."""
     return bool(broker.settings.delegation_token_secret_key)
 
 
@@ -31,7 +31,7 @@ def requester(broker: Broker, ticket: Ticket) -> Principal:
 
 
 def find(broker: Broker, hmac: bytes) -> DelegationToken | ErrorCode:
-    """Return the token with an HMAC; the error of the request if there is none or the token has expired."""
+    """Return the token that has a given HMAC; an error code if there is none or it has expired."""
     if not is_enabled(broker):
         return ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
     token = broker.cluster.tokens.by_hmac(hmac)
@@ -39,7 +39,7 @@ def find(broker: Broker, hmac: bytes) -> DelegationToken | ErrorCode:
 
 
 def put(broker: Broker, token: DelegationToken, now: float) -> None:
-    """Store a token. ``now``: the broker's time in seconds."""
+    """Store a token, and schedule the check for its expiry. ``now``: the broker's time in seconds."""
     broker.cluster.tokens.put(token)
     broker.cluster.changed()
     broker.schedule_token_sweep(now)

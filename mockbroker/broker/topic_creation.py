@@ -22,7 +22,7 @@ CACHED_ERRORS = 1_000  # maximum number of topics whose errors are kept. Source:
 
 @dataclass(frozen=True, slots=True)
 class TopicError:
-    """Why a topic cannot be created.
+    """The reason why a topic cannot be created.
 
     Attributes:
         error: Error code.
@@ -100,9 +100,9 @@ def _manual_assignment(cluster: ClusterState, topic: RequestTopic) -> Sequence[S
 
 
 class InternalTopicCreator:
-    """The creation of the internal topics of streams groups.
+    """Creates the internal topics of streams groups.
 
-    A topic that could not be created is tried again when its error expires. Source: Kafka's
+    After a failure, the creation is retried when the stored error expires. Source: Kafka's
     AutoTopicCreationManager.createStreamsInternalTopics.
     """
 
@@ -111,12 +111,12 @@ class InternalTopicCreator:
         self._errors: OrderedDict[str, tuple[str, float]] = OrderedDict()  # by topic: message, expiry in seconds
 
     def create(self, topics: Iterable[NewTopic], now: float, error_ttl: float) -> dict[str, str]:
-        """Create topics; return the errors of earlier attempts, by topic name, which have not expired.
+        """Create topics; return the unexpired errors of earlier attempts by topic name.
 
         Args:
             topics: The topics.
             now: The current time in seconds.
-            error_ttl: Time in seconds after which a topic that cannot be created now is tried again.
+            error_ttl: Time in seconds after which a failed creation is retried.
         """
         wanted = list(topics)
         known = {

@@ -36,7 +36,8 @@ async def run_commands(clock: Clock, stdin: int = STDIN) -> None:
 async def run_command(clock: Clock, line: str) -> dict[str, Any]:
     """Run one clock command, such as "advance 5"; return the response as a JSON object.
 
-    The response contains ``now`` (seconds), ``time``, ``running`` and ``events``; after an invalid command ``error``.
+    The response contains ``now`` (seconds), ``time``, ``running`` and ``events``; for an invalid command, only
+    ``error``.
     """
     events: list[Event] = []
     match line.split():

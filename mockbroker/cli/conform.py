@@ -25,11 +25,11 @@ def command(files: tuple[Path, ...], against: str | None, as_json: bool) -> None
 
     The conversations that differ or failed are printed last; then the exit code is 1. Each conversation is played
     against a new mockbroker with the settings and topics of the recording. With --against, a conversation that needs
-    other settings is listed as waiting.
+    other settings is listed as waiting for a broker with these settings.
 
-    Responses must have the recorded content and order, and no response may be early. A late response is a difference
-    only for mockbroker, measured by its own clock. A conversation that differs while the machine is busy is repeated
-    up to five times.
+    Responses must have the recorded content and order, and no response may be early. Late responses count as a
+    difference only for mockbroker, whose clock measures them. A conversation that differs while the machine is busy is
+    repeated up to five times.
     """
     from mockbroker.lab.conform.runner import Outcome, run
 

@@ -24,10 +24,10 @@ BYE = "event: bye"  # the server stops
 
 
 class ControlError(click.ClickException):
-    """The error for a request to the control API that failed. The exit code is 1.
+    """The error for a failed request to the control API. The exit code is 1.
 
     Attributes:
-        problem: The problem details of the server; empty if it has not answered with any.
+        problem: The problem details in the response; empty without them.
         as_json: Whether the problem details are printed as JSON.
     """
 

@@ -1,4 +1,4 @@
-"""The events of the journal, over as many connections to the control API as that takes."""
+"""Follows the events of the journal, and reconnects to the control API when a connection is lost."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def followed_events(
 
     Args:
         client: The client of the control API.
-        after: Id of the last event that is not wanted; None for events from now on.
+        after: Id of the event before the first one to yield; None for new events only.
         notify: Function that is called with a text when the connection is lost, and when it is restored.
         filters: Further query parameters.
 
@@ -46,13 +46,13 @@ def followed_events(
 
 
 def _begin(client: ControlClient) -> float:
-    """Return the time at which the journal of the server begins, in seconds since 1970."""
+    """Return the start time of the server's journal, in seconds since 1970."""
     clock = client.ask("GET", "/v1/clock")
     return datetime.fromisoformat(clock["time"]).timestamp() - float(clock["time_ms"]) / 1000
 
 
 def _wait_begin(client: ControlClient) -> float:
-    """Wait until the server responds; return the time at which its journal begins."""
+    """Wait until the server responds; return the start time of its journal."""
     while True:
         Event().wait(RETRY)
         try:

@@ -19,14 +19,14 @@ ALL = "all"
 
 
 def compare(scheme: str, seed: int | None, seeds: int | None, *, as_json: bool, html: Path | None) -> None:
-    """Run stories under one rebalance protocol or all of them, and print the costs.
+    """Run scenarios under one or all rebalance protocols, and print the costs.
 
     Args:
         scheme: Name of the protocol, or ``all``.
-        seed: Seed of the first story; None for seed 0 or, without ``seeds``, for the story of docs/history.md.
-        seeds: Number of stories; None for one story.
+        seed: Seed of the first scenario; None for seed 0 or, without ``seeds``, for the scenario of docs/history.md.
+        seeds: Number of scenarios; None for one.
         as_json: True for JSON lines instead of tables.
-        html: File to which a page with charts is written, for one story only; None for no page.
+        html: File to which a page with charts is written, for one scenario only; None for no page.
     """
     names = list(SCHEMES) if scheme == ALL else [scheme]
     first = seed or 0

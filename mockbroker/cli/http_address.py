@@ -63,7 +63,7 @@ def read_token(path: Path | None, option: str) -> str | None:
 
     Args:
         path: The file; None to read the environment.
-        option: The option that named the file, for errors.
+        option: Name of the option, for error messages.
 
     Raises: click.UsageError.
     """

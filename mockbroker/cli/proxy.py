@@ -1,4 +1,4 @@
-"""The command ``mockbroker proxy``: passes the connections of real clients on to a real cluster."""
+"""The command ``mockbroker proxy``: forwards the connections of clients to a real cluster."""
 
 from __future__ import annotations
 
@@ -101,10 +101,10 @@ def command(
     record_time: float | None,
     ready_file: Path | None,
 ) -> None:
-    """Pass the connections of clients on to a real cluster until SIGTERM, SIGINT or SIGHUP.
+    """Forward the connections of clients to a real cluster until SIGTERM, SIGINT or SIGHUP.
 
-    Clients meet every broker of the cluster at an address of the proxy. Prints "ready bootstrap.servers=HOST:PORT" when
-    it accepts connections. Authentication passes through; the cluster needs not run yet.
+    For each broker of the cluster, the proxy has an address of its own. Prints "ready bootstrap.servers=HOST:PORT" when
+    it accepts connections. SASL authentication is forwarded. The cluster may be started later.
     """
     check_ready_file(ready_file)
     if tls_to_certificate is not None and not is_loopback(host) and tls_client_ca is None:

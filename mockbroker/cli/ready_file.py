@@ -1,4 +1,4 @@
-"""The file of ``--ready-file``, which tells other programs that connections are accepted."""
+"""The file of ``--ready-file``, which shows other programs that connections are accepted."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def write_ready_file(path: Path | None, content: Mapping[str, object]) -> None:
     """Write the file, if the option is given. Raises: OSError if the file cannot be written.
 
     Args:
-        path: The file; a reader never sees a part of it.
+        path: The file; it is replaced atomically.
         content: The content, written as JSON with the process id.
     """
     if path is not None:

@@ -53,11 +53,11 @@ def open_recording(to: str | None, size_mib: float | None, seconds: float | None
 
     Args:
         to: Path of the file, or ``kafka://HOST:PORT/TOPIC``; None for no recording.
-        size_mib: Size at which another file begins, in MiB; None for no limit.
-        seconds: Time after which another file begins; None for no limit.
+        size_mib: Maximum size of a file in MiB; None for no limit.
+        seconds: Maximum time span of a file in seconds; None for no limit.
 
-    Raises: click.UsageError for an unknown form of recording, options that need a file, or a file that cannot be
-        created; click.ClickException without confluent-kafka.
+    Raises: click.UsageError for an unknown format, options that need a file, or a file that cannot be created;
+        click.ClickException without confluent-kafka.
     """
     if (to is None or to.startswith(SCHEME)) and (size_mib is not None or seconds is not None):
         raise click.UsageError("--record-size and --record-time need --record FILE")

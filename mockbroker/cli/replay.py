@@ -1,4 +1,4 @@
-"""The command ``mockbroker replay``: a broker that answers as the recorded one did."""
+"""The command ``mockbroker replay``: a broker that answers with recorded responses."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ LAST_PORT = 65_535
 )
 @ready_file_option
 def command(recording: str, host: str, port: int, otherwise: str, speed: str, ready_file: Path | None) -> None:
-    """Answer clients as the recorded brokers did, until SIGTERM, SIGINT or SIGHUP.
+    """Answer clients with recorded responses until SIGTERM, SIGINT or SIGHUP.
 
-    Recordings are what kwire capture reads: frame logs and packets, also folders of them. Prints "ready
+    RECORDING is any input of kwire capture: a frame log, a packet capture, or a folder of such files. Prints "ready
     bootstrap.servers=HOST:PORT,..." when it accepts connections. Requests that are not in the recording are logged on
     stderr.
     """

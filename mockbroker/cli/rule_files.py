@@ -57,7 +57,7 @@ def rules_of(content: Any) -> list[Any]:
 
 
 def by_number(problems: Iterable[Problem]) -> list[str]:
-    """Return problems of fault rules as texts that begin with the number of the rule, from 1 on."""
+    """Return problems of fault rules as texts, each with the number of its rule, counted from 1."""
     texts = []
     for each in problems:
         found = PLACE.fullmatch(each.path)

@@ -238,7 +238,7 @@ async def _cancel_at_end_of_stdin(scope: trio.CancelScope, clock: Clock, mode: s
     """Cancel ``scope`` when stdin ends. With a manual clock, the clock commands are read from stdin until then.
 
     Args:
-        scope: Scope of the cluster.
+        scope: Cancel scope of the cluster.
         clock: The broker's clock.
         mode: Value of --clock.
     """
@@ -261,7 +261,7 @@ def _warn_unauthenticated(host: str, broker_settings: Mapping[str, str]) -> None
 
 
 def _limit_garbage_collection() -> None:
-    """Make garbage collections rare, because a broker's long-lived objects form no cycles and take long to scan."""
+    """Make garbage collections rare: a broker has many long-lived objects without cycles, which are slow to scan."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*COLLECT_AFTER)
@@ -401,7 +401,7 @@ def _open_journal(path: Path) -> TextIO:
 
 
 def _write_journal(cluster: Cluster, file: TextIO) -> None:
-    """Write each later event to a file, one JSON object per line.
+    """Write each new event to a file, one JSON object per line.
 
     The object is that of ``Event.to_json``, with the additional key ``time``: the broker's wall clock.
     """

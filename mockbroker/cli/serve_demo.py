@@ -36,7 +36,7 @@ class Demo:
         Args:
             cluster: The cluster.
             release: The Kafka release that the cluster emulates.
-            data: Where the data of the cluster is stored, as text.
+            data: Description of where the cluster stores its data.
             url: URL of the control API.
         """
         pace = Pace()

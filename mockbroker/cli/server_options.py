@@ -104,7 +104,7 @@ async def control_api(
         settings: The settings of the brokers.
         address: The address; None for no control API.
         kind: Kind of the server.
-        capabilities: What the server can do; None for everything.
+        capabilities: Operations that the server supports; None for all.
     """
     if address is None:
         yield None

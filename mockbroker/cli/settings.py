@@ -25,9 +25,9 @@ class SettingRow:
     Attributes:
         name: Kafka's name of the setting.
         default: The default in mockbroker; None for null or a secret value.
-        effect: What the setting means in mockbroker; None without an effect.
-        changes: Whether AlterConfigs can change it, and where.
-        source: Kafka's releases that have the setting, or OURS.
+        effect: Description of the setting; None if it has no effect in mockbroker.
+        changes: Whether AlterConfigs can change it, and for which resources.
+        source: Kafka releases that have the setting, or OURS for mockbroker's own.
     """
 
     name: str
@@ -38,7 +38,7 @@ class SettingRow:
 
 
 def rows() -> Iterator[SettingRow]:
-    """Yield all settings, sorted by name, without those that Kafka keeps for its own tests."""
+    """Yield all settings, sorted by name, without Kafka's internal ones."""
     settings = Settings()
     public = {name for name, spans in kafka_settings().items() if not all(one.internal for one in spans.values())}
     for name in sorted(public | settings.by_name().keys()):
@@ -69,8 +69,8 @@ def _effect(name: str) -> str | None:
 def command(as_json: bool, with_effect: bool) -> None:
     """List all settings of brokers that mockbroker accepts.
 
-    Each with its default, whether AlterConfigs can change it, the releases of Kafka that have it, and its effect. A
-    setting without an effect is accepted, described and otherwise ignored.
+    For each setting: its default, whether AlterConfigs can change it, the Kafka releases that have it, and its effect.
+    A setting without an effect is accepted and returned by DescribeConfigs, but otherwise ignored.
     """
     listed = [row for row in rows() if row.effect or not with_effect]
     if as_json:

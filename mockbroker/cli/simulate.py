@@ -68,17 +68,17 @@ def command(
 ) -> None:
     """Run the broker with scripted clients on a simulated network in virtual time, and check its invariants.
 
-    The same seed gives the same run on every machine. Each run has three phases: faults occur; faults end and every
-    group must become stable; all clients leave and the broker must be empty. If an invariant is violated, the command
-    prints the seed, the last events and a smaller script that violates the same invariant, and the exit code is 1.
-    docs/simulation.md lists the invariants.
+    The same seed gives the same run on every machine. Each run has three phases: first faults occur; then they stop,
+    and every group must become stable; finally all clients leave, and the broker must be empty. If an invariant is
+    violated, the command prints the seed, the last events and a smaller script that violates the same invariant, and
+    the exit code is 1. docs/simulation.md lists the invariants.
 
-    With --coverage, the command also counts which requests met which states of groups and transactions after which
-    faults. With --steer, it runs those seeds whose faults have met the fewest states so far.
+    With --coverage, the command also counts how often each request arrived in each state of groups and transactions
+    after each fault. With --steer, it prefers seeds whose faults have reached the fewest states so far.
 
-    With the scheme zookeeper, server, draft, classic, cooperative, consumer or all, the command instead runs one story
-    under these rebalance protocols of Kafka's history and prints the costs: consumers join, leave and crash, topics
-    get partitions, and a ZooKeeper server lags. Without --seed it is the story of docs/history.md.
+    With the scheme zookeeper, server, draft, classic, cooperative, consumer or all, the command instead runs one
+    scenario under these rebalance protocols of Kafka's history and prints the costs: consumers join, leave and crash,
+    topics get partitions, and a ZooKeeper server lags. Without --seed, it is the scenario of docs/history.md.
     """
     if scheme not in SCHEME_NAMES:
         from mockbroker.cli.history_lines import compare

@@ -1,4 +1,4 @@
-"""The reader of stdin for ``mockbroker serve``: lines of commands, and its end when the parent process ends."""
+"""The reader of stdin for ``mockbroker serve``: command lines, and the end of input when the parent process ends."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def read_lines(file: int = STDIN) -> AsyncIterator[str]:
 async def wait_end(file: int = STDIN) -> None:
     """Wait until a file ends; its content is ignored. ``file``: file descriptor.
 
-    When a process dies, the system closes its pipes. So the end of stdin shows that the parent process has ended.
+    When a process dies, the system closes its pipes, so the end of stdin shows that the parent process has ended.
     """
     async for _ in read_lines(file):
         pass

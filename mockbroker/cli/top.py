@@ -56,8 +56,8 @@ class Sample:
 def command(url: str | None, token_file: Path | None, once: bool) -> None:
     """Show groups, members, lag and rates of a broker that runs with serve --http, every second until Ctrl-C.
 
-    Rates are records per second since the frame before. Characters in names that a terminal could interpret are shown
-    escaped.
+    Rates are records per second since the previous screen. Characters in names that a terminal could interpret are
+    shown escaped.
     """
     if find_spec("rich") is None:
         raise click.ClickException("mockbroker top needs the package rich: pip install 'kwire[http]'")
@@ -91,7 +91,7 @@ def read_sample(client: ControlClient, now: float) -> Sample:
 
 
 def frame(sample: Sample, before: Sample | None) -> Group:
-    """Return the content of the screen for a sample.
+    """Return the screen content for a sample.
 
     Args:
         sample: The state of the cluster.
@@ -146,7 +146,7 @@ def _add_group(table: Table, group: Mapping[str, Any], sample: Sample, before: S
 
 
 def _add(table: Table, *values: str) -> None:
-    """Add a row to a table. The values are shown as they are, without markup."""
+    """Add a row to a table; the values are not interpreted as markup."""
     from rich.text import Text
 
     table.add_row(*(Text(cell(value) if value else "") for value in values))
@@ -159,7 +159,7 @@ def _offsets(group: Mapping[str, Any]) -> dict[tuple[str, int], int]:
 def _rate(now: Mapping[tuple[str, int], int], before: Mapping[tuple[str, int], int], seconds: float) -> float:
     """Return by how much the sum of offsets has increased per second.
 
-    A partition that did not exist before counts from 0.
+    A new partition counts from offset 0.
 
     Args:
         now: Offsets by topic and partition.

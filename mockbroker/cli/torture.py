@@ -56,12 +56,12 @@ def command(
     junit: Path | None,
     only_list: bool,
 ) -> None:
-    """Run a client against hostile brokers, and print what becomes of it.
+    """Run a client against hostile brokers, and print whether it survives.
 
     COMMAND is started once for each case, with the address of a broker in the environment variable
-    MOCKBROKER_BOOTSTRAP_SERVERS. It consumes or produces in a loop, in the topic MOCKBROKER_TOPIC, which gets records
-    all the time; a group id is in MOCKBROKER_GROUP. The broker misbehaves in one step of the session, and after some
-    seconds it behaves again. A client
+    MOCKBROKER_BOOTSTRAP_SERVERS. It must consume or produce in a loop, with the topic MOCKBROKER_TOPIC, to which
+    records are appended continuously, and the group id MOCKBROKER_GROUP. The broker misbehaves at one step of the
+    session, and is correct again after a few seconds. Each case has one of these results:
 
     \b
     survived  if it works again, or ends with code 0
@@ -71,7 +71,7 @@ def command(
     grew      if it uses too much memory; it is ended then
     skipped   if it does not take the step
 
-    It is first run against a broker that behaves, to know which steps it takes and how much memory it uses. The exit
+    First, the client runs against a correct broker, which shows the steps that it takes and its memory use. The exit
     code is 1 if a case is stuck, crashed or grew.
 
     \b

@@ -1,4 +1,4 @@
-"""The request of a group's committed offsets from the coordinator.
+"""Requests for a group's committed offsets.
 
 Source: ConsumerCoordinator.OffsetFetchResponseHandler of kafka-clients.
 """
@@ -30,7 +30,7 @@ FetchedOffsets = dict[TopicPartition, tuple[OffsetAndMetadata | None, int]]
 
 
 class CommittedInquiry:
-    """A request of the committed offsets of some partitions (OffsetFetch).
+    """An inquiry: a request for the committed offsets of some partitions (OffsetFetch).
 
     It is retried until it succeeds or fails with an error that is not retriable.
 

@@ -64,7 +64,9 @@ class CommittingMember(Protocol):
 
     @property
     def commit_blocked_by(self) -> ConsumerError | None:
-        """The error to raise for a commit now, because the member is in no generation; None if commits are possible."""
+        """The error to raise for a commit now, because the member has no valid generation; None if commits are
+        possible.
+        """
         ...
 
     def handle_commit_error(self, code: int) -> None:

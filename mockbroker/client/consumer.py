@@ -246,7 +246,7 @@ class Consumer:
             self._engine.positions.unresolved = True
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
-        """Set the position to the beginning of the log; the next poll looks up its offset.
+        """Set the position to the beginning of the log; the next poll looks the offset up.
 
         Args:
             partitions: Assigned partitions; none for all of them.
@@ -256,7 +256,7 @@ class Consumer:
         self._reset_positions(partitions, EARLIEST_TIMESTAMP)
 
     def seek_to_end(self, *partitions: TopicPartition) -> None:
-        """Set the position to the end of the log; the next poll looks up its offset.
+        """Set the position to the end of the log; the next poll looks the offset up.
 
         Args:
             partitions: Assigned partitions; none for all of them.
@@ -623,14 +623,14 @@ class Consumer:
     # Records that the iteration has not returned yet
 
     def _unreturned_offsets(self) -> dict[TopicPartition, int]:
-        """Return, by partition, the offset of the first record that the iteration has not returned."""
+        """Return, by partition, the offset of the first record that the iteration has not returned yet."""
         offsets: dict[TopicPartition, int] = {}
         for record in self._batch[self._returned :]:
             offsets.setdefault((record.topic, record.partition), record.offset)
         return offsets
 
     def _offsets_to_commit(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the offsets to commit, by partition, which exclude records that the iteration has not returned."""
+        """Return the offsets to commit by partition, without records that the iteration has not returned yet."""
         at = self._engine.positions.to_commit()
         for partition, offset in self._unreturned_offsets().items():
             if partition in at:
@@ -638,8 +638,7 @@ class Consumer:
         return at
 
     def _discard_unreturned(self, partition: TopicPartition | None = None) -> None:
-        """Drop records that the iteration has not returned, and move the positions back, so that they are fetched
-        again.
+        """Drop the records that the iteration has not returned yet, and move the positions back to refetch them.
 
         ``partition``: the partition; None for all partitions.
         """

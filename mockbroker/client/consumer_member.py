@@ -196,7 +196,7 @@ class ConsumerMembership:
 
     @property
     def _awaits_pattern_topics(self) -> bool:
-        """Whether the member has not joined because metadata does not show yet which topics match the pattern."""
+        """Whether the member has not joined because it does not know yet which topics match the pattern."""
         return (
             self.epoch == JOIN
             and self._subscription.type is SubscriptionType.AUTO_PATTERN

@@ -1,4 +1,4 @@
-"""The engine on trio: connections, the clock, and the tasks that advance it.
+"""Runs an engine on trio: its connections, its clock, and the tasks that advance it.
 
 Two tasks per connection receive and send; one more task runs the timers. Received bytes advance the engine immediately,
 so heartbeats and joins do not wait for the user's poll. Calls of the rebalance listener do wait for a poll.
@@ -26,7 +26,7 @@ Connect = Callable[[str, int], Awaitable[trio.abc.Stream]]
 
 
 class DrivenEngine(Protocol):
-    """What a driver needs of the engine of a consumer.
+    """The methods and attributes of an engine that a driver uses.
 
     Attributes:
         clock: The engine's clock, which the driver sets.
@@ -230,7 +230,7 @@ async def driven(
         engine: The engine.
         connect: Async function that returns a stream to a host and port.
         create: Function that creates the consumer.
-        close: Async function that closes the consumer; takes whether the block has ended without an exception.
+        close: Async function that closes the consumer; its argument is True if the block ended without an exception.
     """
     failure: BaseException | None = None
     async with trio.open_nursery() as nursery:

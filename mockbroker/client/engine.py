@@ -254,7 +254,7 @@ class Engine:
     # Inquiries: requests for information that the user waits for
 
     def inquire_committed(self, partitions: Iterable[TopicPartition]) -> CommittedInquiry:
-        """Start a request of committed offsets, and return it. Raises: IllegalUse without a group."""
+        """Start a request for committed offsets, and return it. Raises: IllegalUse without a group."""
         if self.group is None:
             raise IllegalUse("committed() needs a group: open the consumer with group=...")
         inquiry = CommittedInquiry(partitions, self._components)
@@ -262,7 +262,7 @@ class Engine:
         return inquiry
 
     def inquire_log(self, timestamps: Mapping[TopicPartition, int]) -> LogInquiry:
-        """Start a request of log offsets by timestamp, and return it.
+        """Start a request for log offsets by timestamp, and return it.
 
         Args:
             timestamps: By partition, milliseconds since 1970, or Kafka's negative values (-1 latest, -2 earliest).
@@ -272,13 +272,13 @@ class Engine:
         return inquiry
 
     def inquire_topic(self, topic: str) -> TopicInquiry:
-        """Start a request of the number of partitions of a topic, and return it."""
+        """Start a request for the number of partitions of a topic, and return it."""
         inquiry = TopicInquiry(topic, self.metadata)
         self._inquiries.append(inquiry)
         return inquiry
 
     def drop_inquiry(self, inquiry: Inquiry) -> None:
-        """Drop a request of offsets or partitions, because its caller no longer waits for it."""
+        """Drop a request for offsets or partition counts, because its caller no longer waits for it."""
         self._inquiries = [one for one in self._inquiries if one is not inquiry]
 
 

@@ -21,13 +21,13 @@ FIRST_CONSUMER_VERSION = 3  # older versions are for brokers only
 
 
 class EpochInquiry(LeaderInquiry):
-    """A request of the end offsets of leader epochs (OffsetForLeaderEpoch), retried until all partitions have a result.
+    """An inquiry for the end offsets of leader epochs (OffsetForLeaderEpoch), retried until all partitions have a
+    result.
 
     Args:
         epochs: Leader epoch of the last record read, by partition.
-        ended: Callback that is called once per partition, with three arguments: the partition; the newest leader epoch
-            in the leader's log that is not newer than the requested one; and the end offset of this epoch. Epoch and
-            offset are -1 if unknown.
+        ended: Callback that is called once per partition, with the partition, the newest leader epoch in the leader's
+            log up to the requested one, and the end offset of that epoch. Epoch and offset are -1 if unknown.
         components: The components of the consumer.
     """
 

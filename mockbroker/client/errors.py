@@ -35,7 +35,7 @@ class InconsistentGroupProtocol(BrokerError):
 
 
 class UnsupportedVersion(ConsumerError):
-    """The error for a request that no common version of broker and consumer can carry."""
+    """The error for a request that cannot be sent in any version that both broker and consumer support."""
 
 
 class NoOffset(ConsumerError):

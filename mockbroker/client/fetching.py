@@ -1,7 +1,7 @@
 """The fetcher of records from partition leaders: one request in flight per leader, completed fetches in a queue.
 
 A partition is not fetched while records of it are buffered, and a response is dropped unless it begins at the current
-position. So no record is returned twice, however late a response arrives.
+position. So a late response cannot cause a record to be returned twice.
 Source: org.apache.kafka.clients.consumer.internals.Fetcher, FetchCollector and AbstractFetch.
 """
 
@@ -44,7 +44,7 @@ PartitionData = FetchResponse.Topic.Partition
 
 @dataclass(slots=True, eq=False)
 class CompletedFetch:
-    """One partition of a received Fetch response, whose records are returned to the user bit by bit.
+    """One partition of a received Fetch response, whose records are returned to the user in portions.
 
     Attributes:
         partition: Topic and partition number.
@@ -90,7 +90,7 @@ class Fetcher:
 
     @property
     def buffered(self) -> set[TopicPartition]:
-        """The partitions with a completed fetch whose records were not all returned to the user yet."""
+        """The partitions with a completed fetch with records that were not returned to the user yet."""
         held = {fetched.partition for fetched in self._completed}
         if self._current:
             held.add(self._current.partition)
@@ -111,7 +111,8 @@ class Fetcher:
     def fetchable(self) -> dict[TopicPartition, Position]:
         """Return the partitions to fetch.
 
-        They are neither paused nor being revoked; their position is valid, and no records of them are buffered.
+        A partition is fetchable if it is neither paused nor being revoked, its position is valid, and no records of it
+        are buffered.
         """
         held = self.buffered
         return {p: position for p, position in self._positions.items() if position.fetchable and p not in held}

@@ -15,7 +15,7 @@ from mockbroker.client.metadata import TopicPartition
 
 
 class Wait(Enum):
-    """The values that a flow yields to wait for the engine or for a poll. A flow also yields ListenerCalls."""
+    """The values that a flow yields to wait for the engine or for a poll. A flow also yields ListenerCall objects."""
 
     WAIT = "the next advance"
     POLL = "a poll of the user"

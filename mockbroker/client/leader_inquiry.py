@@ -1,5 +1,5 @@
-"""Requests of information that partition leaders have: one request per leader, retried until all partitions have a
-result.
+"""Inquiries: requests for information from partition leaders, one request per leader, retried until all partitions have
+a result.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Leaders = dict[TopicPartition, Leader]
 
 
 class LeaderInquiry:
-    """The base class of requests of information about partitions from their leaders.
+    """The base class of inquiries: requests for information about partitions from their leaders.
 
     Subclasses define ``request``, ``response_partitions`` and ``record_partition``.
 
@@ -38,7 +38,7 @@ class LeaderInquiry:
         key: API key of the requests.
         api_name: Name of the API, for error messages.
         min_version: Lowest request version that can be used.
-        no_result_errors: Error codes of a partition for which no result exists; these codes do not end the inquiry.
+        no_result_errors: Error codes which mean that a partition has no result; they do not end the inquiry.
         unanswered: Partitions without a result.
         error: The error that ended the inquiry, or None.
     """

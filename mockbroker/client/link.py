@@ -56,7 +56,7 @@ class Link:
 
     @property
     def in_flight(self) -> int:
-        """The number of requests without a response, sent or queued."""
+        """The number of requests, sent or queued, that have no response yet."""
         return len(self._queue) + len(self._in_flight)
 
     def opened(self) -> None:

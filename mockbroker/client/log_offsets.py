@@ -34,7 +34,7 @@ class OffsetAndTimestamp:
 
 
 class LogInquiry(LeaderInquiry):
-    """A request of log offsets by timestamp (ListOffsets), retried until all partitions have a result.
+    """An inquiry for log offsets by timestamp (ListOffsets), retried until all partitions have a result.
 
     Attributes:
         timestamps: By partition, milliseconds since 1970, or Kafka's negative values (-1 latest, -2 earliest).

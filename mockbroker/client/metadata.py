@@ -107,16 +107,17 @@ class Metadata:
         self._failures = 0
 
     def require_topics(self, topics: Iterable[str]) -> None:
-        """Replace the topics whose metadata is requested. Topics that pending inquiries need are requested too."""
+        """Replace the topics whose metadata is requested. Topics that pending inquiries need are requested as well."""
         required = set(topics)
         if required - self.required:
             self.refresh()
         self.required = required
 
     def require_inquiry_topics(self, topics: Iterable[str]) -> None:
-        """Replace the topics that inquiries need in addition to the required topics.
+        """Replace the topics that the user's pending inquiries need, such as a partition count, in addition to the
+        required topics.
 
-        The errors of these topics are raised by the inquiries, not by polls.
+        Errors of these topics are raised by the inquiries, not by polls.
         """
         inquired = set(topics) - self.required
         if inquired - self.inquired:
@@ -207,7 +208,7 @@ class Metadata:
                 raise broker_error(code, f"Metadata of topic {topic} failed")
 
     def update_leader(self, partition: TopicPartition, node_id: int, epoch: int) -> bool:
-        """Apply the leader of a partition that a Fetch response contains (KIP-951).
+        """Apply the new leader of a partition from a Fetch response (KIP-951).
 
         Return False if the partition or the broker is unknown, or the leader epoch is not newer.
 
@@ -314,7 +315,7 @@ class Metadata:
 
 
 class TopicInquiry:
-    """A request of the number of partitions of a topic.
+    """An inquiry for the number of partitions of a topic.
 
     Attributes:
         topics: The topic name, as a set.

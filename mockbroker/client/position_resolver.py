@@ -82,7 +82,8 @@ class Resolver:
         self._positions.unresolved = self._run_requested = True
 
     def handle_truncation(self, partition: TopicPartition, position: Position, epoch: int, end: int) -> None:
-        """Handle the log of a new leader that may lack records which were read.
+        """Check whether a new leader's log lacks records that were already read; if so, reset the position or report
+        LogTruncated.
 
         Args:
             partition: Topic and partition number.
@@ -211,7 +212,7 @@ class Resolver:
         inquiry.unanswered -= {p for p, position in requested.items() if self._positions.get(p) is not position}
 
     def log_inquiry(self, timestamps: Mapping[TopicPartition, int]) -> LogInquiry:
-        """Return a request of offsets by timestamp that is not sent yet; the caller has to call ``send_if_due``.
+        """Return an inquiry for offsets by timestamp, which is sent when the caller calls ``send_if_due``.
 
         ``timestamps``: milliseconds since 1970 by partition, or Kafka's negative values (-1 latest, -2 earliest).
         """

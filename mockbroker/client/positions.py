@@ -142,7 +142,7 @@ class Positions:
             position.revoking = partition not in kept
 
     def to_commit(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the offsets to commit, by partition, without partitions whose position is unknown."""
+        """Return the offsets to commit, by partition, leaving out partitions whose position is unknown."""
         return {
             partition: OffsetAndMetadata(position.offset, "", position.epoch)
             for partition, position in self._assigned.items()

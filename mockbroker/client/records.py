@@ -151,7 +151,7 @@ class RecordReader:
             )
 
     def _start_aborted(self, last_offset: int) -> None:
-        """Mark the aborted transactions that began at or before ``last_offset`` as open, so that their records are
+        """Mark the aborted transactions that begin at or before ``last_offset`` as open, so that their records are
         skipped.
         """
         while self._aborted and self._aborted[-1][0] <= last_offset:

@@ -58,14 +58,14 @@ class Feed:
 
     @property
     def oldest(self) -> int:
-        """The id before the oldest event that is kept; that of the newest event if none is kept."""
+        """The id that precedes the oldest kept event; the newest id if no event is kept."""
         journal = self._cluster.journal
         return journal.ids[0] - 1 if journal.ids else journal.last_id
 
     def since(self, after: int) -> Iterator[dict[str, Any]]:
         """Yield the events after the id ``after`` as JSON objects, oldest first.
 
-        Where events are no longer kept, there is a gap in place of them.
+        Events that are no longer kept are replaced by one ``gap`` object.
         """
         journal = self._cluster.journal
         if after > journal.last_id:  # an id of another process
@@ -108,11 +108,11 @@ class Feed:
         return iso(clock.wall() - clock.now() + time_ms / 1000)
 
     def _gap(self, after: int, last: int) -> dict[str, Any]:
-        """Return the JSON object in place of events that are no longer kept.
+        """Return the ``gap`` object that replaces events that are no longer kept.
 
         Args:
-            after: Id before the first of them.
-            last: Id of the last of them.
+            after: Id that precedes the first missing event.
+            last: Id of the last missing event.
         """
         time_ms = round(self._cluster.clock.now() * 1000)
         gap = {

@@ -1,4 +1,4 @@
-"""The open streams that wait for the same kind of changes. Their number is counted, to do no work without a stream."""
+"""The open streams that wait for the same kind of changes. Without open streams, no work is done."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Followers:
                 self._present = trio.Event()
 
     async def wait(self) -> None:
-        """Wait until at least one event stream, a response of the control API, is open."""
+        """Wait until at least one stream is open."""
         await self._present.wait()
 
     async def wake(self) -> None:
@@ -48,9 +48,7 @@ class Followers:
             await trio.lowlevel.checkpoint()
 
     async def wake_slowly(self) -> None:
-        """Wake all waiting streams, and spend PER_STREAM seconds for each: for streams that often have something to
-        send.
-        """
+        """Wake all waiting streams, spread over PER_STREAM seconds each: for streams that send often."""
         count = len(self.changed)
         while count > 0:
             self.changed.unpark(count=FEW)

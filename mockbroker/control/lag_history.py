@@ -1,4 +1,6 @@
-"""The lag of groups and of their partitions over time, of bounded size, for a live page that is opened later."""
+"""The lag of groups and of their partitions over time, in bounded memory, so that a live page that is opened later can
+show them.
+"""
 
 from __future__ import annotations
 

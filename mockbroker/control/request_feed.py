@@ -1,6 +1,4 @@
-"""The changes of the request log, for streams: it wakes the streams, and keeps the encoded rows that all of them
-send.
-"""
+"""Wakes streams of requests after changes of the request log, and keeps the encoded rows that all of them send."""
 
 from __future__ import annotations
 
@@ -47,7 +45,7 @@ class RequestFeed:
             await trio.sleep(PAUSE)
 
     def row(self, number: int, is_answered: bool, make: Callable[[], bytes]) -> bytes:
-        """Return the encoded row of a request. A row that a stream has sent recently is not encoded again.
+        """Return the encoded row of a request. Recently sent rows are not encoded again.
 
         Args:
             number: Id of the request.

@@ -49,7 +49,7 @@ class CheckedRequest:
     """A request whose path, query and body are valid.
 
     Attributes:
-        path: Decoded segments of the path, by name in the route's path.
+        path: Decoded path parameters, by name.
         query: Values of all parameters of the route.
         body: The JSON body; empty without a body.
         request: The HTTP request, for its headers.
@@ -79,18 +79,18 @@ Handler: TypeAlias = Callable[["Control", CheckedRequest], Awaitable["Answer | R
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """A method of a path of the control API.
+    """One route of the control API: a method of a path.
 
     Attributes:
         method: HTTP method.
         path: Path, with names of segments in braces, such as ``/v1/groups/{group}``.
         handle: The function that handles the request.
-        summary: What the route does, as an imperative sentence without a full stop, in Markdown.
+        summary: Description of the route: an imperative sentence without full stop, in Markdown.
         answer: Shape of the response; None for a response without a body.
         status: Status code of the response.
         parameters: The query parameters.
         body: Shape of the request body; None for a request without a body.
-        errors: Status codes of errors, besides those that every route may have.
+        errors: Status codes of errors, in addition to those that every route may return.
         capability: Name of the optional feature that the server must have; "" for none.
         is_open: Whether a request needs no token.
         waits: Whether the response may take long, so that the handling is cancelled if the client disconnects.

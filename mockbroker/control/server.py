@@ -1,8 +1,7 @@
 """The HTTP server of the control API: hypercorn's protocol on a listener of mockbroker, beside the Kafka listeners.
 
-hypercorn serves each connection. The listener and the connections are mockbroker's own: their number is limited, a
-client that reads nothing is disconnected, and an exception in one connection ends neither another one nor the Kafka
-listeners.
+hypercorn serves each connection. The listener and the connections are mockbroker's own: their number is limited,
+clients that stop reading are disconnected, and an exception in one connection affects no other connection.
 """
 
 from __future__ import annotations
@@ -95,7 +94,7 @@ class HttpServer:
     async def run(self) -> None:
         """Serve until ``stop`` is called, then end all connections within GRACE seconds.
 
-        A failure is logged, and serving retried.
+        After a failure, which is logged, it serves again.
         """
         async with trio.open_nursery() as beside:
             beside.start_soon(self.control.feed.run)
@@ -174,7 +173,7 @@ class HttpServer:
 class _Connection(TCPServer):
     """An HTTP connection that ends when its client disconnects.
 
-    hypercorn's own class would wait for KEEP_ALIVE seconds.
+    (With hypercorn's own class, it would end only after KEEP_ALIVE seconds.)
     """
 
     _is_over = False
@@ -192,7 +191,7 @@ class _Connection(TCPServer):
 class _BoundedStream:
     """A stream for hypercorn.
 
-    Its ``send_all`` raises an exception if the client reads nothing for SEND_TIMEOUT seconds.
+    ``send_all`` fails if the client reads nothing for SEND_TIMEOUT seconds.
     """
 
     def __init__(self, stream: trio.SocketStream) -> None:

@@ -69,7 +69,7 @@ class SharedState:
     async def encoded(self, *, fresh: bool = True) -> tuple[int, bytes]:
         """Return the number of the current version, and the document as JSON.
 
-        ``fresh``: False if the document need not be refreshed first, because the client gets later patches anyway.
+        ``fresh``: True to refresh the document first; False if the client will get later patches anyway.
         """
         async with self._lock:
             if fresh or not self.version:
@@ -84,7 +84,7 @@ class SharedState:
         return None if missing > len(self._patches) else list(islice(self._patches, len(self._patches) - missing, None))
 
     async def run(self) -> None:
-        """Refresh the document while at least one stream is open, and wake the streams after a change; run until
+        """While at least one stream is open, refresh the document, and wake the streams after a change; run until
         cancelled.
         """
         announced = 0

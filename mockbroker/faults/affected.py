@@ -37,7 +37,7 @@ class Affected:
     Attributes:
         ticket: Ticket of the request, or of the connection (``connection_ticket``).
         node: Id of the broker.
-        fault: The application of the rule.
+        fault: The rule as applied to this request.
         call: The request; None for a connection.
         phase: Phase of the request.
         effects: Effects of the request that are delayed or held.
@@ -66,7 +66,7 @@ class Affected:
 
 
 class AffectedRequests:
-    """The affected requests and connections, in the order in which the rules were applied.
+    """The requests and connections to which rules were applied, in the order of application.
 
     Attributes:
         held: Number of held requests.
@@ -95,7 +95,7 @@ class AffectedRequests:
             self.unhold(entry)
 
     def hold(self, entry: Affected, phase: Phase) -> None:
-        """Hold a request until it is released. ``phase``: HELD_BEFORE or another element of HELD."""
+        """Record that a request is held until it is released. ``phase``: the phase in which it is held, one of HELD."""
         entry.phase = phase
         self.held += 1
         self.held_bytes += entry.size
@@ -112,9 +112,9 @@ class AffectedRequests:
         return [entry for entry in self._entries.values() if entry.phase in HELD and entry.name == name]
 
     def of_connection(self, number: int) -> list[Affected]:
-        """Return the entry of a new connection, and of its requests whose responses are not sent.
+        """Return the entries of a connection: that of the new connection itself, and those of its unanswered requests.
 
-        ``number``: its number.
+        ``number``: number of the connection.
         """
         return [
             entry

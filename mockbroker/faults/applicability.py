@@ -1,4 +1,4 @@
-"""The actions and conditions that a fault rule about an API may have, derived from the declarations of its messages."""
+"""The actions and conditions that a fault rule about an API may have, derived from the message declarations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ WITH_LENGTH = frozenset({"string", "bytes", "records", "array"})
 
 
 def obstacle(key: int, action: Action) -> str | None:
-    """Return why a rule about an API cannot have an action, such as ``its response has no records``; None if it can.
+    """Return why a rule about an API cannot have a certain action, such as ``its response has no records``; None if it
+    can.
 
     Args:
         key: API key.
@@ -63,7 +64,7 @@ def fitting_fields(key: int, form: str) -> tuple[str, ...]:
 
 
 def applies_to(key: int, match: Match, action: Action) -> bool:
-    """Return whether a rule that names no API is compared with the requests of an API.
+    """Return whether a rule without API names applies to the requests of an API.
 
     Args:
         key: API key.

@@ -1,4 +1,4 @@
-"""The error fields of responses: the field that contains the error of a request, or of an element of the request.
+"""The error fields of responses: where a response carries the error of the whole request or of one of its elements.
 
 They are derived from the declarations of the messages.
 """
@@ -63,7 +63,7 @@ BESIDE_ERROR: Mapping[int, Mapping[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class AnswerArray:
-    """An array in the response that has one element for each element of an array in the request.
+    """An array in the response whose elements answer the elements of an array in the request.
 
     Attributes:
         request: Field of the request; "" if the elements are not requested.
@@ -85,10 +85,11 @@ class Answer:
         error: The field of the error; "" without one.
         copied: Identifying fields, as pairs of request field ("" for an element that is a plain value) and response
             field.
-        beside_error: Values of other fields in an answer with an error.
+        beside_error: Values that other fields have if there is an error.
         arrays: Arrays whose elements can have errors.
-        unrequested: An array whose elements have errors but are not in the request; the only place for an error.
-        all_levels: Whether an error is repeated in the elements of the arrays.
+        unrequested: The array of the response that carries errors although its elements are not in the request; None
+            otherwise.
+        all_levels: Whether the error of a struct is repeated in its elements.
         terms: Kinds of names, such as topic, in this struct and its elements.
     """
 
@@ -107,7 +108,7 @@ class Answer:
         return bool(self.error or self.arrays or self.unrequested)
 
     def answer_to(self, field_name: str) -> Answer | None:
-        """Return the answer to an element of an array; None if such an element has no error of its own.
+        """Return the answer to the elements of an array in the request; None if they have no error of their own.
 
         ``field_name``: the array in the request.
         """
@@ -127,13 +128,13 @@ def answer_of(key: int, version: int) -> Answer:
 
 
 def depth_of_error(root: Answer, arrays: Sequence[str]) -> int:
-    """Return how many arrays of the response enclose the error field of an element.
+    """Return how many of the arrays that contain an element also contain its error field.
 
     Args:
         root: The answer to the whole request.
-        arrays: Names of the arrays that contain the element, from the outermost on.
+        arrays: Names of the arrays that contain the element, outermost first.
 
-    Returns: the number of these arrays that contain the error field; 0 for an error field of the whole response.
+    Returns: the number of arrays; 0 if the error field belongs to the whole response.
     """
     answers = [root]
     for name in arrays:
@@ -147,13 +148,9 @@ def depth_of_error(root: Answer, arrays: Sequence[str]) -> int:
 
 
 def error_fields(key: int, version: int) -> dict[str, tuple[str, ...]]:
-    """Return the path of the error field of each kind of element, such as ``topics.partitions``.
+    """Return the path of the error field for each kind of element, such as ``topics.partitions``.
 
-    The path of the whole request is "". The result is empty if the response has no error field.
-
-    Args:
-        key: API key.
-        version: API version.
+    The path "" is that of the whole request. The result is empty if the response has no error field.
     """
     root = answer_of(key, version)
     found = {}
@@ -167,8 +164,9 @@ def error_fields(key: int, version: int) -> dict[str, tuple[str, ...]]:
 
 
 def canonical(name: str) -> str:
-    """Return a field name that is the same in all APIs: ``partition``, ``index`` and ``partition_index`` are the
-    same field.
+    """Return the common name of a field that has different names in different APIs.
+
+    For example, ``partition``, ``index`` and ``partition_index`` are the same field.
     """
     return ALIASES.get(name, name)
 
@@ -197,14 +195,14 @@ def _fields(struct: type, version: int) -> dict[str, Field]:
 def _answer(
     key: int, version: int, requested: Mapping[str, Field], struct: type, plain: str = "", *, is_element: bool = False
 ) -> Answer:
-    """Return how a struct of the response answers a struct of the request, derived from the declarations.
+    """Derive from the declarations how a struct of the response answers a struct of the request.
 
     Args:
         key: API key.
         version: API version.
         requested: Fields of the struct in the request.
         struct: Class of the struct in the response.
-        plain: Kind of the plain values that the request contains instead of structs; "" for structs.
+        plain: Kind of the values if the request has plain values instead of structs; "" for structs.
         is_element: Whether the struct is an element of an array.
     """
     fields = _fields(struct, version)

@@ -47,7 +47,7 @@ def finished(steps: Generator[None, None, R]) -> R:
 
 @dataclass(slots=True)
 class Marks:
-    """The marked elements of a request, or of a struct in a request: they get the error.
+    """The elements of a request, or of a struct in it, that get the error.
 
     Attributes:
         marked: Whether the struct itself gets the error.
@@ -60,7 +60,7 @@ class Marks:
     def at(self, path: Path) -> Marks:
         """Return the marks of the element at a path; create them if necessary.
 
-        ``path``: field names and indexes by turns.
+        ``path``: field names and indexes alternately.
         """
         found = self
         for name, index in zip(path[::2], path[1::2], strict=True):
@@ -73,9 +73,9 @@ class Marks:
 
 
 class ErrorInjection:
-    """The application of the action ``error`` to one request: its matching elements get an error.
+    """Applies the action ``error`` to one request: its matching elements get an error.
 
-    The error is in the innermost error field of the element, such as that of a partition or of a group. If the response
+    The error is set in the innermost error field of the element, such as that of a partition or group. If the response
     has only one error field for the whole request, the whole request gets the error.
 
     Two kinds of request are processed completely, and only their response is changed: a Fetch in a fetch session,
@@ -89,7 +89,7 @@ class ErrorInjection:
         elements: The matching elements.
         code: The error.
         lookups: Functions that look up topic names and ids in the cluster.
-        beside: Values of fields beside the error, where they differ from those of most errors.
+        beside: Values for other fields that depend on this error.
     """
 
     def __init__(
@@ -175,7 +175,7 @@ class ErrorInjection:
     def split_in_slices(self) -> Generator[None, None, Any | None]:
         """Return a copy of the request without the elements that get the error; yield after every SLICE elements.
 
-        The result is None if no element remains.
+        Return None if no element remains.
         """
         if self._marks.marked:
             return None
@@ -190,13 +190,13 @@ class ErrorInjection:
         return rest
 
     def error_response(self) -> Any:
-        """Return the response to a request of which no element remains. It contains only the errors."""
+        """Return the response to a request without remaining elements; it contains only errors."""
         return self._built(self._answer, self._named, self._marks)
 
     def merge(self, response: Any) -> Any:
         """Return a copy of the response to the remaining request, with the errors of the removed elements added.
 
-        If the response has an error of the whole request, it is returned unchanged.
+        A response with a top-level error is returned unchanged.
         """
         return finished(self.merge_in_slices(response))
 
@@ -208,9 +208,9 @@ class ErrorInjection:
         return self._with_errors_by_values(self._answer, merged, {}) if self._by_values else merged
 
     def _name_partitions(self, absent: Iterable[Mapping[str, Value]]) -> None:
-        """Add partitions of a fetch session to the request, and mark them as elements that get the error.
+        """Add partitions of the fetch session that the request omits, and mark them as elements that get the error.
 
-        ``absent``: topic name and partition number of each partition that the request does not contain.
+        ``absent``: topic name and partition number of each of these partitions.
         """
         indexes: dict[str, list[int]] = {}
         for values in absent:
@@ -234,11 +234,10 @@ class ErrorInjection:
             self._by_values.setdefault(terms, set()).add(tuple(values[term] for term in terms))
 
     def _built(self, answer: Answer, requested: Any, marks: Marks) -> Any:
-        """Return the part of the response that answers a struct of the request, if all elements of the struct get the
-        error.
+        """Build the part of the response for a struct of the request whose elements all get the error.
 
         Args:
-            answer: How the struct is answered.
+            answer: Describes how the response answers the struct.
             requested: The struct in the request.
             marks: Marks of the struct and its elements.
         """
@@ -268,7 +267,7 @@ class ErrorInjection:
         """Return the name of a topic that is requested by id; None for any other field.
 
         Args:
-            answer: How the struct is answered.
+            answer: Describes how the response answers the struct.
             requested: The struct in the request.
             name: Field of the response.
         """
@@ -331,7 +330,7 @@ class ErrorInjection:
         return items
 
     def _with_errors_by_values(self, answer: Answer, response: Any, around: Mapping[str, Value]) -> Any:
-        """Return a copy of a struct of the response, with errors in elements that the request does not name.
+        """Return a copy of a struct of the response, with errors in matching elements that the request does not name.
 
         Args:
             answer: How the struct answers the request.
@@ -358,7 +357,7 @@ class ErrorInjection:
         return self._with_errors_by_values(answer, item, known)
 
     def _values(self, answer: Answer, item: Any) -> dict[str, Value]:
-        """Return the names in an element of the response, such as its topic, by kind of name."""
+        """Return the names that an element of the response contains, such as the topic name, by kind of name."""
         values: dict[str, Value] = {}
         for _, name in answer.copied:
             term = TERM_OF_FIELD.get(canonical(name))
@@ -371,12 +370,12 @@ class ErrorInjection:
 
 
 def _size(marks: Marks) -> int:
-    """Return the number of marked elements, and of structs around them."""
+    """Return the number of marked elements plus the number of structs that contain them."""
     return 1 + sum(_size(inner) for elements in marks.inner.values() for inner in elements.values())
 
 
 def _expand(answer: Answer, requested: Any, marks: Marks, numbers: Iterator[int]) -> Generator[None, None, None]:
-    """Move the mark of a struct without an error field to its elements, so that only structs with an error field are
+    """Move the mark from structs without an error field to their elements, so that only structs with an error field are
     marked.
 
     Args:

@@ -9,8 +9,8 @@ from collections.abc import Callable
 def compile_glob(glob: str) -> Callable[[str], bool]:
     """Return a function that returns True if a whole text matches the glob.
 
-    The time is at most proportional to the length of the text times that of the glob: a group after a ``*`` is atomic,
-    so that the expression never tries another length for an earlier ``*``.
+    Matching takes time at most proportional to text length times glob length: the group after each ``*`` is atomic, so
+    that the regular expression does not backtrack.
 
     Raises: ValueError for a backslash at the end.
     """

@@ -1,7 +1,7 @@
 """The fields of requests that name groups, members, topics, partitions and transactional ids.
 
-They are found in the declarations of the messages. Kafka's definitions mark most of these fields with an entity type.
-For the others, the name of the field decides.
+They are derived from the message declarations: most fields have an entity type from Kafka's definitions; the others are
+recognized by name.
 """
 
 from __future__ import annotations
@@ -64,14 +64,13 @@ class Identifier:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """An array in a request whose elements are compared with a rule one by one; or a struct, treated as an array of
-    one.
+    """An array in a request, whose elements a rule matches one by one; or a struct, treated as an array of one.
 
     Attributes:
         field: The array or the struct.
         elements: The identifiers of an array of plain values, or the level of an array of structs.
         null_is_all: Whether null means all, such as all topics.
-        terms: All kinds of names in the elements.
+        terms: All kinds of names that occur in the elements.
     """
 
     field: str
@@ -87,7 +86,7 @@ class Level:
     Attributes:
         identifiers: Identifiers of the struct itself.
         batches: Arrays that have identifiers.
-        terms: All kinds of names in the struct and its arrays.
+        terms: All kinds of names that occur in the struct and its arrays.
     """
 
     identifiers: tuple[Identifier, ...]

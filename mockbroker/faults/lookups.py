@@ -1,4 +1,4 @@
-"""Lookups in the state of the broker that the conditions of fault rules need, such as the name of a topic by its id."""
+"""Lookups in the broker's state for conditions of fault rules, such as the topic name for a topic id."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mockbroker.faults.matching import Lookups
 
 
 def broker_lookups(broker: Callable[[], Broker], principal: Callable[[int], str]) -> Lookups:
-    """Return the functions that look up topic names and other values of conditions in the state of the broker.
+    """Return the functions that look up topic names and other values in the broker's state.
 
     Args:
         broker: Function that returns the current broker; a reset replaces the broker.

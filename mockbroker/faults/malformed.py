@@ -1,4 +1,4 @@
-"""The forms of malformed responses: their parameters, and the APIs that they apply to."""
+"""The forms of malformed responses, with their parameters."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class Form:
     """A form of malformed response, such as a truncated frame.
 
     Attributes:
-        part: The part of the response that the form needs: any "frame"; an "array"; a field with a "length"; "records";
-            or the "api_versions" that only one API returns.
+        part: What the response must contain: "frame" (any response), "array", "length" (a field with a length),
+            "records" or "api_versions" (the list in an ApiVersions response).
         parameters: Declarations of the parameters by name.
         description: What is wrong with the response.
     """
@@ -56,7 +56,7 @@ class Form:
 
     @property
     def what(self) -> str:
-        """The kind of field that the form changes, as text for messages."""
+        """The kind of field that the form changes, as a phrase for messages."""
         return {"array": "array", "length": "string, array or bytes", "records": "records"}.get(self.part, "field")
 
 

@@ -55,8 +55,8 @@ def change_magic(records: bytes, *, value: int) -> BytesInSlices:
 
 
 def change_record_count(records: bytes, *, value: int) -> BytesInSlices:
-    """Return the records with the record count ``value`` in the first batch; its CRC is valid. A message has no
-    count.
+    """Return the records with the record count ``value`` in the first batch; its CRC is valid. Messages of magic 0 and
+    1 have no count and are not changed.
     """
     for first in _complete(records):
         if isinstance(first, Batch):
@@ -70,8 +70,7 @@ def insert_bomb(records: bytes, *, bytes: int) -> BytesInSlices:  # noqa: A002 t
     """Return the records with a gzip bomb instead of the first batch with data: one record whose value is zeros.
 
     The bomb has the offsets, producer and timestamps of that batch, and a valid CRC. ``bytes``: size of its
-    decompressed records. In a record batch the size may be up to two bytes less, because the length of a record has no
-    fixed size.
+    decompressed records. In a record batch it may be up to two bytes less, because record lengths are varints.
     """
     count = SliceCounter()
     for first in _complete(records):
@@ -92,8 +91,8 @@ def corrupt_values(records: bytes) -> BytesInSlices:
 def change_schema_id(records: bytes, *, id: int) -> BytesInSlices:  # noqa: A002 the name of the parameter
     """Return the records with values that refer to a schema, in the wire format of schema registries; CRCs are valid.
 
-    The schema id of a value that begins with magic byte 0 and a schema id is replaced; other values get both as a
-    prefix. ``id``: the new schema id.
+    In a value that begins with magic byte 0 and a schema id, the id is replaced; other values get such a prefix.
+    ``id``: the new schema id.
     """
     prefix = SCHEMA_ID.pack(0, id)
 
@@ -150,7 +149,7 @@ def _complete(records: bytes) -> Iterator[RecordSet]:
 
 
 def _has_values(each: RecordSet) -> TypeGuard[Batch | Message]:
-    """Return whether the form can change values of a batch: whether it is not a control batch."""
+    """Return whether a batch has values that can be changed, that is, is not a control batch."""
     return isinstance(each, Message) or (isinstance(each, Batch) and not each.control)
 
 
@@ -164,7 +163,7 @@ def _crc(data: bytes) -> int:
 
 
 def _with_crc(data: bytes, magic: int) -> bytes:
-    """Return a batch with a valid CRC. ``magic``: format of the batch, which may differ from the magic in its bytes."""
+    """Return a batch with a valid CRC. ``magic``: format of the batch, which may differ from its magic byte."""
     at = _crc_at(magic)
     covered = data[batches.CRC_FROM if magic >= 2 else messages.CRC_FROM :]
     crc = crc32c(covered) if magic >= 2 else zlib.crc32(covered)
@@ -201,7 +200,7 @@ def _changed(each: Batch | Message, change: Callable[[bytes], bytes], count: Sli
     Args:
         each: The batch or message.
         change: Function that returns the new value.
-        count: Counter of the work of the present slice.
+        count: Counter of the work in the current slice.
     """
     if isinstance(each, Batch):  # with the records' own timestamps, which log append time hides
         plain: Batch | Message = replace(each, attributes=each.attributes & ~batches.LOG_APPEND_TIME)
@@ -229,7 +228,7 @@ def _changed(each: Batch | Message, change: Callable[[bytes], bytes], count: Sli
 
 
 def _with_records(batch: Batch, records: Sequence[Record], count: SliceCounter) -> BytesInSlices:
-    """Return a batch with other records, and a valid CRC. ``count``: counter of the work of the present slice."""
+    """Return a batch with other records, and a valid CRC. ``count``: counter of the work in the current slice."""
     parts = []
     for start in range(0, len(records), ELEMENTS):
         some = records[start : start + ELEMENTS]
@@ -293,7 +292,7 @@ def _gzipped(head: bytes, zeros: int) -> bytes:
 
 
 def _deflated(data: bytes, *, last: bool = False) -> bytes:
-    """Compress data to a piece of a raw deflate stream, so that pieces can be concatenated and repeated.
+    """Compress data to a piece of a raw deflate stream, such that pieces can be concatenated and repeated.
 
     A piece ends at a byte boundary, and refers to no other piece. ``last``: True to end the stream.
     """
@@ -304,7 +303,8 @@ def _deflated(data: bytes, *, last: bool = False) -> bytes:
 def _crc32_of_zeros(zeros: int, crc: int) -> int:
     """Return the CRC-32 of bytes that are followed by zeros, without a pass over the zeros.
 
-    The new CRC is an affine function of the old one over GF(2). Applied twice, the function for n zeros is that for 2n.
+    The new CRC is an affine function of the old one over GF(2); the function for n zeros applied twice is the function
+    for 2n zeros.
 
     Args:
         zeros: Number of zeros.

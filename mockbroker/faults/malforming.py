@@ -1,6 +1,6 @@
 """Malformed responses: the bytes of a valid response frame, changed in one of the forms of ``malformed.FORMS``.
 
-docs/faults.md has the exact bytes of each form.
+docs/faults.md documents the exact bytes of each form.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def malformed_in_slices(
 ) -> BytesInSlices:
     """Return the malformed bytes of a response in slices; the same bytes if the form cannot change this response.
 
-    A form cannot change a response whose version lacks the needed field, that contains no records, or that is already
-    shorter than a truncated frame would be.
+    For example, the response may lack the field or the records that the form changes, or be shorter than the truncated
+    frame.
 
     Args:
         form: Name of the form, a key of ``FORMS``.
@@ -64,8 +64,8 @@ def malformed_in_slices(
         api_key: API key of the request.
         version: API version of the request.
         seed: Seed of random bytes.
-        affects: Returns whether a topic (name, or id in versions with ids) and partition are affected, for the forms
-            that change records; None for all.
+        affects: For forms that change records: function that returns whether a topic (name, or id in versions with ids)
+            and partition are affected; None for all.
     """
     response = _Response(frame[PREFIX.size :], api_key, version)
     values = _Values(form, parameters)
@@ -124,7 +124,7 @@ class _Values:
         return None if path is None else str(path)
 
     def names(self, path: str) -> bool:
-        """Return whether ``field`` is this path, without its indexes, or None."""
+        """Return whether the rule selects the field at a path, whose indexes are ignored; True if it names no field."""
         return self.field is None or re.sub(r"\[\d+\]", "", path) == self.field
 
 
@@ -170,7 +170,8 @@ class _Edit(NamedTuple):
 
 
 def _field_edits(sites: Sites, form: str, values: _Values) -> EditsInSlices:
-    """Return the edit of one field: the field that the rule names, or the first; if possible one that cannot be null.
+    """Return the edit of one field: the field that the rule names, or the first suitable field, preferably one that is
+    not nullable.
 
     Args:
         sites: Positions of the fields.
@@ -206,7 +207,7 @@ def _is_nullable(node: Node) -> bool:
 
 
 def _length(node: Node, value: int) -> bytes:
-    """Return the encoding of a length or count, which may be one that no valid message contains.
+    """Return the encoding of a length or count, even of a value that no valid message contains.
 
     A compact length is the unsigned varint of the lowest 32 bits of ``value + 1``, which is how Java reads it. For a
     string that is not compact, a value below -32768 is encoded as -32768.

@@ -31,9 +31,10 @@ class Element:
 
     Attributes:
         path: Field names and element indexes that lead to the part, such as ``("topics", 0)``; empty for the whole
-            request. None for a part that the request does not name: a topic of a request for all topics, or a partition
-            of a fetch session.
-        values: Names in the part and in the enclosing structs, such as topic and partition, by kind of name.
+            request. None for a part that the request implies: a topic in a request for all topics, or a partition of a
+            fetch session.
+        values: Names that apply to the part, such as topic and partition, by kind of name; those of enclosing structs
+            are included.
     """
 
     path: Path | None
@@ -125,7 +126,7 @@ class Matcher:
     def elements(self, subject: Subject) -> list[Element]:
         """Return the matching elements of a request; an empty list if the request does not match.
 
-        If the rule has no conditions about elements, the only element is the whole request.
+        If the rule has no conditions on elements, the whole request is the only element.
         """
         call = subject.call
         if (
@@ -258,14 +259,14 @@ def _in_batch(
 
 
 def _empty_is_all(call: Call[Any]) -> bool:
-    """Return whether an empty array in a request means all topics, as in the first version of Metadata."""
+    """Return whether an empty array of topics in a request means all topics, as in the first version of Metadata."""
     return call.ticket.api_key == ApiKey.METADATA and call.ticket.version == 0
 
 
 def _in_all_topics(subject: Subject, criteria: Criteria, around: Mapping[str, Value]) -> Iterator[Element]:
     """Yield the matching topics of a request about all topics.
 
-    Every topic is assumed to have the partition of the rule.
+    It is assumed that every topic has the partition that the rule names.
 
     Args:
         subject: The request.

@@ -29,7 +29,7 @@ class Counters:
         return self.ended or (self._occurrence.times is not None and self.applied >= self._occurrence.times)
 
     def record_match(self) -> bool:
-        """Count a matching request, and return whether the rule must be applied to it."""
+        """Count a matching request; return whether the rule applies to it."""
         self.matched += 1
         after_skip = self.matched - self._occurrence.skip - 1
         if after_skip < 0 or after_skip % self._occurrence.every or not self._is_drawn() or self.exhausted:

@@ -52,7 +52,7 @@ ERRORS = [code.name for code in ErrorCode if code is not ErrorCode.NONE]
 def parse_action(section: Section, match: Match) -> Action:
     """Return the action of a rule.
 
-    Problems are added to ``section``; if there are any, the result must not be used. ``match``: conditions of the rule.
+    Problems are added to ``section``; if there are any, the result is not usable. ``match``: conditions of the rule.
     """
     parsers = CONNECTION_EFFECTS if match.on == CONNECT else REQUEST_EFFECTS
     chosen = [key for key in parsers if key in section]
@@ -147,7 +147,7 @@ def _respond(section: Section, match: Match, _when: When) -> Respond:
 def _check_body(section: Section, body: Mapping[str, Any], key: int, match: Match) -> None:
     """Add a problem if no version that the rule allows can encode a response body.
 
-    The problem has the reason for the newest version.
+    The problem text gives the reason for the newest version.
 
     Args:
         section: The section ``action``.

@@ -33,7 +33,8 @@ class StopBroker:
 
 @dataclass(frozen=True, slots=True)
 class FreezeMetadata:
-    """The change that makes a broker return outdated metadata until the end. It loses its partitions at the beginning.
+    """The change that makes a broker return outdated metadata until the end. When it begins, the broker loses the
+    leadership of its partitions.
 
     Attributes:
         node: Id of the broker; None for the leader of the first partition.
@@ -46,7 +47,7 @@ class FreezeMetadata:
 
 @dataclass(frozen=True, slots=True)
 class LoseRecords:
-    """The change that elects an unclean leader of a partition; the new leader lacks the last records.
+    """The change that elects an unclean leader for a partition, one that lacks the last records.
 
     Attributes:
         topic: Name of the topic.
@@ -80,12 +81,12 @@ class Phase:
 
 
 def no_rules(_: Values) -> list[RuleForm]:
-    """Return an empty list: the rules of a preset that only changes the cluster."""
+    """Return no rules, for presets that only change the cluster."""
     return []
 
 
 def no_phases(_: Values, __: Sequence[int]) -> list[Phase]:
-    """Return an empty list: the cluster changes of a preset that consists only of rules."""
+    """Return no cluster changes, for presets that consist only of rules."""
     return []
 
 
@@ -197,7 +198,7 @@ class Preset:
 
     @property
     def changes_cluster(self) -> bool:
-        """Whether the preset makes changes to the cluster itself, beside its rules."""
+        """Whether the preset makes changes to the cluster itself, in addition to its rules."""
         return self.phases is not no_phases
 
     def to_json(self) -> dict[str, Any]:

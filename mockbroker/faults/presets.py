@@ -1,4 +1,4 @@
-"""The presets: fault rules and cluster changes for the failures with which clients are most often tested."""
+"""The presets: ready-made fault rules and cluster changes for common failures."""
 
 from __future__ import annotations
 

@@ -54,11 +54,11 @@ class Match:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Occurrence:
-    """The attributes that decide how often a rule is applied. They are tried in this order for each matching request.
+    """How often a rule is applied. The attributes are evaluated in this order for each matching request.
 
     Attributes:
         skip: Number of matching requests at the beginning to which the rule is not applied.
-        every: Of the following requests, the first and then every n-th one may get the fault.
+        every: n: after the skipped requests, the first and then every n-th request may get the fault.
         probability: Probability that such a request gets the fault, 0 to 1.
         seed: Seed of the random numbers, for the probability and for the jitter of a delay.
         times: Number of requests to which the rule is applied; None for no limit.
@@ -217,7 +217,7 @@ Effect: TypeAlias = Error | Disconnect | Hold | NoResponse | Throttle | Respond 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """The action of a rule, which is carried out each time the rule is applied: a delay, another effect, or both.
+    """The action of a rule, carried out whenever the rule is applied: a delay, another effect, or both.
 
     Attributes:
         delay: The delay; None without one.

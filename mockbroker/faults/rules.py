@@ -44,7 +44,7 @@ class ActiveRule:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """The application of a rule to a request or a connection.
+    """A rule that applies to a request or a connection.
 
     Attributes:
         active: The rule.

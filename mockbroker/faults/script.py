@@ -1,4 +1,4 @@
-"""Scripts: the steps of a preset, such as a rolling restart, which begin and end at times of the broker's clock."""
+"""Scripts: the timed steps of a preset, such as a rolling restart, by the broker's clock."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Step:
     Attributes:
         begins: Time at which the step begins, in seconds after the start of the script.
         ends: Time at which the step ends, in seconds after the start; None if it lasts until the script is removed.
-        begin: Function that makes the change. If it raises an exception, the step has no end.
+        begin: Function that makes the change. If it raises an exception, ``end`` is not called.
         end: Function that undoes the change; None if it cannot be undone.
         what: Descriptions of the change and of its end, for the journal.
     """
@@ -53,7 +53,7 @@ class Script:
         return min((queue[0][0] for queue in (self._lasting, self._waiting) if queue), default=None)
 
     def run(self, now: float) -> Iterator[str]:
-        """Run the steps that are due, steps that end before steps that begin; yield a description of each.
+        """Run the due steps: first end steps, then begin steps; yield a description of each.
 
         ``now``: the broker's time in seconds.
         """
@@ -115,7 +115,7 @@ class Scripts:
         return list(self._scripts)
 
     def check(self, name: str) -> None:
-        """Check that no script has this name. Raises: RuleExists if one has."""
+        """Check that no script has this name. Raises: RuleExists if there is one."""
         if name in self._scripts:
             raise RuleExists(f"the preset {name} is active already: remove the preset, or use another name")
 
@@ -154,7 +154,7 @@ class Scripts:
         return removed
 
     def forget_rules(self, existing: Container[str]) -> None:
-        """Remove the scripts whose fault rules have all been removed. ``existing``: names of the rules that exist."""
+        """Remove each script whose fault rules have all been removed. ``existing``: names of the rules that exist."""
         for script in list(self._scripts.values()):
             if script.rules and not any(rule in existing for rule in script.rules):
                 del self._scripts[script.name]

@@ -34,7 +34,7 @@ class Problem:
     possible: tuple[str, ...] = ()
 
     def inside(self, place: str) -> Problem:
-        """Return the same problem with a longer path, because the rule is a part of another value.
+        """Return the same problem with the path of the rule in an enclosing value in front.
 
         ``place``: path of the rule in that value, such as ``faults[0]``.
         """
@@ -162,7 +162,7 @@ class Section:
     def refuse_unknown(self, needs: Mapping[str, str] = NOTHING) -> None:
         """Add a problem for each key of the object that was not read.
 
-        ``needs``: key -> another key that must be present for the first key to be allowed.
+        ``needs``: for a key, the other key that must be present too.
         """
         known = dict.fromkeys(self._known)
         for key in self.form:

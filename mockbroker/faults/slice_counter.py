@@ -1,4 +1,4 @@
-"""The size of a slice of the work on a malformed response, counted in elements and bytes."""
+"""Divides the work on a malformed response into slices, by elements and bytes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BytesInSlices: TypeAlias = Generator[None, None, bytes]  # yields after each sli
 
 
 class SliceCounter:
-    """A counter of the work of a slice, in elements and not in time: simulations with the same seed are equal."""
+    """A counter of the work in a slice. It counts elements instead of time, so that simulations are reproducible."""
 
     __slots__ = ("_done",)
 
@@ -20,7 +20,7 @@ class SliceCounter:
         self._done = 0
 
     def is_full(self, size: int = 0) -> bool:
-        """Count an element of ``size`` bytes; return True if it fills the slice. The next slice then begins."""
+        """Count an element of ``size`` bytes. If that fills the slice, return True and begin the next slice."""
         self._done += 1 + size // ELEMENT
         if self._done < ELEMENTS:
             return False

@@ -236,7 +236,7 @@ class FaultStage(Stage):
         ]
 
     def _rules_with(self, active: ActiveRule) -> Sequence[ActiveRule]:
-        """Return the rules of the preset to which a rule belongs; only the rule itself if it belongs to none."""
+        """Return all rules of the preset that a rule belongs to; only the rule itself without a preset."""
         together = self._together.get(active.rule.name, ())
         return together if active in together else (active,)
 
@@ -245,7 +245,9 @@ class FaultStage(Stage):
         return len(self._affected.held_by(name))
 
     def is_silent(self, number: int) -> bool:
-        """Return whether a rule leaves a connection without any further response. ``number``: its number."""
+        """Return whether a rule leaves a connection without any further response. ``number``: number of the
+        connection.
+        """
         return any(entry.phase is Phase.SILENT and entry.ticket.connection == number for entry in self._affected)
 
     def restart(self) -> None:
@@ -348,7 +350,7 @@ class FaultStage(Stage):
         """Carry out the part of an action that comes before the request is processed; return the effects or the
         request.
 
-        A delay of the rule is over by then. ``now``: the broker's time in seconds.
+        The delay of the rule has already passed. ``now``: the broker's time in seconds.
         """
         call, fault = entry.call, entry.fault
         assert call is not None
@@ -407,7 +409,7 @@ class FaultStage(Stage):
         return [Proceed(entry.ticket, outcome)] if isinstance(outcome, Call) else outcome
 
     def _answer(self, entry: Affected, effects: Effects, now: float) -> Effects:
-        """Delay the answer of a request if the rule requires it; then carry out the part of the action after the
+        """Delay the response if the rule requires it; then carry out the part of the action that follows the
         processing.
 
         Args:
@@ -423,9 +425,9 @@ class FaultStage(Stage):
         return self._deliver(entry, effects, now)
 
     def _deliver(self, entry: Affected, effects: Effects, now: float) -> Effects:
-        """Carry out the part of an action that concerns the answer of a request; return the effects.
+        """Carry out the part of an action that concerns the response; return the effects.
 
-        A delay of the rule is over by then. ``now``: the broker's time in seconds.
+        The delay of the rule has already passed. ``now``: the broker's time in seconds.
         """
         ticket, name = entry.ticket, entry.name
         match entry.fault.rule.action.effect:
@@ -452,7 +454,7 @@ class FaultStage(Stage):
         return [self._changed(entry, effect, now) for effect in effects]
 
     def _changed(self, entry: Affected, effect: Any, now: float) -> Any:
-        """Return the answer of a request, changed as the action requires.
+        """Return the response, changed as the action requires.
 
         ``now``: the broker's time in seconds.
         """
@@ -609,7 +611,7 @@ class FaultStage(Stage):
         return self._router.broker
 
     def _record(self, fault: Fault, call: Call[Any] | None, now: float) -> None:
-        """Add the event of an applied rule to the journal, and the name of the rule to the request log.
+        """Record an applied rule: add an event to the journal, and the name of the rule to the request log.
 
         Args:
             fault: The rule and the matching elements.
@@ -653,7 +655,9 @@ def _needs_records(rule: Rule) -> bool:
 
 
 def _unanswerable(entry: Affected) -> str:
-    """Return the reason to close a connection as Kafka does: a request without a response has an error."""
+    """Return the reason for closing a connection because of an error in a request without response (acks=0), as Kafka
+    does.
+    """
     return f"{_reason(entry)}: an error in a request without response"
 
 
@@ -674,7 +678,7 @@ def _cut(size: int | None, frame: bytes) -> BytesInSlices:
 
 
 def _delivered(effect: Any, delivery: Delivery) -> Any:
-    """Return a response that is sent in the way ``delivery``; another effect is returned unchanged."""
+    """Return a response with another delivery, such as a slow one; other effects are returned unchanged."""
     return replace(effect, delivery=delivery) if isinstance(effect, Reply) else effect
 
 

@@ -1,8 +1,8 @@
-"""State objects that record which fields have changed, so that only the affected records are written.
+"""State objects that record which of their fields change, so that only the affected records are written.
 
-Setting a field, and setting or deleting a key of a table, is a change unless the class lists the field as transient.
-So a new field is persisted by default. If a field is missing in the list, the only cost is a comparison with the
-record that was written last.
+Setting a field, or setting or deleting a key of a table, counts as a change unless the class lists the field as
+transient. So a new field is persisted by default. Forgetting to list a transient field costs only a comparison with the
+last written record.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ V = TypeVar("V")
 
 
 class Changes(dict[str, dict[Any, None]]):
-    """The changed keys of an object, by field name. The key None means that the field was set as a whole."""
+    """The changed keys of an object, by field name. The key None means that the whole field was set."""
 
     def add(self, field: str, key: object = None) -> None:
         """Record a change.
@@ -104,12 +104,12 @@ class RecordedTable(dict[K, V]):
         super().__delitem__(key)
 
     def pop(self, key: K, *default: Any) -> Any:
-        """Remove and return an entry, and record the change."""
+        """Remove an entry, record the change, and return its value."""
         self._changes.add(self._field, key)
         return super().pop(key, *default)
 
     def popitem(self) -> tuple[K, V]:
-        """Remove and return the last entry, and record the change."""
+        """Remove the last entry, record the change, and return it."""
         key, value = super().popitem()
         self._changes.add(self._field, key)
         return key, value

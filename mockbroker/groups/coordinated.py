@@ -20,7 +20,7 @@ Timer: TypeAlias = tuple[str, str]  # the key of a timer in a group: kind, and m
 
 
 def session_timer(member_id: str) -> Timer:
-    """Return the key of a member's session timeout, among the timers of its group."""
+    """Return the timer key for a member's session timeout."""
     return ("session", member_id)
 
 
@@ -45,7 +45,7 @@ class CoordinatedGroup(Recorded, ABC):
 
     Attributes:
         type_name: Name of the group type, as ListGroups reports it.
-        replaced_by: Names of the group types whose first member replaces an empty group of this type.
+        replaced_by: Names of the group types that replace an empty group of this type when their first member joins.
         group_id: Group id.
         timers: Deadlines of the group and its members, in seconds.
         offsets: Committed offsets.
@@ -71,7 +71,7 @@ class CoordinatedGroup(Recorded, ABC):
 
     @property
     def state_filter(self) -> str:
-        """Name of the state in lower case, as ListGroups compares it with the states in a request."""
+        """The lower-case name of the state, which the state filter of ListGroups is compared with."""
         return self.state_name.lower()
 
     @property
@@ -90,7 +90,7 @@ class CoordinatedGroup(Recorded, ABC):
         return not self.members
 
     def is_replaced_by(self, type_name: str) -> bool:
-        """Return whether a member of another group type that joins replaces the group; the offsets are kept."""
+        """Return whether the group is replaced when a member of another group type joins; the offsets are kept."""
         return self.empty and type_name in self.replaced_by
 
     @property
@@ -106,7 +106,7 @@ class CoordinatedGroup(Recorded, ABC):
 
     @property
     def is_deletable(self) -> bool:
-        """Return whether the coordinator may delete the group by itself, after its offsets were deleted or have
+        """Return whether the coordinator may delete the group automatically, after its offsets were deleted or have
         expired.
 
         Such a group has no members, no pending members, no committed offsets and no pending transactional offsets.
@@ -121,7 +121,7 @@ class CoordinatedGroup(Recorded, ABC):
 
 @dataclass(frozen=True, slots=True)
 class RegisterGroup:
-    """The effect that registers a new group, or replaces the group with the same id."""
+    """The effect of registering a new group, or replacing the group with the same id."""
 
     group: CoordinatedGroup
 

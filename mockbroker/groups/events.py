@@ -107,7 +107,7 @@ Event = Join | Sync | Heartbeat | Leave
 class Evict:
     """The eviction of a member by an administrator or by a fault rule, in a group of any type.
 
-    The pending request of the member, and its next one, get UNKNOWN_MEMBER_ID.
+    The member's pending request and its next request are answered with UNKNOWN_MEMBER_ID.
 
     Attributes:
         member_id: Member id, or a member id that no JoinGroup has used yet (KIP-394). Other ids have no effect.
@@ -144,7 +144,7 @@ class ConsumerHeartbeat:
         rack_id: Rack of the client.
         client_id: The ``client.id`` of the request header.
         client_host: Address of the client.
-        rebalance_timeout: Maximum time in seconds in which the member revokes partitions.
+        rebalance_timeout: Maximum time in seconds for revoking partitions.
         topics: Names of the subscribed topics.
         regex: Subscribed regular expression; "" for no regular expression.
         assignor: Server-side assignor that the member requests.
@@ -215,8 +215,8 @@ class StreamsHeartbeat:
         rack_id: Rack of the client.
         client_id: The ``client.id`` of the request header.
         client_host: Address of the client.
-        rebalance_timeout: Maximum time in seconds in which the member revokes tasks.
-        topology: The topology, in the request of a member that joins.
+        rebalance_timeout: Maximum time in seconds for revoking tasks.
+        topology: The topology, which only a joining member sends.
         process_id: Id of the Streams client.
         endpoint: Host and port for interactive queries.
         client_tags: Tags of the client.
@@ -248,8 +248,7 @@ class AlterShareOffsets:
 
     Attributes:
         ticket: Ticket of the request, with which its response is sent.
-        offsets: Start offsets by topic name and partition; -1 to determine the offset again by
-            ``share.auto.offset.reset``.
+        offsets: Start offsets by topic name and partition; -1 to use ``share.auto.offset.reset``.
     """
 
     ticket: Ticket

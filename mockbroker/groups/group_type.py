@@ -31,7 +31,7 @@ RetentionStart: TypeAlias = Callable[[str, Committed], float | None]
 
 
 class _AllTopics:
-    """A container that contains every topic name."""
+    """A container in which every topic name is found."""
 
     def __contains__(self, topic: object) -> bool:
         return True
@@ -86,7 +86,7 @@ class MemberDescription:
         epoch: The member epoch; None in a classic group.
         state: Name of the member's state; None if its group type has no such states.
         process_id: Id of the process that a member of a streams group runs in; None in other groups.
-        tasks: Partitions by id of the subtopology, by type of task: active, standby, warmup; None in other groups.
+        tasks: By task type (active, standby, warmup) and subtopology id, the partitions; None in other groups.
     """
 
     member_id: str
@@ -104,7 +104,7 @@ class MemberDescription:
 
 
 class NewTopic(Protocol):
-    """A topic that a group needs."""
+    """The interface of a topic that a group wants to create."""
 
     @property
     def name(self) -> str:
@@ -123,7 +123,7 @@ class NewTopic(Protocol):
 
     @property
     def configs(self) -> Mapping[str, str]:
-        """Topic configurations."""
+        """Configurations of the topic, by name."""
         ...
 
 
@@ -133,7 +133,7 @@ TopicCreator: TypeAlias = Callable[[Iterable[NewTopic], float, float], Mapping[s
 
 
 def create_no_topics(topics: Iterable[NewTopic], now: float, error_ttl: float) -> Mapping[str, str]:  # noqa: ARG001
-    """Create no topics and return {}: the function for contexts in which groups are only read from records."""
+    """Create no topics and return {}. Used in contexts where groups are only read from records."""
     return {}
 
 
@@ -145,13 +145,13 @@ class Context:
         cluster: The topics and brokers.
         settings: The settings of the brokers.
         new_uuid: Function that returns a new UUID.
-        quirks: Behaviors in which the coordinator of the emulated release differs (release.py).
+        quirks: Differences of the emulated release's coordinator (release.py).
         uniform_release: The release whose ``uniform`` assignor is used (release.py).
         share_states: The share coordinator; None if groups are only read from records.
         create_topics: Function that creates the internal topics of streams groups.
         join_settle: Minimum time in seconds between the last JoinGroup and the end of an initial rebalance delay.
         pending_member_count: Number of pending members in all groups.
-        conversions: Functions that may convert a group to another type when members leave, by name of its type.
+        conversions: By group type name, the function that may convert a group to another type when members leave.
     """
 
     cluster: ClusterState
@@ -167,7 +167,7 @@ class Context:
     _shared_objects: dict[type, Any] = field(default_factory=dict)
 
     def shared(self, kind: type[T]) -> T:
-        """Return the instance of a class that all groups share; the first call creates the instance.
+        """Return the shared instance of a class; the first call creates it.
 
         Args:
             kind: The class, whose constructor needs no arguments.
@@ -189,7 +189,7 @@ class Context:
     def convert_without(
         self, group: CoordinatedGroup, leaving: Collection[Any], now: float, reason: str
     ) -> GroupEffects | None:
-        """Convert a group to another type because members leave, if this is possible.
+        """Convert a group to another type, if this is possible, because members leave.
 
         Args:
             group: The group; its members have not been removed.
@@ -198,7 +198,7 @@ class Context:
             reason: Why the members leave.
 
         Returns:
-            The effects, among them the registration of the new group, without the leaving members; None if the group is
+            The effects, including the registration of the new group without the leaving members; None if the group is
             not converted.
         """
         convert = self.conversions.get(group.type_name)
@@ -211,7 +211,7 @@ CrossTypeHandler: TypeAlias = Callable[[Any, Any, Context, float], GroupEffects]
 
 
 class Refused(Exception):
-    """The error for a request that is answered with an error and leaves the group unchanged.
+    """Raised to answer a request with an error; the group is unchanged.
 
     Attributes:
         error: Error code.
@@ -266,7 +266,7 @@ class GroupType(ABC, Generic[G]):
             group_id: The group id.
             other: The group of another type with this id; None if no group exists.
             event: The event.
-            context: Data and functions that all groups share.
+            context: Data and functions shared by all groups.
             now: The current time in seconds.
 
         Raises:
@@ -277,7 +277,7 @@ class GroupType(ABC, Generic[G]):
     def administer(self, group: G, event: AdminEvent, context: Context, now: float) -> GroupEffects:
         """Evict a member or start a rebalance, as the control API requests; return the effects.
 
-        There are no effects if the member does not exist, or the group has no members. ``now``: the current time in
+        Without such a member, or in a group without members, there are no effects. ``now``: the current time in
         seconds.
         """
 
@@ -285,8 +285,7 @@ class GroupType(ABC, Generic[G]):
     def tick(self, group: G, context: Context, now: float) -> GroupEffects:
         """Handle the due timers; return the effects.
 
-        Afterwards the next deadline is later than ``now``, unless work remains for the next call. ``now``: the current
-        time in seconds.
+        Afterwards no deadline is due, unless work remains for the next call. ``now``: the current time in seconds.
         """
 
     def delete_topics(self, group: G, topics: Collection[Topic]) -> None:  # noqa: ARG002
@@ -342,7 +341,7 @@ class GroupType(ABC, Generic[G]):
 
         Args:
             group: The group.
-            image: The group's records as written last.
+            image: The group's last written records.
         """
         return image
 
@@ -355,7 +354,7 @@ class GroupType(ABC, Generic[G]):
         Args:
             group_id: The group id.
             entries: Keys and values of the records.
-            context: Data and functions that all groups share.
+            context: Data and functions shared by all groups.
             wall: The clock of the timestamps in records.
             now: The current time in seconds.
 
@@ -427,7 +426,7 @@ class GroupType(ABC, Generic[G]):
         Args:
             group: The group.
             response: Class of the element, such as ``DescribeGroupsResponse.Group``.
-            context: Data and functions that all groups share.
+            context: Data and functions shared by all groups.
         """
 
     @abstractmethod
@@ -458,7 +457,7 @@ class GroupType(ABC, Generic[G]):
             group: The group.
             member_ids: Ids of the members; ids of unknown members are ignored.
             topics: Topic names by topic id.
-            context: Data and functions that all groups share.
+            context: Data and functions shared by all groups.
         """
 
 
@@ -466,11 +465,11 @@ class GroupTypes:
     """The table of the group types that a coordinator serves.
 
     Args:
-        types: The group types. The first is used for a group that consists only of offsets. If the log contains records
-            of several types for one group id, the last of these types is loaded.
-        cross_type_handlers: Handlers of an event of one type in a group of another type, by the name of the group's
-            type and that of the event's type. Without a handler the event is handled as if no group existed.
-        conversions: Functions that may convert a group to another type when members leave, by name of its type.
+        types: The group types. The first type is used for groups that have only offsets. If the log contains records of
+            several types for one group id, the last matching type of the table is loaded.
+        cross_type_handlers: Handlers for an event of one type in a group of another type, by the names of both types.
+            Without a handler, the event is handled as if the group did not exist.
+        conversions: By group type name, the function that may convert a group to another type when members leave.
 
     Attributes:
         default: The first type.

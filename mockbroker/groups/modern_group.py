@@ -46,7 +46,7 @@ class SubscribedGroup(EpochGroup):
     Attributes:
         topic_metadata: Topic ids and partition counts of the existing subscribed topics at the last read, by name.
         metadata_version: Version of the cluster metadata at the last read; -1 before the first one.
-        metadata_refresh_at: Latest time in seconds of the next read of the metadata.
+        metadata_refresh_at: Time in seconds at which the metadata is read again at the latest.
     """
 
     __slots__ = ()
@@ -79,7 +79,7 @@ class SubscribedGroup(EpochGroup):
 
 
 def check_size(group: CoordinatedGroup, max_size: int, member_id: str | None = None) -> None:
-    """Check that a group is not full. Raises: Refused if the request gets an error response.
+    """Check that a group is not full. Raises: Refused if it is full.
 
     Args:
         group: The group.
@@ -107,7 +107,7 @@ def fenced_epoch(group_type: str, epoch: int, member_epoch: int) -> Refused:
     Args:
         group_type: Name of the group type.
         epoch: Member epoch in the request.
-        member_epoch: Member epoch that the group has.
+        member_epoch: Current epoch of the member.
     """
     size = "greater" if epoch > member_epoch else "smaller"
     return Refused(

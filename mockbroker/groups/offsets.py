@@ -39,12 +39,12 @@ TopicPartition: TypeAlias = tuple[str, int]  # topic name and partition
 class Offsets:
     """The committed offsets of a group, by topic name and partition.
 
-    If an offset is committed both with and without a transaction, the later request applies.
+    If an offset is committed both with and without a transaction, the later request wins.
 
     Attributes:
         committed: Committed offsets.
         pending_transactional: Offsets of open transactions by producer id, each with its sequence number.
-        unwritten: Partitions whose offset was stored or deleted since the records were written last.
+        unwritten: Partitions whose offset was stored or deleted since the last write.
         unwritten_transactional: Transactional offsets that are not written yet, by producer id and epoch.
 
     Source: Kafka's OffsetMetadataManager.
@@ -87,14 +87,16 @@ class Offsets:
         self.unwritten_transactional.setdefault((producer_id, epoch), {})[topic, partition] = committed
 
     def restore(self, offsets: Mapping[TopicPartition, tuple[int, Committed]]) -> None:
-        """Add committed offsets that were loaded from records, each with the log offset of its record."""
+        """Add committed offsets that were loaded from records, each with the position of its record in the log."""
         for topic_partition, (log_offset, committed) in offsets.items():
             self._last_sequence = max(self._last_sequence, log_offset + 1)
             self._sequences[topic_partition] = log_offset + 1  # 0 means that no offset was stored
             self.committed[topic_partition] = committed
 
     def restore_transactional(self, producer_id: int, offsets: Mapping[TopicPartition, tuple[int, Committed]]) -> None:
-        """Add the offsets of an open transaction that were loaded from records, each with its log offset."""
+        """Add the offsets of an open transaction that were loaded from records, each with the position of its record in
+        the log.
+        """
         self._last_sequence = max(self._last_sequence, *(log_offset + 1 for log_offset, _ in offsets.values()))
         self.pending_transactional[producer_id] = {
             topic_partition: (log_offset + 1, committed) for topic_partition, (log_offset, committed) in offsets.items()
@@ -112,7 +114,7 @@ class Offsets:
         return (topic, partition) in self._open_transactions
 
     def end_transaction(self, producer_id: int, *, committed: bool) -> dict[TopicPartition, int]:
-        """Commit or discard the offsets of a transaction; return the offsets that are now committed."""
+        """Commit or discard the offsets of a transaction; return the newly committed offsets."""
         stored: dict[TopicPartition, int] = {}
         for topic_partition, (sequence, pending) in self.pending_transactional.pop(producer_id, {}).items():
             self._remove_open_transaction(producer_id, topic_partition)

@@ -1,4 +1,4 @@
-"""Sets of partitions by topic id, and the metadata of subscribed topics, as the modern group types use them."""
+"""Sets of partitions by topic id, and the metadata of subscribed topics, which the modern group types use."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def by_topic_name(partition_set: PartitionSet, cluster: ClusterState) -> dict[st
 
 
 def by_known_name(partition_set: PartitionSet, names: Mapping[UUID, str]) -> dict[str, list[int]]:
-    """Return sorted partition indexes by topic name, sorted by name; a topic without a name has its id.
+    """Return sorted partition indexes by topic name, sorted by name; a topic without a known name is listed by its id.
 
     Args:
         partition_set: The partitions.

@@ -27,10 +27,10 @@ class Groups(dict[str, CoordinatedGroup]):
         types: The group types that the coordinator serves.
         context: The cluster, settings and other data that groups use.
         dirty: Ids of groups that were created, changed or deleted since their records were written.
-        quiet_until: Time in seconds before which no request arrives, as when a manual clock advances; earlier checks
-            that would find no expired offset are skipped.
-        watched: Ids of groups that may have changed, were loaded or were deleted since a reader has replaced this set;
-            None without a reader.
+        quiet_until: Time in seconds until which no request can arrive, because a manual clock is advancing; checks
+            before it that cannot find an expired offset are skipped.
+        watched: Ids of groups that may have changed since the reader last replaced this set, including loaded and
+            deleted groups; None without a reader.
     """
 
     def __init__(self, types: GroupTypes, context: Context, deadlines: Deadlines[Due]) -> None:
@@ -54,7 +54,7 @@ class Groups(dict[str, CoordinatedGroup]):
     def receive(self, group_id: str, event: object, now: float) -> Effects:
         """Pass an event to a group, which is created if necessary; return the effects.
 
-        An AdminEvent is passed to a group of any type, and has no effect if the group does not exist.
+        An AdminEvent applies to groups of all types, and has no effect if the group does not exist.
 
         Args:
             group_id: Group id.
@@ -166,7 +166,7 @@ class Groups(dict[str, CoordinatedGroup]):
             self.watched.add(group_id)
 
     def load(self, group: CoordinatedGroup) -> None:
-        """Register a group that was loaded from its records, or schedule its timers again."""
+        """Register a group that was loaded from its records, and schedule its timers."""
         self[group.group_id] = group
         if self.watched is not None:
             self.watched.add(group.group_id)

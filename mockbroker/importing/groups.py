@@ -1,4 +1,6 @@
-"""The reader of groups from Kafka log directories: selects the newest replicas, replays records, collects problems."""
+"""The reader of groups from Kafka log directories: it selects the newest replicas, replays their records and collects
+problems.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ SKIPPED_TYPES = {"ShareGroup": "share"}  # prefix of the key's class -> group ty
 
 @dataclass(slots=True)
 class ImportedTopic:
-    """A topic of which a log directory contains partitions.
+    """A topic with partitions in a log directory.
 
     Attributes:
         topic_id: topic id; None if unknown.
@@ -46,7 +48,7 @@ class Imported:
         groups: groups by group id; times are seconds since 1970.
         records: records from which a group was rebuilt, by group id.
         topics: topics by name.
-        passed_over: ids of skipped groups by unsupported group type (share).
+        passed_over: ids of skipped groups, by group type; only share groups are skipped.
         problems: files and records that could not be read.
         notes: remarks that are not problems.
     """
@@ -66,7 +68,7 @@ class _Replica:
     Attributes:
         path: directory of the replica.
         replay: the replayed records.
-        version: leader epoch and end offset of the last batch; the replica with the highest version is the newest.
+        version: leader epoch and end offset of the last batch, by which the newest replica is chosen.
         files: segment files by first offset.
     """
 

@@ -1,6 +1,7 @@
-"""The demo of ``mockbroker serve --demo``: a producer, and a group of three consumers that leave, crash and return.
+"""The demo of ``mockbroker serve --demo``: a producer, and a group of three consumers whose members leave, crash and
+return.
 
-The consumers are those of ``mockbroker.consumer``, on sockets, in the trio run of the brokers.
+The consumers use ``mockbroker.consumer`` on real sockets, in the trio run of the brokers.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ class Pace:
 async def run_demo(cluster: Cluster, servers: str, partitions: int = PARTITIONS, pace: Pace | None = None) -> None:
     """Produce records and consume them until the task is cancelled; the consumers then end immediately.
 
-    After each ``pace.period`` one of two things happens, in turn: a member crashes, is evicted after the session
-    timeout, and returns; or the slow member leaves, so that the other members catch up, and returns.
+    Every ``pace.period``, one of two events happens, alternately: a member crashes, is evicted by its session timeout,
+    and returns; or the slow member leaves, so that the others catch up, and returns.
 
     Args:
         cluster: The cluster.
@@ -68,7 +69,7 @@ async def run_demo(cluster: Cluster, servers: str, partitions: int = PARTITIONS,
 
 
 class _Network:
-    """The connections of a consumer, which can all be cut."""
+    """The connections of a consumer, which can be cut all at once."""
 
     def __init__(self) -> None:
         self._is_up = True
@@ -106,11 +107,11 @@ class _Member:
         self._changed.set()
 
     def leave(self) -> None:
-        """Commit and leave the group, after the record that is processed now."""
+        """Commit and leave the group, after the record in progress."""
         self._is_wanted = False
 
     def crash(self) -> None:
-        """End without leaving the group, as a process that is killed."""
+        """End without leaving the group, like a killed process."""
         self._is_wanted = False
         self._end()
 
@@ -126,8 +127,8 @@ class _Member:
     async def _consume_until_cut(self) -> None:
         """Consume until the member leaves, crashes or fails, or the task is cancelled.
 
-        A consumer that is cancelled waits for the response to its LeaveGroup, which a fault rule may hold. So it is
-        shielded, and its connections are cut first.
+        A cancelled consumer would wait for the response to its LeaveGroup, which a fault rule may hold. So it is
+        shielded from cancellation, and its connections are cut instead.
         """
         network = _Network()
         async with trio.open_nursery() as nursery:

@@ -1,4 +1,4 @@
-"""Admission of new connections: depending on the broker's limits, a connection is served, must wait, or is closed."""
+"""Admission of new connections: depending on the broker's limits, a connection is served, delayed or closed."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Gate:
         self._delayed: dict[ConnectionDue, socket.socket] = {}
 
     def restart(self) -> None:
-        """Begin again with the limits of a new broker. No connection may be open."""
+        """Start again with the limits of a new broker. No connection may be open."""
         self._quotas.clear()
         self.close()
         self.wake()
@@ -71,7 +71,7 @@ class Gate:
         self._changed = trio.Event()
 
     def quotas(self, node: int) -> ConnectionQuotas:
-        """Return the connection limits of a broker, with its numbers of open connections. ``node``: broker id."""
+        """Return the connection limits and connection counters of a broker. ``node``: broker id."""
         known = self._quotas.get(node)
         if known is None:
             known = self._quotas[node] = ConnectionQuotas(self._limits(node), self._listeners(), self._ip_limit)
@@ -129,8 +129,7 @@ class Gate:
         return True
 
     async def _wait(self, listener: BoundListener) -> None:
-        """Wait until the throttle time of a new connection has ended and the maximum number of connections permits one
-        more.
+        """Wait until the throttle time of a new connection has ended and the maximum number of connections allows it.
 
         ``listener``: the listener that has accepted the connection.
         """
@@ -160,7 +159,7 @@ class Gate:
         return quotas.get(Entity(ip=DEFAULT), {}).get(CONNECTION) if of_address is None else of_address
 
     def _close_at(self, sock: socket.socket, at: float) -> None:
-        """Close a connection later, without reading from it.
+        """Close a connection at a later time, without reading from it.
 
         Args:
             sock: The socket of the connection.

@@ -1,4 +1,4 @@
-"""The addresses that brokers advertise: from ``advertised.listeners``, else a reachable address of this machine."""
+"""The addresses that brokers advertise: those in ``advertised.listeners``, or a reachable address of this machine."""
 
 from __future__ import annotations
 

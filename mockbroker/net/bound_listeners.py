@@ -96,7 +96,7 @@ class Listeners:
     Args:
         bound: The listening sockets.
         accepted: Function that is called with each accepted connection.
-        admit: Function that lets a new connection wait, and returns whether it was not closed.
+        admit: Function that delays a new connection if necessary, and returns False if it was closed.
     """
 
     def __init__(self, bound: Sequence[BoundListener], accepted: Accepted, admit: Admit) -> None:

@@ -47,7 +47,7 @@ class BrokerTime:
         return self._stopped_at is None
 
     def stop(self) -> None:
-        """Stop the clock at the present time."""
+        """Stop the clock at the current time."""
         if self._stopped_at is None:
             self._stopped_at = self.read()
         self.read, self.real = self._read_stopped, False
@@ -74,7 +74,7 @@ class BrokerTime:
         return -inf if at <= self._stopped_at else inf
 
     def client_time(self, now: float) -> float:
-        """Return the present client time in seconds. ``now``: the present broker time in seconds."""
+        """Return the current client time in seconds. ``now``: the current broker time in seconds."""
         return now if self.real else trio.current_time()
 
     def _run_from(self, at: float) -> None:

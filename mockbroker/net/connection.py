@@ -27,7 +27,7 @@ EXPLAINED = 8_192  # maximum bytes of a malformed request that is parsed again t
 
 @dataclass(slots=True)
 class _Parsed:
-    """The last parsed request of a connection, which is used again if the client sends the same bytes again.
+    """The last parsed request of a connection, which is reused if the client sends the same bytes again.
 
     Attributes:
         rest: Bytes of the frame after the correlation id.
@@ -45,7 +45,7 @@ class _Parsed:
 
 
 class ClientRequests:
-    """The requests and responses of one client connection: received bytes become requests, responses become bytes.
+    """The protocol side of one client connection: it decodes received bytes to requests, and encodes responses.
 
     Args:
         connection: Number of the connection.

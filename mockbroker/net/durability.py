@@ -1,4 +1,6 @@
-"""The writer of the data directory, in a thread; the pump holds responses until all earlier changes are on disk."""
+"""The writer of the data directory, which runs in a thread; the pump holds responses until all earlier changes are on
+disk.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ class Durability:
     Args:
         pump: The pump, which holds the responses until the data is on disk.
         data_dir: The data directory.
-        turn: Function that serves queued connections for a slice of work.
+        turn: Function that serves queued connections for one slice.
 
     Attributes:
         failure: The error of a failed write, after which no client gets a response; None if there was none.
@@ -38,7 +40,7 @@ class Durability:
     async def run(self, fail: Callable[[], None]) -> None:
         """Write changes to disk as they are made, and release the responses that wait for them, until a write fails.
 
-        ``fail``: function that is called when a write fails; the content of the disk is then unknown.
+        ``fail``: function that is called when a write fails; the content of the disk is unknown then.
         """
         while True:
             await self._unsynced.wait()

@@ -1,4 +1,4 @@
-"""Connections of clients that run in the broker's process: encoded messages without a socket."""
+"""Client connections inside the broker's process: they carry encoded messages without a socket."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ HOST = "/127.0.0.1"  # the client address that the broker sees
 
 
 class ConnectionClosedError(ConnectionError):
-    """The error for the use of an in-process connection that the cluster or its owner has closed."""
+    """The error for using an in-process connection that the cluster or its owner has closed."""
 
 
 class InProcessConnection:
     """A connection of a client in the broker's process: requests are sent as message objects, without a socket.
 
-    A request is handled before ``ask`` yields to other tasks, and no bytes are in transit. So with
-    ``trio.testing.MockClock`` time jumps from one deadline of the broker to the next.
+    A request is handled before ``ask`` yields to other tasks, without bytes in transit. So ``trio.testing.MockClock``
+    can jump from one deadline of the broker to the next.
 
     Args:
         pump: The pump of the cluster, which gets the connection.
         requests: The protocol side of the connection.
         client_id: The ``client.id`` of the request headers.
-        serve: Function that serves the connection at once.
+        serve: Function that serves the connection immediately.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class InProcessConnection:
         return None
 
     def close(self) -> None:
-        """Close the connection. A JoinGroup or SyncGroup that is pending in a group stays there, as in Kafka."""
+        """Close the connection. A pending JoinGroup or SyncGroup remains in its group, as in Kafka."""
         self._pump.close(self._connection, "the client has closed the connection")
 
     def _newest(self, api_key: int) -> int:

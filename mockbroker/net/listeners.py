@@ -111,7 +111,7 @@ def _checked_port(setting: str, port: int) -> int:
 
 
 def _entries(listeners: str, settings: Settings) -> list[str]:
-    """Return the entries of a list of listeners, except the listeners of controllers, which do not exist here."""
+    """Return the entries of a list of listeners, except controller listeners, which mockbroker does not have."""
     controllers = {name.strip().upper() for name in settings.others.get(CONTROLLERS, "").split(",")}
     texts = [text.strip() for text in listeners.split(",") if text.strip()]
     return [text for text in texts if text.partition("://")[0].upper() not in controllers]
@@ -121,7 +121,7 @@ def users_of(text: str) -> dict[str, str]:
     """Return the passwords by user name from a text such as ``alice:secret,bob:other``.
 
     Raises:
-        SettingsError: The text has another form or contains a user twice.
+        SettingsError: The text is malformed or contains a user twice.
     """
     passwords: dict[str, str] = {}
     for entry in filter(None, (entry.strip() for entry in text.split(","))):
@@ -140,8 +140,8 @@ def port_for(listeners: Iterable[Listener], name: str, base: int, brokers: int, 
     Args:
         listeners: The listeners of each broker.
         name: Name of the listener.
-        base: First port for the listeners without a port, each of which gets a range of ``brokers`` ports; 0 for any
-            free port.
+        base: First port for listeners that set no port; each of them uses ``brokers`` consecutive ports. 0 for any free
+            port.
         brokers: Number of brokers.
         number: Index of the broker, from 0.
     """

@@ -20,7 +20,7 @@ _before: dict[str, int] = {}  # levels before the first change, by logger
 def set_levels(levels: Mapping[str, str]) -> None:
     """Set the levels of mockbroker's loggers. ``levels``: Kafka's level by logger; empty to restore the original ones.
 
-    Loggers belong to the process, so the last change of any cluster in it counts.
+    Loggers belong to the process: if it runs several clusters, the last change of any of them applies.
     """
     for name in NAMES:
         log = logging.getLogger(name)

@@ -1,7 +1,7 @@
 """The pump: it chooses the connection to serve next, holds responses until data is on disk, and closes connections.
 
-The pump uses no socket, no clock and no task. The IO layer implements ``Connection``, passes each connection with
-requests to ``enqueue``, and calls ``turn``: net/sockets.py does so with sockets, lab/simulation/shell.py in virtual
+The pump uses no sockets, clocks or tasks. An IO layer implements ``Connection``, passes connections with requests to
+``enqueue``, and calls ``turn``. There are two: net/sockets.py with sockets, and lab/simulation/shell.py in virtual
 time.
 """
 
@@ -68,7 +68,7 @@ class Requests(Protocol):
 
 
 class Connection(ABC):
-    """The base class of client connections, as the pump uses them; a subclass adds input and output.
+    """The base class of client connections; subclasses add input and output.
 
     Attributes:
         number: Number of the connection; the tickets of its requests contain it.
@@ -83,8 +83,8 @@ class Connection(ABC):
         closing: True if the connection is closed once the held responses have been sent.
         closed: True if the connection is closed.
         queued: True while the connection is queued to be served.
-        slow: Counter that increases by ONCE_SLOW with each turn longer than SLICE, and decreases by 1 with each other.
-        weighed: True if the connection buffered bytes when its bytes were last counted.
+        slow: Counter of slowness: plus ONCE_SLOW for each turn longer than SLICE, minus 1 for each other turn.
+        weighed: True if the connection had buffered bytes when they were last counted.
         work: Remaining work on a request that is handled in slices, or None.
         muted: True while no request is served because of a throttle time or a fault.
         pace: Pace at which responses are sent, or None.
@@ -182,14 +182,14 @@ class Connection(ABC):
 
 
 class Pump:
-    """The scheduler between the connections of one cluster and its router.
+    """The scheduler that passes requests from the connections of a cluster to its router.
 
     A turn ends after SLICE seconds of work, and serves at most one heavy connection: one that was slow, has an
     unfinished request, or has buffered many bytes.
 
     Args:
         router: The router, which handles the requests.
-        stopwatch: Function that returns seconds since an arbitrary time, to measure work.
+        stopwatch: Function that returns seconds since an arbitrary time, to measure elapsed time.
         disk: The disk that responses wait for; None if the cluster is in memory only.
         in_a_row: Maximum number of requests of one connection that are served before other connections are served.
 
@@ -279,7 +279,7 @@ class Pump:
         Args:
             connection: The connection.
             now: The broker time in seconds.
-            began: The present reading of the stopwatch.
+            began: The current reading of the stopwatch.
 
         Returns:
             The reading of the stopwatch at the end.
@@ -409,7 +409,7 @@ class Pump:
             self.unclaimed(outcome)
 
     def _go_on(self, connection: Connection, outcome: Unmute | SendMore) -> None:
-        """Serve a muted connection again, or send further bytes of a response that is sent slowly."""
+        """Resume a muted connection, or send further bytes of a slow response."""
         if isinstance(outcome, SendMore):
             self.flush(connection)
             self.weigh(connection)
@@ -421,7 +421,7 @@ class Pump:
     def _keep_work(self, work: Unfinished, connection: Connection | None) -> None:
         """Queue the remaining work on a request for a later turn.
 
-        This is done even if its connection is closed, so that the change of the state is completed.
+        The work is done even if the connection is closed, so that the change of state is completed.
         """
         if connection is not None:
             connection.work = work
@@ -459,8 +459,8 @@ class Pump:
         connection.pace = pace
 
     def _close_by_fault(self, connection: Connection, reason: str, *, reset: bool) -> None:
-        """Send the unsent responses as far as the client accepts them, then close the connection, because of a fault
-        rule.
+        """Close a connection because of a fault rule; unsent responses are sent first, as far as the client accepts
+        them.
 
         Args:
             connection: The connection.
@@ -475,7 +475,7 @@ class Pump:
     def flush(self, connection: Connection) -> None:
         """Send the responses of a connection, unless they are held or the client reads slowly.
 
-        A buggify point of the simulator.
+        The simulator injects delays here (a buggify point).
         """
         if connection.closed or connection.draining or connection.held or not connection.unsent:
             return
@@ -528,7 +528,8 @@ class Pump:
         self.close_after_flush(connection, reason)
 
     def close_after_flush(self, connection: Connection, reason: str) -> None:
-        """Close a connection after its held responses; unsent responses are sent as far as the client accepts them.
+        """Close a connection after its held responses are released; unsent responses are sent as far as the client
+        accepts them.
 
         ``reason``: reason for the log.
         """
@@ -571,8 +572,8 @@ class Pump:
     # --- budgets of all connections ---
 
     def weigh(self, connection: Connection) -> None:
-        """Count the bytes that a connection buffers. While the limit for all connections is exceeded, close the largest
-        one.
+        """Update the count of bytes that a connection buffers. If all connections exceed the limit, close the largest
+        ones.
         """
         if connection.closed:
             return

@@ -22,10 +22,10 @@ MAX_POLLS = 4  # maximum polls before other tasks run: listeners, timer, tests
 
 
 class Watch(Protocol[A]):
-    """The interface of a watcher, which reports readable sockets to the callback ``Ready`` as long as they are
+    """The interface of a watcher: it calls the callback ``Ready`` with each readable socket, as long as the socket is
     readable.
 
-    The callback gets the item that was added with each socket. A socket must be added only once, while ``run`` runs,
+    The callback is called with the item that was added with the socket. A socket must be added once, during ``run``,
     and removed before it is closed.
     """
 

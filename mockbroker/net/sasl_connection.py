@@ -1,4 +1,4 @@
-"""The protocol side of a connection to a SASL listener, where a frame may be a SASL token without a header."""
+"""The protocol side of a connection to a SASL listener, on which a frame may be a SASL token without header."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The server of a cluster on trio: it connects listeners, connections, the timer and the data directory to the pump.
+"""The server of a cluster on trio: it connects the pump with listeners, connections, the timer and the data directory.
 
-With a data directory, a response is sent only after all earlier changes are on disk: responses are held while a write
-runs in a thread, and changes made meanwhile belong to the next write.
+With a data directory, a response is sent only after all earlier changes are on disk: a thread writes, responses are
+held meanwhile, and changes made in between belong to the next write.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ class Server:
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until cancelled or until a write to the data directory fails, then close every socket.
 
-        ``task_status``: is started when the listeners accept connections.
+        ``task_status``: trio's task status; started when the listeners accept connections.
         """
         try:
             async with trio.open_nursery() as nursery:
@@ -177,11 +177,11 @@ class Server:
             self._sockets.close()
 
     def restart(self, broker: Broker, bound: Sequence[BoundListener] | None = None) -> None:
-        """Close every connection, and replace the broker by one of a cluster that was just started.
+        """Close every connection, and replace the broker by that of a new cluster.
 
         Args:
             broker: The new broker.
-            bound: Listening sockets that replace the present listening sockets; None to keep these.
+            bound: Listening sockets that replace the current ones; None to keep the current ones.
         """
         self._hang_up()
         self.router.restart(broker, self.clock.read())
@@ -227,7 +227,7 @@ class Server:
         self._listeners.restart(node)
 
     def perform(self, effects: Effects) -> None:
-        """Deliver the effects of a change that no request made, such as responses to delayed fetches."""
+        """Deliver the effects of a change that did not come from a request, such as responses to delayed fetches."""
         now = self.router.requests.now = self.clock.read()
         self.pump.deliver(self.router.finish(effects, now))
         self._turn()

@@ -48,7 +48,7 @@ NONCE_BYTES = 18  # random bytes in the server's part of a SCRAM nonce
 
 
 class Admit(Protocol):
-    """The interface of a function that applies fault rules to a new connection."""
+    """The interface of the function that applies fault rules to new connections."""
 
     def __call__(self, number: int, node: int, listener: str, address: str) -> Admission | None:
         """Return the decision of the fault rules about a new connection; None to serve it as usual.
@@ -184,7 +184,9 @@ class SocketConnection(Connection):
 
     @property
     def _full(self) -> bool:
-        """Whether no further input should be read, because the client reads no responses or READ_AHEAD is exceeded."""
+        """Whether no further input should be read, because the client does not read responses, or buffered input
+        exceeds READ_AHEAD.
+        """
         if self.draining or self.send_buffer_full:
             return True
         return (self.requests.ticket is not None or self.queued or self.muted) and self.frames.held > READ_AHEAD
@@ -197,7 +199,8 @@ class Sockets:
         pump: The pump, which serves the connections.
         numbers: Function that returns the number of a new connection.
         watch: Function that creates the watcher of readable connections.
-        turn: Function that serves queued connections: takes trio's time in seconds, returns True if connections remain.
+        turn: Function that serves queued connections: called with trio's time in seconds, it returns True if
+            connections remain.
         gate: The gate of new connections, which counts them.
 
     Attributes:
@@ -304,7 +307,9 @@ class Sockets:
             self._gate.closed(client.node, client.listener, client.host.removeprefix("/"))
 
     def _close_excess(self, node: int) -> None:
-        """Close the connection of a broker that is idle longest, if a protected listener has accepted too many."""
+        """If a protected listener has exceeded the maximum number of connections, close the connection that is idle
+        longest.
+        """
         quotas = self._gate.quotas(node)
         if quotas.is_excessive():
             closable = [
@@ -382,7 +387,7 @@ class Sockets:
         self._turn(connection.active)
 
     async def _close_idle(self) -> None:
-        """Close connections that are idle, or too slow to send a request or to finish the TLS handshake."""
+        """Close connections that are idle, or too slow in sending a request or completing the TLS handshake."""
         while True:
             idle_ms = self._pump.router.broker.settings.connections_max_idle_ms
             idle_limit = inf if idle_ms < 0 else idle_ms / 1000

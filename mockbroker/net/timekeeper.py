@@ -20,7 +20,7 @@ LATE = 0.1  # seconds; a timer that wakes later than this reads the requests tha
 
 
 class CatchUp(Protocol):
-    """The interface of a function that reads and serves the requests that have arrived."""
+    """The interface of the function that reads and serves the requests that have arrived."""
 
     def __call__(self, *, until_idle: bool) -> Awaitable[None]:
         """Read and serve the requests that have arrived.
@@ -37,8 +37,8 @@ class Timekeeper:
         pump: The pump, which delivers the effects of a deadline.
         clock: The broker's clock.
         catch_up: Function that reads and serves the requests that have arrived.
-        turn: Function that serves queued connections for a slice of work.
-        stopwatch: Function that returns seconds since an arbitrary time, to measure work.
+        turn: Function that serves queued connections for one slice.
+        stopwatch: Function that returns seconds since an arbitrary time, to measure elapsed time.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Timekeeper:
         self.attach_clock()
 
     def attach_clock(self) -> None:
-        """Connect the clock to the router's present broker, and recompute the time at which the timer wakes."""
+        """Connect the clock to the router's current broker, and recompute the time at which the timer wakes."""
         self._router.broker.to_client_time = self.clock.client_time
         self._router.broker.set_clock_stopped(not self.clock.running)
         self._wake.set()
@@ -120,8 +120,8 @@ class Timekeeper:
         return happened
 
     def _pass(self, seconds: float) -> None:
-        """Advance the clock by a number of seconds, and handle each due deadline at its own time. No request is served
-        meanwhile.
+        """Advance the clock by a number of seconds, and handle each due deadline at its own time. No requests are
+        served meanwhile.
         """
         broker, clock, ran = self._router.broker, self.clock, self.clock.running
         clock.stop()

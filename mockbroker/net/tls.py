@@ -32,11 +32,11 @@ class TlsError(OSError):
 
 
 class TlsSocket(ssl.SSLSocket):
-    """A non-blocking TLS socket that raises BlockingIOError like a plain socket, and TlsError for errors of TLS.
+    """A non-blocking TLS socket. Like a plain socket, it raises BlockingIOError; TLS errors raise TlsError.
 
     Attributes:
         established: True once the handshake is complete.
-        aborted: True if the end of the connection is not announced to the peer, because it is reset.
+        aborted: True to skip TLS's closing message, because the connection is reset.
     """
 
     established = False

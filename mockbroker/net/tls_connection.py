@@ -1,4 +1,4 @@
-"""The protocol side of a connection to a TLS listener without SASL: a client certificate names its principal."""
+"""The protocol side of a connection to a TLS listener without SASL: a client certificate determines the principal."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class TlsRequests(ClientRequests):
 
     @property
     def identity(self) -> Identity:
-        """The identity in the certificate; unknown without certificate, and before the first request."""
+        """The identity in the certificate; unknown without a certificate or before the first request."""
         principal = self._principal or ANONYMOUS
         return Identity(principal, principal != ANONYMOUS)
 
@@ -40,7 +40,7 @@ class TlsRequests(ClientRequests):
         """Return the next request; None if more bytes are needed or a request is pending.
 
         Raises:
-            kwire.WireError: As in ClientRequests; also if no rule applies to the client's certificate.
+            kwire.WireError: As in ClientRequests; also if no mapping rule matches the client's certificate.
         """
         if not self._principal and self.frames.held:
             self._principal = self._mapped()

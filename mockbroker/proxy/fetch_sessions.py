@@ -1,5 +1,5 @@
-"""The fetch sessions of the real brokers, as far as the requests and responses that fault rules process have shown
-them.
+"""The partitions of the fetch sessions at the real brokers, learned from the requests and responses that pass through
+the fault rules.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The splitter of a byte stream into frames. Most frames are passed on in pieces, as they arrive."""
+"""Splits a byte stream into frames. Most frames are forwarded in pieces, as they arrive."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class FrameSplitter:
     """The splitter of one direction of a connection.
 
     Args:
-        head: Number of bytes of a frame, after its length prefix, that are needed to inspect it.
-        inspect: Function that decides whether a frame is passed on in pieces. It is called once for each frame that is
-            passed on in pieces, and may be called repeatedly for other frames.
-        copied: Function that takes each copied frame, without its length prefix, before the last part of the frame is
-            passed on.
+        head: Number of bytes of a frame, after its length prefix, that ``inspect`` needs.
+        inspect: Function that decides whether a frame is forwarded in pieces. For other frames it may be called several
+            times.
+        copied: Function that is called with each copied frame, without its length prefix, before the last piece is
+            forwarded.
     """
 
     def __init__(self, head: int, inspect: Inspect, copied: Copied | None = None) -> None:
@@ -48,11 +48,11 @@ class FrameSplitter:
 
     @property
     def held(self) -> int:
-        """The number of bytes that were received and are not passed on yet."""
+        """The number of bytes that were received and not yet forwarded."""
         return len(self._held)
 
     def feed(self, data: bytes) -> Iterator[bytes | Whole]:
-        """Add received bytes; yield the bytes that can be passed on and the frames to process, in order.
+        """Add received bytes; yield the bytes to forward and the frames to process, in order.
 
         ``data``: the received bytes.
 
@@ -94,7 +94,7 @@ class FrameSplitter:
             del held[:at]
 
     def _passed(self, data: bytes | bytearray, begin: int = 0, end: int | None = None) -> None:
-        """Record that a part of the present frame, ``data[begin:end]``, is passed on.
+        """Record that a part of the present frame, ``data[begin:end]``, is forwarded.
 
         Args:
             data: Received bytes.

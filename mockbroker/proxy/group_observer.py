@@ -1,8 +1,9 @@
-"""The observer of groups: it keeps their state and their events from the requests and responses that pass.
+"""An observer that keeps the state and the events of groups up to date from the requests and responses that pass the
+proxy.
 
-``kwire.analysis`` has the same knowledge about captures, where all calls of a group are known before its generations
-are described. Here each response changes the state at once. What the coordinator knows and no client is sent, such as
-the target assignment of a consumer group, is not known here.
+``kwire.analysis`` derives the same from captures, but reads all calls of a group before it describes the generations.
+Here each response changes the state at once. Facts that the coordinator sends to no client, such as the target
+assignment of a consumer group, are unknown here.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class GroupObserver(Observer):
     """The observer of the requests of group members.
 
     Args:
-        broker: What is known of the real cluster; its groups are kept up to date.
+        broker: The observed state of the real cluster, whose groups are updated.
         journal: The journal, which gets the events of groups.
         now: Function that returns the time in seconds.
         changed: Function that is called when deadlines may have changed.
@@ -79,7 +80,7 @@ class GroupObserver(Observer):
         return api_key in self._handlers
 
     def requested(self, exchange: Exchange) -> None:
-        """Note that a rebalance begins, with the JoinGroup of a member: its response comes at the end."""
+        """Record that a rebalance begins when a member sends JoinGroup: the response comes only at its end."""
         if exchange.api_key != ApiKey.JOIN_GROUP or exchange.forwarded is None:
             return
         try:
@@ -92,7 +93,7 @@ class GroupObserver(Observer):
             self._touch(group)
 
     def answered(self, exchange: Exchange) -> None:
-        """Change the state of the group as the response of the broker shows it."""
+        """Update the group from the response of the broker."""
         if exchange.forwarded is None or exchange.answer is None:
             return  # a fault rule has responded: the coordinator knows nothing of it
         try:
@@ -237,7 +238,9 @@ class GroupObserver(Observer):
         self._renew(group, member)
 
     def _session_timeout(self, type_name: str) -> float:
-        """Return the default session timeout of a group type in seconds; that of the cluster is not sent to clients."""
+        """Return the default session timeout of a group type in seconds. It is the default of Kafka, because clients
+        are not sent the cluster's setting.
+        """
         settings = self._broker.settings
         return {
             CONSUMER: settings.group_consumer_session_timeout_ms,
@@ -326,8 +329,8 @@ class GroupObserver(Observer):
 
         Args:
             group_id: Group id.
-            type_name: Its type; a group without members takes it.
-            is_known: Whether a group of another type is returned as it is.
+            type_name: Type for a new group, or for a group without members.
+            is_known: Whether a group of another type keeps its type.
         """
         group = self._groups.get(group_id)
         if not isinstance(group, ObservedGroup):
@@ -354,7 +357,7 @@ class GroupObserver(Observer):
         return member
 
     def _renew(self, group: ObservedGroup, member: ObservedMember) -> None:
-        """Renew the session of a member."""
+        """Restart the session timeout of a member."""
         group.timers.set(session_timer(member.member_id), self._now() + member.session_timeout)
         self._touch(group)
 
@@ -373,7 +376,7 @@ class GroupObserver(Observer):
 
 
 def _describe(member: ObservedMember, request: Any, response: Any) -> None:
-    """Set the fields of a member that a request or a response names; an absent one has not changed."""
+    """Set the fields of a member from a request and its response; absent fields have not changed."""
     member.instance_id = getattr(request, "instance_id", None) or member.instance_id
     names = getattr(request, "subscribed_topic_names", None)
     if names is not None:

@@ -1,11 +1,11 @@
-"""The fault rules on the traffic of a proxy.
+"""Applies fault rules to the traffic of a proxy.
 
 A request of an API that has rules is decoded and passed to the stages of a router (``mockbroker/broker/stages.py``), as
-in ``mockbroker serve``. In place of a handler, the request is sent to the real broker, and its response is passed to
-the stages as the answer. What the stages decide is carried out by the relay, as orders (``orders.py``).
+in ``mockbroker serve``. Instead of calling a handler, the proxy sends the request to the real broker and passes the
+response to the stages. The stages return orders (``orders.py``), which the relay carries out.
 
-A connection has at most one such request at a time, and it is its only request in flight: so a request that waits
-blocks later requests of its connection, as a broker does.
+A connection has at most one such request at a time, and no other request in flight. So a waiting request blocks later
+requests of its connection, as at a broker.
 """
 
 from __future__ import annotations
@@ -41,22 +41,22 @@ from mockbroker.proxy.orders import End, Forward, Order, Send, SendMore
 
 @dataclass(slots=True, eq=False)
 class Channel:
-    """A connection, for the requests that fault rules process.
+    """The state of a connection whose requests pass through the fault rules.
 
     Attributes:
         connection: The connection.
         wake: Function that is called after an order was added or the request was finished.
         cut: Function that closes the connection at once; its argument is whether it is reset.
         since_ms: When the connection was accepted, in milliseconds since 1970.
-        requests: Number of requests that have arrived, of those that are observed.
-        client_id: The ``client.id`` of the last of them.
-        orders: What the relay must do, in this order.
-        ticket: Ticket of the request that is processed; None without one.
-        exchange: Its exchange.
+        requests: Number of observed requests so far.
+        client_id: The ``client.id`` of the last observed request.
+        orders: Orders for the relay, in the order of execution.
+        ticket: Ticket of the request in progress; None if there is none.
+        exchange: Exchange of the request in progress.
         decoded: The request as the client has sent it.
-        response: The response frame of the broker, with its length prefix; None before it.
+        response: The response frame of the broker, with its length prefix; None until it arrives.
         body: The decoded response of the broker, with the addresses of the proxy.
-        muted: Whether further requests wait.
+        muted: Whether further requests must wait.
         pacing: Whether a response is being sent slowly.
     """
 
@@ -77,7 +77,7 @@ class Channel:
 
     @property
     def busy(self) -> bool:
-        """Whether the requests that follow must wait."""
+        """Whether a request is in progress, so that later requests must wait."""
         return self.ticket is not None or self.muted or self.pacing
 
 
@@ -85,7 +85,7 @@ class Interception:
     """The fault rules of a proxy, and the requests that they process.
 
     Args:
-        broker: What is known of the real cluster.
+        broker: The observed state of the real cluster.
         clock: The clock of delays.
         listener: Name of the listener, for rules that name it.
 
@@ -113,12 +113,12 @@ class Interception:
 
     @property
     def faults(self) -> FaultStage:
-        """The fault rules."""
+        """The stage that holds the fault rules."""
         return self.stage
 
     @property
     def broker(self) -> ObservedBroker:
-        """What is known of the real cluster."""
+        """The observed state of the real cluster."""
         broker = self.router.broker
         assert isinstance(broker, ObservedBroker)
         return broker
@@ -241,7 +241,7 @@ class Interception:
         channel.wake()
 
     def _forward(self, broker: Broker, call: Call[Any], now: float) -> Effects:  # noqa: ARG002
-        """Send a request to the real broker: the handler of all APIs."""
+        """Send a request to the real broker. This is the router's handler for all APIs."""
         channel = self.channels.get(call.ticket.connection)
         if channel is None or channel.ticket is not call.ticket:
             return []  # the client and its broker have disconnected
@@ -260,16 +260,16 @@ class Interception:
     # --- time, and changes by the user ---
 
     def perform(self, effects: Effects) -> None:
-        """Carry out the effects of a change that no request made, such as the release of held requests."""
+        """Carry out the effects of a change that did not come from a request, such as the release of held requests."""
         now = self.router.requests.now = self.clock.read()
         self._deliver(self.router.finish(effects, now), now)
 
     def deadline(self) -> float:
-        """Return the earliest time, in seconds, at which something may be due."""
+        """Return the earliest time, in seconds, at which ``tick`` may have work."""
         return self.router.deadline()
 
     def tick(self) -> None:
-        """Do what is due."""
+        """Run the actions whose time has come, such as the end of a delay."""
         while self.router.deadline() <= (now := self.clock.read()):
             self._deliver(self.router.tick(now), now)
 
@@ -333,7 +333,7 @@ class Interception:
         channel.orders.append(End(close.reason, close.reset))
 
     def _note_dropped(self, channel: Channel) -> None:
-        """Notify the observers of a response of the broker that the client does not get."""
+        """Notify the observers that the client does not get the broker's response."""
         exchange = channel.exchange
         if exchange is not None and channel.ticket is not None:
             exchange.fault = channel.ticket.fault

@@ -1,6 +1,6 @@
-"""The protocol side of one proxied connection: it decides which frames are passed on as bytes, and which are changed.
+"""The protocol side of one proxied connection: it decides which frames are forwarded unchanged, and which are modified.
 
-It does no I/O. Of most frames it reads only the beginning.
+It does no I/O, and inspects only the beginning of most frames.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Changeable:
 
         Args:
             frame: The frame, with its length prefix.
-            exchange: The request of the response.
+            exchange: The exchange that the response belongs to.
         """
         api_key, version = exchange.api_key, exchange.version
         try:
@@ -115,8 +115,8 @@ def never(key: int, version: int) -> bool:  # noqa: ARG001
 class Link:
     """The protocol side of one proxied connection.
 
-    As every Kafka broker sends responses in the order of the requests, the first unanswered request belongs to the next
-    response.
+    A Kafka broker answers the requests of a connection in order, so the next response belongs to the oldest pending
+    request.
 
     Args:
         connection: The connection.
@@ -146,7 +146,7 @@ class Link:
         return len(self._pending)
 
     def requests(self, data: bytes, at: Moment = NEVER) -> Iterator[bytes | Intercepted]:
-        """Add bytes from the client; yield bytes to send to the broker, and requests to pass to the fault rules, in
+        """Process bytes from the client; yield bytes to send to the broker, and requests to pass to the fault rules, in
         order.
 
         Args:
@@ -166,7 +166,7 @@ class Link:
                 yield part
 
     def expect(self, exchange: Exchange, *, is_intercepted: bool) -> None:
-        """Record that an intercepted request is sent to the broker, and will be answered.
+        """Record that an intercepted request is sent to the broker, and expects a response.
 
         Args:
             exchange: The request.
@@ -176,8 +176,8 @@ class Link:
         self._pending.append(exchange)
 
     def responses(self, data: bytes, at: Moment = NEVER) -> Iterator[bytes | Changeable]:
-        """Add bytes from the broker; yield bytes to send to the client, and responses that may contain addresses, in
-        order.
+        """Process bytes from the broker; yield bytes to send to the client, and responses that may contain addresses,
+        in order.
 
         Args:
             data: The received bytes.
@@ -286,9 +286,9 @@ def notify_answered(exchange: Exchange, answer: bytes | None, response: bytes | 
 def _is_request(head: bytes) -> bool:
     """Return whether a frame after SaslHandshake v0 is a request, not a SASL token, which has no header.
 
-    Tokens begin with other bytes than API key and version of a request: those of PLAIN with a null byte and text, those
-    of SCRAM and OAUTHBEARER with text, and those of GSSAPI with 0x60 or a token id. ``head``: the beginning of the
-    frame, with its length prefix.
+    A token cannot begin like a request (API key and version): PLAIN begins with a null byte and text, SCRAM and
+    OAUTHBEARER with text, GSSAPI with 0x60 or a token id.¶¶``head``: the beginning of the frame, with its length
+    prefix.
     """
     if len(head) < PREFIX.size + REQUEST_HEAD.size:
         return False

@@ -1,4 +1,6 @@
-"""The state of the real cluster as the proxy has seen it, in the form that fault rules and the control API use."""
+"""The state of the real cluster, learned from the traffic of the proxy, in the form that fault rules and the control
+API use.
+"""
 
 from __future__ import annotations
 
@@ -33,10 +35,10 @@ class ObservedState(ClusterState):
 
 
 class ObservedBroker(Broker):
-    """The brokers, topics and groups that were named in responses. It handles no request itself.
+    """The brokers, topics and groups of the real cluster, learned from responses. It handles no requests.
 
     Args:
-        settings: The settings, of which those of fault rules and the control API are used.
+        settings: Broker settings; only those of fault rules and of the control API are used.
         new_uuid: Function that returns a new UUID.
         wall_at_zero: Seconds since 1970 at time 0 of the clock.
 
@@ -72,7 +74,7 @@ class ObservedBroker(Broker):
         return self._observed_sessions.setdefault(node, ObservedFetchSessions())
 
     def learn(self, metadata: MetadataResponse) -> None:
-        """Note the topics in a Metadata response, with the leaders of their partitions."""
+        """Store the topics of a Metadata response, with the leaders of their partitions."""
         if metadata.cluster_id:
             assert isinstance(self.cluster, ObservedState)
             self.cluster.real_cluster_id = metadata.cluster_id
@@ -83,7 +85,7 @@ class ObservedBroker(Broker):
                 self._forget_topic(each.name)
 
     def learn_offsets(self, fetched: FetchResponse) -> None:
-        """Note the log end offsets in a Fetch response: those that a consumer can read up to."""
+        """Store the log end offsets of a Fetch response: the end offsets that a consumer can read."""
         for each in fetched.responses:
             topic = self.cluster.by_id.get(each.topic_id) or self.cluster.topics.get(each.topic)
             for found in each.partitions:

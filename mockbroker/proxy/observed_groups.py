@@ -1,4 +1,4 @@
-"""The groups of a real cluster, as requests and responses have shown them, for the control API."""
+"""The groups of a real cluster for the control API, learned from requests and responses."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ EMPTY, PREPARING, COMPLETING, STABLE, RECONCILING = (
 
 @dataclass(slots=True, kw_only=True)
 class ObservedMember:
-    """A member, as its requests have shown it.
+    """A member of an observed group, learned from its requests.
 
     Attributes:
         member_id: Member id.
@@ -77,11 +77,11 @@ class ObservedMember:
 
 @dataclass(slots=True, kw_only=True)
 class ObservedGroup(CoordinatedGroup):
-    """A group.
+    """A group of the real cluster.
 
     Attributes:
         state: State of a classic group.
-        generation: Generation of a classic group, else the highest epoch of a member.
+        generation: Generation of a classic group; otherwise the highest member epoch.
         protocol: The selected assignment strategy or assignor; None before it is known.
         leader: Member id of the leader of a classic group; "" without one.
         joined: Members that have joined the generation.
@@ -116,7 +116,7 @@ class ObservedGroup(CoordinatedGroup):
 
     @property
     def has_unwritten_changes(self) -> bool:
-        """Whether records must be written: never, because this state is not the coordinator's."""
+        """Always False: the real coordinator writes the records, not the proxy."""
         return False
 
     @property
@@ -132,7 +132,7 @@ class ObservedGroup(CoordinatedGroup):
 
         Args:
             member_id: Id of the member, which may be unknown.
-            event: Why it is no member any more.
+            event: Type of the event, such as a member that left.
             reason: Reason for the journal.
         """
         member = self.members.pop(member_id, None)
@@ -156,7 +156,9 @@ class ObservedGroup(CoordinatedGroup):
         return notes + self.begin_rebalance(reason)
 
     def begin_rebalance(self, reason: str) -> list[Note]:
-        """Note that a rebalance of a classic group begins; return the event, if it has not begun before."""
+        """Record that a rebalance of a classic group begins; return its event, or none if a rebalance is already in
+        progress.
+        """
         if self.type_name != CLASSIC or self.state == PREPARING:
             return []
         self.state = PREPARING
@@ -164,10 +166,10 @@ class ObservedGroup(CoordinatedGroup):
 
 
 class ObservedType:
-    """The description of observed groups, of any type."""
+    """The description of observed groups; one class serves all group types."""
 
     def summary(self, group: ObservedGroup, context: Context) -> GroupSummary:  # noqa: ARG002
-        """Return what the control API shows of a group beside its members."""
+        """Return the group summary for the control API, without members."""
         epoch = None if group.type_name == CLASSIC else group.generation
         return GroupSummary(protocol=group.protocol, leader=group.leader, epoch=epoch)
 
@@ -211,7 +213,7 @@ class ObservedType:
         ]
 
     def tick(self, group: ObservedGroup, context: Context, now: float) -> GroupEffects:  # noqa: ARG002
-        """Remove the members whose session has expired, as the coordinator has done; return the events.
+        """Remove the members whose session has expired, as the real coordinator does; return the events.
 
         ``now``: the current time in seconds.
         """
@@ -222,7 +224,7 @@ class ObservedType:
 
 
 class ObservedTypes(GroupTypes):
-    """The table of the types of observed groups: all are described in the same way."""
+    """The table of the types of observed groups: one description serves all types."""
 
     def __init__(self) -> None:
         super().__init__(GROUP_TYPES.types)

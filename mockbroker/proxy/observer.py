@@ -5,21 +5,20 @@ A subclass of ``Observer`` is passed to ``Proxy(observers=[...])``. Its methods 
 1. ``opened``, when a client's connection was accepted and the connection to the broker exists.
 2. ``requested``, for each request, when its last byte has arrived and before that byte is sent to the broker.
 3. ``answered``, for each response, when it is complete and before its last byte is sent to the client. Responses are in
-   the order of the requests. ``Exchange`` has the request and the response, each as it was received and as it was sent
-   on.
-4. ``closed``, when the connection has ended. Requests that are unanswered then will not be answered.
+   the order of the requests. ``Exchange`` has the request and the response, each as received and as forwarded.
+4. ``closed``, when the connection has ended. Pending requests remain without a response.
 
-The methods are called between two reads of a socket, so an observer does no IO and returns soon. An observer that
-writes a file appends to a buffer, which a separate task writes.
+The methods are called between two reads of a socket, so an observer must not do IO and must return quickly. An observer
+that writes a file appends to a buffer, which a separate task writes.
 
 A request of an API that has fault rules is observed when it arrives; ``forwarded`` is set when the request is sent to
 the broker, before ``answered``. If a rule drops the response, ``answered`` is called with ``response`` None, or not at
 all if the rule leaves the connection without a response.
 
 ``needs`` decides which requests an observer sees. The proxy collects the bytes of a frame only if an observer needs
-them; other frames are passed on in pieces, as they arrive. Observers get no secrets: tokens, passwords and HMACs
-(``kwire.redact``) are replaced in the frames, and the tokens after SaslHandshake v0, which have no header, are left
-out. Frames have no length prefix, as ``kwire.decode_request`` takes them.
+them; other frames are forwarded in pieces, as they arrive. Secrets are hidden from observers: tokens, passwords and
+HMACs in frames are replaced (``kwire.redact``), and SASL tokens without a header (after SaslHandshake v0) are left out.
+Frames have no length prefix and can be passed to ``kwire.decode_request``.
 """
 
 from __future__ import annotations
@@ -59,8 +58,7 @@ class Connection:
     Attributes:
         number: Number of the connection, from 1 on; never used again.
         client: Address of the client.
-        node: Id of the broker; -1 for a connection to the bootstrap address, which is forwarded to any broker of
-            ``--to``.
+        node: Id of the broker; -1 for a connection to the bootstrap listener, whose broker is any of ``--to``.
         broker: Address of the broker in the real cluster.
         own: Address of the proxy to which the client has connected.
     """
@@ -79,16 +77,16 @@ class Exchange:
     Attributes:
         connection: The connection.
         api_key: API key of the request.
-        version: API version of the request, also of one that kwire does not know.
+        version: API version of the request; it may be unknown to kwire.
         correlation_id: Correlation id of both frames.
         requested_at: When the last byte of the request arrived.
-        request: The request as the client has sent it.
-        forwarded: The request as the broker gets it: the same object if it is unchanged; None if the broker does not
-            get it, because a fault rule has answered it.
+        request: The request as received from the client.
+        forwarded: The request as forwarded to the broker: the same object if unchanged; None if a fault rule answered
+            it instead.
         answered_at: When the last byte of the response arrived; None before that.
-        answer: The response as the broker has sent it; None if the response is made by a fault rule.
-        response: The response as the client gets it: the same object as ``answer`` if it is unchanged; None if the
-            client gets none.
+        answer: The response as received from the broker; None if a fault rule made the response.
+        response: The response as sent to the client: the same object as ``answer`` if unchanged; None if nothing was
+            sent.
         fault: Name of the fault rule that was applied; "" for none.
         observers: The observers that see the exchange.
         is_intercepted: Whether the response is passed to the fault rules.
@@ -110,7 +108,7 @@ class Exchange:
 
     @property
     def client_id(self) -> str | None:
-        """The ``client.id`` in the header of the request; None also in a header that kwire cannot read."""
+        """The ``client.id`` in the header of the request; None if it is null or kwire cannot decode the header."""
         api = APIS.get(self.api_key)
         if api is None:
             return None
@@ -127,7 +125,7 @@ class Observer:
         """Return whether ``requested`` and ``answered`` are called for requests of an API.
 
         Args:
-            api_key: API key, also of an API that kwire does not know.
+            api_key: API key; it may be unknown to kwire.
             version: API version.
         """
         return True

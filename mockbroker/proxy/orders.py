@@ -1,4 +1,4 @@
-"""The orders of the fault rules to the relay: actions to carry out for a request that the fault rules process."""
+"""The orders that fault rules give to the relay: actions to carry out for one request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The listeners of a proxy, one for each broker of the real cluster, and the tasks that pass bytes on."""
+"""The listeners of a proxy, one for each broker of the real cluster, and the tasks that forward bytes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Upstream:
     """The real cluster.
 
     Attributes:
-        bootstrap: Addresses of brokers, of which the first that accepts a connection is used.
+        bootstrap: Addresses of brokers; the first one that accepts a connection is used.
         tls: TLS context for connections to the brokers; None for plain TCP.
     """
 
@@ -49,16 +49,16 @@ class Proxy:
         upstream: The real cluster.
         host: Address to listen on.
         port: Port of the bootstrap listener; 0 for any free port. The other listeners have free ports.
-        advertised: Host that clients are given in responses; "" for ``host``.
-        observers: What observes the traffic.
+        advertised: Host that responses advertise; "" for ``host``.
+        observers: Observers of the traffic.
         interception: The fault rules; None without them.
         tls: TLS context for the connections of clients; None for plain TCP.
 
     Attributes:
-        interception: The fault rules, which can be set until ``run``; None without them.
-        own: The address of the proxy for each broker, by node id, as clients are given it.
-        observers: What observes the traffic; it can be set until ``run``.
-        brokers: The address of each broker, by node id, as the cluster names it.
+        interception: The fault rules; None without them. Set it before ``run``.
+        own: The address that the proxy advertises for each broker, by node id.
+        observers: Observers of the traffic. Set it before ``run``.
+        brokers: The address that the cluster advertises for each broker, by node id.
         connections: Number of open client connections.
     """
 
@@ -102,7 +102,7 @@ class Proxy:
             task_status.started()
 
     def close(self) -> None:
-        """Close the bootstrap listener, if ``run`` has not done it."""
+        """Close the bootstrap listener, if ``run`` was not called."""
         self._bootstrap_sock.close()
 
     def update(self, addresses: dict[int, Address]) -> None:
@@ -166,7 +166,7 @@ class Proxy:
                 observer.closed(connection, moment())
 
     async def _keep_time(self, interception: Interception) -> None:
-        """Do what is due for fault rules, such as the end of a delay."""
+        """Run the timed actions of fault rules, such as the end of a delay, when they are due."""
         while True:
             self._rescheduled = trio.Event()
             with trio.move_on_at(interception.deadline()):
@@ -201,7 +201,7 @@ class Proxy:
         return None
 
     def _learn(self, response: Changeable) -> Mapping[int, Address]:
-        """Note what a response shows of the cluster; return the address of the proxy for each broker, by node id."""
+        """Update the observed cluster from a response; return the address of the proxy for each broker, by node id."""
         if addresses := response.addresses:
             self.update(addresses)
         if self.interception is not None and isinstance(response.response, MetadataResponse):
@@ -210,7 +210,7 @@ class Proxy:
 
 
 def _peer(client: trio.SocketStream) -> Address:
-    """Return the address of a client; an unknown one if it has already disconnected."""
+    """Return the address of a client, or a placeholder if it has already disconnected."""
     try:
         host, port, *_ = client.socket.getpeername()
     except OSError:
@@ -219,7 +219,7 @@ def _peer(client: trio.SocketStream) -> Address:
 
 
 def _reason(error: BaseException) -> str:
-    """Return why a connection failed, as the operating system or the TLS library calls it."""
+    """Return why a connection failed, in the words of the operating system or the TLS library."""
     if isinstance(error, trio.TooSlowError):
         return f"no response in {CONNECT_TIMEOUT:.0f} s"
     while isinstance(error.__cause__ or error, BaseExceptionGroup) or error.__cause__ is not None:

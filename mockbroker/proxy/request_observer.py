@@ -1,4 +1,4 @@
-"""The observer that fills the request log, and counts the requests of each connection, for the control API."""
+"""An observer that fills the request log and counts requests by connection, for the control API."""
 
 from __future__ import annotations
 

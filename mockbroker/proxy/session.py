@@ -1,4 +1,4 @@
-"""One proxied connection: the tasks that pass bytes on and carry out the orders of the fault rules."""
+"""One proxied connection: the tasks that forward bytes and carry out the orders of the fault rules."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ class Session:
     """One client's connection.
 
     Args:
-        client: The stream to the client; a TLS stream replaces it.
+        client: The stream to the client; replaced by a TLS stream if TLS is used.
         sock: The socket of the client.
         interception: The fault rules; None without them.
         connection: The connection.
-        learn: Function that takes a response that may have addresses, and returns the address of the proxy for each
-            broker, by node id.
+        learn: Function that is called with each response that may contain addresses; it returns the address of the
+            proxy for each broker, by node id.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Session:
         self._scope.cancel()
 
     def wake(self) -> None:
-        """Continue with a request that waits."""
+        """Resume a waiting request."""
         self._woken.set()
 
     @property
@@ -96,7 +96,7 @@ class Session:
         return self._open_channel
 
     def connect(self, connection: Connection) -> None:
-        """Set the broker to which the client is connected. ``connection``: the connection to the broker."""
+        """Set the broker connection of this client. ``connection``: the connection."""
         if self._interception is not None:
             self._channel.connection = connection
 
@@ -155,11 +155,11 @@ class Session:
 
     @property
     def scope(self) -> trio.CancelScope:
-        """The scope of everything that is done for the connection."""
+        """The cancel scope of all tasks of the connection."""
         return self._scope
 
     async def run(self, link: Link, broker: trio.abc.Stream) -> None:
-        """Pass bytes on in both directions until one side has ended.
+        """Forward bytes in both directions until one side has ended.
 
         Args:
             link: The protocol side of the connection.
@@ -182,7 +182,7 @@ class Session:
     async def _copy(
         self, receive: Callable[[], Awaitable[bytes | bytearray]], send: Callable[[bytes], Awaitable[None]]
     ) -> None:
-        """Pass bytes on until the stream ends, either side fails, or a frame is not valid.
+        """Forward bytes until the stream ends, either side fails, or a frame is not valid.
 
         Args:
             receive: Function that returns the next bytes of one side; b"" at the end.
@@ -228,7 +228,7 @@ class Session:
     # --- fault rules ---
 
     async def _intercept(self, part: Intercepted) -> None:
-        """Pass a request to the fault rules, and carry out their orders until the next request may follow."""
+        """Pass a request to the fault rules, and carry out their orders until the next request can be read."""
         while self._link.pending or self._sending:
             await self._wait()
         assert self._interception is not None
@@ -236,7 +236,7 @@ class Session:
         await self._carry_out()
 
     async def _carry_out(self) -> None:
-        """Carry out orders until further requests may follow. Raises: Ended if an order closes the connection."""
+        """Carry out orders until further requests can be read. Raises: Ended if an order closes the connection."""
         assert self._interception is not None
         channel = self._channel
         while True:
@@ -268,7 +268,7 @@ class Session:
                 raise Ended
 
     async def _send_more(self) -> None:
-        """Send the bytes of a slow response that are allowed now."""
+        """Send the part of a slow response that the pace allows now."""
         if self._slow is None:
             return
         order, sent = self._slow
@@ -322,9 +322,7 @@ class Session:
 
 
 async def end(broker: trio.abc.Stream) -> None:
-    """Close the sending direction of the broker's connection, so that the broker closes the connection after its
-    responses.
-    """
+    """Shut down the sending side of the broker connection, so that the broker closes it after its last response."""
     with suppress(*GONE):
         if isinstance(broker, trio.SocketStream):
             await broker.send_eof()

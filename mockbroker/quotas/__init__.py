@@ -1,1 +1,1 @@
-"""Client quotas: the limits of users, client ids and addresses, and the use of these quotas by clients. Sans-IO."""
+"""Client quotas: limits for users, client ids and addresses, and measurement of their use. Sans-IO."""

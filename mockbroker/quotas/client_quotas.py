@@ -26,7 +26,8 @@ class Limit:
 
     Attributes:
         key: Name of the quota, such as ``producer_byte_rate``.
-        value: The limit: bytes, partition mutations or connections per second, or percent of a thread's time.
+        value: The limit: bytes, partition mutations or connections per second, or percent of one thread's time,
+            depending on ``key``.
         shared_by: The entity whose clients share the quota.
     """
 
@@ -39,11 +40,11 @@ class ClientQuotas:
     """The quotas of a cluster. Source: Kafka's ClientQuotaControlManager and ClientQuotaManager.
 
     Args:
-        quotas: Limit by quota key, by entity; ``alter`` changes this dictionary.
-        windows: Number of windows of rates, the setting ``quota.window.num``.
-        window: Length of a window in seconds, the setting ``quota.window.size.seconds``.
-        burst_seconds: Time in seconds whose partition mutations a client may use at once: the product of the settings
-            ``controller.quota.window.num`` and ``controller.quota.window.size.seconds``.
+        quotas: By entity, the limits by quota key; ``alter`` changes this dictionary.
+        windows: Number of windows (``quota.window.num``).
+        window: Length of a window in seconds (``quota.window.size.seconds``).
+        burst_seconds: Size of the burst of partition mutations, as seconds of the quota:
+            ``controller.quota.window.num`` times ``controller.quota.window.size.seconds``.
 
     Attributes:
         quotas: Limit by quota key, by entity.
@@ -63,7 +64,7 @@ class ClientQuotas:
 
     @property
     def longest(self) -> float:
-        """The time in seconds over which rates are measured: all windows but one."""
+        """The time in seconds over which rates are measured: one window less than configured."""
         return (self._windows - 1) * self._window
 
     def alter(self, entity: Entity, changes: Mapping[str, float | None], *, validate_only: bool) -> None:
@@ -74,7 +75,8 @@ class ClientQuotas:
             changes: New limits by quota key; None removes the quota.
             validate_only: True to check the changes without applying them.
 
-        Raises: QuotaError if a change is not valid, or too many entities would have quotas; then nothing is changed.
+        Raises: QuotaError if a change is not valid, or too many entities would have quotas; nothing is changed after an
+            error.
         """
         for key, value in changes.items():
             _check(entity, key, value)
@@ -178,8 +180,8 @@ def matching(
     """Yield the entities that match a filter, with their quotas.
 
     Args:
-        quotas: Limit by quota key, by entity.
-        parts: Name by entity type; None matches any name, the default included.
+        quotas: By entity, the limits by quota key.
+        parts: Name by entity type; None matches any name, including the default.
         strict: Whether a matching entity may have no other entity types.
     """
     for entity, limits in quotas.items():

@@ -91,7 +91,7 @@ class ConnectionQuotas:
             del self._by_address[address]
 
     def wait_time(self, listener: str, now: float) -> float:
-        """Count a new connection in the rates of the broker and of its listener.
+        """Count a new connection in the rates of broker and listener; return its throttle time.
 
         Args:
             listener: Name of the listener.
@@ -105,8 +105,7 @@ class ConnectionQuotas:
         return wait if listener == self._protected else max(wait, self._excess(self._rate, self.limits.rate, now))
 
     def has_place(self, listener: str) -> bool:
-        """Return whether a new connection to a listener exceeds neither the limit of the listener nor that of the
-        broker.
+        """Return whether a new connection to a listener fits into the limits of listener and broker.
 
         ``listener``: name of the listener.
         """
@@ -122,7 +121,9 @@ class ConnectionQuotas:
         return self._total > self.limits.connections
 
     def may_be_closed(self, listener: str) -> bool:
-        """Return whether connections to a listener may be closed if the broker has too many. ``listener``: its name."""
+        """Return whether connections to a listener may be closed if the broker has too many. ``listener``: name of the
+        listener.
+        """
         return listener != self._protected
 
     def has_place_for(self, address: str) -> bool:
@@ -135,7 +136,7 @@ class ConnectionQuotas:
     def close_time(self, address: str, now: float) -> float:
         """Count a new connection in the rate of its address.
 
-        A connection that is closed does not count.
+        A connection that is closed is not counted.
 
         Args:
             address: Address of the client, without port.

@@ -14,7 +14,7 @@ TYPES = (CLIENT_ID, USER, IP)  # in the order of Kafka's responses
 
 @dataclass(frozen=True, slots=True)
 class Default:
-    """The name of a default entity. Its quotas apply to each name that has no entity of its own."""
+    """The name of a default entity. Its quotas apply to all names without an entity of their own."""
 
 
 DEFAULT = Default()
@@ -23,7 +23,7 @@ Name: TypeAlias = str | Default | None  # None: the entity has no name of this t
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """An entity that has quotas. A part is None if the entity does not have it.
+    """An entity that has quotas. Absent parts are None.
 
     Attributes:
         user: Name of the user, without ``User:``.
@@ -69,8 +69,8 @@ def candidates(user: str, client_id: str) -> Iterator[tuple[Entity, Entity]]:
         client_id: The ``client.id``.
 
     Yields:
-        The entity that has the quota, and the entity whose clients share it. A default quota is not shared: each user
-            or client id to which it applies has the whole quota.
+        The entity that has the quota, and the entity whose clients share it. A default quota applies to each user or
+        client id separately.
     """
     for with_user, with_client in PRECEDENCE:
         quota_user = _name(user, with_user)

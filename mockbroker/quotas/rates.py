@@ -8,7 +8,8 @@ from collections import deque
 class WindowedRate:
     """The rate of an amount per second over the last windows.
 
-    A new rate is divided by almost all windows, so that it is not overestimated. Source: Kafka's Rate and SampledStat.
+    A new rate is averaged over almost all windows, although most are still empty, so that it is not overestimated.
+    Source: Kafka's Rate and SampledStat.
 
     Args:
         windows: Number of windows, the current one included.
@@ -32,7 +33,7 @@ class WindowedRate:
         samples[-1][1] += amount
 
     def use(self, amount: float, limit: float, now: float) -> float:
-        """Add an amount to the current window; return the seconds as ``excess`` does.
+        """Add an amount to the current window; return the result of ``excess``.
 
         Args:
             amount: The amount.
@@ -53,7 +54,7 @@ class WindowedRate:
         return sum(amount for _, amount in self._samples) / self.window(now)
 
     def window(self, now: float) -> float:
-        """Return the time in seconds over which ``rate`` computes the average: at least all windows but one."""
+        """Return the time in seconds over which ``rate`` averages: at least one window less than configured."""
         self._drop_old(now)
         elapsed = now - self._samples[0][0] if self._samples else 0.0
         least = self._windows - 1
@@ -105,7 +106,7 @@ class TokenBucket:
         return self._tokens
 
     def take(self, amount: float, now: float) -> None:
-        """Take tokens, even more than are available; a negative amount returns tokens. ``now``: time in seconds."""
+        """Take tokens; the number may become negative. A negative amount puts tokens back. ``now``: time in seconds."""
         self._tokens = min(self.burst, self.tokens(now) - amount)
 
     def excess(self, now: float) -> float:

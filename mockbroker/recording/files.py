@@ -1,4 +1,4 @@
-"""The task that writes a recording to files: in batches, and in a separate thread."""
+"""The task that writes a recording to files, in batches and in a separate thread."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class RecordingFiles:
 
     Args:
         path: Path of the first file; an existing file is replaced.
-        writer: Writer of the form of the recording.
+        writer: Writer of the recording's format.
         limits: Conditions under which the next file begins.
 
     Attributes:
@@ -47,7 +47,7 @@ class RecordingFiles:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Write events as they arrive while the block runs, and the remaining ones at its end."""
+        """Write events as they arrive during the block, and the remaining ones when it ends."""
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._run)

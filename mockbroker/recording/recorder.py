@@ -24,7 +24,7 @@ class Opened:
 
 @dataclass(slots=True)
 class Frame:
-    """A frame without its length prefix, as the client has sent or received it.
+    """A frame without its length prefix, as the client sent or received it.
 
     Attributes:
         to_broker: True for a request.
@@ -52,13 +52,12 @@ Event = Opened | Frame | Closed
 
 
 class Recorder(Observer):
-    """The collector of the events of a recording, between the proxy and the task that writes them.
+    """An observer that queues the events of a recording for the task that writes them.
 
-    If the events are not written fast enough, connections whose frames would exceed MAX_WAITING are not recorded any
-    further.
+    If a frame would exceed the limit MAX_WAITING of the queue, its connection is not recorded any further.
 
     Args:
-        arrived: Function that is called when an event arrives while no other is waiting.
+        arrived: Function that is called when an event enters the empty queue.
 
     Attributes:
         dropped: Number of connections whose end was not recorded.
@@ -88,7 +87,7 @@ class Recorder(Observer):
             self._add(Closed(connection.number, _us(at)))
 
     def taken(self) -> list[Event]:
-        """Return the events that have arrived since the last call."""
+        """Return the queued events, and empty the queue."""
         events, self._events = self._events, []
         self._waiting = 0
         return events

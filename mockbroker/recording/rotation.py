@@ -1,6 +1,4 @@
-"""The files of a recording: the bytes to write to each file, and the choice of the time at which the next file
-begins.
-"""
+"""The files of a recording: the bytes to write to each file, and the decision when the next file begins."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ class Limits:
 
     Attributes:
         size: Size in bytes above which the next frame is written to another file; None for no limit.
-        seconds: Time in seconds that a file covers; None for no limit.
+        seconds: Time span of a file in seconds; None for no limit.
     """
 
     size: int | None = None
@@ -49,7 +47,7 @@ class Rotation:
 
     Args:
         path: Path of the first file.
-        writer: Writer of the form of the recording.
+        writer: Writer of the recording's format.
         limits: Conditions under which the next file begins.
     """
 

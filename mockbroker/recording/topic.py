@@ -54,7 +54,7 @@ class RecordingTopic:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Write events as they arrive while the block runs, and the remaining ones at its end."""
+        """Write events as they arrive during the block, and the remaining ones when it ends."""
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._run_until_cancelled)
@@ -115,7 +115,8 @@ class RecordingTopic:
 
 
 def headers_of(frame: Frame, connection: str, client: str, broker: str) -> Headers:
-    """Return the headers of the record of a frame: the fields of a line in a frame log, API key and version, as text.
+    """Return the headers of the record of a frame: the fields of a frame log line, the API key and the version, as
+    text.
 
     Args:
         frame: The frame.

@@ -1,1 +1,1 @@
-"""Replay of recordings: a broker that sends the responses that the recorded broker has sent."""
+"""Replay of recordings: a broker that sends recorded responses."""

@@ -1,5 +1,5 @@
-"""The recorded records by partition and offset, so that a Fetch gets them also with other partitions than in the
-recording.
+"""The recorded records by partition and offset, from which any Fetch is answered, also one of other partitions than in
+the recording.
 """
 
 from __future__ import annotations
@@ -117,8 +117,7 @@ def _name(topic: Any, version: int) -> Hashable:
 
 
 def _found(partition: _Partition, offset: int) -> Any:
-    """Return the response for a partition: an error that is due, records with this offset, or a response without
-    records.
+    """Return the response for a partition: the next recorded error, the records at this offset, or no records.
 
     Args:
         partition: The recorded responses for the partition.

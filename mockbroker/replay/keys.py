@@ -1,4 +1,4 @@
-"""The comparison of requests: fields that must be equal so that a live request gets the response to a recorded one."""
+"""The comparison of live with recorded requests: which fields must be equal."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ REPEATED = frozenset(
 
 
 def is_repeated(request: Any) -> bool:
-    """Return whether the last response to such a request may be sent again: True for the APIs in REPEATED.
+    """Return whether the last response to such a request may be repeated: True for the APIs in REPEATED.
 
     It is False for a JoinGroup without member id, because each new member gets its own id. ``request``: the decoded
     request.
@@ -63,7 +63,7 @@ PLACE = "?"  # of an id that the client has made up
 
 
 def key_of(request: Any, version: int, *, loose: bool = False) -> Hashable:
-    """Return a value that is equal for requests that may get the same response.
+    """Return a key that is equal for requests which may get the same response.
 
     Ids in requests are compared separately.
 
@@ -115,7 +115,7 @@ def contents(data: bytes | None) -> Hashable:
 
 
 def difference(one: Any, two: Any, path: str = "") -> str | None:
-    """Return the first difference between two values of requests in JSON form, as text; None if they are equal.
+    """Return the first difference between two requests in JSON form, as text; None if they are equal.
 
     Args:
         one: Value in the live request.

@@ -26,7 +26,7 @@ class Answer:
         response: The decoded response, with the ids of the live client.
         version: Version of the response.
         latency: Seconds from the request to the response in the recording.
-        waits: True if the request itself names this time as its maximum wait; then ``delay`` does not shorten it.
+        waits: True if the latency is the maximum wait that the request asked for, which ``delay`` does not shorten.
     """
 
     response: Any
@@ -56,9 +56,9 @@ class Departure:
 class Player:
     """The state of one replay.
 
-    A request gets the first unused response to an equal recorded request, preferably of the same client id. Records are
-    fetched by partition and offset. If clients ask more often than in the recording, the last response of some APIs is
-    repeated.
+    A request gets the first unused response to an equal recorded request, preferably of the same client id. A Fetch is
+    answered by partition and offset. If clients send a request more often than in the recording, the last response of
+    some APIs is repeated.
 
     Args:
         script: The recording.
@@ -159,7 +159,7 @@ def _ids(message: Any, version: int) -> set[str]:
 
 
 def _first_ids(call: Answered) -> set[str]:
-    """Return the member ids in a heartbeat that joins a group, if the client has made them up; else an empty set."""
+    """Return the member ids in a heartbeat that joins a group, if the client generated them; else an empty set."""
     if getattr(call.request, "member_epoch", None) == 0:
         return _ids(call.request, call.version)
     return set()

@@ -22,9 +22,9 @@ class Answered:
 
     Attributes:
         version: API version of the request.
-        response_version: Version of the response, which differs for ApiVersions only.
+        response_version: Version of the response, which differs from that of the request only for ApiVersions.
         latency: Seconds from the request to the response.
-        is_used: True if a live request has got this response.
+        is_used: True if a live request was answered with this response.
     """
 
     api_key: int

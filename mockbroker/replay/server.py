@@ -36,7 +36,7 @@ GONE = (OSError, trio.BrokenResourceError, trio.ClosedResourceError)
 
 
 class Otherwise(StrEnum):
-    """The handling of requests that are not in the recording."""
+    """How to handle requests that are not in the recording."""
 
     ERROR = "error"
     MOCK = "mock"
@@ -95,7 +95,7 @@ class Replay:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Serve clients while the block runs."""
+        """Serve clients during the block."""
         async with AsyncExitStack() as stack:
             if self._options.otherwise is Otherwise.MOCK:
                 await self._open_mock(stack)
@@ -241,7 +241,7 @@ async def _read(stream: trio.SocketStream, size: int) -> bytes:
 
 
 def speed_of(text: str) -> float:
-    """Return the speed for the text of an option: a number above 0, or ``max``. Raises: ValueError if it is neither."""
+    """Parse the value of an option for the speed: a number above 0, or ``max``. Raises: ValueError if it is neither."""
     try:
         speed = math.inf if text == "max" else float(text)
     except ValueError:

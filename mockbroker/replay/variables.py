@@ -1,4 +1,4 @@
-"""Values that differ from run to run, and the translation between the recorded and the live values."""
+"""Ids that differ from run to run, and their translation between recording and live clients."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Variables:
         return self._recorded.get(live)
 
     def can_bind(self, recorded: str, live: str) -> bool:
-        """Return whether two ids are a pair, or can become a pair because neither is in another pair.
+        """Return whether two ids are a pair, or can become one because neither belongs to another pair.
 
         Args:
             recorded: Id in the recording.
@@ -62,7 +62,7 @@ class Variables:
 
 
 def ids_in(message: Any, version: int) -> Iterator[str]:
-    """Yield the ids in a request that the client may have made up, in the order of the fields.
+    """Yield the ids in a request that the client may have generated, in the order of the fields.
 
     Args:
         message: The decoded request.

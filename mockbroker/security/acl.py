@@ -23,7 +23,7 @@ class ResourceType(IntEnum):
 
 
 class PatternType(IntEnum):
-    """The pattern type of an ACL or a filter: the way in which resource names are compared.
+    """The pattern type of an ACL or a filter: how resource names are compared.
 
     The values are Kafka's numbers.
     """
@@ -55,7 +55,7 @@ class Operation(IntEnum):
 
 
 class Permission(IntEnum):
-    """Whether an ACL allows or denies, with its number in Kafka. Source: Kafka's AclPermissionType."""
+    """The permission of an ACL, allow or deny, with its number in Kafka. Source: Kafka's AclPermissionType."""
 
     ANY = 1
     DENY = 2

@@ -11,8 +11,8 @@ from mockbroker.security.acl import WILDCARD, Acl, PatternType
 class Acls:
     """The ACLs of a cluster.
 
-    A name is looked up in a dictionary, and so is each of its prefixes that is as long as the prefix of some ACL. So
-    the cost of ``matching`` depends on the number of different prefix lengths, not on the number of ACLs.
+    A name is looked up in a dictionary; so are its prefixes, for each prefix length that occurs in an ACL. So the cost
+    of ``matching`` depends on the number of different prefix lengths, not on the number of ACLs.
 
     Attributes:
         version: Number that increases with every change of the ACLs.

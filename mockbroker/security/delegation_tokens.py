@@ -96,11 +96,11 @@ class DelegationTokens:
         return len(self._by_id)
 
     def by_id(self, token_id: str) -> DelegationToken | None:
-        """Return a token; None if there is no token with this id."""
+        """Return the token with this id; None if there is none."""
         return self._by_id.get(token_id)
 
     def by_hmac(self, value: bytes) -> DelegationToken | None:
-        """Return a token; None if there is no token with this HMAC."""
+        """Return the token with this HMAC; None if there is none."""
         token_id = self._ids.get(value)
         return None if token_id is None else self._by_id[token_id]
 

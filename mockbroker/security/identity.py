@@ -13,8 +13,8 @@ class Identity:
 
     Attributes:
         principal: The principal, such as ``User:alice``.
-        may_use_tokens: Whether the client may send requests about delegation tokens: True if it has authenticated by
-            other means than a delegation token.
+        may_use_tokens: Whether the client may send requests about delegation tokens: False if it has authenticated with
+            a delegation token itself.
     """
 
     principal: str = ANONYMOUS

@@ -141,7 +141,7 @@ def _encoded_value(attribute: NameAttribute[Any]) -> bytes:
 
 
 def _content(encoded: bytes) -> tuple[bytes, bytes]:
-    """Split bytes in DER into the content of the first element, and the bytes after this element."""
+    """Split DER data into the content of the first element, and the bytes after it."""
     size, start = encoded[1], 2
     if size >= 0x80:
         start += size & 0x7F

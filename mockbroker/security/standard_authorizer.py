@@ -1,4 +1,4 @@
-"""The decisions of Kafka's StandardAuthorizer: super users, DENY before ALLOW, and the implied operations."""
+"""The decisions of Kafka's StandardAuthorizer: super users, DENY before ALLOW, and implied operations."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class StandardAuthorizer:
             (``allow.everyone.if.no.acl.found``).
 
     Attributes:
-        decided: Number of decisions since the caches were cleared.
+        decided: Number of decisions cached since the caches were last cleared.
     """
 
     def __init__(self, acls: Acls, super_users: Iterable[str], *, everyone_without_acl: bool) -> None:

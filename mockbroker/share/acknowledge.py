@@ -55,7 +55,7 @@ class AcknowledgementBatch(NamedTuple):
     types: Sequence[int]
 
     def runs(self, first: int, last: int) -> list[tuple[int, int, AcknowledgeType]]:
-        """Divide a range of offsets into runs of the same type: (first offset, last offset, type) of each.
+        """Divide a range of offsets into runs of the same type; return first offset, last offset and type of each run.
 
         The range is limited to the offsets of this batch.
         """
@@ -96,11 +96,11 @@ NOT_OWNER_OF_OFFSET = AcknowledgeError(_INVALID, "Member is not the owner of off
 
 
 class _Change(NamedTuple):
-    """A run whose state an acknowledgement has changed.
+    """A run of records whose state an acknowledgement has changed.
 
     Attributes:
         batch: The batch that contains the run.
-        run: The run; a later acknowledgement in the same request may split it.
+        run: The run, which a later acknowledgement in the same request may split.
         first: First offset of the run at the time of the change.
         last: Last offset of the run at the time of the change.
     """
@@ -210,7 +210,7 @@ def acknowledge(
     locked_until: float,
     now: float,
 ) -> AcknowledgeError | None:
-    """Acknowledge records. If one of the batches has an error, nothing changes except renewed locks.
+    """Acknowledge records. If one of the batches is rejected, nothing changes except renewed locks.
 
     Args:
         partition: The share partition.

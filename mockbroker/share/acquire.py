@@ -1,4 +1,4 @@
-"""Acquisition: the choice of fetched records that a member acquires. Source: Kafka's SharePartition.acquire."""
+"""Acquisition: choosing which fetched records a member acquires. Source: Kafka's SharePartition.acquire."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Acquired(NamedTuple):
     Attributes:
         first: First offset.
         last: Last offset.
-        deliveries: Number of deliveries, including this one.
+        deliveries: Number of deliveries of the records, including this one.
     """
 
     first: int
@@ -112,7 +112,7 @@ def acquire(partition: SharePartition, request: Acquisition, fetch_offset: int, 
 def _limit(partition: SharePartition, request: Acquisition, fetch_offset: int, last: int) -> int:
     """Limit the request to the maximum number of records in flight; return the last offset that may be acquired.
 
-    If the maximum is reached, only records that are already in flight can be acquired.
+    At the maximum, only records that are already in flight can be acquired.
 
     Args:
         partition: The share partition.
@@ -285,7 +285,7 @@ def _acquire_again(
 
 
 def _is_throttled(partition: SharePartition, batch: InFlightBatch, first: int, last: int) -> bool:
-    """Return whether an available record of a batch was delivered so often that fewer records are acquired at a
+    """Return whether an available record in a range was delivered so often that fewer records are acquired at a
     time.
     """
     limit = partition.throttle_from
@@ -332,7 +332,7 @@ def _acquire_offsets(
 
 
 def _available(batch: InFlightBatch, first: int, last: int) -> list[Run]:
-    """Return the available runs between two offsets. The runs at the two offsets are split there."""
+    """Return the available runs between two offsets. Runs that cross one of the two offsets are split there."""
     batch.runs_between(first, last)
     return [run for run in batch.runs if run.state is AVAILABLE and first <= run.first and run.last <= last]
 
@@ -360,7 +360,7 @@ def remove_aborted(partition: SharePartition, request: Acquisition, aborted: Ite
 
 
 def _without(acquired: Acquired, first: int, last: int) -> list[Acquired]:
-    """Remove the offsets from ``first`` to ``last`` from acquired records; return the remaining parts."""
+    """Return acquired records without the offsets from ``first`` to ``last``."""
     if acquired.last < first or acquired.first > last:
         return [acquired]
     parts = [acquired._replace(last=first - 1), acquired._replace(first=last + 1)]

@@ -1,4 +1,4 @@
-"""The settings of a share group that the leaders of partitions need."""
+"""The settings of a share group that partition leaders use."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ShareGroupSettings:
         record_lock_duration_ms: Duration of an acquisition lock in milliseconds (``share.record.lock.duration.ms``).
         auto_offset_reset: ``earliest``, ``latest``, or ``by_duration:`` followed by an ISO 8601 duration
             (``share.auto.offset.reset``).
-        read_committed: Whether records of aborted transactions are not delivered (``share.isolation.level``).
+        read_committed: True if records of aborted transactions are not delivered (``share.isolation.level``).
     """
 
     record_lock_duration_ms: int

@@ -1,8 +1,8 @@
 """The in-flight records of a share partition: batches of offsets, divided into runs with the same state.
 
-Kafka keeps one state for a batch until a part of it changes, and then one state for each offset. Here a batch is a list
-of runs (consecutive offsets with the same state), so that thousands of offsets need few objects. ``by_offset`` records
-whether Kafka would keep a state for each offset, because some rules depend on it.
+Kafka keeps one state per batch, and switches to one state per offset when a part of the batch changes. Here a batch is
+a list of runs (consecutive offsets with the same state), so that thousands of offsets need few objects. ``by_offset``
+records whether Kafka would have switched, because some rules depend on it.
 
 Source: Kafka's InFlightBatch and InFlightState.
 """
@@ -41,7 +41,7 @@ class Run:
         last: Last offset.
         state: State of the records.
         deliveries: Number of deliveries.
-        member_id: Member that has acquired the records; NO_MEMBER if they are not acquired.
+        member_id: Id of the member that has acquired the records; NO_MEMBER if they are not acquired.
         locked_until: End of the acquisition lock in seconds; meaningful only for acquired records.
     """
 
@@ -57,7 +57,7 @@ class Run:
         return self.last - self.first + 1
 
     def split_before(self, offset: int) -> Run:
-        """Shorten the run to the offsets before ``offset``; return a run with the other offsets."""
+        """Shorten the run to the offsets before ``offset``; return a new run with the rest."""
         rest = Run(offset, self.last, self.state, self.deliveries, self.member_id, self.locked_until)
         self.last = offset - 1
         return rest
@@ -87,24 +87,22 @@ class InFlightBatch:
 
     @property
     def whole(self) -> Run:
-        """The run of a batch that has only one."""
+        """The only run of a batch; the batch must not have several."""
         return self.runs[0]
 
     def overlaps(self, offset: int) -> bool:
-        """Return whether ``offset`` is inside the batch, after its first offset."""
+        """Return whether the batch contains ``offset`` as an offset other than its first."""
         return self.first < offset <= self.last
 
     def runs_between(self, first: int, last: int) -> list[Run]:
-        """Return the runs of this batch that consist of exactly the offsets from ``first`` to ``last``; split runs
-        if necessary.
-        """
+        """Return the runs of this batch from ``first`` to ``last``, splitting runs that cross these limits."""
         self._split(first)
         self._split(last + 1)
         begin = bisect_left(self.runs, first, key=_first)
         return self.runs[begin : bisect_right(self.runs, last, begin, key=_first)]
 
     def _split(self, offset: int) -> None:
-        """Split the run that contains ``offset``, so that a run begins there; do nothing if one already does."""
+        """Split the run that contains ``offset``, so that a run begins at it; do nothing if one already does."""
         if not self.first < offset <= self.last:
             return
         index = bisect_right(self.runs, offset, key=_first) - 1

@@ -38,7 +38,7 @@ def snapshot_record(key: StateKey, state: ShareState) -> tuple[bytes, bytes]:
 def update_record(
     key: StateKey, state: ShareState, start_offset: int, batches: Sequence[StateBatch]
 ) -> tuple[bytes, bytes]:
-    """Return key and value of the record of a change.
+    """Return key and value of an update record, which contains a change of the state.
 
     Args:
         key: The share partition.

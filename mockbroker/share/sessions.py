@@ -34,7 +34,7 @@ class ShareSession:
         key: Group id and member id.
         connection: Number of the connection that created the session.
         epoch: Epoch of the next request.
-        partitions: Partition -> whether the next response must contain the partition even if it has no records.
+        partitions: By partition, whether the next response must contain the partition even without records.
     """
 
     key: SessionKey
@@ -91,8 +91,8 @@ class ShareSessions:
         return any(key.group_id == group_id for key in self._sessions)
 
     def create(self, key: SessionKey, partitions: Collection[PartitionKey], connection: int) -> ShareSession | None:
-        """Create a session, which replaces an earlier session of the same member; return None at the maximum number of
-        sessions.
+        """Create a session, which replaces an earlier session of the same member; return None if the maximum number of
+        sessions is reached.
 
         Args:
             key: Group id and member id.
@@ -111,7 +111,7 @@ class ShareSessions:
 
         Args:
             key: Group id and member id.
-            epoch: Share session epoch of the request. The final epoch (-1) is not compared.
+            epoch: Share session epoch of the request. The final epoch (-1) matches any session.
 
         Returns:
             The session; SHARE_SESSION_NOT_FOUND or INVALID_SHARE_SESSION_EPOCH if there is none with this epoch.
@@ -128,7 +128,7 @@ class ShareSessions:
         return self._sessions.pop(key, None)
 
     def is_of(self, connection: int) -> bool:
-        """Return whether a connection has created a session. ``connection``: number of the connection."""
+        """Return whether a connection has ever created a session. ``connection``: number of the connection."""
         return connection in self._of_connections
 
     def disconnect(self, connection: int) -> ShareSession | None:

@@ -31,9 +31,9 @@ Write = Callable[[StateKey, StateChange, float], ErrorCode]  # writes a change t
 
 @dataclass(slots=True)
 class GapWindow:
-    """Offsets that are not in the stored state, although later offsets are.
+    """A range of offsets in which some are missing in the stored state, although later offsets are stored.
 
-    Before a failover, these records were acquired by no member or were not acknowledged, so they must be delivered.
+    The missing records were not acquired or not acknowledged before the failover, so they must be delivered.
 
     Attributes:
         first: First offset that may be in a gap.
@@ -172,7 +172,7 @@ class SharePartition:
         return None
 
     def narrow_gap(self, offset: int) -> None:
-        """Record that no gap is before ``offset``, because these records were acquired."""
+        """Record that there is no gap before ``offset``, because those records were acquired."""
         if self.gap is None:
             return
         if self.gap.last == self.end and offset <= self.gap.last:
@@ -183,7 +183,7 @@ class SharePartition:
     # --- changes of states ---
 
     def lock(self, run: Run, member_id: str, until: float) -> None:
-        """Deliver the available records of a run to a member, which acquires them.
+        """Acquire the available records of a run for a member: count a delivery and set the lock.
 
         Args:
             run: The records.
@@ -216,7 +216,7 @@ class SharePartition:
         return self._write(self.key, change, now)
 
     def count_complete(self, run: Run, sign: int = 1) -> None:
-        """Add to ``complete_count`` the records of a run that are not before the start offset.
+        """Add the records of a run to ``complete_count``, without those before the start offset.
 
         ``sign``: -1 to subtract them.
         """
@@ -241,10 +241,10 @@ class SharePartition:
                     yield batch, run
 
     def release_member(self, member_id: str, now: float) -> ErrorCode:
-        """Release all records that a member has acquired, because its session ends; return the error of the share
-        coordinator.
+        """Release all records that a member has acquired, because its session ends; return the share coordinator's
+        error or NONE.
 
-        After an error the records remain acquired until their locks end.
+        After an error, the records remain acquired until their locks expire.
 
         Args:
             member_id: Member id.
@@ -267,7 +267,7 @@ class SharePartition:
         return ErrorCode.NONE
 
     def expire_locks(self, now: float) -> dict[str, int]:
-        """Release the records whose acquisition lock has ended.
+        """Release the records whose acquisition lock has expired.
 
         As in Kafka, they are released even if the share coordinator cannot store the change. ``now``: the broker's time
         in seconds.
@@ -295,7 +295,7 @@ class SharePartition:
     # --- the start offset ---
 
     def move_start(self) -> bool:
-        """Move the start offset past the records whose delivery is complete; return whether it moved."""
+        """Advance the start offset past records whose delivery is complete; return whether it changed."""
         if not self._can_move_start():
             return False
         complete, count, last = 0, 0, None  # complete batches and records, and the last complete offset
@@ -358,14 +358,14 @@ class SharePartition:
     def archive(
         self, first: int, last: int, state: RecordState, batches: Sequence[InFlightBatch], *, counts: bool
     ) -> bool:
-        """Archive the records that are in a certain state; return whether there were any.
+        """Archive the records in a range that are in a certain state; return whether there were any.
 
         Args:
             first: First offset to archive.
             last: Last offset to archive.
             state: State of the records to archive.
             batches: The in-flight batches to search.
-            counts: Whether the archived records count in ``complete_count``.
+            counts: Whether to add the archived records to ``complete_count``.
         """
         any_archived = False
         for batch in batches:

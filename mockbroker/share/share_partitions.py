@@ -36,7 +36,7 @@ _REPORTED = {  # errors of the share coordinator, with the errors that clients g
 
 
 def reported_error(error: ErrorCode) -> ErrorCode:
-    """Return the error that clients receive for an error of the share coordinator."""
+    """Return the error for clients that corresponds to an error of the share coordinator."""
     return _REPORTED.get(error, ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
@@ -123,7 +123,7 @@ class SharePartitions:
             self.deadlines.set(due, partition.next_lock_end)
 
     def expire_locks(self, key: StateKey, now: float) -> dict[str, int]:
-        """Release the records of a share partition whose acquisition lock has ended.
+        """Release the records of a share partition whose acquisition lock has expired.
 
         ``now``: the broker's time in seconds.
 
@@ -139,7 +139,7 @@ class SharePartitions:
         return released
 
     def unload(self, key: StateKey) -> None:
-        """Unload a share partition. When it is used again, it is loaded from its stored state."""
+        """Unload a share partition. The next use loads it from its stored state."""
         if self.loaded.pop(key, None) is not None:
             self.deadlines.forget(ShareLockDue(key))
 

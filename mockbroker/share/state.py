@@ -62,8 +62,8 @@ class ShareState:
         complete_count: Number of records from the start offset on whose delivery is complete; UNINITIALIZED if unknown.
         created_ms: Time of the last change, in milliseconds since 1970.
         written_ms: Time of the last snapshot, in milliseconds since 1970.
-        updates: Number of update records since the last snapshot; one less before the first regular snapshot, as in
-            Kafka.
+        updates: Number of update records since the last snapshot; as in Kafka, it starts at -1 after the
+            initialization.
     """
 
     state_epoch: int
@@ -86,7 +86,7 @@ class ShareState:
         return self._batches
 
     def add(self, batches: Iterable[StateBatch]) -> None:
-        """Add newer states of offsets. They are combined with the earlier states when ``batches`` is read."""
+        """Add newer states of offsets. Reading ``batches`` combines them with the earlier states."""
         before = len(self._batches)
         self._batches += batches
         self._added += len(self._batches) - before

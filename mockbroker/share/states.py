@@ -126,7 +126,7 @@ class ShareStates:
     def delete(self, key: StateKey, now: float) -> ErrorCode:
         """Delete the state of a share partition.
 
-        Return NONE, also if there is no state; or COORDINATOR_NOT_AVAILABLE.
+        Return NONE, even if there is no state, or COORDINATOR_NOT_AVAILABLE.
         """
         if key not in self._states:
             return ErrorCode.NONE
@@ -145,7 +145,7 @@ class ShareStates:
     # --- for the leaders of partitions ---
 
     def read(self, key: StateKey, leader_epoch: int, now: float) -> ShareState | ErrorCode:
-        """Return the state of a share partition to its leader, and store the leader epoch.
+        """Return the state of a share partition for its leader, and store the leader epoch.
 
         Args:
             key: The share partition.
@@ -214,7 +214,7 @@ class ShareStates:
 
         Args:
             key: The share partition.
-            state: The state, which already has the new offset and epoch.
+            state: The state, with the new offset and epoch already set.
             start_offset: Start offset in the record; UNINITIALIZED if it has not changed.
             batches: The changed states of offsets.
             now: The broker's time in seconds.
@@ -237,8 +237,7 @@ class ShareStates:
         self._prune(log, now)
 
     def _prune(self, partition: Partition, now: float) -> None:
-        """When the log of a partition has grown to twice its size, delete the records before the oldest snapshot in
-        use.
+        """When the log of a partition has doubled in size, delete the records before the oldest snapshot in use.
 
         States whose last snapshot is old get a new snapshot first. Source: Kafka's ShareCoordinatorOffsetsManager and
         share.coordinator.cold.partition.snapshot.interval.ms.

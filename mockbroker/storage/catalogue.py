@@ -1,6 +1,6 @@
 """The catalogue: the metadata of a cluster (brokers, topics, configurations, ACLs, ...) in one JSON file.
 
-Kafka stores this metadata in the log of the controllers. Each change rewrites the whole file, because metadata changes
+(Kafka stores this metadata in the controllers' log.) Each change rewrites the whole file, because metadata changes
 rarely.
 """
 
@@ -68,10 +68,10 @@ class Catalogue:
     Attributes:
         cluster_id: id of the cluster.
         brokers: broker ids with which the cluster was created.
-        taken_producer_ids: number of producer ids that have been handed out.
+        taken_producer_ids: number of producer ids allocated so far.
         topics: all topics, with their partitions and configurations.
         deleted: ids of deleted topics whose directories may still exist.
-        client_quotas: limit by quota key, by entity.
+        client_quotas: by entity, the limits by quota key.
         group_configs: configurations that are set on groups, by group id.
         changed_features: finalized feature levels that UpdateFeatures has changed, by feature name.
         client_metrics: configurations of client metrics subscriptions, by subscription name.

@@ -1,7 +1,7 @@
 """The data directory of a running cluster: changes are collected in memory, then written and synced in groups.
 
-Collecting a change does no I/O. ``flush`` makes all collected changes durable with one sync per changed file, so
-that commits that arrive together share the syncs.
+Collecting a change does no I/O. ``flush`` makes all collected changes durable with one sync per changed file, so that
+concurrent commits share syncs.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class DataDir:
         """Return the work for the next ``perform``, or None if all changes are durable.
 
         Only the thread that changes the cluster may call this method. If the last work was not performed, because its
-        task was cancelled, the same work is returned again. This method is a buggify point of the simulator.
+        task was cancelled, the same work is returned again. The simulator injects delays here (a buggify point).
         """
         if self._pending is not None or self.collected == self.synced:
             return self._pending
@@ -192,7 +192,7 @@ class DataDir:
 
 @dataclass(frozen=True, slots=True)
 class _LogListener:
-    """The listener of one partition's log. It collects each change of the log."""
+    """The listener of one partition's log, which collects each change for the next write."""
 
     data_dir: DataDir
     place: Place

@@ -16,8 +16,9 @@ class Disk(Protocol):
 
     Paths are relative to the folder, with ``/`` as separator; "" is the folder itself.
 
-    The bytes of a file survive a crash only after ``sync`` of the file, and its name only after ``sync_folder`` of
-    its folder. Every method may raise OSError; the state of the file is unknown after that.
+    The bytes of a file survive a crash only after ``sync`` was called for the file, and its name only after
+    ``sync_folder`` was called for its folder. Every method may raise OSError; the state of the file is unknown after
+    that.
     """
 
     def names(self, folder: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""The offset index and the time index of a segment, in the format of Kafka, which rebuilds missing index files.
+"""The offset index and the time index of a segment, in Kafka's format. (Kafka rebuilds missing index files.)
 
 Source: Kafka's LogSegment.append, OffsetIndex and TimeIndex.
 """

@@ -60,8 +60,8 @@ def leader_epochs(epochs: Iterable[tuple[int, int]]) -> bytes:
 def start_offsets(offsets: Mapping[Place, int]) -> bytes:
     """Return the content of log-start-offset-checkpoint.
 
-    ``offsets``: log start offset by topic and partition. Only partitions whose first segment begins at another offset
-    than the log start offset need an entry.
+    ``offsets``: log start offset by topic and partition. Partitions whose first segment begins at the log start offset
+    need no entry.
     """
     return _checkpoint([f"{topic} {index} {offset}" for (topic, index), offset in offsets.items()])
 

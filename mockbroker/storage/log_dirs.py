@@ -87,7 +87,7 @@ def partitions(folder: Path) -> dict[Directory, Path]:
 def _is_partition(path: Path) -> bool:
     """Return whether a directory contains files of a partition.
 
-    The name of the directory is not sufficient: /etc/java-17 also looks like a partition.
+    The directory name is not sufficient: ``java-17`` could also be the name of a partition directory.
     """
     with suppress(OSError):
         return any(name == PARTITION_METADATA or name.endswith(LOG) for name in os.listdir(path))

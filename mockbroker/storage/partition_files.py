@@ -1,4 +1,4 @@
-"""The files of one partition's directory: segments, indexes and checkpoints, synced in an order that is crash-safe."""
+"""The files of one partition's directory: segments, indexes and checkpoints, synced in a crash-safe order."""
 
 from __future__ import annotations
 
@@ -114,13 +114,13 @@ class PartitionFiles:
         self._epochs = [epoch for epoch, following in pairs if not _empty(epoch, following)]
 
     def replace(self, base: int, end: int, batches: Sequence[StoredBatch]) -> None:
-        """Replace all segments whose base offset is from ``base`` to ``end`` - 1 by one segment.
+        """Replace all segments whose base offset is from ``base`` to ``end`` - 1 with one segment.
 
-        After a crash the log has either the old or the new batches: the new ones as soon as the ``.swap`` file exists.
+        After a crash, the log has either the old or the new batches: the new ones once the ``.swap`` file exists.
 
         Args:
             base: base offset of the first replaced segment.
-            end: base offset of the first segment that remains; above the log end offset if none remains.
+            end: base offset of the first segment after them; above the log end offset if there is none.
             batches: the batches of the new segment.
         """
         replaced = [each for each in self.segments if base <= each < end]
@@ -168,7 +168,8 @@ class PartitionFiles:
     def remove(self) -> None:
         """Remove the directory and its files.
 
-        partition.metadata is removed last: after a crash, the remaining files can still be attributed to their topic.
+        partition.metadata is removed last: so that after a crash the remaining files can still be attributed to their
+        topic.
         """
         self._collected.clear()
         for name in sorted(self._disk.names(self._folder), key=lambda name: name == PARTITION_METADATA):

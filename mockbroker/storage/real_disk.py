@@ -129,7 +129,7 @@ def _lock(number: int) -> None:
 
 @contextmanager
 def _named(file: str) -> Iterator[None]:
-    """Set the file name of an OSError that an operation on a file descriptor raises inside the ``with`` block."""
+    """Add the file name to an OSError that an operation on a file descriptor raises in the ``with`` block."""
     try:
         yield
     except OSError as error:
@@ -138,7 +138,9 @@ def _named(file: str) -> Iterator[None]:
 
 
 def _write_all(number: int, data: bytes) -> None:
-    """Write all bytes to a file descriptor. On a nearly full disk, some bytes are written before OSError is raised."""
+    """Write all bytes to a file descriptor. On a nearly full disk, OSError may be raised after some bytes were
+    written.
+    """
     remaining = memoryview(data)
     while remaining:
         remaining = remaining[os.write(number, remaining) :]

@@ -69,7 +69,7 @@ class Recovered:
     Attributes:
         catalogue: metadata of the cluster.
         logs: recovered logs by topic and partition.
-        starts: log start offsets in the checkpoint file, by topic and partition.
+        starts: log start offsets from the checkpoint file, by topic and partition.
     """
 
     catalogue: Catalogue
@@ -120,8 +120,8 @@ def recover(disk: Disk) -> Recovered | None:
 def _is_live_partition(disk: Disk, name: str, topics: dict[str, TopicEntry], deleted: Collection[UUID]) -> bool:
     """Return whether a directory belongs to a partition in the catalogue.
 
-    Any other directory is removed if its topic was deleted or if it contains no batches. Otherwise it is renamed
-    (``-stray``).
+    Any other directory is removed if its topic was deleted or if it contains no batches. Otherwise it gets the suffix
+    ``-stray``.
 
     Args:
         disk: the disk of the data directory.
@@ -169,7 +169,7 @@ def _recover_log(disk: Disk, folder: str, start: int) -> RecoveredLog:
 
 
 def _complete_swaps(disk: Disk, folder: str, files: SegmentFiles) -> dict[int, str]:
-    """Rename the ``.swap`` files of a finished compaction to segments; return the file names of all segments by base
+    """Rename the ``.swap`` files of a finished compaction to segment files; return all segment file names by base
     offset.
 
     Args:
@@ -237,7 +237,7 @@ def _read(disk: Disk, path: str, base: int) -> Iterator[Batch | Damage]:
 def _truncate(disk: Disk, folder: str, name: str, damage: Damage) -> None:
     """Truncate a segment at its first damage.
 
-    The removed bytes are saved in a file, unless they are only a torn write.
+    The removed bytes are saved in a file, unless they are just a torn write.
 
     Args:
         disk: the disk of the data directory.

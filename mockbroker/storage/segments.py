@@ -32,7 +32,7 @@ class Kind(Enum):
 
 
 class Directory(NamedTuple):
-    """The meaning of the name of a partition's directory: topic, partition index and kind."""
+    """The parsed name of a partition's directory: topic, partition index and kind."""
 
     topic: str
     partition: int
@@ -74,9 +74,9 @@ class SegmentFiles:
 
     Attributes:
         segments: base offset -> file name, in order.
-        swaps: base offset -> name of a ``.swap`` file, which a finished compaction has written. The files replace all
-            segments whose base offset is within their offsets. To find the end of these offsets, read the last
-            ``.swap`` file; then call ``with_swaps``.
+        swaps: base offset -> name of a ``.swap`` file, written by a finished compaction. These files replace all
+            segments whose base offset lies in their range. The end of the range is known only after reading the last
+            ``.swap`` file; pass it to ``with_swaps``.
         dropped: names of the files to remove without reading them.
     """
 
@@ -142,7 +142,7 @@ class Damage:
     """The first damage in a segment.
 
     Attributes:
-        position: position in the segment file at which the valid batches end, in bytes.
+        position: byte position in the segment file after the last valid batch.
         offset: the offset after the last valid record.
         reason: kind of the damage.
         text: description for messages.
@@ -155,7 +155,7 @@ class Damage:
 
 
 def read_segment(chunks: Iterable[bytes], base_offset: int) -> Iterator[Batch | Damage]:
-    """Yield the valid batches of a segment in order; if other bytes follow, yield a Damage last.
+    """Yield the valid batches of a segment in order; if invalid bytes follow, yield a Damage at the end.
 
     Records are not decoded.
 

@@ -1,6 +1,6 @@
 """A disk in memory, for tests and simulations. It can crash, tear writes and fail.
 
-After a crash it has only what POSIX guarantees: bytes of synced files, and names in synced folders.
+After a crash, it keeps only what POSIX guarantees: the bytes of synced files, and the names in synced folders.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class SimulatedDisk:
 
     Attributes:
         before: function that is called before each operation that changes the disk, with the name of the operation and
-            the file. If the function raises CrashError or OSError, the operation fails with that error; half of the
-            bytes of a write may be written then.
+            the file. If the function raises CrashError or OSError, the operation fails with that error; a failed write
+            may still write half of its bytes.
         operations: number of operations so far that changed the disk.
     """
 
@@ -62,9 +62,9 @@ class SimulatedDisk:
         """Discard unsynced bytes and unsynced names, as a power failure does.
 
         Args:
-            survives: function that gets the number of unsynced bytes of a file, and returns how many of them survive.
-            names: whether unsynced names survive too. Use True and ``survives=lambda size: size`` to simulate a process
-                that is killed while the machine continues to run.
+            survives: function that returns how many of a number of unsynced bytes survive.
+            names: whether unsynced names survive. To simulate a killed process on a machine that keeps running, pass
+                True and ``survives=lambda size: size``.
         """
         _crash(self._top, survives, names)
 
@@ -191,7 +191,7 @@ def _surviving(now: bytes, synced: bytes, survives: Callable[[int], int]) -> byt
     Args:
         now: content before the crash.
         synced: content at the last sync.
-        survives: function that gets the number of unsynced bytes, and returns how many of them survive.
+        survives: function that returns how many of a number of unsynced bytes survive.
     """
     if not now.startswith(synced):  # rewritten or truncated: the old content or the new, nothing in between
         return now if survives(1) else synced

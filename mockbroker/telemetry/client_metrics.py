@@ -1,7 +1,7 @@
-"""The clients that push metrics, and the metrics that each of them is asked for (KIP-714). Pure functions and state.
+"""The clients that push metrics, and the metrics that the broker requests from each (KIP-714).
 
-Source: Kafka's ClientMetricsManager and ClientMetricsInstance (4.2). Not modelled: Kafka removes an instance that was
-unused for a long time; here the least recently used one is removed when there are more than MAX_INSTANCES.
+Source: Kafka's ClientMetricsManager and ClientMetricsInstance (4.2). Not modelled: Kafka removes an instance after a
+long time without use; here, the least recently used one is removed when there are more than MAX_INSTANCES.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ClientInstance:
 
     Attributes:
         instance_id: Id of the client instance.
-        version: Version of the subscriptions from which this object was computed.
+        version: Version of the subscriptions that this object was derived from.
         metrics: Prefixes of the requested metrics, in Kafka's order.
         push_interval_ms: Time between two pushes, in milliseconds.
         last_get: Time of the last GetTelemetrySubscriptions that was accepted, in seconds.
@@ -62,9 +62,9 @@ class ClientInstance:
         return _int32(crc32c(text.encode("utf-8", "surrogateescape")) ^ uuid_hash(self.instance_id))
 
     def accepts_get(self, now: float) -> bool:
-        """Record a GetTelemetrySubscriptions; return False if it must be throttled because it comes too early.
+        """Record a GetTelemetrySubscriptions; return False if it must be throttled because it is too early.
 
-        It is never too early after an error that makes the client request its subscriptions again. ``now``: the
+        After an error that makes the client request its subscriptions again, it is accepted at any time. ``now``: the
         broker's time in seconds.
         """
         is_early = now - max(self.last_get, self.last_push) < self.push_interval_ms / 1000
@@ -76,10 +76,10 @@ class ClientInstance:
         return True
 
     def accepts_push(self, now: float) -> bool:
-        """Record a PushTelemetry; return False if it must be throttled because it comes too early.
+        """Record a PushTelemetry; return False if it must be throttled because it is too early.
 
-        The first push after GetTelemetrySubscriptions is never too early, because clients choose its time at random.
-        ``now``: the broker's time in seconds.
+        The first push after GetTelemetrySubscriptions is accepted at any time, because clients choose its time at
+        random. ``now``: the broker's time in seconds.
         """
         if self.last_get <= self.last_push and now - self.last_push < self.push_interval_ms / 1000:
             return False
@@ -105,7 +105,7 @@ class ClientMetrics:
         self._software: OrderedDict[int, tuple[str, str]] = OrderedDict()
 
     def record_software(self, connection: int, name: str, version: str) -> None:
-        """Store the client software that an ApiVersions request has named.
+        """Store the name and version of the client software from an ApiVersions request.
 
         Args:
             connection: Number of the connection.
@@ -117,9 +117,7 @@ class ClientMetrics:
             self._software.popitem(last=False)
 
     def software(self, connection: int) -> tuple[str, str]:
-        """Return name and version of the client software of a connection; "unknown" for both if ApiVersions has not
-        named them.
-        """
+        """Return name and version of the client software of a connection; "unknown" for both without ApiVersions."""
         return self._software.get(connection, ("unknown", "unknown"))
 
     def get(
@@ -180,7 +178,7 @@ class ClientMetrics:
         return instance.last_error
 
     def _instance(self, node: int, instance_id: UUID, attributes: Mapping[str, str]) -> ClientInstance:
-        """Return a client instance. It is created on first use, and again after a change of the subscriptions.
+        """Return a client instance. It is created on first use, and recreated after the subscriptions change.
 
         Args:
             node: Id of the broker.

@@ -20,11 +20,11 @@ LONGEST = 500  # characters of a name or a label
 
 
 def decode(data: bytes) -> Mapping[str, Any]:
-    """Return the metrics as a JSON object: ``points`` is the number of all data points, ``metrics`` has the first of
-    them.
+    """Return the metrics as a JSON object: ``points`` is the number of data points, ``metrics`` contains the first
+    ones.
 
-    Each metric has its data points, with value and attributes: ``{"consumer.x": [{"value": 1.0, "topic": "t"}]}``. The
-    labels of the client itself are in ``resource``.
+    Each metric has its data points, with value and attributes: ``{"consumer.x": [{"value": 1.0, "topic": "t"}]}``.
+    ``resource`` contains the labels of the client itself.
 
     Args:
         data: The decompressed metrics.
@@ -71,7 +71,7 @@ def _value(point: Any) -> Any:
     """Return the value of a data point.
 
     Returns:
-        The number of a gauge or sum, None if it has no value; a dictionary with the count and the sum of a histogram or
+        The number of a gauge or sum, None without a value; a dictionary with the count and the sum of a histogram or
         summary.
     """
     if "count" in point.DESCRIPTOR.fields_by_name:
@@ -81,7 +81,7 @@ def _value(point: Any) -> Any:
 
 
 def _number(value: float) -> float | str:
-    """Return a number; NaN and infinity, which JSON cannot represent, as text."""
+    """Return a number; NaN and infinity are returned as text, because JSON cannot represent them."""
     return value if isfinite(value) else str(value)
 
 

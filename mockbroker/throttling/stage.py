@@ -1,4 +1,4 @@
-"""The stage that applies client quotas: it adds throttle times to responses, and mutes the connections (KIP-219).
+"""The stage that applies client quotas: it adds throttle times to responses and mutes connections (KIP-219).
 
 A muted connection is not read until the throttle time has passed.
 """
@@ -145,7 +145,7 @@ class QuotaStage(Stage):
             now: The broker's time in seconds.
 
         Returns:
-            The effect; with a throttle time, and a request to mute the connection, if the client exceeds a quota.
+            The effect. If the client exceeds a quota, it has a throttle time, and the connection is muted.
         """
         quotas, key = self._router.broker.quotas, call.ticket.api_key
         response: Any = effect.response if isinstance(effect, Reply) else None
@@ -188,7 +188,7 @@ class QuotaStage(Stage):
         return min(seconds, float(settings.quota_window_size_seconds)) if seconds else 0.0
 
     def _muting(self, effect: Reply | NoReply, response: Any, milliseconds: int, now: float) -> Reply | NoReply:
-        """Return the effect with the throttle time, and with the request to mute the connection for this time.
+        """Return the effect with a throttle time, such that the connection is muted for this time.
 
         Args:
             effect: The response, or NoReply for a request without a response.
@@ -256,7 +256,7 @@ class QuotaStage(Stage):
     def _with_refusals(
         self, call: Call[Any], response: Any, mutations: _Mutations, limit: Limit | None, now: float
     ) -> Any:
-        """Return the tokens of topics whose creation or deletion failed; return the response with the refused topics.
+        """Put back the tokens of topics whose creation or deletion failed; return the response with the refused topics.
 
         Args:
             call: The request.
@@ -274,9 +274,7 @@ class QuotaStage(Stage):
 
 
 def _topics(call: Call[Any]) -> AnswerArray:
-    """Return the names of two fields: the topics in a request that mutates topics, and their results in the
-    response.
-    """
+    """Return the array of topics in a request that mutates topics, paired with their results in the response."""
     (topics,) = answer_of(call.ticket.api_key, call.version).arrays
     return topics
 

@@ -35,7 +35,7 @@ class Alteration:
         brokers: the settings of the brokers.
         loggers: the loggers of the brokers.
         node: id of the broker that received the request.
-        replace_all: whether to reset configurations that are not named to their defaults, as AlterConfigs does.
+        replace_all: whether to reset configurations that the request omits to their defaults, as AlterConfigs does.
         validate_only: whether to check the changes without applying them.
     """
 
@@ -50,7 +50,7 @@ class Alteration:
     def alter_all(self, requested: Sequence[tuple[Resource, Sequence[Change]]]) -> list[Refusal]:
         """Alter the configurations of each resource, and return the results in order: NOT_REFUSED or the error.
 
-        A resource that the request contains twice is refused. ``requested``: type and name of each resource, with its
+        A resource that occurs twice in the request is refused. ``requested``: type and name of each resource, with its
         changes.
         """
         counts = Counter(resource for resource, _ in requested)

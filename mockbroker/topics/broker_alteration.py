@@ -46,10 +46,10 @@ def changed(
     Args:
         brokers: the settings of the brokers before the changes.
         release: the emulated Kafka release.
-        node: id of the broker that received the request, which changes its own settings only.
+        node: id of the broker that received the request, which can change only its own settings.
         name: broker id as text, or ALL_BROKERS.
         changes: the changes, in order.
-        replace_all: whether to remove all settings that are not named, as AlterConfigs does.
+        replace_all: whether to remove all settings that the request omits, as AlterConfigs does.
     """
     if refusal := node_refusal(name, node):
         return refusal
@@ -79,7 +79,7 @@ def changed(
 
 
 def node_refusal(name: str, node: int) -> Refusal | None:
-    """Return the refusal of a resource that is not the broker which received the request; None if it is.
+    """Return the refusal if a resource is another broker than the one that received the request; else None.
 
     Args:
         name: broker id as text, or ALL_BROKERS, which is never refused.

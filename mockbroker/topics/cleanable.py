@@ -1,4 +1,4 @@
-"""The part of a log that compaction may clean, and whether it is worth cleaning. Pure.
+"""Determines which part of a log compaction may clean, and whether that is worthwhile. Pure.
 
 Source: Kafka's LogCleanerManager.
 """
@@ -35,12 +35,12 @@ class CleanableLog:
 
     @property
     def dirty_ratio(self) -> float:
-        """The ratio of cleanable bytes, which min.cleanable.dirty.ratio limits."""
+        """The ratio of cleanable bytes, which is compared with min.cleanable.dirty.ratio."""
         total = self.clean_bytes + self.dirty_bytes
         return self.dirty_bytes / total if total else 0.0
 
     def needs_compaction(self, config: LogConfig) -> bool:
-        """Return whether the log cleaner compacts the log, with these configurations of its topic."""
+        """Return whether the log needs compaction, given the configurations of its topic."""
         return self.dirty_bytes > 0 and (self.overdue or self.dirty_ratio > config.min_dirty_ratio)
 
 

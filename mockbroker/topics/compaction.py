@@ -1,7 +1,7 @@
-"""Compaction of a log: of the records with the same key only the latest is retained, at an unchanged offset.
+"""Compaction of a log: only the latest record of each key is retained, at its original offset.
 
 Tombstones and the markers of transactions without records are retained for ``delete.retention.ms`` after the first
-compaction that finds them. The last batch of an active producer, and the last batch of a compaction, are retained
+compaction that finds them. The last batch of an active producer, and the last batch of a compaction, are retained even
 without records. Source: Kafka's Cleaner and CleanedTransactionMetadata, MemoryRecords.filterTo.
 """
 
@@ -29,7 +29,7 @@ def compaction(
     """Compact a part of a partition's log in steps, one for each batch; yield the cost of each step in bytes.
 
     Batches that are appended in the meantime are not changed. If earlier batches are replaced or deleted in the
-    meantime, the compaction has no effect.
+    meantime, the compaction is abandoned.
 
     Args:
         partition: the partition.
@@ -74,7 +74,7 @@ def _cost(batch: Batch) -> int:
 
 
 def _groups(segments: Sequence[LogSegment], limit: int) -> list[tuple[int, int]]:
-    """Divide segments into groups that each become one segment; return the first index and the index after the last.
+    """Divide segments into groups, each of which becomes one segment; return first index and end index of each group.
 
     ``limit``: maximum size of a segment in bytes. Source: Cleaner.groupSegmentsBySize.
     """
@@ -99,7 +99,7 @@ class _LatestRecords:
 
     Attributes:
         offsets: offset of the latest record, by key.
-        superseded: last offsets of the batches of which no record is retained; they need not be decoded again.
+        superseded: last offsets of the batches without retained records, which need not be decoded again.
     """
 
     def __init__(self, first_dirty: int) -> None:
@@ -130,7 +130,7 @@ class _LatestRecords:
 
 @dataclass(slots=True)
 class _CompactedGroup:
-    """The batches of the segment that replaces a group of segments, which are collected one by one."""
+    """Collects the batches of the segment that replaces a group of segments."""
 
     base_offset: int
     batches: list[StoredBatch] = field(default_factory=list)
@@ -158,14 +158,14 @@ class _CompactedGroup:
 
 @dataclass(slots=True)
 class _OpenAborted:
-    """An aborted transaction whose marker was not read yet. ``seen``: whether a batch of it was read."""
+    """An aborted transaction whose marker has not been read yet. ``seen``: whether a batch of it was read."""
 
     aborted: Aborted
     seen: bool = False
 
 
 class _Transactions:
-    """The transactions of a log while its batches are read in order. Source: CleanedTransactionMetadata.
+    """Tracks the transactions of a log while its batches are read in order. Source: CleanedTransactionMetadata.
 
     Args:
         aborted: the aborted transactions of the partition.
@@ -217,12 +217,12 @@ class _Transactions:
 
 
 class _Cleaner:
-    """The rules by which batches and records are retained.
+    """Decides which batches and records are retained.
 
     Args:
         partition: the partition.
-        until: offset after the last batch that is compacted.
-        latest: latest records of the part that was not compacted before.
+        until: end offset of the compacted part.
+        latest: latest records of the part that is compacted for the first time.
         now_ms: the current time, milliseconds since 1970.
         delete_retention_ms: time for which tombstones and markers are retained, milliseconds.
 
@@ -267,7 +267,9 @@ class _Cleaner:
         return record.value is not None or horizon is None or self._now_ms < horizon
 
     def _must_stay(self, batch: Batch) -> bool:
-        """Return whether a batch without records is retained: the last of a producer, or the last one compacted."""
+        """Return whether a batch is retained without records, because it is the last of a producer or the last one
+        compacted.
+        """
         if batch.last_offset + 1 == self._until:
             return True
         producer = self._producers.get(batch.producer_id)

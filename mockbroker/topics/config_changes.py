@@ -33,7 +33,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The result for one resource in the response.
+    """The result for one resource, which may be a refusal or success.
 
     Attributes:
         error: error code; NONE if the changes are accepted.
@@ -80,8 +80,8 @@ def apply(
         configs: configurations before the changes.
         changes: the changes, in order.
         definitions: definitions of all configurations of the resource, by name.
-        not_a_list: returns the refusal of an APPEND or SUBTRACT to a configuration that is not a list.
-        unknown_operation: returns the refusal of an operation that does not exist.
+        not_a_list: function that returns the refusal of an APPEND or SUBTRACT to a configuration that is not a list.
+        unknown_operation: function that returns the refusal of an unknown operation.
     """
     if refusal := structural_refusal(changes):
         return refusal
@@ -102,13 +102,13 @@ def apply(
 def _value(
     configs: Mapping[str, str | None], change: Change, config: TopicConfig | None, not_a_list: NotAList
 ) -> str | Refusal:
-    """Return the new value of a configuration, which is not validated, or the refusal of the change.
+    """Return the new, unvalidated value of a configuration, or the refusal of the change.
 
     Args:
         configs: configurations before the change.
         change: the change.
         config: definition of the configuration; None for an unknown one.
-        not_a_list: returns the refusal of an APPEND or SUBTRACT to a configuration that is not a list.
+        not_a_list: function that returns the refusal of an APPEND or SUBTRACT to a configuration that is not a list.
     """
     operand = change.value or ""
     if change.operation == SET:

@@ -110,7 +110,7 @@ class TopicConfig:
         default: default value as text.
         type: type number of DescribeConfigs.
         check: function that validates a parsed value; None if every value of the type is valid.
-        synonym: broker setting that overrides the default; None without such a setting.
+        synonym: broker setting that overrides the default, or None.
     """
 
     default: str
@@ -206,7 +206,7 @@ def effective_source(configs: Configs, name: str, settings: Settings, release: R
 
 
 def effective(configs: Configs, name: str, settings: Settings, release: Release) -> Value:
-    """Return the effective value of a configuration. Invalid values, which older data may contain, are skipped.
+    """Return the effective value of a configuration. Invalid values, as in data of older releases, are skipped.
 
     Args:
         configs: configurations that are set on the topic itself.
@@ -234,7 +234,9 @@ def _candidates(configs: Configs, name: str, config: TopicConfig, settings: Sett
 
 
 def _in_unit_of_topic(name: str, value: str) -> str:
-    """Return the value of a broker setting in the unit of topic configurations; negative times mean no limit, as -1."""
+    """Return the value of a broker setting in the unit of topic configurations; negative times become -1, which means
+    no limit.
+    """
     unit = UNITS.get(name.rpartition(".")[2], 1)
     if name in synonyms_of("log.retention.ms") and value.lstrip("-").isdecimal():
         return str(max(int(value) * unit, -1))
@@ -242,11 +244,11 @@ def _in_unit_of_topic(name: str, value: str) -> str:
 
 
 def reported(name: str, config: TopicConfig, text: str) -> str:
-    """Return a value in the normal form that DescribeConfigs reports; an invalid value is returned unchanged.
+    """Return a value normalized as in DescribeConfigs; an invalid value is returned unchanged.
 
     Args:
         name: name of the configuration.
-        config: its definition.
+        config: definition of the configuration.
         text: the value as text.
     """
     try:
@@ -283,11 +285,11 @@ def configs_error(configs: Configs, release: Release) -> str | None:
 
 
 def parse_value(name: str, config: TopicConfig, text: str) -> Value:
-    """Parse and validate the value of a configuration. Raises: ValueError if it is not valid, with the reason.
+    """Parse and validate the value of a configuration. Raises: ValueError with the reason if it is not valid.
 
     Args:
         name: name of the configuration.
-        config: its definition.
+        config: definition of the configuration.
         text: the value as text.
     """
     value = _typed(name, config.type, text)

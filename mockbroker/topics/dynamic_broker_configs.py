@@ -1,7 +1,7 @@
 """The settings that AlterConfigs may set for brokers: which ones, for which resource, and with which values. Pure.
 
 Source: Kafka's DynamicBrokerConfig (validateConfigs, processReconfiguration) and its listeners, as recorded in
-fixtures/conversations (broker_configs_scopes, broker_configs_validated). Kafka accepts unknown names.
+fixtures/conversations (broker_configs_scopes, broker_configs_validated). Unknown names are accepted, as in Kafka.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def definition(setting: KafkaSetting) -> TopicConfig:
 
 
 def is_of_one_broker(name: str) -> bool:
-    """Return whether a setting can be set for one broker, but not for all brokers."""
+    """Return whether a setting can be set only for single brokers, not for all brokers."""
     if LISTENER.fullmatch(name):
         return base_name(name) not in OF_LISTENERS_OF_ALL_BROKERS
     return name in OF_ONE_BROKER or name.startswith(SECURITY)
@@ -155,7 +155,7 @@ def _values(configs: Mapping[str, str], release: Release) -> Iterator[tuple[str,
 
 
 def _requirements(values: Mapping[str, Value], current: Effective) -> Iterator[str]:
-    """Yield the errors of values that Kafka requires to fit together (AbstractKafkaConfig.validateValues)."""
+    """Yield the errors of values that are inconsistent with each other (AbstractKafkaConfig.validateValues)."""
     if values.get(CLEANERS) == 0:
         yield "/ by zero"
     failed = "requirement failed: "
@@ -180,7 +180,7 @@ def _requirements(values: Mapping[str, Value], current: Effective) -> Iterator[s
 
 
 def _reconfigurations(values: Mapping[str, Value], current: Effective) -> Iterator[str]:
-    """Yield the errors of Kafka's components that would use the new values."""
+    """Yield the errors with which Kafka's components would reject the new values."""
     for name in THREADS & values.keys():
         yield from _thread_errors(name, values[name], current)
     threads = values.get(CLEANERS)
@@ -213,7 +213,7 @@ def _thread_errors(name: str, value: Value, current: Effective) -> Iterator[str]
 
 
 def _invalid(reason: str) -> str:
-    """Return Kafka's error message for an invalid change: one Java ConfigException that contains another.
+    """Return Kafka's error message for an invalid change: a Java ConfigException that contains another.
 
     ``reason``: the message of the inner ConfigException.
     """
@@ -222,7 +222,7 @@ def _invalid(reason: str) -> str:
 
 
 def _scala_set(names: list[str]) -> str:
-    """Return the names as Scala's Set formats them; Kafka has another order if there are more than four."""
+    """Return the names as Scala's Set formats them; (With more than four names, Kafka's order differs.)"""
     return f"{'HashSet' if len(names) > 4 else 'Set'}({', '.join(_hashed(names))})"
 
 

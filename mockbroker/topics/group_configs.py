@@ -66,7 +66,7 @@ def effective(own: Mapping[str, str] | None, name: str, settings: Settings) -> V
     Args:
         own: The configurations that are set on the group; None for none.
         name: Name of the configuration.
-        settings: The settings of the brokers, which have the defaults.
+        settings: The settings of the brokers, which contain the defaults.
     """
     config = GROUP_CONFIGS[name]
     if own and name in own:
@@ -78,7 +78,7 @@ def effective(own: Mapping[str, str] | None, name: str, settings: Settings) -> V
 
 
 def number(own: Mapping[str, str] | None, name: str, settings: Settings) -> int:
-    """Return the effective value of a configuration that is a number, as ``effective``."""
+    """Return the effective value of a numeric configuration; see ``effective``."""
     value = effective(own, name, settings)
     assert isinstance(value, int)
     return value
@@ -92,7 +92,8 @@ def source(own: Mapping[str, str] | None, name: str, settings: Settings) -> Conf
 def configs_error(configs: Mapping[str, str | None], settings: Settings) -> str | None:
     """Return Kafka's error message for invalid group configurations; None for valid ones.
 
-    The configurations that are not set have the broker's settings for consumer groups, else Kafka's defaults.
+    Configurations that are not set are assumed to have the broker's settings for consumer groups, else Kafka's
+    defaults.
 
     Args:
         configs: The configurations that would be set on the group.

@@ -1,4 +1,6 @@
-"""The log of one partition, in memory: batches as producers sent them, with base offset and leader epoch set."""
+"""The log of one partition, in memory: the batches as received from producers, with base offset and leader epoch
+set.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ class StoredBatch:
         base_offset: offset of the first record.
         last_offset: offset of the last record.
         max_timestamp: largest timestamp, milliseconds since 1970.
-        position: bytes of the log before this batch.
+        position: number of bytes of the log before this batch.
         data: the encoded batch.
     """
 
@@ -38,12 +40,12 @@ class StoredBatch:
 
 @dataclass(slots=True)
 class CompactedSegment:
-    """A segment that compaction has written, in place of one or more adjacent ones.
+    """A segment written by compaction, which replaces one or more adjacent segments.
 
     Attributes:
         segment: the segment, with the base offset of the first one that it replaces.
         batches: its batches, in order; their positions are set later.
-        changed: whether it differs from the only segment that it replaces.
+        changed: False if it equals the single segment that it replaces.
     """
 
     segment: LogSegment
@@ -52,7 +54,7 @@ class CompactedSegment:
 
 
 class LogListener(Protocol):
-    """The interface of a listener that is called after each change of a log, to store the log on disk as well."""
+    """The interface of a listener that is called after each change of a log, so that it can store the log on disk."""
 
     def appended(self, stored: StoredBatch, leader_epoch: int, *, new_segment: bool) -> None:
         """Called after a batch was appended in the leader epoch ``leader_epoch``.
@@ -70,7 +72,7 @@ class LogListener(Protocol):
         ...
 
     def replaced(self, base_offset: int, end: int, batches: Sequence[StoredBatch]) -> None:
-        """Called after segments were replaced by one segment with the base offset of the first of them.
+        """Called after segments were replaced with one segment with the base offset of the first of them.
 
         Args:
             base_offset: base offset of the first replaced segment.
@@ -149,10 +151,10 @@ class PartitionLog:
         """Fill an empty log with batches read from disk, which have their offsets; the listener is not called.
 
         Args:
-            batches: in order; after compaction some may be missing anywhere.
+            batches: batches in order; after compaction, there may be gaps between them.
             start: log start offset.
             end: log end offset.
-            segments: base offsets of the segments, in order; without any, all batches are in one segment.
+            segments: base offsets of the segments, in order; if empty, all batches are in one segment.
         """
         bases = deque(segments)
         for batch in batches:
@@ -242,9 +244,9 @@ class PartitionLog:
         self.delete_before(self.segments[count].base_offset)
 
     def truncate(self, end: int) -> None:
-        """Remove the batches that end after an offset. A replica does so if its leader has fewer records.
+        """Remove the batches that end after an offset. A replica does this if its leader has fewer records.
 
-        ``end``: the new log end offset. If a batch contains it, the log ends before that batch. A compacted log ends
+        ``end``: the new log end offset. If a batch contains it, the log ends before that batch; a compacted log ends
         after the last remaining batch.
         """
         count = self._index_of(end)
@@ -311,15 +313,15 @@ class PartitionLog:
         return self._batches[first : min(last, max(fitting, first + at_least_one))]
 
     def spans_segments(self, offset: int, end: int) -> bool:
-        """Return whether two offsets, of which ``offset`` is the lower one, are in different segments."""
+        """Return whether an offset and a later offset are in different segments."""
         return len(self.segments) > 1 and self._segment_of(offset) != self._segment_of(end)
 
     def size_from(self, offset: int, before: int) -> int:
         """Return the size, in bytes, of the batches between two offsets.
 
         Args:
-            offset: offset in the first batch that is counted.
-            before: base offset of the first batch after them, which is not counted.
+            offset: offset in the first counted batch.
+            before: base offset of the first batch that is not counted.
         """
         first, last = self._index_of(offset), bisect_left(self._bases, before)
         if first >= last:
@@ -327,7 +329,8 @@ class PartitionLog:
         return _end_position(self._batches[last - 1]) - self._batches[first].position
 
     def offset_after(self, offset: int, size: int) -> int:
-        """Return the base offset of the first batch that begins at least ``size`` bytes after the one with ``offset``.
+        """Return the base offset of the first batch that begins at least ``size`` bytes after the batch that contains
+        ``offset``.
 
         If there is no such batch, return the log end offset.
         """
@@ -361,8 +364,8 @@ class PartitionLog:
         return record.offset, record.timestamp
 
     def _index_of(self, offset: int) -> int:
-        """Return the index of the batch that contains ``offset``, or of the next batch; the number of batches after the
-        last one.
+        """Return the index of the batch that contains ``offset``, or of the next batch; the number of batches if there
+        is none.
         """
         if offset >= self.end:
             return len(self._batches)
@@ -393,7 +396,9 @@ def _end_position(stored: StoredBatch) -> int:
 
 
 def _records(stored: StoredBatch) -> Iterator[Record]:
-    """Return the records of a batch. Raises: kwire.DecodeError, also for more than MAX_RECORDS_PER_BATCH records."""
+    """Return the records of a batch. Raises: kwire.DecodeError if they cannot be decoded or are more than
+    MAX_RECORDS_PER_BATCH.
+    """
     batch = read_batch(stored.data)
     if batch.count > MAX_RECORDS_PER_BATCH:
         text = f"{batch.count} records in one batch exceed the limit of {MAX_RECORDS_PER_BATCH}"

@@ -24,8 +24,8 @@ class LogConfig:
         delete: whether retention deletes segments (cleanup.policy).
         compact: whether the log is compacted (cleanup.policy).
         retention_ms: maximum age of a segment; -1 for no limit.
-        retention_bytes: size of a log that retention does not go below; -1 for no limit.
-        min_dirty_ratio: compaction starts if the ratio of cleanable bytes exceeds this (min.cleanable.dirty.ratio).
+        retention_bytes: size below which retention does not shrink the log; -1 for no limit.
+        min_dirty_ratio: ratio of cleanable bytes above which compaction starts (min.cleanable.dirty.ratio).
         min_lag_ms: minimum age of compacted records (min.compaction.lag.ms).
         max_lag_ms: maximum age of records that are not compacted (max.compaction.lag.ms).
         delete_retention_ms: time for which tombstones and transaction markers are retained after compaction.

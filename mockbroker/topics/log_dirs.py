@@ -1,4 +1,5 @@
-"""The log directories of brokers, and the directory of each replica. All data is in memory, or in the data directory.
+"""The log directories of brokers, and the directory of each replica. They exist only as metadata: the data is in memory
+or in the data directory.
 
 Source: Kafka's LogManager and ReplicaManager.
 """
@@ -44,7 +45,7 @@ class LogDirs:
         return cls([path.strip() for path in log_dirs.split(",") if path.strip()])
 
     def of(self, replica: Replica, topic: str) -> str:
-        """Return the directory of a replica: the preferred one, else the one with the fewest replicas.
+        """Return the directory of a replica: its preferred directory, or the one with the fewest replicas.
 
         ``topic``: name of the topic.
         """
@@ -61,12 +62,12 @@ class LogDirs:
         return min(self.paths, key=lambda path: counts[path])
 
     def prefer(self, node: int, topic: str, partition: int, path: str) -> None:
-        """Set the directory of a replica that does not exist yet, if there is room for one more."""
+        """Set the directory of a replica that does not exist yet, unless too many such directories are set."""
         if len(self._preferred) < MAX_PREFERRED:
             self._preferred[node, topic, partition] = path
 
     def begin_move(self, replica: Replica, topic: str, path: str) -> bool:
-        """Begin to move a replica to another directory, or end its move if it is there; return whether it moves.
+        """Begin to move a replica to another directory; if it is already there, end its move. Return whether it moves.
 
         ``topic``: name of the topic.
         """

@@ -16,7 +16,7 @@ UNLIMITED = -1
 
 @dataclass(frozen=True, slots=True)
 class SegmentLimits:
-    """The limits of a segment, beyond which a new segment begins.
+    """The limits of a segment; a batch that exceeds one begins a new segment.
 
     Attributes:
         size: maximum size in bytes (segment.bytes); a single larger batch is allowed.
@@ -52,8 +52,8 @@ class LogSegment:
 
     @property
     def largest_timestamp(self) -> int:
-        """The timestamp by which the segment expires, milliseconds since 1970: that of the last append if no batch has
-        one.
+        """The timestamp that determines when the segment expires, milliseconds since 1970: its largest timestamp, or
+        the time of the last append if no batch has one.
         """
         return self.max_timestamp if self.max_timestamp >= 0 else self.modified_ms
 
@@ -90,8 +90,7 @@ def expired_segments(
 ) -> int:
     """Return the number of segments, from the first one on, that retention deletes.
 
-    The size limit is applied first. The active segment is deleted only if all others are; it is never deleted while it
-    is empty.
+    The size limit is applied first. The active segment is deleted only if all others are deleted and it is not empty.
 
     Args:
         segments: segments of the log, in order.

@@ -1,4 +1,5 @@
-"""Conversion between message sets (magic 0 and 1, of old clients) and record batches (magic 2, in logs). Pure.
+"""Conversion between message sets (magic 0 and 1, used by old clients) and record batches (magic 2, used in logs).
+Pure.
 
 Source: Kafka 3.9's LogValidator, RecordsUtil and LazyDownConversionRecords.
 """
@@ -56,7 +57,7 @@ def from_batches(data: bytes, offset: int, magic: int) -> bytes | ErrorCode:
 
     The result has at most the size of ``data``, or of the first converted batch if that is larger; as in Kafka, it may
     be cut in the middle of a message. Transaction markers are omitted. Return an error if the first batch cannot be
-    converted; the set ends before a later batch that cannot be converted, so that the next fetch gets the error.
+    converted; if a later batch cannot be converted, the set ends before it, so that the next fetch gets the error.
 
     Args:
         data: the batches.

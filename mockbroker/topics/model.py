@@ -93,7 +93,7 @@ class Partition:
         topic: topic name.
         index: partition number.
         replicas: broker ids, the preferred leader first.
-        leader: broker id, NO_LEADER if no replica is alive.
+        leader: broker id of the leader; NO_LEADER if no replica is alive.
         leader_epoch: number of leader changes.
         log: the batches.
         producers: state of idempotent and transactional producers.
@@ -102,7 +102,8 @@ class Partition:
         cleaned_until: offset up to which the log was compacted.
         reassignment: replicas that are being added and removed; None without a reassignment.
         catching_up: broker ids of replicas that are not in sync yet.
-        paused: log end offset of each replica that a test has stopped from fetching, by broker id; it is not in sync.
+        paused: log end offset of each replica whose fetching a test has stopped, by broker id; such replicas are not in
+            sync.
     """
 
     topic: str
@@ -135,7 +136,7 @@ class Partition:
         return self.log.end if node == self.leader else self.paused.get(node, self.log.end)
 
     def is_committed(self, batch: Batch) -> bool:
-        """Return whether a read_committed consumer sees a batch of this partition."""
+        """Return whether a read_committed consumer receives a batch of this partition."""
         if batch.base_offset >= self.last_stable:
             return False
         aborted = self._aborted_of.get(batch.producer_id) if batch.transactional else None
@@ -146,7 +147,7 @@ class Partition:
         return at == len(aborted) or aborted[at].first > batch.base_offset
 
     def forget_aborted(self, before: int) -> None:
-        """Remove the aborted transactions that ended before the offset ``before``: the log no longer has their
+        """Remove the aborted transactions that ended before the offset ``before``, because the log no longer has their
         records.
         """
         del self.aborted[: bisect_left(self.aborted, before, key=lambda each: each.last)]
@@ -159,7 +160,7 @@ class Partition:
 
         Args:
             retained: the aborted transactions that compaction has kept.
-            until: offset before which the replaced transactions have ended; later ones remain in the list.
+            until: offset up to which transactions are replaced; those that ended later remain in the list.
         """
         later = self.aborted[bisect_left(self.aborted, until, key=lambda each: each.last) :]
         self.aborted = [*retained, *later]
@@ -210,7 +211,7 @@ class Partition:
             producer: state of the producer.
             timestamp: timestamp of the marker, milliseconds since 1970.
             committed: True for a commit marker, False for an abort marker.
-            fence: use the next producer epoch for the marker, so that the producer is fenced, as after a timeout.
+            fence: True to use the next producer epoch for the marker, which fences the producer, as after a timeout.
         """
         self.end_transaction(
             producer.producer_id,
@@ -224,10 +225,10 @@ class Partition:
         """Restore the log, the leader epochs and the producer state from the batches on disk.
 
         Args:
-            batches: all batches, in order; some may lie before the log start offset.
+            batches: all batches, in order; some may be before the log start offset.
             start: log start offset.
             end: log end offset.
-            segments: base offsets of the segments, in order; without any, all batches are in one segment.
+            segments: base offsets of the segments, in order; if empty, all batches are in one segment.
 
         Raises: kwire.WireError for a marker that cannot be decoded.
         """
@@ -295,7 +296,7 @@ class Partition:
     def aborted_from(self, offset: int, size: int) -> list[Aborted]:
         """Return the aborted transactions in ``size`` bytes of the log from ``offset`` on.
 
-        As in Kafka, which looks up the end of the bytes in the offset index, a few later transactions may be included.
+        A few later transactions may be included, as in Kafka, which looks up the end in the sparse offset index.
         """
         until = self.log.offset_after(offset, size + INDEX_INTERVAL)
         since = bisect_left(self.aborted, offset, key=lambda each: each.last)
@@ -311,8 +312,8 @@ class Topic:
         topic_id: topic id.
         partitions: partitions in the order of their numbers.
         configs: configurations that are set on the topic itself.
-        rules: requirements on records that follow from the configurations, by id of the leader that has needed them.
-        log_configs: effective configurations of the logs, by id of the leader that has needed them.
+        rules: requirements on records, derived from the configurations, cached by id of the leader.
+        log_configs: effective configurations of the logs, cached by id of the leader.
     """
 
     name: str
@@ -335,8 +336,8 @@ class Topic:
 
 
 class Storage(Protocol):
-    """The interface of a listener that is called after each change of a cluster, to store the cluster on disk as
-    well.
+    """The interface of a listener that is called after each change of a cluster, so that it can store the cluster on
+    disk.
     """
 
     def log_listener(self, topic: Topic, index: int) -> LogListener:
@@ -349,7 +350,7 @@ class Storage(Protocol):
         ...
 
     def created(self, topic: Topic, first: int) -> None:
-        """Called after partitions of a topic were created. The topic may be new.
+        """Called after partitions of a topic were created. The topic itself may be new.
 
         Args:
             topic: the topic.
@@ -385,15 +386,15 @@ class ClusterState:
         partition_count: number of partitions of all topics.
         created: topic names in the order of creation, including some of deleted topics.
         taken_producer_ids: number of producer ids allocated so far, in blocks of PRODUCER_IDS.
-        reconfigured: topics whose configurations have changed, until their logs follow the changes.
+        reconfigured: topics whose changed configurations have not been applied to their logs yet.
         group_configs: configurations that are set on groups, by group id; the groups need not exist.
         changed_features: finalized levels of features that UpdateFeatures has changed, by name.
         features_epoch: number that increases whenever they change.
         client_metrics: configurations of client metrics subscriptions, by name.
         client_metrics_version: number that increases whenever these subscriptions change.
         broker_configs: settings that AlterConfigs has set, by broker id as text, or "" for all brokers.
-        coming_topic_ids: ids of topics that will be created, by name, for the replay of a recording.
-        client_quotas: entity -> limit by key, of ``ClientQuotas``.
+        coming_topic_ids: ids to use for topics that will be created, by name, for the replay of a recording.
+        client_quotas: entity -> limit by quota key; used by ``ClientQuotas``.
         acls: ACLs, for a cluster with an authorizer.
         scram: SCRAM credentials that clients have set, by user and mechanism; None for one that was deleted.
         tokens: the delegation tokens.
@@ -434,8 +435,8 @@ class ClusterState:
 
     @property
     def controller(self) -> int:
-        """The broker id to advertise as the controller; NO_LEADER without a running broker. Every broker accepts admin
-        requests.
+        """The broker id to advertise as the controller; NO_LEADER without a running broker. (Any broker accepts admin
+        requests.)
         """
         return min(self.nodes, default=NO_LEADER)
 
@@ -444,9 +445,9 @@ class ClusterState:
         return self._new_uuid()
 
     def colliding(self, name: str) -> str | None:
-        """Return the existing topic whose name collides with ``name`` in metric names, or None.
+        """Return the name of an existing topic that collides with ``name``, or None.
 
-        Two names collide if they differ only in dots and underscores.
+        Two names collide if they differ only in dots and underscores, because metric names cannot distinguish them.
         """
         return self._by_metric.get(_metric_name(name))
 
@@ -499,7 +500,9 @@ class ClusterState:
         self.changed()
 
     def configure_client_metrics(self, name: str, configs: Mapping[str, str]) -> None:
-        """Replace the configurations of a client metrics subscription; without configurations it does not exist."""
+        """Replace the configurations of a client metrics subscription; without configurations, the subscription is
+        deleted.
+        """
         self.client_metrics.pop(name, None)
         if configs:
             self.client_metrics[name] = configs
@@ -525,7 +528,7 @@ class ClusterState:
         self.changed()
 
     def changed(self) -> None:
-        """Report a change of leaders, leader epochs, ACLs or SCRAM credentials to the storage."""
+        """Notify the storage of a change of leaders, leader epochs, ACLs or SCRAM credentials."""
         if self.storage is not None:
             self.storage.changed()
 
@@ -578,10 +581,10 @@ class ClusterState:
         return [partition for topic in self.topics.values() for partition in topic.partitions]
 
     def in_sync(self, partition: Partition) -> list[int]:
-        """Return the broker ids of the in-sync replicas (ISR) of a partition: the replicas whose brokers are running,
-        without replicas that are catching up.
+        """Return the broker ids of the in-sync replicas (ISR) of a partition.
 
-        If no broker is running, the last replica remains in the ISR, as in Kafka.
+        These are the replicas on running brokers, without replicas that are catching up. If no broker is running, the
+        last replica remains in the ISR, as in Kafka.
         """
         if in_sync := self.electable(partition):
             return in_sync
@@ -626,7 +629,7 @@ class ClusterState:
         return stale
 
     def unregister(self, node: int) -> None:
-        """Remove the registration of a stopped broker, until it is started. ``node``: broker id."""
+        """Remove the registration of a stopped broker; starting the broker registers it again. ``node``: broker id."""
         self.unregistered.add(node)
         self.epoch += 1
 

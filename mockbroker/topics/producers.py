@@ -20,7 +20,7 @@ SEQUENCES = 1 << 31  # sequence numbers start at 0 again after this many
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """A batch of a producer that was appended to the log.
+    """The part of an appended batch that is kept to detect duplicates.
 
     Attributes:
         first_sequence: sequence number of the first record.
@@ -66,9 +66,9 @@ class Producer:
 
 
 class Producers:
-    """The states of the producers of one partition; iteration yields all of them.
+    """The states of the producers of one partition; iteration yields each.
 
-    ``unchecked``: True if there are producers, and no check for expired ones is scheduled.
+    ``unchecked``: True if there are producers but no check for expired ones is scheduled.
     """
 
     def __init__(self) -> None:
@@ -98,8 +98,8 @@ class Producers:
         return [self._producers[producer_id] for producer_id in self._open]
 
     def oldest_timestamp(self) -> int | None:
-        """Return the lowest timestamp of the last batch or marker of a producer, milliseconds since 1970; None without
-        producers.
+        """Return the time of the longest unused producer: the timestamp of its last batch or marker, in milliseconds
+        since 1970; None without producers.
         """
         return min((each.last_timestamp for each in self), default=None)
 
@@ -113,9 +113,10 @@ class Producers:
             self._verified.pop(producer_id, None)
 
     def begin_verification(self, batch: Batch) -> None:
-        """Record that the batch may begin a transaction in this partition.
+        """Record that a batch may begin a transaction in this partition, once its verification succeeds.
 
-        The batch with the lowest recorded sequence must be appended first. Source: Kafka's VerificationStateEntry.
+        Until then, the batch with the lowest recorded sequence must be appended first. Source: Kafka's
+        VerificationStateEntry.
         """
         epoch, lowest = self._verified.get(batch.producer_id, (-1, 0))
         lowest = batch.base_sequence if batch.producer_epoch > epoch else min(lowest, batch.base_sequence)

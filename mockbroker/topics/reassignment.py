@@ -26,7 +26,7 @@ def merged(current: Sequence[int], target: Sequence[int]) -> tuple[list[int], Re
     """Return the replicas during a reassignment, and the reassignment.
 
     Args:
-        current: Broker ids of the present replicas.
+        current: Broker ids of the current replicas.
         target: Broker ids of the replicas after the reassignment.
     """
     removing = sorted(set(current) - set(target))
@@ -47,10 +47,10 @@ def completed(replicas: Sequence[int], reassignment: Reassignment, in_sync: Coll
 
 
 def reverted(replicas: Sequence[int], reassignment: Reassignment) -> list[int]:
-    """Return the replicas of a partition after its reassignment was cancelled: all except the replicas that were added.
+    """Return the replicas of a partition after its reassignment was cancelled: all except the added replicas.
 
     Args:
-        replicas: broker ids of the present replicas.
+        replicas: broker ids of the current replicas.
         reassignment: the cancelled reassignment.
     """
     return [node for node in replicas if node not in reassignment.adding]

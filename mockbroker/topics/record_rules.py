@@ -37,10 +37,10 @@ class RecordRules:
         largest_segment: maximum size of a segment in bytes (segment.bytes).
         compacted: whether every record must have a key, because the topic is compacted.
         append_time: whether the broker sets the timestamps (LogAppendTime).
-        before_ms: maximum milliseconds of a timestamp before the present time.
-        after_ms: maximum milliseconds of a timestamp after the present time.
+        before_ms: maximum time in milliseconds by which a timestamp may be before the current time.
+        after_ms: maximum time in milliseconds by which a timestamp may be after the current time.
         every_record: whether every record must be checked, because the header of its batch is not sufficient.
-        codec: compression codec of stored batches (compression.type); None for that of the producer.
+        codec: compression codec of stored batches (compression.type); None to keep the producer's.
         level: compression level for this codec; None for the default.
     """
 
@@ -96,8 +96,8 @@ class RecordRules:
     def recompressed(self, batch: Batch) -> Batch:
         """Return the batch as it is stored, with the codec of the topic.
 
-        A batch with more than MAX_RECOMPRESSED bytes of records is stored as it is, because it would take too long,
-        unless the codec is ``uncompressed``.
+        A batch with more than MAX_RECOMPRESSED bytes of records is stored unchanged, because recompression would take
+        too long, unless the codec is ``uncompressed``.
 
         Raises: kwire.DecodeError for records that cannot be decompressed; LimitError if they exceed the maximum size of
             a batch.
@@ -111,9 +111,10 @@ class RecordRules:
             return batch
 
     def need_records(self, batch: Batch, now_ms: int) -> bool:
-        """Return whether the records of a batch have to be checked, because its header does not prove them valid.
+        """Return whether the records of a batch have to be checked, because the header alone does not show that they
+        are valid.
 
-        ``now_ms``: the present time, milliseconds since 1970.
+        ``now_ms``: the current time, milliseconds since 1970.
         """
         if self.every_record or self.changes_codec(batch):
             return True
@@ -140,7 +141,7 @@ def rejection(records: Iterable[Record], batch: Batch, rules: RecordRules, place
         batch: the batch.
         rules: requirements of the topic.
         place: the partition, as in ``topic-0``, for error messages.
-        now_ms: the present time, milliseconds since 1970.
+        now_ms: the current time, milliseconds since 1970.
 
     Raises: kwire.DecodeError for records that cannot be decoded.
     """

@@ -11,7 +11,7 @@ from mockbroker.topics.model import Partition
 
 
 def delete_old_segments(partition: Partition, config: LogConfig, now_ms: int) -> int:
-    """Delete the segments that retention.ms and retention.bytes do not retain; return their number.
+    """Delete the segments that exceed retention.ms or retention.bytes; return their number.
 
     Args:
         partition: the partition.
@@ -30,10 +30,9 @@ def delete_old_segments(partition: Partition, config: LogConfig, now_ms: int) ->
 
 
 def next_deletion(partition: Partition, config: LogConfig, now_ms: int) -> int | None:
-    """Return the time at which ``delete_old_segments`` first deletes a segment if nothing is appended, in milliseconds
-    since 1970; None for never.
+    """Return when ``delete_old_segments`` will next delete a segment if nothing is appended; None for never.
 
-    The arguments are those of ``delete_old_segments``.
+    The time is in milliseconds since 1970. The arguments are those of ``delete_old_segments``.
     """
     if not config.delete:
         return None

@@ -80,7 +80,7 @@ class TransactionKeeper:
 
 
 def rebuilt(batches: Iterable[Batch], wall: WallClock) -> list[Transaction]:
-    """Return the transactional ids that the batches of one partition of the transaction log contain.
+    """Return the transactional ids in one partition of the transaction log.
 
     Raises: DecodeError if a record is not valid.
 

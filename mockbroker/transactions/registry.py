@@ -1,4 +1,4 @@
-"""The transaction coordinator: all transactional ids of the cluster, their partitions, timeouts and markers."""
+"""The transaction coordinator: all transactional ids of the cluster, with their partitions, timeouts and markers."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ class Transactions(dict[str, Transaction]):
         deadlines: deadlines for transaction timeouts and delayed markers.
         new_id: function that returns the next producer id.
         wall: function that converts a broker time in seconds to milliseconds since 1970.
-        persist: function that writes a changed transactional id to the transaction log: takes the Transaction and the
-            broker time in seconds.
-        erase: function that deletes a transactional id from the transaction log: takes it and the broker time in
-            seconds.
+        persist: function that writes a changed transactional id to the transaction log; called with the Transaction and
+            the broker time in seconds.
+        erase: function that deletes a transactional id from the transaction log; called with the id and the broker time
+            in seconds.
         kip890: whether the emulated release implements KIP-890 (Kafka 4.0 and later).
 
     Attributes:
-        begun: journal events of transactions that have begun and are not in the journal yet.
+        begun: journal events of begun transactions, until they are added to the journal.
     """
 
     def __init__(
@@ -163,9 +163,10 @@ class Transactions(dict[str, Transaction]):
             producer: producer id and epoch of the request.
             place: topic and partition of the write.
             now: broker time, seconds.
-            adds: the write adds the partition to the transaction (KIP-890); else it must have been added before.
-            abortable: the client supports TRANSACTION_ABORTABLE.
-            busy: the error to return while the markers of the previous transaction are being written, without ``adds``.
+            adds: True if the write itself adds the partition to the transaction (KIP-890); False if it must have been
+                added before.
+            abortable: True if the client supports TRANSACTION_ABORTABLE.
+            busy: error to return while the markers of the previous transaction are being written, if ``adds`` is False.
         """
         error = (
             self.add(transactional_id, producer, [place], now)
@@ -268,8 +269,10 @@ class Transactions(dict[str, Transaction]):
         return error, list(self._finish_offsets(partition.index, marker.producer_id, committed=committed))
 
     def remove_expired(self, now: float) -> None:
-        """Remove the transactional ids without an open transaction that were not used for
-        ``transactional.id.expiration.ms``, and schedule the next check. ``now``: broker time, seconds.
+        """Remove the transactional ids that have no open transaction and were not used for
+        ``transactional.id.expiration.ms``.
+
+        Then schedule the next check. ``now``: broker time, seconds.
         """
         before = now - self._settings.transactional_id_expiration_ms / 1000
         for txn in [each for each in self.values() if each.updated <= before and each.state not in OPEN]:
@@ -328,7 +331,7 @@ class Transactions(dict[str, Transaction]):
     def _complete(self, txn: Transaction, now: float) -> Ended:
         """Write the markers of a prepared transaction, and complete it. ``now``: broker time, seconds.
 
-        As in Kafka, the transaction stays in the prepared state if a partition fences a marker.
+        As in Kafka, the transaction stays in the prepared state if a partition rejects a marker because of its epoch.
         """
         assert txn.marker is not None
         self._deadlines.forget(TransactionDue(txn.transactional_id))
@@ -378,7 +381,7 @@ class Transactions(dict[str, Transaction]):
 
 
 def _note(event: EventKind, txn: Transaction, producer: Identity, reason: str = "") -> Note:
-    """Return a journal event of a transaction, with the producer that it is about."""
+    """Return a journal event of a transaction and its producer."""
     return Note(
         event=event,
         group="",

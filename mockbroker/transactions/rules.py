@@ -46,7 +46,7 @@ def next_identity(txn: Transaction, expected: Identity | None, new_id: Callable[
     Args:
         txn: the transactional id.
         expected: producer id and epoch of the request, if any; an outdated epoch returns PRODUCER_FENCED.
-        new_id: function that returns the next producer id, for when the epochs of the current one are exhausted.
+        new_id: function that returns the next producer id, for use when the epochs of the current one are exhausted.
     """
     if txn.exhausted and (expected is None or expected.epoch == txn.epoch):
         txn.previous_id = txn.producer_id
@@ -107,7 +107,9 @@ def add(txn: Transaction, partitions: Partitions, now: float) -> None:
 
 
 def is_retry(txn: Transaction, producer: Identity) -> bool:
-    """Return whether an EndTxn v5 (KIP-890) is a retry: its epoch is one below the epoch in the lost response."""
+    """Return whether an EndTxn v5 (KIP-890) is a retry: its epoch is one below the epoch in the response that was
+    lost.
+    """
     if txn.state not in PREPARED | COMPLETE:
         return False
     if producer.producer_id == txn.producer_id:
@@ -144,8 +146,8 @@ def is_ended(txn: Transaction, producer: Identity, *, kip890: bool) -> bool:
 def bump(txn: Transaction, new_id: Callable[[], int]) -> None:
     """Increment the producer epoch at the end of a transaction (KIP-890).
 
-    ``new_id``: function that returns a producer id for the next transaction, for when the epochs of the current one are
-    exhausted.
+    ``new_id``: function that returns a producer id for the next transaction, for use when the epochs of the current one
+    are exhausted.
     """
     txn.next_id = new_id() if txn.exhausted else None
     txn.last_epoch, txn.epoch, txn.bumped = txn.epoch, txn.epoch + 1, True
@@ -154,7 +156,7 @@ def bump(txn: Transaction, new_id: Callable[[], int]) -> None:
 def fence(txn: Transaction, *, remember: bool) -> None:
     """Fence the current producer of a transactional id, by incrementing the producer epoch.
 
-    ``remember``: whether the producer may continue after an InitProducerId that contains the old epoch (KIP-360).
+    ``remember``: whether the producer may recover by an InitProducerId that contains the old epoch (KIP-360).
     """
     txn.last_epoch = txn.epoch if remember else NO_EPOCH
     txn.epoch = min(txn.epoch + 1, LAST_EPOCH)

@@ -26,7 +26,7 @@ class ClassicLife:
         joins: all JoinGroup requests with their responses, in order.
         phases: generations, in order.
         sessions: sessions of the members.
-        people: members by member id, in order of appearance.
+        people: members by member id, in the order in which they joined.
         asks: JoinGroup requests with their responses, by member id.
     """
 

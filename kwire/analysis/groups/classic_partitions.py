@@ -10,7 +10,7 @@ from kwire.analysis.groups.outcome import Stop
 
 
 class Partitions:
-    """The owners of partitions in one life of a classic group, and the periods in which members did not read.
+    """The owners of partitions in one life of a classic group, and the periods in which partitions had no reader.
 
     Times are microseconds since 1970.
 
@@ -80,9 +80,9 @@ class Partitions:
         return self.life.sessions.last_sign(owner, left) or left
 
     def resume(self, shares: dict[str, list[str]], phase: Phase, stops: dict[str, Stop]) -> None:
-        """Extend the stops of members that received partitions without a reader.
+        """Extend the stops of members that received partitions which had no reader.
 
-        The stop of such a member begins at the time at which the first of these partitions lost its reader.
+        The stop of such a member begins when the first of these partitions lost its reader.
 
         Args:
             shares: partitions in this generation, by member id.
@@ -98,7 +98,8 @@ class Partitions:
             self.free_since.clear()  # partitions without a new owner are no longer subscribed to
 
     def same_instance(self, phase: Phase, owners: dict[str, str]) -> dict[str, str]:
-        """Return the owner of each partition in the previous generation, with the current ids of static members.
+        """Return the owner of each partition in the previous generation, using the current member ids of static
+        members.
 
         If a static member has returned with a new member id, the owner is the new member id.
 

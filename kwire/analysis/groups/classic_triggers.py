@@ -29,7 +29,7 @@ SLACK = 250 * MS  # tolerance between the end of a session and the rebalance, fo
 
 
 class Triggers:
-    """The search for the triggers of the generations in one life of a classic group."""
+    """Finds the triggers of the generations in one life of a classic group."""
 
     def __init__(self, life: ClassicLife) -> None:
         self.life = life
@@ -38,7 +38,7 @@ class Triggers:
         """Return the possible triggers between two generations, in order of precedence.
 
         Args:
-            before: earlier generation; None before the first.
+            before: earlier generation; None if ``phase`` is the first.
             phase: later generation; None for a rebalance that was not complete when the events ended.
         """
         low = before.done_ts if before else -1
@@ -136,7 +136,7 @@ class Triggers:
         return named[-1] if named else None
 
     def _trigger_of_join(self, join: Join, before: Phase | None, low: int) -> Trigger | None:
-        """Return the trigger that follows from a JoinGroup that waited for a rebalance.
+        """Return the trigger that a JoinGroup shows; the JoinGroup has waited for a rebalance.
 
         The result is None if the member rejoined only because it had received REBALANCE_IN_PROGRESS.
 

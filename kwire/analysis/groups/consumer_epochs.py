@@ -1,7 +1,6 @@
 """Epochs of a group with server-side assignment.
 
-Each epoch is a rebalance. It lasts from the time at which the first member receives the epoch to the time at which the
-last member receives it.
+Each epoch is a rebalance. It lasts from the first member's receipt of the epoch to the last member's.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ class Epoch:
         reached: ids of members that received the epoch.
         stops: stops by member id.
         seen_from_start: True if the previous epoch was captured, or this is the first epoch.
-        late: ids of static members that returned during the epoch, and so are not part of the rebalance.
+        late: ids of static members that returned during the epoch and therefore are not part of the rebalance.
         replaced: new member id -> old member id, for members in ``late`` that returned with a new id.
     """
 

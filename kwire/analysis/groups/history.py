@@ -58,7 +58,7 @@ class Ends:
     def before(self, cluster: str | None, topic: str, partition: int, ts: int) -> tuple[int, int] | None:
         """Return the last end offset of a partition that was captured up to a time.
 
-        Responses of a broker whose cluster is unknown count for every cluster.
+        Responses of brokers of unknown cluster count for every cluster.
 
         Args:
             cluster: cluster of the partition; None if unknown.
@@ -113,8 +113,8 @@ def fold(
 def by_cluster(events: Sequence[GroupEvent], clusters: Clusters) -> list[tuple[str | None, list[GroupEvent]]]:
     """Divide the events of one group id by cluster, because groups of several clusters may have the same id.
 
-    Events of a broker whose cluster is unknown are added to a cluster in which the same member appears. Without such a
-    cluster, they are added to the only cluster in which the same client uses the group.
+    Events of a broker whose cluster is unknown are added to a cluster in which the same member appears. If there is
+    none, they are added to the cluster in which the same client uses the group, if that is only one.
 
     Args:
         events: sorted events.
@@ -289,8 +289,7 @@ def _coordinator_moves(events: Iterable[GroupEvent]) -> list[GroupEvent]:
 
 
 def _report_decreases(out: Outcome, life: Life, commits: Iterable[tuple[GroupEvent, Row]]) -> None:
-    """Add a row of ``violations`` for each generation, and for each committed offset, that is lower than the previous
-    one.
+    """Add a row of ``violations`` for each generation and each committed offset that is lower than the one before.
 
     Commits without an effect are ignored.
     """

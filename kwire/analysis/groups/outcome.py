@@ -1,4 +1,4 @@
-"""The rows of a group's history, and the triggers of its rebalances, for every group protocol."""
+"""The rows of a group's history, and the triggers of its rebalances; common to all group protocols."""
 
 from __future__ import annotations
 
@@ -206,9 +206,9 @@ class Outcome:
     def mark_incomplete(self, until: int | None) -> None:
         """Set ``incomplete`` in rows that may be wrong because calls of the group were not decoded.
 
-        - A rebalance may be wrong if calls are missing between the end of the second to last rebalance before it, and
-          its own end; for the last rebalance of the life, also after its end.
-        - A member may be wrong if calls are missing between the same time and the first rebalance without the member.
+        - A rebalance may be wrong if calls are missing between the end of the second rebalance before it and its own
+          end; the last rebalance of the life, also if calls are missing later.
+        - A member may be wrong if calls are missing between the same start and the first rebalance without the member.
 
         ``until``: end of the life, in microseconds since 1970; None for the last life.
         """
@@ -333,8 +333,8 @@ class Outcome:
             kind: kind of the violation.
             detail: description, as text.
             event: event that supplies the columns that are not in ``about``.
-            since: time in microseconds since 1970: if calls after this time were not decoded, the violation is marked
-                as uncertain; None to never mark it.
+            since: start of the evidence, in microseconds since 1970: if calls after it were not decoded, the violation
+                is marked as uncertain; None to never mark it.
             about: values of columns.
         """
         if since is not None and self.blanks.between(since, ts):

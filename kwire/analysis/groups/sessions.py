@@ -23,7 +23,7 @@ class Sessions:
     Attributes:
         events: events of the group, sorted.
         moments: times of the events.
-        synced: generation and member id of each SyncGroup request.
+        synced: (generation, member id) of each SyncGroup request.
         signs: times of the requests and responses of a member, by member id.
         parked: periods in which a member waited for a response to JoinGroup or SyncGroup, by member id.
         refused: times at which a member received REBALANCE_IN_PROGRESS, by member id.
@@ -107,7 +107,7 @@ class Sessions:
 
         Sessions are renewed by responses to JoinGroup and Heartbeat, by accepted commits, and by a SyncGroup that waits
         for the leader. A SyncGroup that arrives after the leader's renews the session only in brokers before 4.0. Such
-        a broker is recognised by a member that still received normal responses when its session would otherwise have
+        a broker is recognised when a member still receives normal responses although its session would otherwise have
         expired.
 
         Args:
@@ -138,6 +138,6 @@ class Sessions:
 
 
 def _last(moments: Sequence[int], before: int) -> int | None:
-    """Return the last time in ``moments``, which is sorted, that is not after ``before``; None if all are after it."""
+    """Return the last time in the sorted ``moments`` that is not after ``before``; None if all are later."""
     place = bisect_right(moments, before)
     return moments[place - 1] if place else None

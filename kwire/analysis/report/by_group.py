@@ -242,7 +242,7 @@ def restarts(rows: Tables) -> Iterator[dict[str, Any]]:
 def _stops_of_members(stops: Mapping[str, float | None], members: Iterable[str] | None) -> dict[str, float | None]:
     """Return the stop-the-world time in milliseconds of each member that was in the group after the rebalance.
 
-    Static members that returned later are left out.
+    Static members that returned after the rebalance are left out.
 
     Args:
         stops: stop-the-world times by member id.
@@ -255,8 +255,8 @@ def _stops_of_members(stops: Mapping[str, float | None], members: Iterable[str] 
 def _commits(rows: Iterable[Row]) -> list[dict[str, Any]]:
     """Return a summary of the offset commits of each partition: counts by outcome, the last committed offset, and lags.
 
-    Only commits with the outcome ``committed`` count for offsets and lags. Offsets of an aborted transaction were never
-    committed, and offsets with an unknown outcome may not have been.
+    Only commits with the outcome ``committed`` count for offsets and lags. (Offsets of aborted transactions were never
+    committed, and those with an unknown outcome may not have been.)
     """
     by_partition: dict[tuple[str, int], list[Row]] = defaultdict(list)
     for row in rows:

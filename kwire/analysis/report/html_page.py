@@ -176,7 +176,7 @@ class _Bar:
         begin: start.
         until: end.
         generation: generation of the member.
-        share: True if the bar ends with an assignment, False if it ends with the last event of the lane.
+        share: True if the bar ends at an assignment, False if it ends at the last event of the lane.
     """
 
     lane: str
@@ -195,7 +195,7 @@ class _Bar:
 def _ends(rows: Sequence[Row], end: int) -> list[int]:
     """Return the end of each generation of a member, in microseconds since 1970.
 
-    A generation ends with the member's next stop or next assignment, or with its membership.
+    A generation ends at the member's next stop or next assignment, or when its membership ends.
 
     Args:
         rows: rows of ``members`` of one member, in order.

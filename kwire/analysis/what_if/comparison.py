@@ -43,14 +43,14 @@ def fold(assignor: str, tables: Mapping[str, list[Row]], evidence: Evidence) -> 
 
 @dataclass(slots=True)
 class _ReplayedGeneration:
-    """The result of the other assignor in one generation.
+    """The result of a replay in one generation.
 
     Attributes:
         shares: assignment by member id.
         before: last owner of each partition.
         rebalances: number of rebalances.
         moved: number of partitions with a new owner.
-        stopped: time without an owner, added over all partitions, in microseconds.
+        stopped: time without an owner, summed over all partitions, in microseconds.
     """
 
     shares: Shares
@@ -98,13 +98,13 @@ class _Group:
             self._move_to_returned(one)
 
     def _forget(self) -> None:
-        """Reset the owners of all partitions, because the group has become empty."""
+        """Clear the owners of all partitions, because the group has become empty."""
         self.replay, self.shares, self.owners, self.free, self.instances, self.pending = None, {}, {}, {}, {}, False
 
     def _replay(self, one: Round) -> Replay:
         """Return the replay to use for a generation.
 
-        If the previous generation was not captured, it is a new replay, which begins with the captured assignment.
+        If the previous generation was not captured, a new replay begins with the captured assignment.
         """
         if self.replay is None:
             self.replay = replay_of(self.assignor, one.row["protocol"], self.evidence.topic_id)
@@ -140,9 +140,9 @@ class _Group:
 
     @staticmethod
     def _has_time_for_follow_up(one: Round, following: Round | None) -> bool:
-        """Return whether an additional follow-up rebalance would have ended before the next generation began.
+        """Return whether a follow-up rebalance would have ended before the next generation began.
 
-        The other assignor needs such a rebalance, but the capture does not contain it.
+        The replayed assignor needs this rebalance, but the capture does not contain it.
 
         Args:
             one: the generation.

@@ -1,6 +1,6 @@
 """Evidence for replays: subscriptions as the leader's assignor receives them, and the partitions of topics.
 
-Each piece of evidence is found in a single call.
+Each piece of evidence comes from a single call.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def sizes(call: Call) -> Iterator[Size]:
 
 
 def wanted(subscriptions: Iterable[Subscribed], events: Iterable[GroupEvent]) -> Iterator[tuple[str, str]]:
-    """Yield group id and topic of each subscription: to replay the group, the partitions of the topic must be known.
+    """Yield group id and topic of each subscription: topics whose partitions a replay of the group needs.
 
     Args:
         subscriptions: subscriptions in JoinGroup.
@@ -143,9 +143,9 @@ Client = tuple[str | None, str | None]  # client id and host
 
 
 class Fresh:
-    """A filter that removes repetitions from the partitions of topics in responses.
+    """Filters out responses that repeat the partitions of a topic.
 
-    It passes the partitions of a topic only if they differ from those in the previous response on the same connection.
+    The partitions of a topic pass only if they differ from those in the previous response on the connection.
     """
 
     def __init__(self) -> None:

@@ -51,7 +51,7 @@ class Replay(ABC):
             members: subscriptions by member id, in the order of assignment.
             topics: partitions of the subscribed topics.
             generation: generation of the assignment.
-            informed: ids of the members that received their assignment.
+            informed: ids of the members that received their previous assignment.
 
         Returns: the assignment, and whether a follow-up rebalance is needed.
 

@@ -1,6 +1,6 @@
 """The generations in one life of a group as a replay needs them: members, subscriptions, assignments and times.
 
-All values come from the rows of the group's tables, and from ``Evidence``.
+All values come from the group's tables and from ``Evidence``.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Round:
         return self.started if moment is None else moment
 
     def gave_up_by_itself(self, member: str, partition: TopicPartition) -> bool:
-        """Return whether a classic member gave up a partition because it rejoined without subscribing to the topic.
+        """Return whether a classic member gave up a partition by rejoining without a subscription to the topic.
 
         Args:
             member: member id.
@@ -131,7 +131,7 @@ def lives_of(tables: Mapping[str, list[Row]]) -> Iterator[dict[str, list[Row]]]:
 
 
 def rounds_of(tables: Mapping[str, list[Row]], evidence: Evidence) -> list[Round]:
-    """Return the generations of one life, in order; a generation without members shows that the group became empty.
+    """Return the generations of one life, in order; a generation without members means that the group became empty.
 
     Args:
         tables: tables from ``lives_of``.

@@ -26,7 +26,7 @@ class BodyReader:
 
     Attributes:
         wanted: API keys whose bodies are decoded; None for all.
-        raw: True to also keep every frame as bytes.
+        raw: True to keep every frame also as bytes.
         redacted: True to redact secrets.
     """
 

@@ -1,8 +1,8 @@
 """Conversion of the segments of one connection, in order of time, to calls. A call is a request with its response.
 
 A Conversation processes one segment at a time, with bounded memory, and can be pickled between two segments. The result
-does not depend on how the segments are divided among method calls. A Conversation opens no file: the caller passes the
-position of each payload, and an object from which the payload is sliced.
+does not depend on how segments are divided among method calls. A Conversation opens no files: the caller passes an
+object from which payloads are sliced, and the position of each payload.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class Conversation:
         return buffered + undecided + sum(framer.held for framer in self._framers.values())
 
     def taken(self) -> list[Call]:
-        """Return the calls that were completed since the last call of this method."""
+        """Return the calls that have been completed since the last call of this method."""
         exchange = self._exchange
         calls, exchange.calls = exchange.calls, []
         return calls
@@ -161,7 +161,7 @@ class Conversation:
     # Segments
 
     def is_another(self, row: Row) -> bool:
-        """Return whether a segment begins a new connection between the same endpoints."""
+        """Return whether a segment belongs to a new connection between the same endpoints."""
         if row.flags & SYN:
             isn = self.isn.get(row.upward)
             if isn is not None:
@@ -246,7 +246,7 @@ class Conversation:
         return len(rows)
 
     def _sides(self) -> Sequence[tuple[Stream, Stream, Framer, bool]] | None:
-        """Return a tuple (stream, opposite stream, framer, is_request) for each direction; ``Row.upward`` is the index.
+        """Return a tuple (stream, opposite stream, framer, is_request) for each direction, indexed by ``Row.upward``.
 
         The result is None if segments must be processed by ``_segment``: the broker is unknown, a direction waits for
         missing bytes, early segments are buffered for a SYN, or the conversation is done.
@@ -258,7 +258,7 @@ class Conversation:
         return (low, high, framers[broker], broker), (high, low, framers[not broker], not broker)
 
     def _segment(self, row: Row, source: Sliced, base: int, file: str) -> None:
-        """Process any segment, for example one that arrives out of order. (``segments`` processes the others faster.)
+        """Process one segment of any kind, such as one that is out of order. (``segments`` is faster for the others.)
 
         Args:
             row: TCP segment, decoded from its packet.
@@ -311,7 +311,7 @@ class Conversation:
             self._replay(early)
 
     def _give_up_syn(self) -> None:
-        """Begin to decode at the first captured byte of each direction, because the SYN was not captured."""
+        """Stop waiting for a SYN: begin decoding at the first captured byte of each direction."""
         early, self._early = self._early or [], None
         self._replay(early)
 
@@ -340,7 +340,9 @@ class Conversation:
         return None if low == high else low
 
     def _choose(self, broker: bool | None) -> None:
-        """Set the broker: True for the first endpoint of the key, False for the second."""
+        """Set which endpoint is the broker. ``broker``: True for the first endpoint of the key, False for the
+        second.
+        """
         first, second = endpoints(self.key)
         self.broker = broker
         if broker is None:  # only to name the endpoints

@@ -61,9 +61,9 @@ class FrameOfLog(NamedTuple):
 class Exchange:
     """The conversion of the frames of one connection to calls. The options are those of Conversation.
 
-    If a connection begins with a request of unknown API or version, this call is held back until it is certain that the
-    connection is a Kafka connection. Proof is one of these: a request of known API and version, a request of a known
-    API with a client id, or a response with the correlation id of a pending request.
+    If a connection begins with a request of unknown API or version, its call is held back until the connection is known
+    to be a Kafka connection. Any of these is proof: a request of known API and version, a request of a known API with a
+    client id, or a response with the correlation id of a pending request.
 
     Attributes:
         calls: completed calls; after ``finish`` also calls without a response.
@@ -138,7 +138,7 @@ class Exchange:
 
         Args:
             frame: the request, with its length prefix.
-            framer: framer of the requests, which has the time and file position of the frame.
+            framer: framer of the requests, which knows the time and file position of the frame.
         """
         if not self.good[True] and is_tls(frame):
             self._become_tls(frame)
@@ -165,7 +165,7 @@ class Exchange:
 
         Args:
             frame: the response, with its length prefix.
-            framer: framer of the responses, which has the time and file position of the frame.
+            framer: framer of the responses, which knows the time and file position of the frame.
         """
         if self._tokens.expected and not self._pending:
             self._broker_token(frame, framer)
@@ -324,8 +324,7 @@ class Exchange:
         self._complete(call, framer, len(frame) - 4 if size is None else size)
 
     def _client_token(self, frame: bytes, framer: Framer) -> bool:
-        """Process a SASL token of the client, which has no request header; always return True, because the bytes are a
-        frame.
+        """Process a SASL token of the client, which has no request header; always return True.
 
         Args:
             frame: the token, with its length prefix.
@@ -356,7 +355,7 @@ class Exchange:
     # Loss of frame boundaries
 
     def strayed(self, is_request: bool) -> None:
-        """Record that bytes that are not a frame were captured at a position where a frame should begin.
+        """Record that a position where a frame should begin has bytes that are not a frame.
 
         ``is_request``: True for bytes of the client, False for bytes of the broker.
         """

@@ -1,6 +1,6 @@
 """Recognition of frames, for the search after a gap.
 
-After lost bytes, bytes are accepted as a frame only if the frame can be decoded completely.
+After a gap, bytes are accepted as a frame only if they can be decoded completely.
 """
 
 from __future__ import annotations

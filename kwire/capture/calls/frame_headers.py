@@ -30,7 +30,7 @@ MAX_KEY, MAX_VERSION = 10_000, 1_000  # for future APIs; above these it is anoth
 
 
 class Form(NamedTuple):
-    """The header formats and message classes for one version of an API."""
+    """The header formats and message classes of one API version."""
 
     name: str
     version: int
@@ -129,7 +129,7 @@ def cut_header(data: bytes, at: int, known: bytes | None) -> Header | None:
         data: bytes of the request.
         at: offset of the header.
         known: client id of the connection; None if unknown. If the client id in the header is truncated, ``known``
-            replaces it, provided that its length and its captured part agree.
+            replaces it, if both agree in length and captured part.
     """
     if len(data) < at + 8:
         return None
@@ -166,7 +166,7 @@ def response_body(form: Form, data: bytes, at: int) -> int:
 
 
 def leading_group(form: Form, data: bytes, at: int) -> str | None:
-    """Return the group id of a request if the body begins with it, or has only strings before it; else None.
+    """Return the group id of a request if it is the first field of the body, or only strings precede it; else None.
 
     The end of the body may be missing.
 

@@ -1,4 +1,4 @@
-"""The search for positions in captured bytes at which a frame may begin, by its first bytes.
+"""Finds positions in captured bytes at which a frame may begin, by the first bytes of frames.
 
 A position is only a candidate: the caller has to decode the frame to be certain.
 """
@@ -86,7 +86,7 @@ def _words(data: bytes, kind: str, start: int) -> Any:
 def _bounds() -> tuple[Any, Any]:
     """Return two arrays, the lowest and the highest version by API key.
 
-    For an unknown key no version is in this range.
+    For unknown keys the range is empty.
     """
     size = max(APIS) + 2
     lowest, highest = np.full(size, 1, np.int64), np.full(size, 0, np.int64)

@@ -63,7 +63,7 @@ class Origin(NamedTuple):
 
 
 class Framer:
-    """The division of the bytes of one direction of a connection into frames.
+    """Divides the bytes of one direction of a connection into frames.
 
     The receiver of the frames (``owner``) is an argument of each method instead of an attribute, so that a Framer can
     be pickled.
@@ -194,7 +194,7 @@ class Framer:
         self.have = 0
 
     def _end_skipped(self, owner: Owner) -> None:
-        """Pass the first bytes of a skipped frame to the owner, because its last byte was processed."""
+        """At the end of a skipped frame, pass its first bytes to the owner."""
         head, why, size = self.head, self.broken, self.need - 4
         self.head, self.broken, self.need = b"", None, 0
         owner.partial(self.is_request, head, size, why, self)
@@ -233,7 +233,7 @@ class Framer:
         self.head, self.broken = b"", None
 
     def finish(self, owner: Owner) -> None:
-        """End this direction of the connection. The owner receives an incomplete frame by its method ``partial``."""
+        """End this direction of the connection. An incomplete frame is passed to the owner's method ``partial``."""
         if self.mode == SYNC and self.need:
             if not self.to_skip:
                 self._skip_frame(b"".join(self.parts), INCOMPLETE)

@@ -39,8 +39,8 @@ class LostFrames:
             self.add(begin, self._connection.last_us)
 
     def add(self, begin: int, end: int) -> None:
-        """Add a period. It is merged with the previous period if there is less than a second between them, or at
-        MAX_LOST periods.
+        """Add a period. It is merged with the previous period if less than a second lies between them, or if there are
+        already MAX_LOST periods.
 
         Args:
             begin: start of the period, in microseconds since 1970.

@@ -99,8 +99,8 @@ class Call:
 
     Attributes:
         number: index of the call on its connection, in the order of requests.
-        request: decoded body; None also if the caller did not want bodies of this API.
-        response: decoded body; None also if the caller did not want bodies of this API.
+        request: decoded body; also None if the caller did not request bodies of this API.
+        response: decoded body; also None if the caller did not request bodies of this API.
         request_raw: frame as bytes, if it could not be decoded, or if ``raw`` is set; else None.
         response_raw: frame as bytes, if it could not be decoded, or if ``raw`` is set; else None.
     """

@@ -1,4 +1,4 @@
-"""Requests that wait for their response, by correlation id."""
+"""Pending requests of a connection, by correlation id."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class SaslTokens:
         return self._seen <= MAX_TOKENS - 1
 
     def add(self, call: Call) -> None:
-        """Add a token of the client that waits for the broker's token."""
+        """Add a client token, which waits for the broker's token."""
         self._unanswered.append(call)
 
     def pop(self) -> Call | None:

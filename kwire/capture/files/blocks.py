@@ -85,7 +85,7 @@ class Skipped:
 
 
 def damage(problems: Iterable[Problem], skipped: Iterable[Skipped]) -> list[Problem | Skipped]:
-    """Return the problems that are damage, sorted by file: damaged positions, and files with truncated packets."""
+    """Return the problems that count as damage, sorted by file: damaged positions, and files with truncated packets."""
     items: list[Problem | Skipped] = [*problems, *(one for one in skipped if one.is_damage)]
     return sorted(items, key=lambda one: (one.file, one.position if isinstance(one, Problem) else inf, one.reason))
 
@@ -123,7 +123,7 @@ class Interface:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A part of a file: the records that begin from position ``start`` up to position ``stop``.
+    """A part of a file: the records that begin at ``start`` or later, and before ``stop``.
 
     Attributes:
         path: path of the file.
@@ -175,7 +175,7 @@ class Block:
 
 
 class Damage(Exception):
-    """The error for damage that ends the reading of a file. It has the position and the reason."""
+    """The error for damage that ends the reading of a file. It contains the position and the reason."""
 
     def __init__(self, position: int, reason: str) -> None:
         super().__init__(reason)

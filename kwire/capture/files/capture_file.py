@@ -99,7 +99,7 @@ class CaptureFile:
         block: bytes per read.
         problems: damage found so far.
         last_us: time of the last packet or frame so far, in microseconds since 1970; None before the first.
-        reached: the rest of the file, after a part of the file was read completely; else None.
+        reached: the rest of the file once a part of it was read completely; else None.
     """
 
     path: str

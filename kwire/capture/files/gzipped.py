@@ -1,4 +1,4 @@
-"""Decompression of gzip files. For a damaged file, the content before the damage is returned."""
+"""Decompression of gzip files. From a damaged file, the content before the damage can be read."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class Pcap:
     """A reader of pcap records.
 
     A record is returned when a plausible record or the end of the file follows it. A record with an implausible header
-    waits in the buffer until the next header is read, because the length in its header may be wrong.
+    stays in the buffer until the next header is read, because its length may be wrong.
     """
 
     def __init__(self, split: Split) -> None:

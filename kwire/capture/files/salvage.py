@@ -1,6 +1,6 @@
-"""The search for the next record after damage: for the first position at which several consecutive records are valid.
+"""The search for the next record after damage: the first position at which several consecutive records are valid.
 
-The result does not depend on how the file is divided into blocks. The work grows linearly with the number of bytes.
+The result does not depend on how the file is divided into blocks. The time is linear in the number of bytes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Found = tuple[int | None, int]  # position of the next record, if found; positio
 
 
 def is_packet(data: bytes, at: int, link: int) -> bool:
-    """Return whether an IP packet can follow a link header; always True for an unknown link type.
+    """Return whether a link header may be followed by an IP packet; always True for an unknown link type.
 
     Args:
         data: bytes of the capture.

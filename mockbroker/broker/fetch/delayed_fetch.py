@@ -1,4 +1,4 @@
-"""The reading of partitions for Fetch requests, and the delay of requests until enough records are available.
+"""Reads partitions for Fetch requests, and delays requests until enough records are available.
 
 For versions up to v3, record batches are converted to message sets. Source: Kafka's DelayedFetch and ReplicaManager.
 """
@@ -80,7 +80,7 @@ def complete_delayed_fetches(broker: Broker, partitions: Iterable[Partition]) ->
 
 
 def complete_transaction(broker: Broker, end: Ended) -> Effects:
-    """Return the effects of the end of a transaction: events for the journal, and responses to delayed fetches."""
+    """Complete the end of a transaction; return the effects: journal events, and responses to delayed fetches."""
     return [*end.notes, *complete_delayed_fetches(broker, end.appended)]
 
 
@@ -102,9 +102,8 @@ def complete_expired_fetch(broker: Broker, due: FetchDue) -> Effects:
 def fetch_in_slices(broker: Broker, call: Call[FetchRequest], context: FetchContext) -> Steps:
     """Read many partitions in slices, then respond or delay the fetch.
 
-    A fetch that is being read is not in the purgatory, so records that are appended meanwhile do not complete it.
-    Therefore the fetch is delayed only if no partition has changed since it was read; else all partitions are read
-    again.
+    A fetch is not in the purgatory while its partitions are read, so an append in between would not complete it.
+    Therefore it is delayed only if no partition has changed since it was read; otherwise all partitions are read again.
     """
     while True:
         epoch = broker.cluster.epoch
@@ -130,7 +129,7 @@ def fetch_in_slices(broker: Broker, call: Call[FetchRequest], context: FetchCont
 def responds_at_once(call: Call[FetchRequest], context: FetchContext, result: FetchResult) -> bool:
     """Return whether a fetch is answered without delay, because it has enough records or an error.
 
-    The first call for a fetch also stores which of its partitions do not exist.
+    The first call for a fetch also stores its missing partitions.
     """
     if context.missing is None:
         context.missing = {key for key, _, response in result.responses if response.error_code in MISSING}
@@ -174,7 +173,7 @@ def _reply_in_slices(broker: Broker, call: Call[FetchRequest], context: FetchCon
 
 
 def _stale_session(call: Call[FetchRequest], context: FetchContext) -> Reply:
-    """Return the response to a fetch whose session was meanwhile used by a later request."""
+    """Return the error response to a fetch whose session has meanwhile been used by another request."""
     assert context.session is not None
     error = ErrorCode.INVALID_FETCH_SESSION_EPOCH
     return Reply(call.ticket, FetchResponse(error_code=error, session_id=context.session.session_id))
@@ -258,7 +257,7 @@ class _Reader:
                 result.watched.append((partition.topic, partition.index))
 
     def _is_on_older_segment(self, fetched: FetchPartition, partition: Partition) -> bool:
-        """Return whether records are in a later segment, which only the next fetch reads.
+        """Return whether a fetch reads from an older segment, which ends its response; the next fetch reads further.
 
         Source: Kafka's DelayedFetch.tryComplete.
         """
@@ -268,7 +267,7 @@ class _Reader:
 
 
 def _redirects(response: PartitionResponse) -> bool:
-    """Return whether a response makes the reader truncate its log first, or read from another replica."""
+    """Return whether a response makes the client truncate its log first, or read from another replica."""
     return response.diverging_epoch.end_offset >= 0 or response.preferred_read_replica != -1
 
 

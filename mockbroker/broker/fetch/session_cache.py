@@ -1,6 +1,6 @@
 """Fetch sessions (KIP-227): requests and responses contain only the partitions that have changed.
 
-The cache of a broker has eight shards, each with its share of the slots. Source: Kafka's FetchSession.scala.
+The cache of a broker has eight shards, each with a part of the slots. Source: Kafka's FetchSession.scala.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class FetchPartition:
         Args:
             high_watermark: High watermark in the response.
             log_start: Log start offset in the response.
-            failed: True if the response is an error, which counts as a change, as does the next response.
+            failed: True if the response is an error; an error and the response after it count as changes.
         """
         changed = failed or (high_watermark, log_start) != (self.high_watermark, self.log_start)
         self.high_watermark = UNKNOWN if failed else high_watermark
@@ -144,7 +144,7 @@ class FetchContext:
 
     @property
     def is_stale(self) -> bool:
-        """Whether a later request of the client has used the session meanwhile."""
+        """Whether another request has meanwhile used the session."""
         return self.session is not None and self.session.epoch != self.epoch
 
 
@@ -190,7 +190,7 @@ class FetchSessionCache:
         return FetchContext(session.partitions, now, by_id, session, epoch=session.epoch)
 
     def partitions_of(self, request: FetchRequest, version: int) -> list[Key] | None:
-        """Return the partitions that a request reads if it continues a session, else None; nothing is changed."""
+        """Return the partitions that a request reads if it continues a session, else None. The cache is not changed."""
         if request.session_epoch in (INITIAL, FINAL):
             return None
         session = self._shard(request.session_id).sessions.get(request.session_id)
@@ -268,7 +268,7 @@ class _CacheShard:
 def _requested(request: FetchRequest, *, by_id: bool) -> dict[Key, FetchPartition]:
     """Return the requested partitions by topic name, topic id and partition number.
 
-    With ``by_id`` the topic name is "", else the topic id is NO_ID. Of duplicate partitions, the last one counts.
+    With ``by_id``, topic names are ""; without it, topic ids are NO_ID. Of duplicate partitions, the last one counts.
     """
     partitions: dict[Key, FetchPartition] = {}
     for topic in request.topics:
@@ -287,7 +287,7 @@ def _update(
         cached: The partitions of the session.
         request: The request.
         by_id: Whether the session has topic ids.
-        only_keys: Leave the partitions themselves unchanged.
+        only_keys: True to return the keys without changing the partitions of the session.
     """
     requested = _requested(request, by_id=by_id) if request.topics else {}
     for key, partition in requested.items():

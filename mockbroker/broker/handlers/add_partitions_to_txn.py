@@ -50,7 +50,8 @@ def handle(broker: Broker, call: Call[AddPartitionsToTxnRequest], now: float) ->
 
 
 def _add_combined(broker: Broker, call: Call[AddPartitionsToTxnRequest], now: float) -> None:
-    """Handle a request of a client: add all partitions to the transaction in one step, so that it is written once.
+    """Handle a request of a client: add all partitions to the transaction in one step, so that the transaction is
+    logged once.
 
     ``now``: the broker's time in seconds.
     """

@@ -1,4 +1,4 @@
-"""AlterConfigs: v0-2, for all resources except broker loggers. Configurations that are not named are reset."""
+"""AlterConfigs: v0-2, for all resources except broker loggers. Configurations that the request omits are reset."""
 
 from __future__ import annotations
 

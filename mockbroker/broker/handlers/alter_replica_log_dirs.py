@@ -21,7 +21,7 @@ def handle(broker: Broker, call: Call[AlterReplicaLogDirsRequest], now: float) -
 
 
 def _alter(broker: Broker, call: Call[AlterReplicaLogDirsRequest], now: float) -> Steps:
-    """Move the replicas in slices. If a replica occurs with several directories, the last one is used.
+    """Move the replicas in slices. If the request names several directories for a replica, the last one is used.
 
     ``now``: the broker's time in seconds.
     """

@@ -29,7 +29,7 @@ def handle(broker: Broker, call: Call[ApiVersionsRequest], now: float) -> Effect
 
 
 def is_valid(request: ApiVersionsRequest, version: int) -> bool:
-    """Return whether the name and version of the client software are valid (KIP-511)."""
+    """Return whether the name and version of the client library are valid (KIP-511)."""
     software = (request.client_software_name, request.client_software_version)
     return version < SOFTWARE_SINCE or all(CLIENT_SOFTWARE.fullmatch(text) for text in software)
 

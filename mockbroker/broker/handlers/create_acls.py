@@ -30,7 +30,7 @@ def handle(broker: Broker, call: Call[CreateAclsRequest], now: float) -> Effects
 def _create(broker: Broker, call: Call[CreateAclsRequest]) -> Steps:
     """Create the valid ACLs in slices.
 
-    If an ACL has a number that only filters may have, the whole request gets an error.
+    If a field of an ACL has a value that is allowed only in filters, the whole request gets an error.
     """
     acls = [acl_requests.acl_of(creation) for creation in call.request.creations]
     if acl_requests.has_unknown(acls):

@@ -29,7 +29,7 @@ def _refused(call: Call[DeleteAclsRequest], code: ErrorCode, text: str) -> Delet
 
 
 def _delete(broker: Broker, call: Call[DeleteAclsRequest]) -> Steps:
-    """Find the ACLs of all filters, then delete the ACLs. An ACL that two filters match is in the results of both."""
+    """Find the ACLs of all filters, then delete the ACLs. If two filters match an ACL, it is in the results of both."""
     filters = [acl_requests.filter_of(each) for each in call.request.filters]
     if acl_requests.has_unknown(filters):
         return [Close(call.ticket, f"DeleteAcls: {acl_requests.CLOSED}")]

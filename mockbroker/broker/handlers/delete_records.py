@@ -48,7 +48,7 @@ def _delete(
         topic: Topic name.
         index: Partition index.
         offset: New log start offset; HIGH_WATERMARK for the log end offset.
-        truncated: List to which the partition is added, so that its delayed fetches are completed.
+        truncated: List to which the partition is added, so that its delayed fetches are checked.
     """
     partition = broker.cluster.partition(topic, index)
     error = broker.leader_error(partition, node)

@@ -22,7 +22,7 @@ DISABLED_SINCE = 3  # first version with TOPIC_DELETION_DISABLED
 
 
 def _handle(broker: Broker, call: Call[DeleteTopicsRequest], now: float) -> Effects:  # noqa: ARG001
-    """Delete topics. A topic that the request contains twice, also by name and by id, gets one error instead.
+    """Delete topics. A topic that occurs twice, even once by name and once by id, gets one error instead.
 
     ``now``: the broker's time in seconds.
     """
@@ -76,7 +76,7 @@ def _duplicate(name: str | None, topic_id: UUID) -> ResponseTopic:
 
 
 def adapt_response(response: DeleteTopicsResponse, version: int) -> DeleteTopicsResponse:
-    """Return the response with error messages from v5 on, without them before v5."""
+    """Return the response as it is from v5 on, and without error messages before v5."""
     for topic in response.responses:
         if version < 5:
             topic.error_message = None

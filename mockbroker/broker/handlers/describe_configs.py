@@ -87,7 +87,7 @@ def _describe(broker: Broker, call: Call[DescribeConfigsRequest], requested: Res
 
 
 def _error_message(call: Call[DescribeConfigsRequest], requested: Resource) -> str:
-    """Return the error message of a resource; where Kafka returns no error, a message of mockbroker."""
+    """Return the error message of a resource: Kafka's message, or mockbroker's own if Kafka returns no error."""
     name = requested.resource_name
     match requested.resource_type:
         case 2:

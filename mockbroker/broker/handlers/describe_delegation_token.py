@@ -40,7 +40,7 @@ def _describe(broker: Broker, call: Call[DescribeDelegationTokenRequest]) -> Ste
 
 
 def described(token: DelegationToken) -> Token:
-    """Return the description of a token."""
+    """Return a token as a struct of the response."""
     return Token(
         principal_type=token.owner.type,
         principal_name=token.owner.name,

@@ -51,7 +51,7 @@ def _voter(broker: Broker, node: int, now: float) -> Topic.Partition.ReplicaStat
 
 
 def _not_hosted(request: DescribeQuorumRequest) -> DescribeQuorumResponse:
-    """Return an error for each partition: a request must name the metadata log alone."""
+    """Return an error for each partition: a request must name only the metadata log."""
     error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     topics = [
         Topic(

@@ -57,7 +57,7 @@ def _describe_groups(broker: Broker, call: Call[DescribeShareGroupOffsetsRequest
 def _error(
     broker: Broker, call: Call[DescribeShareGroupOffsetsRequest], requested: DescribeShareGroupOffsetsRequest.Group
 ) -> ErrorCode:
-    """Return the error of a group. As in Kafka, any broker describes partitions that the request names."""
+    """Return the error of a group. As in Kafka, partitions named by the request are described by any broker."""
     if not broker.serves_share_groups:
         return ErrorCode.UNSUPPORTED_VERSION
     if requested.topics is not None:

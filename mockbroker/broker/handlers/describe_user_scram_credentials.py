@@ -25,7 +25,7 @@ def _handle(broker: Broker, call: Call[DescribeUserScramCredentialsRequest], now
 
 
 def _describe(users: Users, name: str, count: int) -> Result:
-    """Return the description of the credentials of a user. ``count``: number of entries of the user in the request."""
+    """Return the description of the credentials of a user. ``count``: how often the request names the user."""
     if count > 1:
         text = f"Cannot describe SCRAM credentials for the same user twice in a single request: {name}"
         return Result(user=name, error_code=ErrorCode.DUPLICATE_RESOURCE, error_message=text)

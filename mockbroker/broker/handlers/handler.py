@@ -1,4 +1,4 @@
-"""The handler of an API, and the operations that responses report as authorized: without an authorizer, all of them."""
+"""The interface of API handlers, and the authorized operations in responses: without an authorizer, all operations."""
 
 from __future__ import annotations
 
@@ -26,10 +26,9 @@ class Handler:
 
     Attributes:
         versions: API versions that the handler implements; an emulated release may serve fewer.
-        handle: Function that handles a request: reads the version-dependent fields, calls the core and returns effects.
-            The function never waits and never encodes.
-        adapt_response: Function that returns a response adapted to an older API version, also the response to a delayed
-            request; None if no response needs it.
+        handle: Function that handles a request and returns its effects; it never waits and never encodes.
+        adapt_response: Function that adapts a response, immediate or delayed, to an older API version; None if no
+            version needs it.
     """
 
     __slots__ = ("_module", "adapt_response", "handle", "versions")
@@ -44,7 +43,7 @@ class Handler:
 
     @classmethod
     def of_module(cls, versions: Versions, module: str) -> Handler:
-        """Return the handler in a module, which is imported when the first request is handled.
+        """Return a handler that imports its module when it handles the first request.
 
         Args:
             versions: API versions that the handler implements.
@@ -56,7 +55,9 @@ class Handler:
         return handler
 
     def __getattr__(self, name: str) -> Any:
-        """Import the module of the handler, and set the functions. Called only while they are not set."""
+        """Import the handler's module and set its functions. Python calls this only for attributes that are not set
+        yet.
+        """
         if name not in ("handle", "adapt_response"):
             raise AttributeError(name, name=name, obj=self)
         module = import_module(self._module)

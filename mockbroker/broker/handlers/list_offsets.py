@@ -87,12 +87,12 @@ def _list_offset(
 def _offsets_before(log: PartitionLog, timestamp: int, now_ms: int) -> list[int]:
     """Return the offsets of a ListOffsets v0 response, newest first.
 
-    These are the end and the start of the log, each only if it existed at the timestamp.
+    They are the log end and the log start offset, each only if it existed at the timestamp.
 
     Args:
         log: The log of the partition.
         timestamp: Timestamp of the request in milliseconds since 1970, or EARLIEST or LATEST.
-        now_ms: The present time in milliseconds since 1970.
+        now_ms: The current time in milliseconds since 1970.
     """
     if timestamp == EARLIEST or log.start == log.end:
         existed = timestamp in (LATEST, EARLIEST) or timestamp >= now_ms

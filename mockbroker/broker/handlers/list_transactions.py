@@ -42,6 +42,6 @@ def handle(broker: Broker, call: Call[ListTransactionsRequest], now: float) -> E
 def _exceeds_duration(txn: Transaction, duration_ms: int, now: float) -> bool:
     """Return whether a transaction has been open for more than ``duration_ms`` milliseconds.
 
-    As in Kafka, return True if no transaction is open.
+    As in Kafka, the result is True if no transaction is open.
     """
     return duration_ms < 0 or txn.started is None or (now - txn.started) * 1000 > duration_ms

@@ -1,6 +1,7 @@
 """Metadata: v0-13.
 
-As in Kafka, a request that creates a topic gets UNKNOWN_TOPIC_OR_PARTITION for it; the next request gets the topic.
+As in Kafka, a request that creates a topic returns UNKNOWN_TOPIC_OR_PARTITION for it; the next request returns the
+topic.
 """
 
 from __future__ import annotations
@@ -32,8 +33,7 @@ TOP_LEVEL_ERROR_SINCE = 13  # first version with a top-level error code
 def handle(broker: Broker, call: Call[MetadataRequest], now: float) -> Effects:  # noqa: ARG001
     """Return the metadata of the requested topics.
 
-    The response is cached: it is sent again for an equal request, until the metadata changes. ``now``: the broker's
-    time in seconds.
+    The response is cached for equal requests until the metadata changes. ``now``: the broker's time in seconds.
     """
     request, epoch = call.request, broker.cluster.epoch
     requested = (
@@ -56,7 +56,7 @@ def handle(broker: Broker, call: Call[MetadataRequest], now: float) -> Effects: 
 
 
 def _respond(broker: Broker, call: Call[MetadataRequest], epoch: int, key: Hashable) -> Steps:
-    """Build a response in slices; cache it unless the metadata changed meanwhile, for example by a created topic."""
+    """Build a response in slices; cache it unless the metadata has changed in between, for example by a new topic."""
     response = yield from _build_response(broker, call)
     if broker.cluster.epoch != epoch or call.client.node in broker.frozen_metadata:
         return [Reply(call.ticket, response)]
@@ -65,7 +65,7 @@ def _respond(broker: Broker, call: Call[MetadataRequest], epoch: int, key: Hasha
 
 
 def _respond_cached(reply: Reply) -> Steps:
-    """Send a cached response that is large, and therefore is encoded in slices."""
+    """Send a large cached response, which is encoded in slices."""
     yield []
     return [reply]
 
@@ -130,7 +130,9 @@ def _with_partitions(
 
 
 def _report_operations(request: MetadataRequest, response: MetadataResponse) -> None:
-    """Set the requested authorized operations, also of topic names that do not exist, but not of unknown topic ids."""
+    """Set the requested authorized operations, for existing topics and unknown topic names, but not for unknown topic
+    ids.
+    """
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS
     if request.include_topic_authorized_operations:
@@ -140,7 +142,7 @@ def _report_operations(request: MetadataRequest, response: MetadataResponse) -> 
 
 
 def _request_error(version: int, requested: Sequence[RequestTopic]) -> ErrorCode:
-    """Return the error of the whole request, or NONE. As in Kafka, the response has the error for every topic.
+    """Return the error of the whole request, or NONE. As in Kafka, every topic in the response gets this error.
 
     v10 and v11 have a field for topic ids but do not accept them. A topic without an id must have a name.
     """

@@ -27,7 +27,7 @@ KnownPartition = tuple[Topic, RequestTopic, RequestPartition]
 
 
 class _ResponseBuilder:
-    """The builder of the response. As in Kafka, the partitions that do not exist are first."""
+    """The builder of the response. As in Kafka, results of unknown partitions come first."""
 
     def __init__(self) -> None:
         self.topics: dict[object, OffsetCommitResponse.Topic] = {}
@@ -97,7 +97,7 @@ def _admit(
 ) -> tuple[CoordinatedGroup | None, ErrorCode]:
     """Return the group to which a client may commit, or None and the error of all partitions.
 
-    The empty group id is valid. ``now``: the broker's time in seconds.
+    The empty group id is allowed. ``now``: the broker's time in seconds.
     """
     request = call.request
     if error := broker.coordinator_error(request.group_id, call.client.node):

@@ -54,14 +54,14 @@ class _Slice:
         return self.remaining <= 0
 
     def next(self) -> Effects:
-        """Begin the next slice. Return [], the effects of a slice that only reads."""
+        """Begin the next slice; return [], because reading has no effects."""
         self.remaining = self.size
         return []
 
 
 @dataclass(frozen=True, slots=True)
 class _VisibleOffsets:
-    """The committed offsets of a group as the client may read them.
+    """The committed offsets of a group that a client is allowed to read.
 
     Attributes:
         offsets: The offsets of the group.
@@ -88,7 +88,7 @@ class _VisibleOffsets:
         room: Room,
         slice_: _Slice,
     ) -> _VisibleOffsets:
-        """Return the offsets of a group; a consistent copy if they are read in several slices.
+        """Return the offsets of a group: a copy if they are read in several slices, so that they are consistent.
 
         Args:
             broker: The state of the cluster.

@@ -86,7 +86,9 @@ def _response_topic(requested: RequestTopic, results: list[ResponsePartition]) -
 
 
 def _without_duplicates(requested: list[RequestTopic]) -> list[RequestTopic]:
-    """Return the topics with duplicate topics and partitions merged; of a duplicate partition, the last data counts."""
+    """Return the topics with duplicate topics and partitions merged; if a partition occurs twice, its last data is
+    used.
+    """
     partitions_by_topic: dict[tuple[str, UUID], dict[int, RequestTopic.Partition]] = {}
     for topic in requested:
         partitions = partitions_by_topic.setdefault((topic.name, topic.topic_id), {})
@@ -263,7 +265,7 @@ def _lacks_replicas(broker: Broker, topic: Topic | None, partition: Partition | 
 def _transaction_error(
     broker: Broker, call: Call[ProduceRequest], partition: Partition, batch: Batch, now: float
 ) -> ErrorCode:
-    """Return the coordinator's error for a transactional batch, or NONE if its partition is in the transaction.
+    """Return the transaction coordinator's error for a batch, or NONE if its partition is in the transaction.
 
     ``now``: the broker's time in seconds.
     """
@@ -291,7 +293,7 @@ def _append_batch(
         partition: The partition.
         batch: The batch.
         appended: List to which the partition is added if the batch is appended.
-        now_ms: The present time in milliseconds since 1970.
+        now_ms: The current time in milliseconds since 1970.
         starts_at_zero: True if a producer that is new to the partition must start with sequence 0 (KIP-890).
     """
     log = partition.log
@@ -360,7 +362,7 @@ def _rejection(broker: Broker, batch: Batch, rules: RecordRules, partition: Part
         batch: The batch.
         rules: Requirements of the topic on records.
         partition: The partition.
-        now_ms: The present time in milliseconds since 1970.
+        now_ms: The current time in milliseconds since 1970.
     """
     if not (rules.need_records(batch, now_ms) or broker.settings.mockbroker_check_records):
         return None
@@ -390,13 +392,13 @@ def _is_only_batch(batch: Batch, records: bytes) -> bool:
 
 
 def _is_valid_for_log(batch: Batch) -> bool:
-    """Return whether a batch has a correct record count, begins at offset 0 and is not a control batch."""
+    """Return whether a batch from a producer is valid: correct record count, base offset 0, not a control batch."""
     is_counted = batch.count > 0 and batch.last_offset_delta == batch.count - 1
     return is_counted and batch.base_offset == 0 and not batch.control
 
 
 def _may_be_truncated(records: bytes) -> bool:
-    """Return whether incomplete records begin with a complete batch header that contains a valid batch length."""
+    """Return whether data that ends in the middle of a batch begins with a complete header and a valid batch length."""
     if len(records) < HEADER.size:
         return False
     length: int = HEADER.unpack_from(records)[1]

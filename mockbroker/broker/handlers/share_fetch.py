@@ -71,7 +71,7 @@ def handle(broker: Broker, call: Call[ShareFetchRequest], now: float) -> Effects
 def _handle_slices(
     broker: Broker, fetch: PendingShareFetch, named: Sequence[PartitionKey], effects: Effects, now: float
 ) -> Steps:
-    """Find many partitions in slices, then read them in slices; respond, or delay the request."""
+    """Look up many partitions and then read them, both in slices; then respond or delay the request."""
     for number, some in enumerate(chunks(named, broker.slice_size)):
         if number:
             now = yield effects
@@ -97,7 +97,7 @@ def is_member_id(member_id: str | None) -> bool:
 
 
 def _has_invalid_renewal(call: Call[ShareFetchRequest]) -> bool:
-    """Return whether a request that renews locks fetches records too, which is not allowed."""
+    """Return whether a request renews locks and also fetches records, which is not allowed."""
     request = call.request
     fetches = request.max_bytes or request.min_bytes or request.max_records or request.max_wait_ms
     return call.version >= RENEW_SINCE and request.is_renew_ack and bool(fetches)
@@ -148,7 +148,7 @@ def _named(request: ShareFetchRequest) -> list[PartitionKey]:
 def _partitions_to_read(fetch: PendingShareFetch) -> list[PartitionKey]:
     """Return the partitions to read.
 
-    Each request begins with the next partition of the session, so that none starves.
+    Each request starts with the next partition of the session, so that no partition starves.
     """
     request = fetch.call.request
     if request.is_renew_ack or request.share_session_epoch == FINAL_EPOCH:
@@ -159,7 +159,7 @@ def _partitions_to_read(fetch: PendingShareFetch) -> list[PartitionKey]:
 
 
 def _resolve(broker: Broker, fetch: PendingShareFetch, named: Iterable[PartitionKey], now: float) -> None:
-    """Find partitions and their share partitions, or the errors to return; store both in ``fetch``."""
+    """Look up partitions and their share partitions; store these and the errors in ``fetch``."""
     request = fetch.call.request
     for topic_id, index in named:
         topic = broker.cluster.by_id.get(topic_id)

@@ -24,8 +24,8 @@ ResponseTopic = TxnOffsetCommitResponse.Topic
 def _handle(broker: Broker, call: Call[TxnOffsetCommitRequest], now: float) -> Effects:
     """Commit the offsets of a request, or of a slice of it, in the transaction of the producer.
 
-    The response has each topic once; partitions that do not exist come first. If the transaction ends between two
-    slices, the partitions of the later slices get an error. ``now``: the broker's time in seconds.
+    The response contains each topic once, with unknown partitions first. If the transaction ends between two slices,
+    the partitions of the later slices get an error. ``now``: the broker's time in seconds.
     """
     partitions = [(topic.name, partition) for topic in call.request.topics for partition in topic.partitions]
     existing, missing = list[tuple[str, RequestPartition]](), list[tuple[str, RequestPartition]]()

@@ -1,4 +1,4 @@
-"""UnregisterBroker: v0. A stopped broker that is unregistered registers again when it starts.
+"""UnregisterBroker: v0. An unregistered broker registers again when it starts.
 
 Source: Kafka's ClusterControlManager.
 """

@@ -17,7 +17,7 @@ RequestMarker = WriteTxnMarkersRequest.Marker
 
 
 def handle(broker: Broker, call: Call[WriteTxnMarkersRequest], now: float) -> Effects:
-    """Write each marker once to each of its partitions. The response has each producer id once.
+    """Write each marker once to each of its partitions. The response contains each producer id once.
 
     ``now``: the broker's time in seconds.
     """

@@ -1,4 +1,4 @@
-"""The interface of a SASL mechanism, and the three possible results of the evaluation of a token."""
+"""The interface of a SASL mechanism, and the three possible results of a token: challenge, authenticated, failed."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Protocol, TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class Challenge:
-    """The result of a token after which the exchange continues: the client must respond to ``token``."""
+    """A token was accepted and the exchange continues: the client must respond to ``token``."""
 
     token: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Authenticated:
-    """The result of a token that completes the authentication.
+    """A token has completed the authentication.
 
     Attributes:
         user: The authenticated principal.
@@ -32,7 +32,7 @@ class Authenticated:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The result of a token with which the authentication fails.
+    """A token was rejected, and the authentication has failed.
 
     Attributes:
         text: Kafka's error message; None for the message that all mechanisms share.
@@ -52,6 +52,6 @@ class Mechanism(Protocol):
 
         Args:
             token: The token.
-            wall_ms: The present time in milliseconds since 1970.
+            wall_ms: The current time in milliseconds since 1970.
         """
         ...

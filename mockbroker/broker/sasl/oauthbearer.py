@@ -91,7 +91,7 @@ def _valid(claims: dict[str, Any], wall_ms: int) -> bool:
 
     Args:
         claims: The claims; ``iat`` and ``scope`` may be missing.
-        wall_ms: The present time in milliseconds since 1970.
+        wall_ms: The current time in milliseconds since 1970.
     """
     user, issued_at, expires_at = claims.get("sub"), claims.get("iat", 0), claims.get("exp")
     if not isinstance(user, str) or not user.strip() or not user.isprintable():

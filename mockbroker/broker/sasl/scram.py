@@ -66,7 +66,7 @@ class Scram256Or512:
         return Authenticated(self._token.owner.name, signature, self._token.expires_at_ms, by_token=True)
 
     def _credential(self, user: str) -> tuple[bytes, bytes, bytes, int] | None:
-        """Return the credential of a user as scramp needs it; None for an unknown user.
+        """Return the credential of a user in the form that scramp expects; None for an unknown user.
 
         Returns:
             Salt, stored key, server key and number of iterations.

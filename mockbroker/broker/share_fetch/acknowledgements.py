@@ -39,7 +39,7 @@ def acknowledge_all(
         topics: The topics of the request, with their partitions and acknowledgement batches.
         member: Group and member.
         node: Id of the broker that received the request.
-        lock_end: End of a lock that is renewed now, in seconds.
+        lock_end: New end of the locks that the request renews, in seconds.
         renew: Whether the request may renew locks (``is_renew_ack``).
         version: Version of the request.
         now: The broker's time in seconds.
@@ -75,7 +75,7 @@ def acknowledge_all(
 
 
 def _is_valid(batches: Sequence[AcknowledgementBatch], *, renew: bool, version: int) -> bool:
-    """Return whether batches are in order and have valid types."""
+    """Return whether acknowledgement batches are in order and have valid types."""
     previous = -1
     most = max(AcknowledgeType) if version >= RENEW_SINCE else AcknowledgeType.REJECT
     for first, last, types in batches:

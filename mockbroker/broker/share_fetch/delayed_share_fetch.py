@@ -70,7 +70,9 @@ def complete_expired_share_fetch(broker: Broker, due: ShareFetchDue, now: float)
 
 
 def expire_locks(broker: Broker, key: StateKey, now: float) -> Effects:
-    """Release the records of a share partition whose locks have ended, and complete the fetches that wait for them."""
+    """Release the records of a share partition whose acquisition locks have expired, and complete the fetches that wait
+    for them.
+    """
     ended = broker.share_partitions.expire_locks(key, now)
     return [*expired_note(broker, key, ended), *complete_for_share_partitions(broker, [key], now)] if ended else []
 
@@ -119,7 +121,7 @@ def begin_fetch(broker: Broker, fetch: PendingShareFetch, now: float) -> Effects
 def fetch_in_slices(broker: Broker, fetch: PendingShareFetch, now: float, *, expired: bool) -> Steps:
     """Acquire records of many partitions in slices, and respond; or delay the request.
 
-    Records that are appended meanwhile are noticed, because the ends of the logs are compared at the end.
+    To detect records that are appended in between, the log end offsets are compared at the end.
 
     Args:
         broker: The state of the cluster.
@@ -150,8 +152,8 @@ def fetch_in_slices(broker: Broker, fetch: PendingShareFetch, now: float, *, exp
 
 
 def has_ended(broker: Broker, fetch: PendingShareFetch) -> bool:
-    """Return whether the session of a request has ended, for example with its connection; then it may not acquire
-    records.
+    """Return whether the share session of a request has ended, for example with its connection, so that it may not
+    acquire records.
     """
     request = fetch.call.request
     member = SessionKey(fetch.group_id, request.member_id or "")
@@ -202,7 +204,9 @@ def _acquirable(
 
 
 def _is_satisfied(broker: Broker, fetch: PendingShareFetch, acquirable: Sequence[_Acquirable]) -> bool:
-    """Return whether the available records have ``min_bytes``, or an offset to read from is not in the log."""
+    """Return whether a request can be answered: ``min_bytes`` of records are available, or an offset to read from is
+    not in the log.
+    """
     if not acquirable:
         return False
     committed = fetch.settings.read_committed
@@ -222,7 +226,9 @@ def _is_satisfied(broker: Broker, fetch: PendingShareFetch, acquirable: Sequence
 
 
 def _complete(broker: Broker, fetch: PendingShareFetch, acquirable: Sequence[_Acquirable], now: float) -> Effects:
-    """Acquire records and respond; then complete other fetches of share partitions whose start offset has moved."""
+    """Acquire records and respond; then complete other fetches that wait for share partitions whose start offset has
+    moved.
+    """
     responses: dict[PartitionKey, PartitionResponse] = {}
     moved: list[StateKey] = []
     if acquirable:
@@ -253,7 +259,9 @@ class _Reader:
         responses: dict[PartitionKey, PartitionResponse],
         moved: list[StateKey],
     ) -> None:
-        """Read some partitions; add their responses, and the share partitions whose start offset has moved."""
+        """Read some partitions; append their responses to ``responses``, and the share partitions whose start offset
+        has moved to ``moved``.
+        """
         for each in acquirable:
             start, key = each.share.start, each.share.key
             responses[key.topic_id, key.partition] = self.read(each)
@@ -261,7 +269,7 @@ class _Reader:
                 moved.append(key)
 
     def read(self, each: _Acquirable) -> PartitionResponse:
-        """Read a partition and acquire records of it."""
+        """Read a partition, and acquire records from it."""
         share, partition, offset = each
         response = PartitionResponse(partition_index=partition.index, records=b"")
         limit = min(self._bytes_left, self._bytes_each + self._bytes_over)
@@ -303,7 +311,7 @@ def _overlapping(batches: Sequence[StoredBatch], first: int, last: int) -> list[
 
 
 def _aborted(partition: Partition, batches: Sequence[StoredBatch], request: Acquisition) -> list[StoredBatch]:
-    """Return the acquired batches of aborted transactions."""
+    """Return the acquired batches that belong to aborted transactions."""
     first, last = request.acquired[0].first, request.acquired[-1].last
     found: list[StoredBatch] = []
     for stored in batches:

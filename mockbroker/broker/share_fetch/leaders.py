@@ -28,7 +28,7 @@ class EndpointCollector:
         self._nodes: dict[int, Node] = {}
 
     def leader_for(self, error: int, topic_id: UUID, index: int) -> tuple[int, int] | None:
-        """Return id and leader epoch of the leader for an error that requires it; None for other errors.
+        """Return id and leader epoch of the current leader if the error response must contain them; else None.
 
         The id is -1 without a leader.
 

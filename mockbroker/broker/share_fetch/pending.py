@@ -1,4 +1,4 @@
-"""A ShareFetch request that waits for records. Source: Kafka's DelayedShareFetch."""
+"""The state of a ShareFetch request. Source: Kafka's DelayedShareFetch."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class PendingShareFetch:
         call: Request with its sender and its ticket.
         settings: Settings of the group.
         session: The session, if it existed before the request; None for a request that creates or ends a session.
-        opened: The session, also if the request has created it.
-        epoch: Epoch of the session after the request; another epoch means that a later request was received.
+        opened: The session, even if this request created it.
+        epoch: Session epoch after the request; if the session has another epoch, a later request was received.
         partitions: The partitions to read, in the order in which they are read.
         responses: Responses of partitions with errors.
         acknowledged: Result of each acknowledged partition: the error, or None.

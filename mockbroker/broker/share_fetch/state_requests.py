@@ -21,7 +21,7 @@ Operation = Callable[[StateKey, Any], Any]  # returns the result of a partition,
 def respond(
     broker: Broker, call: Call[Any], response: Callable[..., Any], operation: Operation, uninitialized: str = ""
 ) -> Effects:
-    """Do an operation on each partition of a request to the share coordinator, and respond.
+    """Apply an operation to each partition of a request to the share coordinator, and respond.
 
     A request without a group, without topics, or with a topic without partitions gets no results, as in Kafka.
 
@@ -30,7 +30,7 @@ def respond(
         call: Request with its sender and its ticket.
         response: Class of the response.
         operation: Function that does the operation on a partition.
-        uninitialized: Message of an INVALID_REQUEST that the operation returns.
+        uninitialized: Error message for INVALID_REQUEST, the error of an uninitialized share partition.
     """
     request = call.request
     topics: list[Any] = []

@@ -52,7 +52,7 @@ def start(session: Session, broker: int) -> None:
 @click.argument("broker", type=int)
 @pass_session
 def freeze(session: Session, broker: int) -> None:
-    """Make a broker answer with its current metadata from now on."""
+    """Freeze the metadata of a broker: it keeps returning the present state until thaw."""
     _act(session, broker, "freeze_metadata")
 
 
@@ -60,7 +60,7 @@ def freeze(session: Session, broker: int) -> None:
 @click.argument("broker", type=int)
 @pass_session
 def thaw(session: Session, broker: int) -> None:
-    """Make a broker answer with up-to-date metadata again."""
+    """End a freeze: the broker returns up-to-date metadata again."""
     _act(session, broker, "thaw_metadata")
 
 

@@ -29,7 +29,7 @@ def show(session: Session) -> None:
 @command.command("stop")
 @pass_session
 def stop(session: Session) -> None:
-    """Stop the clock, so that only advance moves it."""
+    """Stop the clock: time passes only by clock advance."""
     _show(session, session.client.ask("POST", "/v1/clock", body={"mode": "manual"}))
 
 
@@ -44,7 +44,7 @@ def resume(session: Session) -> None:
 @click.argument("duration")
 @pass_session
 def advance(session: Session, duration: str) -> None:
-    """Advance a stopped clock by DURATION, such as 500ms, 45s or 5m. Prints the events that this has caused."""
+    """Advance a stopped clock by DURATION, such as 500ms, 45s or 5m. Prints the resulting events."""
     found = re.fullmatch(r"(\d{1,12}(?:\.\d{1,9})?)(ms|s|m|h)", duration, re.ASCII)
     if not found:
         raise click.UsageError(f"{escape(duration)} is not a valid duration: expected one such as 500ms, 45s, 5m or 2h")

@@ -28,6 +28,6 @@ def list_(session: Session) -> None:
 @click.option("--reset", is_flag=True, help="Send a TCP reset instead of the responses that are finished.")
 @pass_session
 def close(session: Session, connection: int, reset: bool) -> None:
-    """Close a connection, named by its id."""
+    """Close the connection with the id CONNECTION."""
     session.client.ask("DELETE", f"/v1/connections/{connection}", query={"reset": reset})
     session.note(f"closed connection {connection}")

@@ -45,8 +45,8 @@ def list_(session: Session) -> None:
 def add(session: Session, rule: str | None, file: Path | None, replace: bool, options: Mapping[str, Any]) -> None:
     """Add a fault rule, and print its name.
 
-    The rule is given by options; or as JSON, RULE, which is - for stdin; or as --file. The options have the names and
-    the meaning of docs/faults.md: conditions, how often the rule applies, and its action.
+    Give the rule by options, as JSON in RULE (- reads it from stdin), or in a file with --file. The options are the
+    conditions, occurrence and action of a rule, as in docs/faults.md.
     """
     if sum([rule is not None, file is not None, bool(options)]) != 1:
         raise click.UsageError("expected exactly one of RULE, --file, and options such as --api and --error")

@@ -79,7 +79,7 @@ def rebalance(session: Session, group: str, reason: str | None) -> None:
 @click.option("--reason", help="Reason for the journal.")
 @pass_session
 def evict(session: Session, group: str, member: str, reason: str | None) -> None:
-    """Evict a member of a group, named by its member id."""
+    """Evict the member with the member id MEMBER from a group."""
     session.client.ask("DELETE", f"{_path(group)}/members/{segment(member)}", query={"reason": reason})
     session.note(f"evicted {escape(member)}")
 
@@ -89,7 +89,7 @@ def evict(session: Session, group: str, member: str, reason: str | None) -> None
 @click.argument("offsets", nargs=-1, required=True, metavar="TOPIC:PARTITION=OFFSET...")
 @pass_session
 def set_offsets(session: Session, group: str, offsets: tuple[str, ...]) -> None:
-    """Set committed offsets of a group, which need not exist, and show the group."""
+    """Set committed offsets of a group, and show the group; it is created if it does not exist."""
     body = {"offsets": [_offset(text) for text in offsets]}
     _show(session, session.client.ask("PUT", f"{_path(group)}/offsets", body=body))
 

@@ -45,7 +45,7 @@ def show(session: Session, preset: str) -> None:
 @click.argument("parameters", nargs=-1, metavar="[NAME=VALUE]...")
 @pass_session
 def run(session: Session, preset: str, parameters: tuple[str, ...]) -> None:
-    """Apply a preset, and print the names of its rules. ctl faults remove NAME ends it."""
+    """Apply a preset, and print the names of its rules. End it with ctl faults remove NAME."""
     declared = _presets(session).get(preset, {}).get("parameters", {})
     body = {}
     for text in parameters:

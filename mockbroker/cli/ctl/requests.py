@@ -29,7 +29,9 @@ def command(
     after: int | None,
     last: int,
 ) -> None:
-    """Show the latest requests of clients. --json has the requests and responses themselves, without secrets."""
+    """Show the latest requests of clients. With --json, the output contains the decoded requests and responses, without
+    secrets.
+    """
     filters = {"api": api, "client_id": client_id, "group": group, "topic": topic, "after": after}
     answer = session.client.latest("/v1/requests", last, **filters)
     rows = [

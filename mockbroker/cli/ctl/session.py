@@ -1,4 +1,4 @@
-"""The parts that the subcommands of ``mockbroker ctl`` share: the client, the output format, and their declaration."""
+"""The parts that the subcommands of ``mockbroker ctl`` share: the client, the output format, and the click classes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LONGEST_WAIT_MS = 60_000
 
 
 class Session:
-    """The server and the output format that a command uses.
+    """The server address and the output format of a command.
 
     Attributes:
         as_json: Whether answers are printed as JSON.

@@ -108,7 +108,7 @@ def delete_records(session: Session, topic: str, partition: int, before: int) ->
 @click.argument("topic")
 @pass_session
 def run_retention(session: Session, topic: str) -> None:
-    """Delete the segments of a topic that retention.ms and retention.bytes do not retain, as at the next check."""
+    """Delete the segments of a topic that exceed retention.ms or retention.bytes, as the next retention check would."""
     answer = session.client.ask("POST", f"/v1/topics/{segment(topic)}/retention")
     starts = ", ".join(str(each["start"]) for each in answer["partitions"])
     session.show(answer, f"log start offsets: {starts}")
@@ -141,7 +141,7 @@ def move_leader(session: Session, topic: str, partition: int, broker: int) -> No
 @click.argument("broker", type=int)
 @pass_session
 def pause_replica(session: Session, topic: str, partition: int, broker: int) -> None:
-    """Stop a follower from fetching, so that it is not in sync."""
+    """Stop a follower from fetching, so that it leaves the in-sync replicas."""
     _act_on_replica(session, topic, partition, broker, "pause")
 
 

@@ -74,7 +74,7 @@ def assign(
         members: Subscriptions by member id.
         protocol: Rebalance protocol, eager or cooperative.
 
-    Raises: AssignorError if an assignor of the user returns an invalid assignment.
+    Raises: AssignorError if a custom assignor returns an invalid assignment.
     """
     assignments = assignor.assign(topics, members)
     if CLIENT.get(assignor.name) is not type(assignor):  # Kafka's own assignors are not checked, as in Java

@@ -22,10 +22,11 @@ class Completing:
         self._components, self._status, self._leading, self._protocol = components, status, leading, protocol
 
     def complete(self) -> Steps:
-        """Apply the assignment during the next poll of the user. Request a rebalance if the generation has ended
-        before.
+        """Apply the assignment during the next poll of the user. Request a rebalance if the generation ended before
+        this poll.
 
-        Raises: ConsumerError for an assignment that cannot be decoded; the first exception of assignor and listener.
+        Raises: ConsumerError for an assignment that cannot be decoded; the first exception raised by the assignor or
+            the listener.
         """
         status = self._status
         synced = status.identity

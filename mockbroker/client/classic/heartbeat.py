@@ -57,7 +57,7 @@ class Heartbeat:
         self._failures = 0
 
     def record_poll(self, now: float, *, waiting: bool = False) -> None:
-        """Restart the poll timer, because the user has called ``poll``.
+        """Restart the timer of ``max_poll_interval``, because the user has called ``poll``.
 
         Args:
             now: Seconds on the engine's clock.

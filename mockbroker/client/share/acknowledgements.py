@@ -51,7 +51,7 @@ class AckBatch:
 
 
 def batches_of(types: Mapping[int, AcknowledgeType]) -> list[AckBatch]:
-    """Return the acknowledgements of a partition as batches of consecutive offsets."""
+    """Group the acknowledgements of a partition into batches of consecutive offsets."""
     batches: list[AckBatch] = []
     run: list[int] = []
     for offset in sorted(types):
@@ -102,6 +102,6 @@ class Delivery:
                 self.open.discard(offset)
 
     def take_types(self) -> Types:
-        """Remove and return the acknowledgements that were not sent yet."""
+        """Remove and return the acknowledgements that have not been sent yet."""
         types, self.types = self.types, {}
         return types

@@ -41,13 +41,13 @@ class ShareConsumer:
     async def poll(self, timeout: float = float("inf")) -> list[ShareRecord]:
         """Wait for records and return about ``max_poll_records`` records; an empty list after the timeout.
 
-        In implicit mode, the poll accepts the records of the poll before it.
+        In implicit mode, a poll accepts the records of the previous poll.
 
         Args:
             timeout: Maximum wait in seconds.
 
-        Raises: IllegalUse in explicit mode, if a record of the poll before is not acknowledged; Wakeup, ConcurrentUse,
-            ConsumerError.
+        Raises: IllegalUse in explicit mode, if a record of the previous poll is not acknowledged; Wakeup,
+            ConcurrentUse, ConsumerError.
         """
         with self._acquired():
             return await self._poll(timeout)
@@ -158,7 +158,8 @@ class ShareConsumer:
         self._driver.request_wakeup()
 
     async def close(self, *, accept: bool = True) -> None:
-        """Send the acknowledgements, release all other records, and leave the group; ``open_share_consumer`` does this.
+        """Send the acknowledgements, release all other records, and leave the group; ``open_share_consumer`` calls this
+        at the end.
 
         Args:
             accept: Whether the records of the latest poll are accepted in implicit mode; False to release them.
@@ -200,7 +201,9 @@ class ShareConsumer:
             delivery.acknowledge(set(delivery.open), AcknowledgeType.ACCEPT)
 
     def _finish_batch(self) -> None:
-        """Send the acknowledgements of the latest poll with the next request. Raises: IllegalUse."""
+        """Queue the acknowledgements of the latest poll for the next request. Raises: IllegalUse if a record is not
+        acknowledged.
+        """
         if self._explicit:
             check_acknowledged(self._returned)
         else:
@@ -209,7 +212,7 @@ class ShareConsumer:
         self._returned, self._batch = [], []
 
     async def _send_acknowledgements(self, timeout: float | None) -> list[Acknowledged]:
-        """Wait until no acknowledgement is unsent; return the results."""
+        """Send all acknowledgements, and wait until the brokers have answered; return the results."""
         fetcher = self._engine.fetcher
         seconds = self._engine.settings.default_api_timeout if timeout is None else timeout
         fetcher.committing = True

@@ -104,7 +104,7 @@ class ShareFetcher:
     # --- deliveries and acknowledgements ---
 
     def take_deliveries(self) -> list[Delivery]:
-        """Return received deliveries of about ``max_poll_records`` records."""
+        """Remove and return received deliveries with about ``max_poll_records`` records in total."""
         taken: list[Delivery] = []
         count = 0
         while self._deliveries and (not taken or count < self._settings.max_poll_records):
@@ -195,7 +195,7 @@ class ShareFetcher:
             self._in_flight[node.id] = call
 
     def _acks_to_send(self, node_id: int, session: ShareSession) -> dict[TopicPartition, Types]:
-        """Remove and return the acknowledgements to send to a broker; they fail if the session has ended.
+        """Remove and return the acknowledgements to send to a broker; fail them if the session has ended.
 
         Args:
             node_id: Id of the broker.

@@ -14,7 +14,7 @@ PartitionKey = tuple[UUID, int]  # topic id and partition number
 
 
 class ShareSession:
-    """A share session.
+    """The client side of a share session with one broker.
 
     Attributes:
         epoch: Epoch of the next request.
@@ -27,7 +27,7 @@ class ShareSession:
 
     @property
     def established(self) -> bool:
-        """Whether the broker has the session."""
+        """Whether the session exists at the broker."""
         return self.epoch != INITIAL_EPOCH
 
     def changes(self, wanted: Iterable[PartitionKey]) -> tuple[list[PartitionKey], list[PartitionKey]]:

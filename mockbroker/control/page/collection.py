@@ -16,7 +16,7 @@ class Collection:
 
     Attributes:
         content: The objects by key.
-        patch: The merge patch since the last ``begin``.
+        patch: The merge patch of all changes since the last ``begin``.
     """
 
     def __init__(self) -> None:
@@ -71,7 +71,9 @@ class Allotment:
         self.left_out = 0
 
     def take(self, number: int) -> int:
-        """Return how many elements of an object are shown. ``number``: the number of its elements."""
+        """Return how many elements of an object are shown, and deduct them from the total. ``number``: the number of
+        its elements.
+        """
         taken = min(number, self._each, self._free)
         self._free -= taken
         self.left_out += number - taken

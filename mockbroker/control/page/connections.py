@@ -27,7 +27,7 @@ class Connections(Collection):
     def refresh(self, left_out: dict[str, int]) -> Slices:
         """Update the collection from the open connections; yield between slices.
 
-        ``left_out``: the method sets its key ``connections`` to the number of connections beyond the limit CONNECTIONS.
+        ``left_out``: dictionary in which the method sets the number of connections that exceed the limit CONNECTIONS.
         """
         self.begin()
         everything = self._control.cluster.open_connections()

@@ -44,7 +44,7 @@ class StateDocument:
     def refresh(self) -> Generator[None, None, Patch]:
         """Refresh the document; yield between slices, and return the merge patch from the old document to the new one.
 
-        The time of a running clock changes always, so a patch contains it only together with other changes.
+        The time of a running clock always changes, so a patch contains it only together with other changes.
         """
         control, patch, left_out = self._control, Patch(), dict[str, int]()
         yield from self._topics.refresh(left_out)

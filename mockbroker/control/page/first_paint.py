@@ -66,7 +66,7 @@ def text(value: object) -> str:
 
 
 class _Tables:
-    """The tables of a state, which have at most ROWS_IN_ALL rows together."""
+    """The tables of a state, which together have at most ROWS_IN_ALL rows."""
 
     def __init__(self, state: Mapping[str, Any]) -> None:
         self._state = state
@@ -117,7 +117,7 @@ class _Tables:
         return ["<h2>Faults</h2>\n", *self._table("fault rules", FAULT_COLUMNS, map(_fault_row, faults))]
 
     def _table(self, noun: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
-        """Return the HTML of a table; a paragraph if there are no rows.
+        """Return the HTML of a table, or of a paragraph if there are no rows.
 
         Args:
             noun: Plural noun for the rows, such as groups.

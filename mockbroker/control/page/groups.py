@@ -69,7 +69,7 @@ class Groups(Collection):
         groups.watched = set()
 
     def _share_out(self, groups: Registry, left_out: dict[str, int]) -> dict[str, tuple[int, int]]:
-        """Return the numbers of members and offsets to show for each of the first GROUPS groups.
+        """Return how many members and offsets to show, for each of the first GROUPS groups.
 
         ``left_out``: dictionary in which the method sets the numbers of groups, members and offsets that are not shown.
         """

@@ -1,4 +1,4 @@
-"""The resource ``/v1/brokers``: brokers are stopped, killed and started, and leaders and coordinators moved."""
+"""The resource ``/v1/brokers``: stop, kill and start brokers, move leaders and coordinators."""
 
 from __future__ import annotations
 

@@ -163,7 +163,7 @@ def existing(control: Control, group_id: str) -> CoordinatedGroup:
 def group_json(control: Control, group: CoordinatedGroup, names: _Names) -> Generator[None, None, dict[str, Any]]:
     """Return a group as a JSON object; yield between slices.
 
-    Each slice shows the members at its own time: a member that leaves between two slices may be missing.
+    Slices are taken at different times: a member that leaves in between may be missing.
 
     Args:
         control: The state of the control API.

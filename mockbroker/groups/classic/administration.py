@@ -11,7 +11,7 @@ from mockbroker.groups.events import AdminEvent, Evict, Rebalance
 
 
 def administer(group: ClassicGroup, event: AdminEvent, now: float) -> Effects:
-    """Evict a member of the group or start a rebalance, as ``event`` requests; return the effects.
+    """Evict a member of the group or start a rebalance, depending on ``event``; return the effects.
 
     ``now``: the current time in seconds.
     """
@@ -26,8 +26,8 @@ def _evict(group: ClassicGroup, event: Evict, now: float) -> Effects:
     """Remove a member or an unused member id, and answer its pending requests with UNKNOWN_MEMBER_ID; return the
     effects.
 
-    Unlike the SyncGroup of a member that leaves, a pending SyncGroup is answered: the member still runs. ``now``: the
-    current time in seconds.
+    A pending SyncGroup is answered too, unlike when a member leaves, because an evicted client is still running.
+    ``now``: the current time in seconds.
     """
     if event.member_id in group.pending_members:
         note = membership.remove_and_note_pending_id(group, EventKind.EXPIRE, event.member_id, event.reason)

@@ -116,7 +116,9 @@ def _member_to_json(group: ClassicGroup, member: Member) -> dict[str, Any]:
 
 
 def _subscription(group: ClassicGroup, member: Member) -> bytes:
-    """Return the metadata of the chosen protocol; empty if none is chosen, or if the member rejoined without it."""
+    """Return the member's metadata for the selected protocol; empty if no protocol is selected, or if the member
+    rejoined without it.
+    """
     return next((metadata for name, metadata in member.protocols if name == group.protocol), b"")
 
 

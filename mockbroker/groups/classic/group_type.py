@@ -52,7 +52,7 @@ class ClassicType(GroupType[ClassicGroup]):
     # --- requests and time ---
 
     def new(self, group_id: str, context: Context, now: float) -> ClassicGroup:
-        """Create a group without members, in state Empty since ``now``.
+        """Return a new group without members, in state Empty.
 
         ``now``: the current time in seconds.
         """
@@ -64,7 +64,7 @@ class ClassicType(GroupType[ClassicGroup]):
         Args:
             group: The group.
             event: The request.
-            context: Data and functions that all groups share.
+            context: Data and functions shared by all groups.
             now: The current time in seconds.
         """
         if isinstance(event, Join) and _exceeds_pending_members(event, context):
@@ -76,14 +76,14 @@ class ClassicType(GroupType[ClassicGroup]):
     ) -> GroupEffects:
         """Create the group for a JoinGroup without member id, reject other requests; return the effects.
 
-        An empty group of another type is replaced, and the new group takes over the committed offsets. A JoinGroup to a
-        group that is not replaced gets INCONSISTENT_GROUP_PROTOCOL.
+        An empty group of another type is replaced; its committed offsets are kept. If it cannot be replaced, the
+        JoinGroup gets INCONSISTENT_GROUP_PROTOCOL.
 
         Args:
             group_id: The group id.
             other: The group of another type with this id; None if no group exists.
             event: The request.
-            context: Data and functions that all groups share.
+            context: Data and functions shared by all groups.
             now: The current time in seconds.
         """
         if not isinstance(event, Join):
@@ -106,7 +106,7 @@ class ClassicType(GroupType[ClassicGroup]):
         Args:
             group: The group.
             event: The eviction or the rebalance that the control API requests.
-            context: Data and functions that all groups share.
+            context: Data and functions shared by all groups.
             now: The current time in seconds.
         """
         return administration.administer(group, event, now)
@@ -150,11 +150,13 @@ class ClassicType(GroupType[ClassicGroup]):
         return [] if record is None else [record]
 
     def changed_records(self, group: ClassicGroup, wall: WallClock) -> Iterable[Change]:
-        """Return the record of the group if it may have changed; else nothing."""
+        """Return the record of the group if it may have changed; otherwise nothing."""
         return records.changed_records(group, wall)
 
     def keys_to_delete(self, group: ClassicGroup, image: Image) -> Iterable[bytes]:
-        """Return the key of the group record; in Kafka 4 also for a group with offsets but without a group record."""
+        """Return the key of the group record. In Kafka 4, a group that has only offsets also gets a tombstone for this
+        key.
+        """
         if image or group.quirks.no_tombstone_for_offsets_alone:
             return image
         return [records.encode_key(group.group_id)]
@@ -263,7 +265,7 @@ class ClassicType(GroupType[ClassicGroup]):
             group: The group.
             member_ids: Ids of the members to describe.
             topics: Topic names by topic id.
-            context: Data and functions that all groups share.
+            context: Data and functions shared by all groups.
         """
         members = (group.members.get(member_id) for member_id in member_ids)
         return [description.member_description(group, member) for member in members if member is not None]

@@ -38,7 +38,7 @@ def _reject(group: ClassicGroup, event: Join, error: ErrorCode, now: float) -> E
 
 
 def _join_as_new_member(group: ClassicGroup, event: Join, now: float) -> Effects:
-    """Handle a JoinGroup without member id; only a dynamic member can be answered with MEMBER_ID_REQUIRED.
+    """Handle a JoinGroup without member id; a dynamic member may get MEMBER_ID_REQUIRED, a static member never.
 
     ``now``: the current time in seconds.
     """

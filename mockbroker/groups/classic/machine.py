@@ -2,7 +2,7 @@
 
 Each function takes the group, the event and the current time in seconds, changes the group and returns effects. Pending
 requests are stored in the group as tickets. Every ticket is answered once, with two exceptions, as in Kafka: a pending
-request that the same member has replaced with a newer one, and the SyncGroup of a member that leaves.
+request is dropped if its member sends a newer one, and the SyncGroup of a leaving member is dropped.
 
 The modules of the requests and timers.py use phases.py, which uses membership.py, replies.py and rules.py. Source:
 Kafka's GroupMetadataManager (4.2).
@@ -42,7 +42,7 @@ def receive(group: ClassicGroup, event: Event, now: float) -> Effects:
 def receive_without_group(event: Event) -> Effects:
     """Return the UNKNOWN_MEMBER_ID response to a request for a group that does not exist.
 
-    ``ClassicType.receive_without_group`` handles a JoinGroup without member id, which creates the group.
+    Exception: a JoinGroup without member id creates the group (``ClassicType.receive_without_group``).
     """
     match event:
         case Heartbeat():

@@ -28,8 +28,8 @@ def is_persisted_state(group: ClassicGroup) -> bool:
 def changed_records(group: ClassicGroup, wall: WallClock) -> Iterator[Change]:
     """Yield the GroupMetadata record of the group if the group may have changed.
 
-    During a rebalance, yield only the first record of a new group, or of a group that was a consumer group: it has the
-    members and assignments of the downgrade.
+    During a rebalance, yield only the first record of a group: of a new group, or of one just downgraded from a
+    consumer group, with the members and assignments of the downgrade.
     """
     if not group.changes:
         return
@@ -64,7 +64,7 @@ def _stable_record(group: ClassicGroup, wall: WallClock) -> tuple[GroupMetadataK
 
 
 def creation_record(group: ClassicGroup, wall: WallClock) -> tuple[GroupMetadataKey, GroupMetadataValue, int]:
-    """Return the first record of a group that a JoinGroup created, which is written even if the join is rejected."""
+    """Return the record that is written when a JoinGroup creates a group, even if the join is then rejected."""
     value = GroupMetadataValue(protocol=None, leader=None, current_state_timestamp=wall.to_ms(group.state_since))
     return GroupMetadataKey(group=group.group_id), value, VERSION
 

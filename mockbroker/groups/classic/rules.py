@@ -134,7 +134,7 @@ def join_error(group: ClassicGroup, event: Join) -> ErrorCode:
 
 
 def exceeds_pending_members(event: Join, pending_member_count: int, limit: int) -> bool:
-    """Return whether a JoinGroup would add a pending member although there already are ``limit`` or more.
+    """Return whether a JoinGroup would add a pending member beyond the limit.
 
     Args:
         event: The request.
@@ -166,7 +166,9 @@ def is_static_with_pending_id(group: ClassicGroup, event: Join) -> bool:
 
 
 def gets_current_generation(group: ClassicGroup, member: Member, event: Join) -> bool:
-    """Return whether the JoinGroup of a member is answered immediately, with the current generation."""
+    """Return whether the JoinGroup of a member is answered immediately with the current generation, without a
+    rebalance.
+    """
     unchanged = list(member.protocols) == list(event.protocols)
     return unchanged and (group.state, member.member_id == group.leader) in CURRENT_GENERATION
 

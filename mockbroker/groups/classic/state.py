@@ -47,7 +47,7 @@ SYNC_TIMER: Timer = ("sync", "")
 
 
 def pending_member_timer(member_id: str) -> Timer:
-    """Return the key of the timeout of a pending member, among the timers of its group."""
+    """Return the timer key for the timeout of a pending member."""
     return ("pending", member_id)
 
 
@@ -96,7 +96,7 @@ class Member(Recorded):
         assignment: bytes = b"",
         is_new: bool = True,
     ) -> None:
-        """Set the fields without recording each: ``ClassicGroup.add_member`` records the whole member."""
+        """Set the fields without recording each change: ``ClassicGroup.add_member`` records the whole member."""
         set_field(self, "member_id", member_id)
         set_field(self, "instance_id", instance_id)
         set_field(self, "client_id", client_id)
@@ -110,8 +110,8 @@ class Member(Recorded):
         set_field(self, "pending_sync", None)
 
     def metadata(self, protocol: str) -> bytes:
-        """Return the metadata of the protocol with this name. If the member sent the name twice, the first one
-        counts.
+        """Return the metadata of the protocol with this name. If the member listed the name twice, the first entry is
+        used.
         """
         return next(metadata for name, metadata in self.protocols if name == protocol)
 
@@ -124,7 +124,7 @@ class ClassicGroup(CoordinatedGroup):
         group_id: Group id.
         initial_delay: Initial rebalance delay (``group.initial.rebalance.delay.ms``), in seconds.
         max_size: Maximum number of members (``group.max.size``).
-        quirks: Behaviors in which the coordinator of the emulated release differs (release.py).
+        quirks: Differences of the emulated release's coordinator (release.py).
         state: State of the group.
         previous_state: State before the latest transition; None before the first one.
         state_since: Time in seconds when the state was entered.
@@ -136,10 +136,11 @@ class ClassicGroup(CoordinatedGroup):
         leader: Member id of the leader; "" if there is none.
         members: Members by member id.
         static_members: Member ids by instance id.
-        peak_member_count: Largest number of members so far, which determines the map order.
+        peak_member_count: Largest number of members so far, which determines the iteration order of Kafka's hash map.
         supported_protocols: Number of members that support each protocol.
         pending_join_count: Number of members with a pending JoinGroup.
-        pending_members: Client ids by pending member id: assigned with MEMBER_ID_REQUIRED, not used by a JoinGroup yet.
+        pending_members: Client ids by pending member id: ids that were assigned with MEMBER_ID_REQUIRED and not yet
+            used to join.
         pending_sync_members: Ids of the members that have not sent SyncGroup in this generation.
         current_delay: The initial rebalance delay in progress, in seconds.
         remaining_delay: Maximum time in seconds by which the initial rebalance delay may still be extended.
@@ -291,7 +292,7 @@ class ClassicGroup(CoordinatedGroup):
         return self.supported_protocols[protocol] == len(self.members)
 
     def set_pending_join(self, member: Member, ticket: Ticket) -> None:
-        """Store the ticket of a member's pending JoinGroup, in place of an earlier one, which is never answered."""
+        """Store the ticket of a member's pending JoinGroup, replacing an earlier one, which is never answered."""
         self.pending_join_count += member.pending_join is None
         member.pending_join = ticket
 

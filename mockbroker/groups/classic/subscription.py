@@ -1,7 +1,7 @@
 """Decoders of subscriptions and assignments in a group with protocol type ``consumer``.
 
 The coordinator decodes subscriptions only to decide which offsets may be deleted, and assignments only for snapshots
-and ``mockbroker import``. Bytes that cannot be decoded are not an error. (In Kafka they may block the group.)
+and ``mockbroker import``. Bytes that cannot be decoded are not an error. (In Kafka, such bytes may block the group.)
 """
 
 from __future__ import annotations

@@ -69,7 +69,9 @@ def _describe_assignment(assigned: PartitionSet, cluster: ClusterState) -> Assig
 
 
 def view(group: ConsumerGroup, context: Context) -> GroupView:
-    """Return the fields of a group snapshot that depend on the group type. The field ``protocol`` has the assignor."""
+    """Return the fields of a group snapshot that depend on the group type. The field ``protocol`` contains the
+    assignor.
+    """
     return GroupView(
         protocol=effective_assignor(group, context.settings),
         assignments={

@@ -52,7 +52,7 @@ class ConsumerType(GroupType[ConsumerGroup]):
         Args:
             group: The group.
             event: The heartbeat.
-            context: Data and functions that all groups share.
+            context: Data and functions shared by all groups.
             now: The current time in seconds.
 
         Raises: Refused if the request gets an error response.
@@ -66,13 +66,13 @@ class ConsumerType(GroupType[ConsumerGroup]):
     ) -> GroupEffects:
         """Create the group for a member that joins; return the effects.
 
-        An empty classic group is replaced, and the new group takes over the committed offsets.
+        An empty classic group is replaced; its committed offsets are kept.
 
         Args:
             group_id: The group id.
             other: The group of another type with this id; None if no group exists.
             event: The heartbeat.
-            context: Data and functions that all groups share.
+            context: Data and functions shared by all groups.
             now: The current time in seconds.
 
         Raises: Refused if the request gets an error response.
@@ -92,7 +92,7 @@ class ConsumerType(GroupType[ConsumerGroup]):
         Args:
             group: The group.
             event: The eviction or the rebalance that the control API requests.
-            context: Data and functions that all groups share.
+            context: Data and functions shared by all groups.
             now: The current time in seconds.
         """
         return machine.administer(group, event, context, now)
@@ -203,7 +203,7 @@ class ConsumerType(GroupType[ConsumerGroup]):
             group: The group.
             member_ids: Ids of the members to describe.
             topics: Topic names by topic id.
-            context: Data and functions that all groups share.
+            context: Data and functions shared by all groups.
         """
         timeout_ms = context.group_milliseconds(group.group_id, "consumer.session.timeout.ms")
         members = (group.members.get(member_id) for member_id in member_ids)

@@ -69,7 +69,7 @@ class RegexUpdate(Enum):
 
 
 def check_may_create(group_id: str, other: CoordinatedGroup | None, event: ConsumerHeartbeat) -> None:
-    """Check that a heartbeat may create a group; only a heartbeat with which a member joins may.
+    """Check that a heartbeat may create a group; only a joining heartbeat may.
 
     Args:
         group_id: The group id.
@@ -103,7 +103,7 @@ def heartbeat(group: ConsumerGroup, event: ConsumerHeartbeat, context: Context, 
     Args:
         group: The group.
         event: The heartbeat.
-        context: Data and functions that all groups share.
+        context: Data and functions shared by all groups.
         now: The current time in seconds.
 
     Raises: Refused if the request gets an error response.
@@ -186,7 +186,7 @@ def member_of_instance(group: ConsumerGroup, instance_id: str) -> ConsumerMember
 def _get_or_create_member(
     group: ConsumerGroup, event: ConsumerHeartbeat
 ) -> tuple[ConsumerMember | None, ConsumerMember]:
-    """Return the member that the heartbeat replaces or None, and the state of the member before the heartbeat.
+    """Return the member that the heartbeat replaces (None for a new one), and the member's state before the heartbeat.
 
     Args:
         group: The group.
@@ -280,7 +280,7 @@ def update_member(
         old: The member that is replaced; None for a new member.
         before: State of the member before the request.
         after: State of the member after the request.
-        context: Data and functions that all groups share.
+        context: Data and functions shared by all groups.
         now: The current time in seconds.
 
     Raises:
@@ -315,11 +315,11 @@ def _update_target(group: ConsumerGroup, context: Context, now: float, reason: s
 
     Args:
         group: The group.
-        context: Data and functions that all groups share.
+        context: Data and functions shared by all groups.
         now: The current time in seconds.
         reason: Reason for a new epoch; "" if there is none.
         homogeneous: Whether all members had the same subscription before the request. Kafka uses this value if the
-            request starts no epoch, but the target assignment is outdated. Then a member that joins without topics may
+            request starts no epoch, but the target assignment is outdated. So a member that joins without topics may
             cause an empty target assignment for all members.
     """
     effects: Effects = []
@@ -377,13 +377,14 @@ def _epoch_bump_reason(
 def reconcile(
     group: ConsumerGroup, member_id: str, owned: PartitionSet | None, context: Context, now: float, *, changed: bool
 ) -> tuple[ConsumerMember, Effects]:
-    """Run the next step of a member towards its target assignment; return the updated member and the effects.
+    """Take the next reconciliation step of a member towards its target assignment; return the updated member and the
+    effects.
 
     Args:
         group: The group.
         member_id: The member.
         owned: The partitions that the member reports as owned; None if it does not report them.
-        context: Data and functions that all groups share.
+        context: Data and functions shared by all groups.
         now: The current time in seconds.
         changed: Whether the request changed the subscription of the member.
     """
@@ -450,7 +451,7 @@ def _should_resolve_regexes(
     Args:
         group: The group.
         resolved: The regular expressions that were resolved before the request, subscribed or not.
-        context: Data and functions that all groups share.
+        context: Data and functions shared by all groups.
         now: The current time in seconds.
     """
     if REGEX_TIMER in group.timers:
@@ -468,7 +469,7 @@ def _should_resolve_regexes(
 
 
 def _resolve_next_regex(group: ConsumerGroup, context: Context, now: float) -> Effects:
-    """Resolve one regular expression, and schedule the resolution of the next one without delay; return the effects.
+    """Resolve one regular expression, and schedule the next one immediately; return the effects.
 
     After the last regular expression, a new epoch starts if the matching topics changed. ``now``: the current time in
     seconds.
@@ -511,7 +512,7 @@ def leave(group: ConsumerGroup, event: ConsumerHeartbeat, context: Context, now:
     Args:
         group: The group.
         event: The heartbeat.
-        context: Data and functions that all groups share.
+        context: Data and functions shared by all groups.
         now: The current time in seconds.
 
     Raises: Refused if the request gets an error response.
@@ -549,7 +550,7 @@ def fence(
         members: The members.
         event: The kind of event for the journal.
         reason: Why the members are removed.
-        context: Data and functions that all groups share.
+        context: Data and functions shared by all groups.
         now: The current time in seconds.
         reasons: Reasons that members sent, by member id.
     """
@@ -572,12 +573,12 @@ def fence(
 
 
 def administer(group: ConsumerGroup, event: AdminEvent, context: Context, now: float) -> GroupEffects:
-    """Evict a member, or start an epoch, whose target assignment the next heartbeat computes; return the effects.
+    """Evict a member, or start an epoch; return the effects. The next heartbeat computes the target assignment.
 
     Args:
         group: The group.
         event: The eviction or the rebalance that the control API requests.
-        context: Data and functions that all groups share.
+        context: Data and functions shared by all groups.
         now: The current time in seconds.
     """
     match event:
@@ -608,8 +609,8 @@ EXPIRY_REASONS: Mapping[str, str] = {
 def tick(group: ConsumerGroup, context: Context, now: float) -> GroupEffects:
     """Handle the due timers; return the effects. At most one regular expression is resolved.
 
-    Afterwards the next deadline is later than ``now``, unless more regular expressions have to be resolved or the group
-    was converted. ``now``: the current time in seconds.
+    Afterwards no deadline is due, unless more regular expressions have to be resolved or the group was converted.
+    ``now``: the current time in seconds.
     """
     effects: list[Effect | RegisterGroup] = []
     while timer := group.timers.pop_due(now):

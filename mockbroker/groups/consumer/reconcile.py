@@ -1,5 +1,5 @@
-"""The reconciliation of one member: it revokes partitions, then gets free partitions, then those that other members
-release.
+"""The reconciliation of one member: first it revokes partitions, then it gets free partitions, then those that other
+members have released.
 
 Source: Kafka's CurrentAssignmentBuilder (4.2).
 """
@@ -29,8 +29,8 @@ class ReconciliationInput:
         target: Target assignment of the member.
         subscribed_topic_ids: Ids of the topics that the member subscribes to.
         partition_epochs: Member epoch of the owner, by owned partition.
-        owned_partitions: Partitions that the member reports as owned; None if the member does not report them, which
-            means that it still owns all.
+        owned_partitions: Partitions that the member reports as owned; None if the request omits them, which means that
+            the member still owns all of its partitions.
         has_changed_subscription: Whether the request changed the subscription of the member.
     """
 
@@ -44,7 +44,7 @@ class ReconciliationInput:
     def owns_any(self, partitions: PartitionSet) -> bool:
         """Return whether the member still owns one of these partitions.
 
-        Without a report of its partitions, it owns all.
+        If the request does not report them, the member still owns all of its partitions.
         """
         return self.owned_partitions is None or not partitions.isdisjoint(self.owned_partitions)
 
@@ -93,7 +93,7 @@ def _compute_next_assignment(member: ConsumerMember, inputs: ReconciliationInput
 
 
 def _remove_unsubscribed(member: ConsumerMember, inputs: ReconciliationInput) -> ConsumerMember:
-    """Return the member in a state in which it must revoke the partitions of topics to which it no longer subscribes.
+    """Return the member in a state in which it must revoke the partitions of topics that it no longer subscribes to.
 
     This does not wait for a new target assignment.
     """

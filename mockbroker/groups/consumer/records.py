@@ -69,8 +69,8 @@ def records(group: ConsumerGroup, wall: WallClock) -> Iterator[Record]:
 def changed_records(group: ConsumerGroup, wall: WallClock) -> Iterator[Change]:
     """Yield the records that may have changed, and tombstones.
 
-    The order is the one in which a heartbeat changes the records: members, regular expressions, group, target
-    assignments, current assignments.
+    The order is that of Kafka's heartbeat: members, regular expressions, group, target assignments, current
+    assignments.
     """
     changes = group.changes
     members, resolved, targets = (changes.get(table, {}) for table in ("members", "resolved_regexes", "target"))
@@ -100,7 +100,7 @@ def changed_records(group: ConsumerGroup, wall: WallClock) -> Iterator[Change]:
 
 
 def member_record(group: ConsumerGroup, member: ConsumerMember) -> Record:
-    """Return the record of the metadata and subscription of a member."""
+    """Return the record with the metadata and subscription of a member."""
     return ConsumerGroupMemberMetadataKey(group_id=group.group_id, member_id=member.member_id), _member_value(member), 0
 
 
@@ -135,13 +135,13 @@ def regex_key(group_id: str, regex: str) -> ConsumerGroupRegularExpressionKey:
 
 
 def group_epoch_record(group: ConsumerGroup) -> Record:
-    """Return the record of the group epoch and the hash of the topic metadata."""
+    """Return the record with the group epoch and the hash of the topic metadata."""
     value = ConsumerGroupMetadataValue(epoch=group.epoch, metadata_hash=metadata_hash(group.topic_metadata))
     return ConsumerGroupMetadataKey(group_id=group.group_id), value, 0
 
 
 def target_record(group: ConsumerGroup, member_id: str) -> Record:
-    """Return the record of the target assignment of a member.
+    """Return the record with a member's target assignment.
 
     Args:
         group: The group.
@@ -159,13 +159,13 @@ def target_key(group_id: str, member_id: str) -> ConsumerGroupTargetAssignmentMe
 
 
 def assignment_epoch_record(group: ConsumerGroup) -> Record:
-    """Return the record of the epoch of the target assignment."""
+    """Return the record with the epoch of the target assignment."""
     value = ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=group.assignment_epoch)
     return ConsumerGroupTargetAssignmentMetadataKey(group_id=group.group_id), value, 0
 
 
 def current_assignment_record(group: ConsumerGroup, member: ConsumerMember) -> Record:
-    """Return the record of a member's assigned partitions and of the partitions that the member has to revoke."""
+    """Return the record with the partitions that a member has, and those that it has to revoke."""
     key = ConsumerGroupCurrentMemberAssignmentKey(group_id=group.group_id, member_id=member.member_id)
     return key, _current_assignment_value(member), 0
 
@@ -240,7 +240,7 @@ def group_from_records(
     Args:
         group_id: The group id.
         entries: Keys and values of the records.
-        context: Data and functions that all groups share.
+        context: Data and functions shared by all groups.
         wall: The clock of the timestamps in records.
         now: The current time in seconds.
 

@@ -57,11 +57,11 @@ def matching_names(regex: str, names: Iterable[str]) -> frozenset[str]:
 
 @dataclass(slots=True)
 class _CachedMatches:
-    """The topics that one regular expression matches, as far as they were computed.
+    """The topics that one regular expression matches, among the topics checked so far.
 
     Attributes:
         created: Names of all topics ever created, in order.
-        count: Number of names in ``created`` that were matched.
+        count: Number of names in ``created`` that were checked.
         topics: The matching topics among the first ``count`` names.
     """
 

@@ -37,17 +37,17 @@ REGEX_TIMER: Timer = ("regex", "")
 
 
 def rebalance_timer(member_id: str) -> Timer:
-    """Return the key of a member's rebalance timeout, within which the member has to revoke partitions."""
+    """Return the timer key for a member's rebalance timeout, within which it has to revoke partitions."""
     return ("rebalance", member_id)
 
 
 def join_timer(member_id: str) -> Timer:
-    """Return the key of the deadline until which a member of the classic protocol has to rejoin."""
+    """Return the timer key for the deadline by which a member of the classic protocol has to rejoin."""
     return ("join", member_id)
 
 
 def sync_timer(member_id: str) -> Timer:
-    """Return the key of the deadline until which a member of the classic protocol has to send SyncGroup."""
+    """Return the timer key for the deadline by which a member of the classic protocol has to send SyncGroup."""
     return ("sync", member_id)
 
 
@@ -82,7 +82,7 @@ class ConsumerMember:
         rack_id: Rack of the client; None if unknown.
         client_id: The ``client.id`` of the request header.
         client_host: Address of the client.
-        rebalance_timeout: Maximum time in seconds in which the member revokes partitions.
+        rebalance_timeout: Maximum time in seconds for revoking partitions.
         topics: Names of the subscribed topics.
         regex: Subscribed regular expression; "" if there is none.
         assignor: Server-side assignor that the member requests; None for the group's default.
@@ -111,7 +111,7 @@ class ConsumerMember:
     pending_revocation: PartitionSet = NO_PARTITIONS
 
     def is_reconciled_to(self, assignment_epoch: int) -> bool:
-        """Return whether the member's assignment is its target assignment of this epoch."""
+        """Return whether the member has reached its target assignment of an epoch."""
         return self.state is MemberState.STABLE and self.epoch == assignment_epoch
 
 
@@ -146,20 +146,20 @@ class ConsumerGroup(SubscribedGroup):
         regex_topics: Number of matching regular expressions by topic name.
         regexes_to_resolve: Regular expressions that the resolution in progress has not resolved yet.
         resolving_since: Time in seconds when the latest resolution started.
-        may_describe: Returns whether the client whose request started the resolution may describe a topic; None without
-            an authorizer.
-        matches_changed: Whether a regular expression matched other topics in this resolution than before.
+        may_describe: Function that returns whether the client whose request started the resolution may describe a
+            topic; None without an authorizer.
+        matches_changed: Whether the resolution in progress has changed the matches of a regular expression.
         topic_metadata: Topic ids and partition counts of the existing subscribed topics at the last read, by name.
         metadata_version: Version of the cluster metadata at the last read; -1 before the first one.
-        metadata_refresh_at: Latest time in seconds of the next read of the metadata.
-        peak_member_count: Largest number of members so far, which determines the map order.
-        subscribed_names: Number of members that subscribe to a topic by name, by topic name.
-        subscribed_regexes: Number of members that subscribe to a regular expression, by regular expression.
-        requested_assignors: Number of members that request an assignor, by assignor name.
+        metadata_refresh_at: Time in seconds at which the metadata is read again at the latest.
+        peak_member_count: Largest number of members so far, which determines the iteration order of Kafka's hash map.
+        subscribed_names: By topic name, the number of members that subscribe to the topic by name.
+        subscribed_regexes: By regular expression, the number of members that subscribe to it.
+        requested_assignors: By assignor name, the number of members that request it.
         classic_member_count: Number of members that use the classic protocol.
-        uniform_target: The target assignment, prepared for the next one of the assignor ``uniform``; None if the next
-            one is computed for all members.
-        homogeneous: Whether all members had the same subscription when a member or the metadata changed last.
+        uniform_target: State for an incremental update of the target assignment by the assignor ``uniform``; None if
+            the next target is computed from scratch.
+        homogeneous: Whether all members had the same subscription at the last change of a member or of the metadata.
         timers: Deadlines of the group and its members.
         offsets: Committed offsets.
     """
@@ -270,7 +270,7 @@ class ConsumerGroup(SubscribedGroup):
         return self.subscribed_names.keys() | self.regex_topics.keys()
 
     def refresh_metadata(self, cluster: ClusterState, now: float, interval: float) -> bool:
-        """Read the metadata of the subscribed topics, and compare the subscriptions; return whether it changed.
+        """Read the metadata of the subscribed topics, and update ``homogeneous``; return whether the metadata changed.
 
         Args:
             cluster: Cluster that has the topics.
@@ -295,7 +295,7 @@ class ConsumerGroup(SubscribedGroup):
         self.resolved_regexes[regex] = resolved
 
     def remove_resolved_regex(self, regex: str) -> None:
-        """Remove the resolution of a regular expression, if it was resolved, and update the counts of the group."""
+        """Remove the resolution of a regular expression, if there is one, and update the counts of the group."""
         old = self.resolved_regexes.pop(regex, None)
         if old is None:
             return

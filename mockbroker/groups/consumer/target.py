@@ -33,7 +33,7 @@ def compute_target(
         group: The group.
         cluster: Cluster that has the topics.
         settings: The settings of the brokers.
-        homogeneous: Whether all members have the same subscription; then that of the first member is used for all.
+        homogeneous: Whether all members have the same subscription, so that the first member's is used for all.
         uniform_release: The release whose ``uniform`` assignor is used.
     """
     name = effective_assignor(group, settings)

@@ -71,7 +71,7 @@ def _upgrade_error_prefix(group: ClassicGroup) -> str:
 def to_consumer_group(group: ClassicGroup, cluster: ClusterState, now: float) -> ConsumerGroup:
     """Create a consumer group from a classic group. Its members continue to use the classic protocol.
 
-    The classic group does not change. Raises: UpgradeRefused if they do not.
+    The classic group does not change. Raises: UpgradeRefused if the group cannot be converted.
 
     ``now``: the current time in seconds.
     """
@@ -126,7 +126,7 @@ def upgrade(group: ClassicGroup, event: ConsumerHeartbeat, context: Context, now
     """Convert a classic group with members, because a member of the consumer protocol joins; return the effects.
 
     As in Kafka, pending JoinGroups and SyncGroups are answered with REBALANCE_IN_PROGRESS before the assignments and
-    subscriptions are decoded, so also if the conversion then fails.
+    subscriptions are decoded, even if the conversion then fails.
 
     ``now``: the current time in seconds.
 
@@ -164,7 +164,7 @@ def can_downgrade(
         group: The group.
         without: The members that leave or are replaced.
         settings: The settings of the brokers.
-        remaining: Number of members that the classic group would contain.
+        remaining: Number of members of the resulting classic group.
     """
     consumer_members = len(group.members) - group.classic_member_count
     return (
@@ -183,7 +183,7 @@ def downgrade(
     Args:
         group: The group.
         without: The members that leave; the classic group does not contain them.
-        context: Data and functions that all groups share.
+        context: Data and functions shared by all groups.
         now: The current time in seconds.
         reason: Reason for a rebalance; "" for no rebalance.
     """
@@ -200,7 +200,7 @@ def downgrade_without(
     Args:
         group: The group.
         without: The members that leave.
-        context: Data and functions that all groups share.
+        context: Data and functions shared by all groups.
         now: The current time in seconds.
         reason: Why the members leave.
 
@@ -258,7 +258,7 @@ NamedPartitions = ConsumerProtocolAssignment.TopicPartition | ConsumerProtocolSu
 
 
 def to_partition_set(topics: Collection[NamedPartitions], cluster: ClusterState) -> PartitionSet:
-    """Return the partitions with topic ids instead of topic names, without topics that do not exist."""
+    """Convert partitions by topic name to partitions by topic id; topics that do not exist are omitted."""
     partitions: set[tuple[UUID, int]] = set()
     for named in topics:
         if topic := cluster.topics.get(named.topic):

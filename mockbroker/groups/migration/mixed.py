@@ -1,7 +1,7 @@
 """The handlers of requests that classic members send to a consumer group, during an online migration (KIP-848).
 
-A classic member is never the leader, and its requests are answered immediately. JoinGroup runs the next step of the
-member's reconciliation, SyncGroup returns the assignment, and Heartbeat returns REBALANCE_IN_PROGRESS if a next step is
+A classic member is never the leader, and its requests are answered immediately. JoinGroup takes the member's next
+reconciliation step, SyncGroup returns the assignment, and Heartbeat returns REBALANCE_IN_PROGRESS while another step is
 necessary. Source: Kafka's GroupMetadataManager.classicGroup...ToConsumerGroup (4.2).
 """
 
@@ -44,7 +44,7 @@ def join(group: ConsumerGroup, event: Join, context: Context, now: float) -> Gro
     Args:
         group: The group.
         event: The JoinGroup.
-        context: Data and functions that all groups share.
+        context: Data and functions shared by all groups.
         now: The current time in seconds.
     """
     try:
@@ -158,12 +158,12 @@ def sync(group: ConsumerGroup, event: Sync, context: Context, now: float) -> Gro
 def heartbeat(group: ConsumerGroup, event: Heartbeat, context: Context, now: float) -> GroupEffects:  # noqa: ARG001
     """Renew the session of a classic member, and answer the Heartbeat; return the effects.
 
-    The response is REBALANCE_IN_PROGRESS if the member has to rejoin for its next step.
+    The response is REBALANCE_IN_PROGRESS if the member has to rejoin for its next reconciliation step.
 
     Args:
         group: The group.
         event: The Heartbeat.
-        context: Data and functions that all groups share.
+        context: Data and functions shared by all groups.
         now: The current time in seconds.
     """
     try:
@@ -257,7 +257,7 @@ def receive(group: ConsumerGroup, event: Event, context: Context, now: float) ->
     Args:
         group: The group.
         event: The request.
-        context: Data and functions that all groups share.
+        context: Data and functions shared by all groups.
         now: The current time in seconds.
     """
     if isinstance(event, Join) and not event.member_id:

@@ -1,4 +1,4 @@
-"""Compaction of the partitions of internal topics, in steps that follow the appends.
+"""Compaction of the partitions of internal topics, in steps, each after an append.
 
 A coordinator reads its partition whenever it is loaded, so a partition is compacted when its size has doubled.
 """
@@ -18,7 +18,7 @@ MIN_COMPACTED_PER_APPEND = 16_384  # minimum number of bytes that are compacted 
 
 
 class Compactor:
-    """The compactor of one topic's partitions, which runs one compaction step at each append."""
+    """The compactor of one topic's partitions, which does one compaction step after each append."""
 
     def __init__(self) -> None:
         self._thresholds: dict[int, int] = {}  # size in bytes that starts the next compaction, by partition index

@@ -1,4 +1,6 @@
-"""The image of a group: its encoded records except offsets, one value per key, as in a compacted log."""
+"""Images of groups. An image contains a group's encoded records except offsets, one value per key, as in a compacted
+log.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ def tombstones(keys: Iterable[bytes]) -> list[Change]:
 
 
 def encoded_keys(kinds: Iterable[type], **fields: str) -> list[bytes]:
-    """Return encoded keys of several classes with the same fields, such as group id and member id."""
+    """Return one encoded key of each class, all with the same field values, such as group id and member id."""
     return [encode_stored(kind(**fields), 0) for kind in kinds]
 
 

@@ -26,8 +26,8 @@ class _GroupRecords:
 
     Attributes:
         records: Keys and values of the records except offsets, by name of the group type.
-        offsets: Log offsets and values of committed offsets.
-        transactional: Log offsets and values of offsets in open transactions, by producer id.
+        offsets: Committed offsets: log offset and value of each record.
+        transactional: Offsets in open transactions by producer id: log offset and value of each record.
     """
 
     records: dict[str, list[tuple[object, object]]] = field(default_factory=dict)
@@ -45,7 +45,7 @@ def groups_from_records(
     Args:
         replay: The replayed log.
         types: All group types of the coordinator.
-        context: Data and functions that all groups share.
+        context: Data and functions shared by all groups.
         wall: The clock of the timestamps in records.
         now: The current time in seconds.
 
@@ -96,7 +96,7 @@ def _build_group(
         group_id: The group id.
         stored: Decoded records of the group.
         types: All group types of the coordinator.
-        context: Data and functions that all groups share.
+        context: Data and functions shared by all groups.
         wall: The clock of the timestamps in records.
         now: The current time in seconds.
     """

@@ -18,7 +18,7 @@ _OLD_TYPE, _TYPE = b"\0\0", b"\0\1"
 
 
 class StoredValue(NamedTuple):
-    """The encoded value of a record, and the offset of the record in the log."""
+    """The encoded value of a record, with the log offset of the record."""
 
     value: bytes
     offset: int

@@ -1,4 +1,4 @@
-"""The decoded records of one group, by the class of their values, from which a group is created."""
+"""The decoded records from which one group is created, by the class of their values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class StoredRecords:
             self._entries.setdefault(type(value), []).append((key, value))
 
     def value(self, kind: type[V]) -> V | None:
-        """Return the value of the record of a kind of which a group has one; None if it is missing.
+        """Return the value of a record of which a group has at most one; None if it is missing.
 
         ``kind``: class of the value.
         """

@@ -21,7 +21,7 @@ from mockbroker.topics.model import OFFSETS_TOPIC, ClusterState, Partition
 
 @dataclass(slots=True)
 class _WrittenGroup:
-    """The records of one group that are in the log.
+    """The records of one group that have been written to the log.
 
     Attributes:
         group: The group.
@@ -36,7 +36,7 @@ class _WrittenGroup:
     offset_keys: dict[TopicPartition, bytes | None] = field(default_factory=dict)
 
     def is_current(self, group: CoordinatedGroup) -> bool:
-        """Return whether the group has not changed since it was written, as after a heartbeat."""
+        """Return whether the group is unchanged since it was written, as after most heartbeats."""
         return self.group is group and self.offsets is group.offsets and not group.has_unwritten_changes
 
     def all_offset_keys(self) -> dict[TopicPartition, bytes | None]:
@@ -70,7 +70,7 @@ class GroupRecordWriter:
         self._compactor = Compactor()
 
     def write(self, group_id: str, group: CoordinatedGroup | None, now: float) -> Partition | None:
-        """Write the changes of a group; return the partition of the offsets topic, or None if there were no changes.
+        """Write the changes of a group; return the partition that was written to, or None without changes.
 
         Args:
             group_id: The group id.

@@ -60,7 +60,9 @@ def _describe_assignment(assigned: PartitionSet, cluster: ClusterState) -> Assig
 
 
 def view(group: ShareGroup, context: Context) -> GroupView:
-    """Return the fields of a group snapshot that depend on the group type. The field ``protocol`` has the assignor."""
+    """Return the fields of a group snapshot that depend on the group type. The field ``protocol`` contains the
+    assignor.
+    """
     return GroupView(
         protocol=ASSIGNOR,
         assignments={

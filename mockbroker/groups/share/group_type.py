@@ -52,7 +52,7 @@ class ShareType(GroupType[ShareGroup]):
         Args:
             group: The group.
             event: The request.
-            context: Data and functions that all groups share.
+            context: Data and functions shared by all groups.
             now: The current time in seconds.
 
         Raises: Refused if the request gets an error response.
@@ -78,7 +78,7 @@ class ShareType(GroupType[ShareGroup]):
             group_id: The group id.
             other: The group of another type with this id; None if no group exists.
             event: The request.
-            context: Data and functions that all groups share.
+            context: Data and functions shared by all groups.
             now: The current time in seconds.
 
         Raises: Refused if the request gets an error response.
@@ -101,7 +101,7 @@ class ShareType(GroupType[ShareGroup]):
         Args:
             group: The group.
             event: The eviction or the rebalance that the control API requests.
-            context: Data and functions that all groups share.
+            context: Data and functions shared by all groups.
             now: The current time in seconds.
         """
         return machine.administer(group, event, context, now)
@@ -162,7 +162,7 @@ class ShareType(GroupType[ShareGroup]):
         return ErrorCode.GROUP_ID_NOT_FOUND
 
     def retention_start(self, group: ShareGroup) -> RetentionStart:  # noqa: ARG002
-        """Return a function that returns None: share groups have no committed offsets that could expire."""
+        """Return a function that always returns None: share groups have no committed offsets."""
         return lambda _topic, _committed: None
 
     def offset_delete_error(self, group: ShareGroup) -> ErrorCode:  # noqa: ARG002
@@ -170,7 +170,7 @@ class ShareType(GroupType[ShareGroup]):
         return ErrorCode.GROUP_ID_NOT_FOUND
 
     def subscribed_topics(self, group: ShareGroup) -> Container[str] | None:  # noqa: ARG002
-        """Return None: OffsetDelete is refused for share groups, whatever the topics."""
+        """Return None: OffsetDelete is not allowed for share groups."""
         return None
 
     # --- description ---
@@ -206,7 +206,7 @@ class ShareType(GroupType[ShareGroup]):
             group: The group.
             member_ids: Ids of the members to describe.
             topics: Topic names by topic id.
-            context: Data and functions that all groups share.
+            context: Data and functions shared by all groups.
         """
         timeout_ms = context.group_milliseconds(group.group_id, "share.session.timeout.ms")
         members = (group.members.get(member_id) for member_id in member_ids)

@@ -1,4 +1,4 @@
-"""The initialization of the share state of partitions, as far as the group coordinator does it.
+"""The part of the group coordinator in the initialization of share partitions.
 
 When a topic is first subscribed, the group coordinator records its partitions as initializing, and the share
 coordinator creates their state. Then they are recorded as initialized, and the next heartbeat assigns them.
@@ -72,7 +72,7 @@ def finish(group: ShareGroup, context: Context, now: float) -> None:
 
 
 def is_assignment_pending(group: ShareGroup) -> bool:
-    """Return whether the target assignment lacks initialized partitions of subscribed topics."""
+    """Return whether there are initialized partitions of subscribed topics that the target assignment lacks."""
     if group.target_is_checked or not group.members:
         return False
     assigned: dict[UUID, set[int]] = {}

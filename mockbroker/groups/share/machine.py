@@ -44,7 +44,7 @@ def heartbeat(group: ShareGroup, event: ShareHeartbeat, context: Context, now: f
     Args:
         group: The group.
         event: The heartbeat.
-        context: Data and functions that all groups share.
+        context: Data and functions shared by all groups.
         now: The current time in seconds.
 
     Raises: Refused if the heartbeat gets an error response.
@@ -96,7 +96,7 @@ def get_member(group: ShareGroup, member_id: str) -> ShareMember:
 
 
 def _get_or_create_member(group: ShareGroup, event: ShareHeartbeat) -> ShareMember:
-    """Return the member as it was before the heartbeat; a new one if the heartbeat joins the group.
+    """Return the member's state before the heartbeat; a new member if the heartbeat joins the group.
 
     Raises: Refused if the member is unknown or its epoch is not valid.
     """
@@ -148,7 +148,7 @@ def _bump_epoch(group: ShareGroup, reason: str) -> Note:
 
 
 def _reconciled(group: ShareGroup, member: ShareMember, context: Context, *, forced: bool) -> ShareMember:
-    """Return the member with its target assignment, without topics to which it does not subscribe.
+    """Return the member with its target assignment, limited to topics that it subscribes to.
 
     Args:
         group: The group.
@@ -179,7 +179,7 @@ def leave(group: ShareGroup, event: ShareHeartbeat, context: Context, now: float
     Args:
         group: The group.
         event: The heartbeat.
-        context: Data and functions that all groups share.
+        context: Data and functions shared by all groups.
         now: The current time in seconds.
 
     Raises: Refused if the member is unknown.
@@ -223,7 +223,7 @@ def administer(group: ShareGroup, event: AdminEvent, context: Context, now: floa
     Args:
         group: The group.
         event: The eviction or the rebalance that the control API requests.
-        context: Data and functions that all groups share.
+        context: Data and functions shared by all groups.
         now: The current time in seconds.
     """
     match event:

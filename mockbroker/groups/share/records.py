@@ -62,7 +62,7 @@ def records(group: ShareGroup) -> Iterator[Record]:
 
 
 def changed_records(group: ShareGroup) -> Iterator[Change]:
-    """Yield the records of all fields that were set since the last write, and tombstones, in the order of Kafka's
+    """Yield the records of all fields that were set since the last write, and tombstones. The order is that of Kafka's
     heartbeat.
     """
     changes = group.changes

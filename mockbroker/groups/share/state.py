@@ -86,7 +86,8 @@ class ShareGroup(SubscribedGroup):
         topic_metadata: Topic ids and partition counts of the existing subscribed topics at the last read, by name.
         metadata_version: Version of the cluster metadata at the last read; -1 before the first one.
         metadata_refresh_at: Latest time in seconds of the next read of the metadata.
-        target_is_checked: Whether all initialized partitions of subscribed topics are known to be assigned.
+        target_is_checked: Whether the target assignment was checked to contain all initialized partitions of subscribed
+            topics.
         peak_member_count: Largest number of members so far, which determines the map order.
         subscribed_names: Number of members that subscribe to a topic, by topic name.
         timers: Deadlines of the group and its members.
@@ -158,7 +159,7 @@ class ShareGroup(SubscribedGroup):
         initialized: Mapping[UUID, SharedTopic] | None = None,
         deleting: Mapping[UUID, str] | None = None,
     ) -> None:
-        """Replace the topics of one or more statuses of the share state. None leaves the topics of a status unchanged.
+        """Replace the topics by status of their share state. None leaves a status unchanged.
 
         Args:
             initializing: Topics with partitions whose share state is being initialized, by topic id.

@@ -24,7 +24,7 @@ def commit_error(group: StreamsGroup, event: Commit) -> ErrorCode:
 def transactional_commit_error(group: StreamsGroup, event: Commit) -> ErrorCode:
     """Return the error of a TxnOffsetCommit, or NONE.
 
-    The error is ILLEGAL_GENERATION in place of STALE_MEMBER_EPOCH, which TxnOffsetCommit does not support.
+    ILLEGAL_GENERATION is returned instead of STALE_MEMBER_EPOCH, which TxnOffsetCommit does not support.
 
     Args:
         group: The group.

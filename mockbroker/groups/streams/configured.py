@@ -1,4 +1,4 @@
-"""The configured topology of a streams group: with the number of tasks and the internal topics, as the topics require.
+"""The configured topology of a streams group: the topology with its number of tasks and its internal topics.
 
 Source: Kafka's InternalTopicManager, RepartitionTopics, ChangelogTopics and ConfiguredTopology (4.2).
 """
@@ -40,7 +40,7 @@ class InternalTopic:
 
 @dataclass(frozen=True, slots=True)
 class ConfiguredSubtopology:
-    """A subtopology whose numbers of partitions are known.
+    """A subtopology with known numbers of partitions.
 
     Attributes:
         subtopology: The subtopology.
@@ -78,7 +78,7 @@ class ConfiguredTopology:
 
 @dataclass(slots=True)
 class _Counts(PartitionCounts):
-    """The numbers of partitions: of a topic that exists, else the number that was decided."""
+    """Numbers of partitions: the actual number for an existing topic, else the decided number."""
 
     cluster: ClusterState
     decided: dict[str, int] = field(default_factory=dict)
@@ -89,7 +89,7 @@ class _Counts(PartitionCounts):
 
 
 def configure(topology: Topology, cluster: ClusterState) -> ConfiguredTopology:
-    """Configure a topology for the topics that exist. Missing topics are reported in the result.
+    """Configure a topology based on the existing topics. Missing topics are reported in the result.
 
     Raises:
         Refused: The topology is not valid.

@@ -53,7 +53,7 @@ def _copartition_groups(subtopology: Subtopology) -> list[list[str]]:
 
 
 def _at(items: Sequence[T], index: int) -> T:
-    """Return an element of a sequence. Raises: IndexError with Java's message, also for a negative index."""
+    """Return an element of a sequence. Raises: IndexError with Java's message, even for a negative index."""
     if not 0 <= index < len(items):
         raise IndexError(f"Index {index} out of bounds for length {len(items)}")
     return items[index]

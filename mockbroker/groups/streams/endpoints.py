@@ -53,7 +53,7 @@ def _partitions(
 ) -> list[EndpointPartitions.TopicPartition]:
     """Return the partitions of the source and repartition topics that tasks read.
 
-    As in Kafka, a topic that has fewer partitions than its subtopology has tasks is listed with its first partitions.
+    As in Kafka, a topic with fewer partitions than its subtopology has tasks is listed with partitions from 0 on.
     """
     numbers = by_subtopology(tasks)
     partitions: list[EndpointPartitions.TopicPartition] = []

@@ -35,8 +35,8 @@ class StreamsGroupSettings:
 def group_settings(group_id: str, context: Context) -> StreamsGroupSettings:
     """Return the settings of a streams group.
 
-    As in Kafka, a group that has configurations of its own uses Kafka's default, not the setting of the broker, for
-    every configuration that is not set on the group.
+    As in Kafka, if a group has any configuration of its own, its other configurations have Kafka's defaults, not the
+    broker's settings.
 
     Args:
         group_id: Group id.

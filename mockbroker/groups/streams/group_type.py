@@ -49,7 +49,7 @@ class StreamsType(GroupType[StreamsGroup]):
         Args:
             group: The group.
             event: The heartbeat.
-            context: Data and functions that all groups share.
+            context: Data and functions shared by all groups.
             now: The current time in seconds.
         """
         if event.epoch < 0:
@@ -61,13 +61,13 @@ class StreamsType(GroupType[StreamsGroup]):
     ) -> GroupEffects:
         """Handle a heartbeat for a group that does not exist, create the group if a member joins; return the effects.
 
-        A classic group without members is replaced, and the new group keeps its committed offsets.
+        An empty classic group is replaced; its committed offsets are kept.
 
         Args:
             group_id: The group id.
             other: The group of another type with this id; None if no group exists.
             event: The heartbeat.
-            context: Data and functions that all groups share.
+            context: Data and functions shared by all groups.
             now: The current time in seconds.
 
         Raises: Refused if the heartbeat gets an error response.
@@ -84,7 +84,7 @@ class StreamsType(GroupType[StreamsGroup]):
         Args:
             group: The group.
             event: The eviction or the rebalance that the control API requests.
-            context: Data and functions that all groups share.
+            context: Data and functions shared by all groups.
             now: The current time in seconds.
         """
         return machine.administer(group, event)
@@ -153,7 +153,8 @@ class StreamsType(GroupType[StreamsGroup]):
         return commit_rules.fetch_error(group, member_id, epoch)
 
     def retention_start(self, group: StreamsGroup) -> RetentionStart:
-        """Return a function that returns the start of an offset's retention time, in seconds.
+        """Return a function of topic and committed offset that returns the start of the offset's retention time, in
+        seconds.
 
         The start is the time of the commit; None for an offset of a source topic, which does not expire. Source:
         Kafka's StreamsGroup.offsetExpirationCondition.
@@ -205,7 +206,7 @@ class StreamsType(GroupType[StreamsGroup]):
             group: The group.
             member_ids: Ids of the members to describe.
             topics: Topic names by topic id.
-            context: Data and functions that all groups share.
+            context: Data and functions shared by all groups.
         """
         timeout_ms = round(group_settings(group.group_id, context).session_timeout * 1000)
         members = (group.members.get(member_id) for member_id in member_ids)

@@ -56,7 +56,8 @@ def heartbeat_error(ticket: Ticket, refused: Refused) -> Reply:
 
 
 def check_may_create(group_id: str, other: CoordinatedGroup | None, event: StreamsHeartbeat) -> None:
-    """Check that a heartbeat may create a streams group: a member joins, and an existing group may be replaced.
+    """Check that a heartbeat may create a streams group: the member joins, and no group that has to be kept has this
+    id.
 
     Args:
         group_id: Group id.
@@ -78,7 +79,7 @@ def check_may_create(group_id: str, other: CoordinatedGroup | None, event: Strea
 
 @dataclass(slots=True)
 class _Update:
-    """The validated changes of a heartbeat, before the group changes.
+    """The validated changes of a heartbeat, not applied yet.
 
     Attributes:
         before: The member before the heartbeat.
@@ -105,7 +106,7 @@ def heartbeat(
     Args:
         group: The group.
         event: The heartbeat.
-        context: Data and functions that all groups share.
+        context: Data and functions shared by all groups.
         now: The current time in seconds.
         is_new: Whether the heartbeat creates the group.
 
@@ -139,7 +140,7 @@ def _update(group: StreamsGroup, event: StreamsHeartbeat, context: Context, now:
     Args:
         group: The group.
         event: The heartbeat.
-        context: Data and functions that all groups share.
+        context: Data and functions shared by all groups.
         now: The current time in seconds.
 
     Raises: Refused if the heartbeat is not valid.
@@ -198,7 +199,7 @@ def _updated_member(member: StreamsMember, event: StreamsHeartbeat) -> StreamsMe
 
 
 def _updated_topology(group: StreamsGroup, event: StreamsHeartbeat) -> Topology:
-    """Return the topology of the group, which the first member sets.
+    """Return the topology of the group; the first member sets it.
 
     Raises: Refused if the heartbeat has a different topology of the same or a newer epoch, or one that is not valid.
     """
@@ -255,8 +256,8 @@ def _check_tasks(owned: Tasks, configured: ConfiguredTopology) -> None:
 def _check_endpoints(
     group: StreamsGroup, member: StreamsMember, event: StreamsHeartbeat, configured: ConfiguredTopology
 ) -> None:
-    """Refuse a heartbeat for which Kafka 4.2 fails to compute the endpoint information, because source topics are
-    missing.
+    """Refuse a heartbeat if source topics are missing, because Kafka 4.2 fails to compute the endpoint information
+    then.
 
     Raises: Refused if the request gets an error response.
     """
@@ -408,16 +409,16 @@ def _topic_status(
     now: float,
     may_create: Callable[[str], bool] | None,
 ) -> list[Response.Status]:
-    """Return the statuses of missing or wrong topics, and create the internal topics that are missing.
+    """Return the statuses of missing or wrong topics, and create missing internal topics.
 
-    If the client lacks the permission to create one of them, none is created. As in Kafka, which creates the topics
-    after the response, the response reports only errors of earlier attempts.
+    If the client may not create one of them, none is created. As in Kafka, which creates topics after the response, the
+    response reports only errors of earlier attempts.
 
     Args:
         configured: The configured topology.
         settings: The settings of the group.
         context: The environment of the group.
-        now: The broker's time in seconds.
+        now: The current time in seconds.
         may_create: Function that returns whether the client may create a topic; None if it may create all.
     """
     if configured.problem is None:
@@ -509,7 +510,7 @@ EXPIRY_REASONS: Mapping[str, str] = {
 
 
 def tick(group: StreamsGroup, now: float) -> GroupEffects:
-    """Handle the due timers; return the effects. Afterwards the next deadline is later than ``now``."""
+    """Handle the due timers; return the effects. Afterwards no deadline is due."""
     effects: list[Effect | RegisterGroup] = []
     while timer := group.timers.pop_due(now):
         kind, member_id = timer
@@ -525,7 +526,7 @@ def tick(group: StreamsGroup, now: float) -> GroupEffects:
 
 
 def note(group: StreamsGroup, event: EventKind, member: StreamsMember, reason: str = "") -> Note:
-    """Return a journal event about a member. Its field ``generation`` has the member epoch."""
+    """Return a journal event about a member. Its field ``generation`` contains the member epoch."""
     return member_note(group, event, member, reason, generation=member.epoch)
 
 

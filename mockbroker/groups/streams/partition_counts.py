@@ -14,7 +14,7 @@ from mockbroker.groups.streams.topology import Subtopology, source_names
 
 
 class PartitionCounts(ABC):
-    """The known numbers of partitions of topics.
+    """The numbers of partitions of topics, as far as they are known.
 
     Attributes:
         decided: Decided numbers of partitions of internal topics, by topic name.
@@ -31,7 +31,8 @@ class PartitionCounts(ABC):
 def decide_repartitions(subtopologies: Sequence[Subtopology], counts: PartitionCounts) -> dict[str, int]:
     """Decide the number of partitions of each repartition topic; return the numbers by topic name.
 
-    If the topology does not set the number, it is the largest number of the topics that the writing subtopology reads.
+    A number that the topology does not set is the largest number of partitions of the topics that the writing
+    subtopology reads.
 
     Raises:
         Refused: The topology has a loop, or no subtopology writes to a repartition topic.

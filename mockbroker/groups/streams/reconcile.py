@@ -1,4 +1,5 @@
-"""The reconciliation of one member: it revokes tasks, then gets free tasks, then the tasks that other members release.
+"""The reconciliation of one member: first it revokes tasks, then it gets free tasks, then those that other members have
+released.
 
 A process has a task at most once, so that two stream threads never share the state of a task. Source: Kafka's
 CurrentAssignmentBuilder (4.2).
@@ -18,7 +19,7 @@ STABLE, UNREVOKED, UNRELEASED = MemberState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReconciliationInput:
-    """The data that determines the next step of a member.
+    """The data that determines the next reconciliation step of a member.
 
     Attributes:
         target_epoch: Epoch of the target assignment.
@@ -50,7 +51,7 @@ def _next_assignment(member: StreamsMember, epoch: int, inputs: ReconciliationIn
 
     Args:
         member: The member.
-        epoch: Member epoch to use if the member still has tasks to revoke.
+        epoch: Member epoch if the member still has tasks to revoke.
         inputs: The data that determines the step.
     """
     assigned, target, owners, process = member.assigned, inputs.target, inputs.owners, member.process_id
@@ -96,7 +97,7 @@ def _next_assignment(member: StreamsMember, epoch: int, inputs: ReconciliationIn
 
 
 def _free(wanted: TaskSet, is_unreleased: Callable[[Task], bool]) -> tuple[TaskSet, bool]:
-    """Return the tasks that can be assigned now, and whether some of the wanted tasks cannot.
+    """Return the tasks that can be assigned now, and whether some of the wanted tasks have to wait.
 
     Args:
         wanted: Tasks to assign.

@@ -146,13 +146,13 @@ def target_key(group_id: str, member_id: str) -> StreamsGroupTargetAssignmentMem
 
 
 def assignment_epoch_record(group: StreamsGroup) -> Record:
-    """Return the record of the epoch of the target assignment."""
+    """Return the record with the epoch of the target assignment."""
     value = StreamsGroupTargetAssignmentMetadataValue(assignment_epoch=group.assignment_epoch)
     return StreamsGroupTargetAssignmentMetadataKey(group_id=group.group_id), value, 0
 
 
 def current_assignment_record(group: StreamsGroup, member: StreamsMember) -> Record:
-    """Return the record of the tasks that a member has, and of the tasks that it has to revoke."""
+    """Return the record with the tasks that a member has, and those that it has to revoke."""
     assigned, pending = member.assigned, member.pending_revocation
     value = Current(
         member_epoch=member.epoch,
@@ -195,7 +195,7 @@ def member_keys(group_id: str, member_id: str) -> list[bytes]:
 
 
 def group_keys(group_id: str) -> list[bytes]:
-    """Return the keys of the group's own records (no members), in the order of Kafka's tombstones."""
+    """Return the keys of the group's own records , without those of members, in the order of Kafka's tombstones."""
     kinds = (StreamsGroupTargetAssignmentMetadataKey, StreamsGroupMetadataKey, StreamsGroupTopologyKey)
     return encoded_keys(kinds, group_id=group_id)
 

@@ -45,7 +45,7 @@ INITIAL_REBALANCE_TIMER: Timer = ("initial rebalance", "")
 
 
 def rebalance_timer(member_id: str) -> Timer:
-    """Return the key of a member's rebalance timeout, the time within which it must revoke tasks."""
+    """Return the timer key for a member's rebalance timeout, within which it has to revoke tasks."""
     return ("rebalance", member_id)
 
 
@@ -66,7 +66,7 @@ class Endpoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamsMember:
-    """A member of a streams group, which is one stream thread.
+    """A member of a streams group: one stream thread.
 
     Attributes:
         member_id: Member id.
@@ -74,7 +74,7 @@ class StreamsMember:
         rack_id: Rack of the client; None if unknown.
         client_id: The ``client.id`` of the request header.
         client_host: Address of the client.
-        rebalance_timeout: Maximum time in seconds in which the member revokes tasks.
+        rebalance_timeout: Maximum time in seconds for revoking tasks.
         topology_epoch: Epoch of the topology that the member has.
         process_id: Id of the Streams client, whose threads share a state directory.
         endpoint: Address for interactive queries; None without one.
@@ -132,7 +132,7 @@ class Owners:
                 table.setdefault(task, set()).add(process_id)
 
     def remove(self, tasks: AssignedTasks, process_id: str) -> None:
-        """Record that a process no longer owns tasks. An active task that another process owns remains."""
+        """Record that a process no longer owns tasks. An active task is kept if another process owns it now."""
         for task in tasks.active:
             if self.active.get(task) == process_id:
                 del self.active[task]
@@ -158,15 +158,15 @@ class StreamsGroup(EpochGroup):
         epoch: Group epoch, which is incremented when a new target assignment is necessary.
         assignment_epoch: Group epoch for which the target assignment was computed.
         topology: The topology; None before the first member joins.
-        validated_topology_epoch: Epoch of the topology for which the topics were complete; -1 if they are not.
-        metadata_hash: Hash of the topics of the topology when they were read last.
+        validated_topology_epoch: Epoch of the topology whose topics were last found complete; -1 if they are not.
+        metadata_hash: Hash of the topology's topic metadata when it was last read.
         assignment_configs: Settings of the assignor that the group epoch belongs to.
         members: Members by member id.
         target: Target assignments by member id.
-        balanced_tasks: The target assignment, prepared for a member that joins; None if the next target assignment is
-            computed for all members.
-        configured: The topology, configured for the topics that exist; None until a heartbeat configures it.
-        owners: The processes that have each task.
+        balanced_tasks: State for adding a joining member to the target assignment; None if the next target is computed
+            from scratch.
+        configured: The topology as configured for the existing topics; None until a heartbeat configures it.
+        owners: The processes that own each task.
         with_endpoint: Ids of the members that have an endpoint for interactive queries.
         endpoint_epoch: Epoch of the endpoint information.
         shutdown_by: Id of the member that requested the shutdown of the application; "" for none.
@@ -230,7 +230,7 @@ class StreamsGroup(EpochGroup):
 
     @property
     def state_filter(self) -> str:
-        """Name of the state in the state filter of ListGroups. Kafka compares NotReady as ``not_ready``."""
+        """The state as written in the state filter of ListGroups; Kafka writes NotReady as ``not_ready``."""
         return "not_ready" if (name := self.state_name) == NOT_READY else name.lower()
 
     def in_map_order(self) -> list[StreamsMember]:
@@ -246,7 +246,7 @@ class StreamsGroup(EpochGroup):
         return bool(self.members) and self.topology is not None and topic in self.topology.subtopology_of
 
     def read_metadata(self, topology: Topology, cluster: ClusterState) -> int:
-        """Return the hash of the metadata of those topics of a topology that exist."""
+        """Return a hash of the metadata of a topology's existing topics."""
         return metadata_hash(topic_metadata(topology.required_topics, cluster))
 
     # --- members ---

@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class Status(IntEnum):
-    """A reason why a member has no tasks, or an action that it has to take; the numbers are those in the response."""
+    """The status of a member: why it has no tasks, or an action that it has to take. The values are Kafka's numbers."""
 
     STALE_TOPOLOGY = 0
     MISSING_SOURCE_TOPICS = 1
@@ -21,7 +21,7 @@ class TopicProblem(Exception):
 
     Attributes:
         status: The status.
-        detail: Text of the status.
+        detail: Text that explains the status.
     """
 
     def __init__(self, status: Status, detail: str) -> None:

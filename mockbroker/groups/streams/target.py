@@ -48,12 +48,11 @@ def compute_target(
 
 
 def _update(group: StreamsGroup, subtopologies: Mapping[str, SubtopologyTasks], joined: str | None) -> bool:
-    """Update the target assignment for one member that joined, without computing it for all members.
+    """Add one new member to the target assignment without recomputing it for all members.
 
     Return False if that is not possible.
 
     Args:
-        group: The group.
         subtopologies: The subtopologies by id.
         joined: Id of the member.
     """

@@ -1,4 +1,4 @@
-"""A Kafka client connection for requests of the player itself, which are not part of a conversation."""
+"""A Kafka client connection for the player's own requests, which are not part of a conversation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RESPONSE_TIMEOUT = 20.0  # seconds; a real broker can take several to delete top
 
 
 class Asker:
-    """A client connection that sends one request at a time and waits for the response."""
+    """A client connection that waits for the response to each request before it sends the next."""
 
     def __init__(self, stream: trio.abc.Stream) -> None:
         self._stream = stream
@@ -51,7 +51,8 @@ class Asker:
 
 @asynccontextmanager
 async def open_asker(host: str, port: int) -> AsyncIterator[Asker]:
-    """Connect to a broker for the duration of an ``async with`` block. Raises: OSError if the connection fails.
+    """Yield a connection to a broker for the duration of an ``async with`` block. Raises: OSError if the connection
+    fails.
 
     Args:
         host: Host name or IP address.

@@ -2,7 +2,7 @@
 
 Some values differ in every run: ids of members, topics, producers and sessions. When a recorded id occurs for the first
 time, it is bound to the id in the same field of this run; after that, both must always occur together. The tables below
-list the fields of which only the set of values is compared, fields of which only null is compared, and fields that are
+list fields that are compared as sets, fields of which only the presence is compared (null or not), and fields that are
 not compared.
 """
 
@@ -171,7 +171,7 @@ MISSING = "(nothing)"
 
 
 class Bindings:
-    """The ids and numbers in the recording, each with the id or number that replaces it in this run.
+    """Maps ids and numbers of the recording to those that replace them in this run.
 
     Args:
         names: recorded id -> label, as in the conversation file.
@@ -183,13 +183,13 @@ class Bindings:
         self._numbers: dict[tuple[str, int], int] = {}
 
     def bind(self, recorded: str, ours: str) -> None:
-        """Bind a recorded id to ``ours``, the id in this run."""
+        """Bind a recorded id to ``ours``, the id that replaces it in this run."""
         self._bound[recorded] = ours
 
     def fits(self, recorded: str, ours: object) -> bool:
         """Return whether an id in this run corresponds to a recorded id.
 
-        If neither of them is bound, and both have the same form, bind them and return True.
+        If neither is bound yet and both have the same form, bind them and return True.
 
         Args:
             recorded: recorded id.
@@ -213,7 +213,7 @@ class Bindings:
         return text
 
     def is_id(self, value: str) -> bool:
-        """Return whether a recorded text is an id that the conversation file names."""
+        """Return whether a recorded text is an id that the conversation file labels."""
         return value in self._labels
 
     def number_fits(self, name: str, recorded: int, ours: object) -> bool:
@@ -221,7 +221,7 @@ class Bindings:
 
         If the recorded number is not bound, bind both.
 
-        Negative numbers and the session id 0 are never bound: then the two numbers must be equal.
+        Negative numbers and the session id 0 are never bound; they must be equal.
 
         Args:
             name: name of the field, such as ``producer_id``.
@@ -258,9 +258,10 @@ class Bindings:
         return self._bound.get(value, value) if isinstance(value, str) else value
 
     def sort_key(self, item: Any, *, recorded: bool) -> str:
-        """Return the sort key of an element of an array that is compared as a set.
+        """Return the sort key of an element in an array that is compared as a set.
 
-        It consists of the identifying fields, then the other fields. Ids that are not bound are all equal in it.
+        It consists of the identifying fields, followed by the other fields. All ids that are not bound get the same
+        key.
 
         Args:
             item: the element.
@@ -295,9 +296,9 @@ class Comparison:
     Args:
         bindings: ids and numbers of this run.
         api: name of the API.
-        only: name of a list -> function that selects the elements to compare; other lists are compared completely.
-        exactly: whether to compare error messages, authorized operations and features, which may differ in an external
-            broker.
+        only: list name -> function that selects the elements to compare; other lists are compared completely.
+        exactly: True to compare error messages, authorized operations and features too; False for external brokers,
+            where they may differ.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""A client connection of a conversation. It matches responses to requests and records when they arrive."""
+"""A client connection of a conversation. It matches responses with requests, and records their arrival times."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class PlayedConnection:
             times are in seconds.
         unmatched: received frames without a matching request.
         closed: whether the connection is closed.
-        changed: event that is set when bytes arrive or the connection is closed; then a new event replaces it.
+        changed: event that is set, and then replaced, when bytes arrive or the connection is closed.
     """
 
     stream: trio.SocketStream

@@ -39,14 +39,14 @@ EVENTS = frozenset(
 
 
 class ConversationError(ValueError):
-    """The error for an invalid conversation file. Its text is the reason."""
+    """The error for an invalid conversation file. Its message is the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """A step of a conversation: a request, a response, a wait, or another event on a connection.
 
-    Attributes that a kind of step does not use have their defaults.
+    Attributes that do not apply to a kind of step have their defaults.
 
     Attributes:
         n: step number, from 1.
@@ -58,9 +58,9 @@ class Step:
         api_version: version of the request; for a response, the version in which it was decoded.
         correlation_id: correlation id of the request.
         fields: decoded body, with field names in snake_case.
-        data: bytes of the frame, or of a step that sends raw bytes.
+        data: bytes of the frame, or the raw bytes that the step sends.
         after_ms: time from the request to the response, milliseconds.
-        held: whether the broker delayed the response on purpose, as in a rebalance.
+        held: whether the broker delayed the response intentionally, as in a rebalance.
         released_by: for a held response, the number of the step that released it; None if a timer released it.
         ms: duration of a wait, or of the time without a response, milliseconds.
     """

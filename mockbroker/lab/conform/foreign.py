@@ -1,7 +1,7 @@
 """Preparation of an external broker for a conversation, and the cleanup afterwards.
 
-Use a test broker only. These are deleted: groups with the names in the conversation, topics that the conversation
-creates, and all ACLs if the conversation creates ACLs.
+Use a test broker only. The cleanup deletes groups named in the conversation, topics that the conversation creates, and,
+if it creates ACLs, all ACLs.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ GROUP_FIELDS = frozenset({"group_id", "groups", "groups_names", "group_ids"})
 
 
 async def other_settings(asker: Asker, conversation: Conversation) -> str:
-    """Return the settings whose values in the broker and in the recording differ, as ``name=value, ...``.
+    """Return the recorded settings whose values differ in the broker, as ``name=value, ...``.
 
     The result is "" if all settings agree. A setting that the broker does not report, such as ``super.users``, is
     ignored.
@@ -133,7 +133,7 @@ async def clear(asker: Asker, conversation: Conversation) -> None:
 
 
 def _streams_heartbeats(conversation: Conversation) -> Iterator[StreamsGroupHeartbeatRequest]:
-    """Yield the heartbeats with which all members of streams groups leave."""
+    """Yield a leaving heartbeat for each member of streams groups."""
     sent = (step.fields for step in conversation.steps if step.api_key == STREAMS_GROUP_HEARTBEAT.key and step.fields)
     for group_id, member_id in sorted({(each.get("group_id"), each.get("member_id")) for each in sent}):
         if group_id and member_id:
@@ -172,9 +172,7 @@ async def _remove_sharers(asker: Asker, groups: list[str]) -> None:
 
 
 async def _delete_groups(asker: Asker, groups: list[str]) -> None:
-    """Delete groups. The request is repeated for a group that is not empty yet, because its join phase has not
-    ended.
-    """
+    """Delete groups. The request is repeated while a group is not empty because its join phase has not ended."""
     with trio.move_on_after(SETTLE_TIMEOUT):
         while groups:
             deleted = await asker.ask(DeleteGroupsRequest(groups_names=groups), 2, DeleteGroupsResponse)
@@ -206,7 +204,7 @@ async def _wait_for_topics(asker: Asker, topics: Mapping[str, int]) -> None:
 async def _wait_for_producer_ids(asker: Asker) -> None:
     """Wait until the broker can assign producer ids.
 
-    A broker requests its first block of producer ids from the controller when it receives an InitProducerId.
+    A broker requests its first block of producer ids from the controller only when it receives an InitProducerId.
     """
     with trio.move_on_after(SETTLE_TIMEOUT):
         while (await asker.ask(InitProducerIdRequest(transactional_id=None), 3, InitProducerIdResponse)).error_code:

@@ -1,7 +1,7 @@
 """Clocks for playing a conversation: the manual clock of a mockbroker, or the wall clock for an external broker.
 
 The manual clock stops while the player or the machine is slow. Therefore the times of a conversation do not depend on
-the load of the machine. With the wall clock, ``lateness`` measures how late the player was.
+the load of the machine. With the wall clock, ``lateness`` measures the player's delay.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ CHECK_INTERVAL = 0.02  # seconds between two measurements of the player's latene
 
 
 class Pace(Protocol):
-    """The interface of the clocks with which a conversation is played.
+    """The interface of clocks for playing a conversation.
 
     Attributes:
         lateness: maximum time by which the player was late, seconds.
-        judges: whether the clock is exact enough to decide that a response is too late.
+        judges: whether the clock is precise enough to decide that a response is late.
     """
 
     lateness: float
@@ -46,17 +46,17 @@ class Pace(Protocol):
 
         Args:
             connection: connection to the broker under test.
-            holds: function that returns whether the wait is over.
+            holds: function that returns True to end the wait.
             seconds: maximum wait; a clock whose ``judges`` is False may wait longer.
         """
         ...
 
     async def watch(self) -> None:
-        """Measure by how much the player is late, until cancelled."""
+        """Measure the player's lateness until cancelled."""
         ...
 
     async def settle(self, connection: PlayedConnection, holds: Callable[[], bool], seconds: float) -> None:
-        """Wait until the broker has handled a request to which it may not respond yet.
+        """Wait until the broker has handled a request that gets no immediate response.
 
         Args:
             connection: connection to the broker under test.
@@ -87,7 +87,7 @@ class LatenessWatch:
 class ManualTime(LatenessWatch):
     """The manual clock of a mockbroker, which advances only while the player waits.
 
-    Two durations use the wall clock nevertheless: the lifetime of a SASL session, and the wait of a Fetch.
+    Two durations still use the wall clock: the lifetime of a SASL session, and the maximum wait of a Fetch.
     """
 
     judges = True
@@ -123,7 +123,7 @@ class ManualTime(LatenessWatch):
             await self.sleep(seconds)
 
     async def _read(self) -> None:
-        """Make the broker handle all requests that were sent, and read its responses."""
+        """Let the broker handle all requests that were sent, and read its responses."""
         await self._clock.advance(0)
         for _ in range(TURNS):
             await trio.lowlevel.checkpoint()

@@ -1,8 +1,8 @@
 """The player of a conversation: it sends the recorded requests to a broker and reports the first difference.
 
-Waits and times follow fixtures/conversations/README.md. A held response must not arrive before the step that released
-it. A response that a timer released must not arrive too early; with the manual clock (pace.py) it must not arrive too
-late either. A request without a recorded response must not get one.
+The rules about time are in fixtures/conversations/README.md. A held response must not arrive before the step that
+released it. A response that a timer released must not arrive too early and, with the manual clock (pace.py), not too
+late. A request without a recorded response must not get one.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class Player:
         port: port of the broker's PLAINTEXT listener.
         describe_delay: seconds to wait before each request that describes or lists groups.
         sasl_port: port of the SASL listener of the broker, or None.
-        exactly: whether to compare error messages, authorized operations and features, which may differ in an external
-            broker.
+        exactly: True to compare error messages, authorized operations and features too; False for external brokers,
+            where they may differ.
         pace: clock by which the conversation is played; the wall clock by default.
     """
 
@@ -123,7 +123,7 @@ class Player:
         return None
 
     async def _bind_topics(self) -> None:
-        """Bind the recorded ids of the topics that exist at the beginning to their ids in this broker."""
+        """Bind the recorded ids of initially existing topics to their ids in this broker."""
         recorded_ids = {
             label.removeprefix("$topic:"): recorded
             for recorded, label in self.conversation.names.items()
@@ -203,7 +203,7 @@ class Player:
     def _latency(self, step: Step, connection: PlayedConnection) -> float:
         """Return the time from a request to its response in seconds.
 
-        It is measured by the clock of the conversation and by trio's clock; the larger of both times is returned.
+        It is the larger of two measurements, by the conversation's clock and by trio's clock.
         """
         sent, answer = self.sent[step.to], connection.answers[step.to]
         return max(answer[1] - sent[0], answer[2] - sent[1])
@@ -244,7 +244,7 @@ class Player:
 
 
 def _names_all_topics(request: Step) -> bool:
-    """Return whether a Metadata request is for all topics: the list of topics is null, or in v0 empty."""
+    """Return whether a Metadata request asks for all topics: its list of topics is null, or in v0 empty."""
     topics = request.fields["topics"]
     return topics is None or (request.api_version == 0 and not topics)
 

@@ -22,7 +22,7 @@ CRC_AT = 17  # byte offset in the header of a record batch
 
 
 def read_records(text: str) -> list[dict[str, Any]]:
-    """Convert record batches or messages to objects for comparison, one object each.
+    """Convert record batches or messages to JSON objects for comparison, one object per batch or message.
 
     Checksums, timestamps of transaction markers, delete horizons and compressed bytes are left out, because they differ
     in every run. A truncated last batch is left out too.

@@ -39,11 +39,11 @@ class Outcome:
 
     Attributes:
         name: scenario and recorded release, or the file name.
-        verdict: ``ok``; ``differs``; ``waiting``, if the broker has other settings than the recorded one; or
-            ``failed``, if the conversation could not be played.
+        verdict: ``ok``; ``differs``; ``waiting`` if the broker does not have the recorded settings; ``failed`` if the
+            conversation could not be played.
         detail: the difference, the necessary settings, or the error; "" for ``ok``.
-        is_hurried: whether the player was so late that a timer may have caused the difference. Then the conversation is
-            repeated.
+        is_hurried: whether the player was so late that this may have caused the difference; the conversation is then
+            repeated
     """
 
     name: str
@@ -63,7 +63,7 @@ async def run(
     at_once: int,
     sasl_port: int | None = None,
 ) -> None:
-    """Play conversations; conversations that differ while the player is late are repeated alone at the end.
+    """Play conversations; those that differ while the player is late are repeated at the end, one by one.
 
     Args:
         files: conversation files.
@@ -144,7 +144,7 @@ def judge(conversation: Conversation, difference: Difference | None) -> Outcome:
 def _release(conversation: Conversation) -> str:
     """Return the release to emulate for a conversation, such as ``3.9`` for version 3.9.1.
 
-    For an unknown version it is the newest release.
+    For an unknown version, it is the newest release.
     """
     release = ".".join(conversation.version.split(".")[:2])
     return release if release in RELEASES else KAFKA_4_2.name
@@ -219,7 +219,7 @@ def _topic_ids(conversation: Conversation) -> dict[str, list[UUID]]:
 
 
 def _starts_without_transaction_log(conversation: Conversation) -> bool:
-    """Return whether __transaction_state did not exist when the recording began."""
+    """Return whether the recording began before __transaction_state existed."""
     missing = ErrorCode.COORDINATOR_NOT_AVAILABLE
     return any(
         step.api == "FindCoordinator" and step.fields.get("error_code") == missing for step in conversation.steps

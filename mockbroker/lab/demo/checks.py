@@ -30,7 +30,7 @@ class Check:
 
 @dataclass(slots=True)
 class Story:
-    """The facts that were observed in one run of the demo.
+    """The observations of one run of the demo.
 
     Attributes:
         events: events of the journal.
@@ -58,7 +58,7 @@ class Story:
 
 
 def assignments(events: Sequence[Event]) -> dict[int, dict[str, list[int]]]:
-    """Return the assigned partitions, by generation and then by client, for all generations with an assignment."""
+    """Return the assigned partitions, by generation and then by client, of all generations that have an assignment."""
     assigned: dict[int, dict[str, list[int]]] = {}
     for event in events:
         if event.event == EventKind.ASSIGN:
@@ -121,7 +121,7 @@ def _left_at_once(story: Story) -> Check:
 
 
 def _evicted_in_time(story: Story) -> Check:
-    """Check that the killed member was evicted when its session timed out, 1 to 3 s after the kill."""
+    """Check that the killed member was evicted by its session timeout, 1 to 3 s after the kill."""
     evicted = next((e.time_ms for e in story.events if e.event == EventKind.EXPIRE and e.client == story.killed), None)
     if evicted is None:
         return Check("a member that is killed is evicted after its session", False, f"{story.killed} was not evicted")

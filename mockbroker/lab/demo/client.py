@@ -3,7 +3,7 @@
 ``python -m mockbroker.lab.demo.client`` has three commands:
 
 - ``consume BOOTSTRAP KIND`` reads and commits records, and prints them as lines ``{"records": [[partition, offset,
-  value], ...]}``. A line on stdin, or the end of stdin, stops the client; then it leaves the group.
+  value], ...]}``. A line on stdin, or the end of stdin, makes the client leave the group and exit.
 - ``produce BOOTSTRAP FIRST COUNT`` produces records.
 - ``committed BOOTSTRAP`` prints the committed offsets of the group.
 """
@@ -179,7 +179,7 @@ def produce(bootstrap: str, first: int, count: int) -> None:
 
 
 def committed(bootstrap: str) -> None:
-    """Print the committed offsets of the group. The client that reads them is not a member of the group."""
+    """Print the committed offsets of the group. The reading client does not join the group."""
     from kafka import KafkaConsumer
     from kafka.structs import TopicPartition
 

@@ -66,7 +66,7 @@ class _Client:
         self.may_end = False
 
     def kill(self) -> None:
-        """Kill the process, so that it sends no LeaveGroup."""
+        """Kill the process, which therefore sends no LeaveGroup."""
         self.may_end = True
         self.process.kill()
 
@@ -99,7 +99,7 @@ class _Stage:
         return round((trio.current_time() - self.cluster.journal.begin) * 1000)
 
     def show_action(self, name: str, client: str = "", detail: str = "") -> None:
-        """Show an action of the script on the timeline.
+        """Show an action of the demo's script on the timeline.
 
         Args:
             name: name of the action: start, produce, stop or kill.
@@ -109,7 +109,7 @@ class _Stage:
         self.timeline.action(Action(self.now_ms(), name, client, detail))
 
     async def wait_until(self, what: str, holds: Callable[[], bool]) -> None:
-        """Wait until ``holds()`` is true. It is called after each event.
+        """Wait until ``holds()``, which is called after each event, returns True.
 
         Args:
             what: description of the step, for the error.
@@ -194,7 +194,7 @@ def _program(verb: str, cluster: Cluster) -> list[str]:
 
 
 async def play(timeline: Timeline) -> Story:
-    """Run the demo, and return the observed facts. If the demo fails, ``Story.failure`` contains the reason."""
+    """Run the demo, and return the observed facts. If the demo fails, ``failure`` contains the reason."""
     async with (
         open_cluster(brokers=3, topics={TOPIC: PARTITIONS}, config=CONFIG) as cluster,
         trio.open_nursery() as nursery,

@@ -87,7 +87,7 @@ class JsonTimeline:
 
 
 class PlainTimeline:
-    """The timeline as text: a line for each event and action. The assignments of a generation are in one line."""
+    """The timeline as text: a line for each event and action. The assignments of a generation are on one line."""
 
     def __init__(self, write: Write) -> None:
         self._write = write

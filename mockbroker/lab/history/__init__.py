@@ -1,5 +1,5 @@
 """Simulations of Kafka's rebalance protocols in virtual time, from ZooKeeper watches to KIP-848 (docs/history.md).
 
-A scheme is one way to coordinate the consumers of a group; a story is a script of joins, leaves, crashes and other
-events. Every story can be run with every scheme.
+A scheme is a rebalance protocol; a story is a script of joins, leaves, crashes and other events. Every story can be run
+with every scheme.
 """

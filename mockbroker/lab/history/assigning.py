@@ -1,13 +1,13 @@
 """Scheme 2: coordinators on the brokers watch ZooKeeper and assign partitions to consumers.
 
-A consumer registers an ephemeral node under ``/consumers/[group]/ids`` and sets no watch. It is connected to the
-coordinator of its group, which a hash of the group id determines. When the registered nodes change, the coordinator
-computes an assignment and stops all consumers of the group. After all have stopped, it sends each consumer its
-partitions. A consumer reads only its assigned partitions.
+A consumer registers an ephemeral node under ``/consumers/[group]/ids`` and sets no watch. It connects to the
+coordinator of its group, which is determined by a hash of the group id. When the registered nodes change, the
+coordinator computes an assignment and stops all consumers of the group. After all have stopped, it sends each consumer
+its partitions. A consumer reads only its assigned partitions.
 
-The brokers are started with a table of strategies. A consumer names one of them when it registers. A new strategy
-requires a restart of the brokers.
-Source: the design of a coordinator before 0.9, in Kafka's wiki: StopFetcher, then StartFetcher.
+The brokers are started with a table of assignment strategies, and a consumer names one of them when it registers.
+Adding a strategy requires a restart of the brokers.
+Source: a design in Kafka's wiki from before 0.9, with the requests StopFetcher and StartFetcher.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Consumer:
         strategy: name of the assignment strategy.
         topics: subscribed topics.
         id: member id, which is the name of the consumer's ephemeral node. Each start creates a new id.
-        up: whether the process runs.
+        up: whether the process is running.
         refused: reason why the coordinator rejected the consumer; "" if it did not.
         lives: number of starts.
     """
@@ -81,7 +81,7 @@ class Consumer:
         self._connect()
 
     def find(self) -> None:
-        """Ask any broker for the coordinator of the group, and connect to the coordinator."""
+        """Look up the coordinator of the group at any broker, and connect to it."""
         self.scheme.messages_sent += 2
         self.scheme.send(f"from {self.name}", self.coordinator.connected, self)
 
@@ -101,7 +101,7 @@ class Consumer:
             self.scheme.queue.after(BACKOFF, self._granted, session)
 
     def _expired(self) -> None:
-        """Open a new session after the old one expired.
+        """Open a new ZooKeeper session after the old one has expired.
 
         The consumer continues to read: the coordinator waits for it before it assigns its partitions to others.
         """
@@ -150,11 +150,11 @@ class _Group:
         name: group id.
         connections: consumer name -> connected consumer.
         generation: number of assignments so far.
-        waits: names of the consumers that have not stopped yet for the current rebalance.
+        waits: names of the consumers that have not yet stopped reading for the current rebalance.
         plan: member id -> partitions in the current assignment.
         watched: whether the coordinator watches the nodes of the group in ZooKeeper.
-        busy: whether the coordinator is reading these nodes.
-        due: whether these nodes changed after the coordinator read them.
+        busy: whether the coordinator is reading the nodes of the group.
+        due: whether the nodes have changed since the coordinator read them.
     """
 
     def __init__(self, name: str) -> None:
@@ -264,7 +264,7 @@ class Coordinator:
             carry_out(self._read_and_assign(group, session), lambda: session is self._session)
 
     def _read_and_assign(self, group: _Group, session: Session) -> Asking:
-        """Read members and topics until they do not change while they are read; then assign the partitions."""
+        """Read members and topics, repeatedly if they change during the read; then assign the partitions."""
         watch = partial(self._watched, group)
         while group.due:
             group.due = False
@@ -389,7 +389,7 @@ class Assigning(OfConsumers[Consumer]):
         return self.coordinators[partition_for(group, len(self.coordinators))]
 
     def restart(self, strategies: Strategies) -> None:
-        """Restart all brokers with other strategies. Consumers continue to read, and connect again.
+        """Restart all brokers with other strategies. Consumers continue to read, and reconnect.
 
         ``strategies``: function that creates the assignor, by name of the strategy.
         """

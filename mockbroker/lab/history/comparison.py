@@ -1,7 +1,6 @@
 """The comparison of rebalance schemes: it runs the same story with each scheme, and measures the cost of rebalances.
 
-A scheme is one way to coordinate the consumers of a group; a story is a script of joins, leaves, crashes and other
-events.
+A scheme is a rebalance protocol; a story is a script of joins, leaves, crashes and other events.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class Run:
         self.scheme = kind(story, self.queue, self.ledger)
 
     def until(self, seconds: float) -> None:
-        """Advance the virtual time to ``seconds``, and run all events that are due until then."""
+        """Advance the virtual time to ``seconds``, running all events that are due until then."""
         while self.queue.next <= seconds:
             self.queue.step()
         self.queue.now = seconds
@@ -80,15 +79,15 @@ class Measured:
     Attributes:
         scheme: name of the scheme.
         seed: seed of the story; None for the default story.
-        messages: number of messages, heartbeats included.
+        messages: number of messages, including heartbeats.
         heartbeats: number of heartbeats and session pings.
         watchers: maximum number of ZooKeeper sessions with watches for groups.
         notifications: number of watch notifications.
         rebalances: number of computed assignments.
         moved: number of partitions that changed their reader.
-        stopped: partition-seconds without a reader while the last reader runs.
+        stopped: partition-seconds without a reader although the last reader is still running.
         unread: partition-seconds without a reader.
-        double: partition-seconds with several readers; each reader except the first one counts.
+        double: partition-seconds with several readers, counted once per additional reader.
         changes: cost of each change.
         bands: intervals in which a consumer read a partition.
         overlaps: intervals in which a partition had several readers.
@@ -111,7 +110,7 @@ class Measured:
 
     @property
     def settled(self) -> list[float]:
-        """The values of ``Change.settled``, in seconds, of all changes for which it is neither 0 nor None."""
+        """The values of ``Change.settled``, in seconds, of all changes, without 0 and None."""
         return [change.settled for change in self.changes if change.settled]
 
     @property

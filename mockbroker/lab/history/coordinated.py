@@ -78,7 +78,7 @@ class Counting(Watcher):
 
 
 class Telling(Reader):
-    """A group member that reports to the ledger, the record of all readers, which partitions it reads.
+    """A group member that reports the partitions it reads to the ledger (the record of all readers).
 
     Attributes:
         ledger: the ledger.

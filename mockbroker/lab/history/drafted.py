@@ -1,8 +1,8 @@
 """The draft of a group protocol for Kafka 0.9 (``history/draft``) as a rebalance scheme, for comparison with the
 others.
 
-ZooKeeper never lags in this scheme. A consumer that leaves closes its connections; for the coordinator this is the same
-as a crash.
+ZooKeeper never lags in this scheme. A consumer that leaves closes its connections; to the coordinator, this looks like
+a crash.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ POLLED = 1.0  # seconds between two polls, which are not counted as messages
 
 
 class StoryCluster(DraftCluster):
-    """A cluster of the draft protocol that reports to the ledger which partitions each consumer reads."""
+    """A cluster of the draft protocol that reports the partitions of each reader to the ledger."""
 
     def __init__(self, story: Story, queue: Queue, ledger: Ledger) -> None:
         self._ledger = ledger

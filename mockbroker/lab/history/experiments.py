@@ -1,5 +1,5 @@
-"""Experiments with rebalance schemes: notifications per change, the effect of stale data, and the delay by a slow
-member.
+"""Experiments with rebalance schemes: notifications per change, the effect of stale data, and the delay caused by a
+slow member.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ BUSY = (0.0, 1.0, 2.0, 3.0, 5.0)  # seconds that a member does not poll
 def settled(scheme: str, members: int, partitions: int) -> Run:
     """Start a stable group with a scheme: the consumers ``c01``, ``c02``, ... read the topic ``t``. Return the run.
 
-    Another consumer, ``c00``, is not started yet; it is the first in the order of names.
+    Another consumer, ``c00``, exists but is not started; it sorts before the others.
 
     Args:
         scheme: name of the scheme.
@@ -85,7 +85,7 @@ class Split:
 def split(scheme: str, lag: float) -> Split:
     """Return the cost of a join while a ZooKeeper server lags by ``lag`` seconds.
 
-    Four members read four partitions; one of them is connected to the server that lags. A fifth member joins, so that
+    Four members read four partitions; one of them is connected to the lagging server. A fifth member joins, so that
     every partition moves. The server lags until the group is stable.
     """
     run = settled(scheme, 4, 4)
@@ -102,7 +102,8 @@ def split(scheme: str, lag: float) -> Split:
 def slow(scheme: str, seconds: float) -> float:
     """Return the cost of a join while one of four members does not poll for ``seconds``.
 
-    The cost is the number of partition-seconds without a reader, as far as the last reader of the partition still runs.
+    The cost is the number of partition-seconds without a reader, counted while the last reader of the partition is
+    still running.
     """
     run = settled(scheme, 4, 8)
     before = run.ledger.stopped
@@ -118,7 +119,7 @@ class Experiments:
     """The results of all experiments, by scheme.
 
     Attributes:
-        herds: group size -> number of notifications when a topic grows.
+        herds: group size -> number of notifications when a topic gets partitions.
         splits: lag in seconds -> cost of stale data.
         slows: seconds that a member does not poll -> partition-seconds without a reader.
     """

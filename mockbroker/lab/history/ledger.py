@@ -53,8 +53,9 @@ class Ledger:
 
     Attributes:
         unread: partition-seconds without a reader.
-        stopped: the part of ``unread`` in which the last reader still runs: the cost of stop-the-world rebalances.
-        double: partition-seconds with several readers; each reader except the first one counts.
+        stopped: the part of ``unread`` in which the last reader is still running: the cost of stop-the-world
+            rebalances.
+        double: partition-seconds with several readers, counted once per additional reader.
         moved: number of times that a partition changed its reader.
         bands: intervals in which a consumer read a partition.
         overlaps: intervals in which a partition had several readers.
@@ -85,14 +86,21 @@ class Ledger:
                 self._states.setdefault((group, place), _State(counted=self.queue.now))
 
     def come(self, group: str, reader: str) -> None:
-        """Record that a consumer was started. ``group``: group id. ``reader``: name of the consumer."""
+        """Record that a consumer was started.
+
+        Args:
+            group: group id.
+            reader: name of the consumer.
+        """
         self._count(group)
         self._groups[group][reader] = None
 
     def go(self, group: str, reader: str) -> None:
-        """Record that a consumer crashed, or was requested to leave. ``group``: group id.
+        """Record that a consumer crashed, or was requested to leave.
 
-        ``reader``: name of the consumer.
+        Args:
+            group: group id.
+            reader: name of the consumer.
         """
         self._count(group)
         self._groups[group].pop(reader, None)
@@ -100,7 +108,7 @@ class Ledger:
     # --- actual state ---
 
     def read(self, group: str, reader: str, share: Collection[Place]) -> None:
-        """Record that a consumer reads exactly the partitions in ``share`` from the current time on.
+        """Record that from now on a consumer reads exactly the partitions in ``share``.
 
         Args:
             group: group id.
@@ -139,7 +147,7 @@ class Ledger:
         )
 
     def end(self) -> None:
-        """Count all intervals up to the current time, including those of the current readers."""
+        """End the ledger: count the intervals of the current readers up to the current time."""
         for (group, place), state in self._states.items():
             self._settle(group, state)
             self._overlapped(group, place, state)

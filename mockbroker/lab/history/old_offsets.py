@@ -1,8 +1,8 @@
-"""Offsets in ZooKeeper, as until Kafka 0.8: handlers of OffsetCommit v0 and OffsetFetch v0.
+"""Handlers of OffsetCommit v0 and OffsetFetch v0, which store offsets in ZooKeeper, as Kafka did until 0.8.
 
 Later versions of these requests use ``__consumer_offsets``, even on the same broker. In ZooKeeper an offset is the node
 ``/consumers/[group]/offsets/[topic]/[partition]``, without metadata. The broker does not check whether the client is a
-member. For an offset that was never committed it returns an error.
+member. A lookup of an offset that was never committed returns an error.
 Source: handleOffsetCommitRequest and handleOffsetFetchRequest of KafkaApis, Kafka 3.9.
 """
 
@@ -105,7 +105,7 @@ class OldOffsets:
 
 
 def _granted(session: Session) -> None:
-    """Do nothing when ZooKeeper has accepted the session, because no request is waiting for it."""
+    """Do nothing when ZooKeeper accepts the session, because no request waits for it."""
 
 
 def _expired() -> None:

@@ -1,4 +1,4 @@
-"""The comparison of rebalance schemes as one HTML page with tables and SVG charts, without scripts or other files."""
+"""The HTML page of the comparison of rebalance schemes: one file with tables and SVG charts, without scripts."""
 
 from __future__ import annotations
 
@@ -167,7 +167,9 @@ def _lanes(story: Story, scheme: Measured) -> str:
 
 
 def _exists_from(story: Story, place: Place) -> float:
-    """Return the time in seconds from which a partition exists; for initial partitions the time of the first step."""
+    """Return the time in seconds at which a partition was created; for initial partitions, the time of the first
+    step.
+    """
     topic, number = place
     growth = (step.at for step in story.steps if step.kind == GROW and step.name == topic and step.value > number)
     return story.steps[0].at if number < story.topics[topic] else min(growth)

@@ -1,4 +1,5 @@
-"""The base classes of the rebalance schemes. They execute the steps of a story (a script of events) and count messages.
+"""The base classes of the rebalance schemes. A scheme executes the steps of a story (a script of events) and counts
+messages.
 
 In every scheme, the brokers register themselves and the topics in ZooKeeper.
 """
@@ -77,18 +78,17 @@ class Registry:
             self._topic_grew(topic, self._topics[topic])
 
     def grow(self, topic: str, count: int) -> None:
-        """Write the new number of partitions of a topic to ZooKeeper, as kafka-topics does. ``count``: the new
-        number.
-        """
+        """Write a new number of partitions of a topic to ZooKeeper, as kafka-topics does. ``count``: the new number."""
         self._sessions[self.nodes[0]].put(f"{TOPICS}/{topic}", str(count), _done)
 
 
 class Scheme(ABC):
-    """The base class of rebalance schemes: of the ways to coordinate the consumers of a group. A scheme runs one story.
+    """The base class of rebalance schemes. A scheme coordinates the consumers of groups in some way; an instance runs
+    one story.
 
     Attributes:
         name: name of the scheme.
-        exclusive: whether this scheme guarantees that a partition has at most one reader in a group.
+        exclusive: whether the scheme guarantees at most one reader per partition in a group.
         messages: number of requests, responses and notifications for groups, without commits and fetches.
         heartbeats: number of heartbeats and session pings in ``messages``.
         rebalances: number of computed assignments.
@@ -183,7 +183,8 @@ C = TypeVar("C", bound=Living)
 
 
 class OfConsumers(Scheme, Generic[C]):
-    """The base class of schemes with their own consumers, instead of the members of mockbroker's simulation.
+    """The base class of schemes with their own consumers, instead of the simulated members of
+    mockbroker.lab.simulation.
 
     Attributes:
         consumers: consumer name -> consumer.
@@ -202,7 +203,7 @@ class OfConsumers(Scheme, Generic[C]):
 
 
 def _done(_: Answer) -> None:
-    """Ignore the response of ZooKeeper."""
+    """Ignore a response of ZooKeeper."""
 
 
 def _never() -> None:

@@ -1,6 +1,6 @@
 """Stories: scripts of events that can be run with any rebalance scheme.
 
-The events are joins, leaves, crashes, topics that get more partitions, and ZooKeeper servers that lag.
+The events are joins, leaves, crashes, additional partitions of topics, and lagging ZooKeeper servers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Step:
         kind: kind of step: JOIN, LEAVE, CRASH, GROW or LAG.
         name: name of the consumer; for GROW, name of the topic; for LAG, "".
         value: for GROW, the new number of partitions. For LAG, the delay of messages between the ZooKeeper server
-            LAGGING and the leader, seconds. Else 0.
+            LAGGING and the leader, seconds. For other kinds, 0.
     """
 
     at: float
@@ -91,7 +91,7 @@ DEFAULT = Story(
 
 
 def drawn(seed: int, steps: int = 12) -> Story:
-    """Return a random story.
+    """Draw a random story from a seed.
 
     Args:
         seed: seed of the random numbers.

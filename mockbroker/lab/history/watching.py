@@ -4,7 +4,7 @@ A consumer registers an ephemeral node under ``/consumers/[group]/ids``. It watc
 topics. After every change the consumer stops reading and releases its partitions. Then it reads the list of members,
 computes its own range, and claims each partition in the range with a node under ``/consumers/[group]/owners``. A claim
 fails if another consumer has not released the partition yet. Then the consumer releases all partitions, waits and tries
-again. After four failed tries it reads nothing until the next change.
+again. After four failed attempts, it reads nothing until the next change.
 Source: ZookeeperConsumerConnector of Kafka 0.8.
 """
 
@@ -43,9 +43,9 @@ class Consumer:
         server: number of the ZooKeeper server that the consumer connects to.
         topics: subscribed topics.
         id: member id, which is the name of the consumer's ephemeral node. Each start creates a new id.
-        seen: member ids that the consumer read last.
+        seen: member ids in the last read list.
         owned: partitions that the consumer has claimed.
-        failed: number of rebalances that the consumer gave up after the maximum number of tries.
+        failed: number of rebalances given up after the maximum number of attempts.
         expiries: number of expired sessions.
     """
 
@@ -106,7 +106,7 @@ class Consumer:
             self._go(self._registers(session))
 
     def _expired(self) -> None:
-        """Open a new session after the old one expired.
+        """Open a new session after the old one has expired.
 
         The consumer continues to read until it rebalances in the new session.
         """
@@ -154,7 +154,7 @@ class Consumer:
         return True
 
     def _try_rebalance(self, session: Session) -> Asking:
-        """Try to rebalance once.
+        """Attempt a rebalance once.
 
         Return False if the data from ZooKeeper was stale or another consumer still owns a partition.
         """

@@ -1,11 +1,11 @@
-"""A simulated ZooKeeper: several servers, some of which lag, with sessions, ephemeral nodes and one-time watches.
+"""A simulated ZooKeeper: servers that may lag, with sessions, ephemeral nodes and one-time watches.
 
-Server 0 is the leader. Only the leader decides writes and expires sessions. Each other server applies the changes of
-the leader in order, but later by its lag, and answers reads from its own state. A session is connected to one server.
-This server answers a write after it has applied it. Therefore a client always reads its own writes, but other clients
-may read stale data.
+Server 0 is the leader. Only the leader accepts writes and expires sessions. The other servers apply the leader's
+changes in order, each delayed by its lag, and answer reads from their own state. A session is connected to one server,
+which answers a write after it has applied it. Therefore a client always reads its own writes, but other clients may
+read stale data.
 
-Not modelled: elections, quorums (the leader decides alone and at once), node versions, sequential nodes, multi.
+Not modelled: elections, quorums (the leader decides alone and immediately), node versions, sequential nodes, multi.
 Source: ZooKeeper's Programmer's Guide, "Consistency Guarantees", "Sessions" and "Watches".
 """
 
@@ -27,7 +27,7 @@ CREATED, DELETED, CHANGED, CHILDREN = "created", "deleted", "changed", "children
 
 @dataclass(slots=True)
 class Traffic:
-    """The number of messages of all sessions with one role.
+    """Message counts of all sessions with one role.
 
     Attributes:
         requests: number of requests, without pings.
@@ -90,7 +90,7 @@ class Change:
 
 @dataclass(slots=True)
 class Node:
-    """A node of the tree, with its data and its owner."""
+    """A node of the tree, with its data and the session that owns it."""
 
     data: str
     owner: int
@@ -98,7 +98,7 @@ class Node:
 
 
 class Tree:
-    """The tree of nodes in the state of one server."""
+    """The tree of nodes, as one server knows it."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, Node] = {"": Node("", 0)}
@@ -116,7 +116,7 @@ class Tree:
                 del self.nodes[parent].children[name]
 
     def missing_above(self, path: str) -> list[str]:
-        """Return the missing parent paths of ``path``, from the root down."""
+        """Return the paths of missing parents of ``path``, from the root down."""
         parts = path.split("/")
         return [above for above in ("/".join(parts[:n]) for n in range(2, len(parts))) if above not in self.nodes]
 
@@ -130,9 +130,9 @@ class Server:
     Attributes:
         number: server number; 0 is the leader.
         lag: one-way delay of messages between this server and the leader, seconds.
-        tree: nodes in the state of this server.
-        there: time at which the last message to the leader arrives, seconds.
-        here: time at which the last message from the leader arrives, seconds.
+        tree: the nodes as this server knows them.
+        there: arrival time of the last message to the leader, seconds.
+        here: arrival time of the last message from the leader, seconds.
         data_watches: path -> session -> watch on the node.
         child_watches: path -> session -> watch on the node's children.
     """
@@ -161,14 +161,15 @@ class Server:
 class Session:
     """A client session.
 
-    The methods call ``then`` with the response. They do not call it if the session is over when the response arrives.
+    The methods call ``then`` with the response. If the session is over when the response arrives, ``then`` is not
+    called.
 
     Attributes:
         number: session id.
         role: kind of client, for the message counts.
         server: number of the server that the session is connected to.
         timeout: session timeout, seconds.
-        open: whether the leader granted the session and the session is not over.
+        open: whether the leader has accepted the session and it is not over.
         over: whether the client closed or abandoned the session, or was notified that it expired.
     """
 
@@ -232,7 +233,7 @@ class Session:
             self._ensemble.close(self)
 
     def abandon(self) -> None:
-        """End the client process without closing the session. Its ephemeral nodes exist until the session expires."""
+        """End the client process without closing the session. Its ephemeral nodes remain until the session expires."""
         self.over, self.open = True, False
         self._ensemble.servers[self.server].forget(self)
 
@@ -242,7 +243,7 @@ def carry_out(asking: Asking, holds: Callable[[], bool], answer: Answer | None =
 
     Args:
         asking: the generator.
-        holds: function that returns whether to continue.
+        holds: function that returns False to stop.
         answer: response to send to the generator first; None to start it.
     """
     if not holds():
@@ -259,7 +260,7 @@ class ZooKeeper:
 
     Attributes:
         servers: servers of the ensemble; server 0 is the leader.
-        traffic: role of sessions -> message counts.
+        traffic: message counts by role of the sessions.
     """
 
     def __init__(self, queue: Queue, dice: Dice, servers: int = 3) -> None:
@@ -507,7 +508,7 @@ class ZooKeeper:
             self._to_all(changes, session, lambda: self._ended(session))
 
     def _ended(self, session: Session) -> None:
-        """Handle the end of a session at the server that it is connected to: notify the client."""
+        """Notify the client that its session has ended; called at the server of the session."""
         self.servers[session.server].forget(session)
         if not session.over:
             self._deliver(session, self._notify_expired, session)

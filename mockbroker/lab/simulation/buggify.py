@@ -1,8 +1,7 @@
 """Buggify points: methods of the broker that the simulator replaces, to make rare but allowed behaviour frequent.
 
-A method is replaced only on the objects of a simulation, right after they were created. So a buggify point costs
-nothing outside the simulation, and the broker mentions it only in the docstring of the method. Source: FoundationDB's
-BUGGIFY.
+A method is replaced only on the objects of a simulation, right after their creation. So a buggify point costs nothing
+outside of the simulation; in the broker, only the docstring of the method mentions it. Source: FoundationDB's BUGGIFY.
 """
 
 from __future__ import annotations

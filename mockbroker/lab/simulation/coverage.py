@@ -1,8 +1,8 @@
-"""Coverage of the simulation: which events happened in which states of groups and transactions, and after which faults.
+"""Coverage of the simulation: which events occurred in which states of groups and transactions, and after which faults.
 
 A cell is a combination of a state, an event and a fault. The state is that of the request's group or transactional id
-before the event. The event is a request, or a crash of the process. The fault is the last one, if it began at most
-RECENT events earlier.
+before the event. The event is a request, or a crash of the process. The fault is the most recent one, if it began at
+most RECENT events earlier.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ class Coverage(Watcher):
         self._left = 0  # requests until the last fault is forgotten
 
     def began(self, fault: str) -> None:
-        """Record that a fault began. ``fault``: kind of the fault."""
+        """Record that a fault has begun. ``fault``: kind of the fault."""
         self._fault, self._left = fault, RECENT
 
     def end_run(self) -> None:
-        """Add the cells of the run that has ended."""
+        """Count the cells that the finished run has reached."""
         self.cells += self._run
         self.seeds.update(self._run.keys())
         self._run.clear()
@@ -87,9 +87,10 @@ class Coverage(Watcher):
     # --- rare cells ---
 
     def novelty(self, script: Script) -> int:
-        """Return the number of cells that a script may reach and that no run has reached yet.
+        """Return the number of cells that no run has reached yet and that a script may reach.
 
-        A fault of the script may lead to every combination of state and event that runs have reached with any fault.
+        It is assumed that each fault of the script can lead to every combination of state and event that has been
+        reached with any fault.
         """
         pairs = {(cell.state, cell.event) for cell in self.cells}
         reached = Counter(cell.fault for cell in self.cells)
@@ -104,7 +105,7 @@ class Coverage(Watcher):
     def rows(self) -> list[dict[str, Any]]:
         """Return one row for each combination of state and event, with the keys state, event, count and faults.
 
-        ``count`` is how often it was reached; ``faults`` is this number by the kind of the last fault.
+        ``count`` is how often the combination was reached; ``faults`` is the same by kind of the last fault.
         """
         rows: dict[tuple[str, str], dict[str, Any]] = {}
         for cell, count in sorted(self.cells.items()):

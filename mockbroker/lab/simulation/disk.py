@@ -28,7 +28,7 @@ class Disk:
         on_open: function that is called with each data directory that is opened.
 
     Attributes:
-        fails: whether the next sync fails.
+        fails: True to make the next sync fail.
     """
 
     def __init__(self, dice: Dice, slowest: float, on_open: Callable[[DataDir], None] = lambda _: None) -> None:
@@ -56,7 +56,7 @@ class Disk:
 
     @property
     def collected(self) -> int:
-        """The number of the last change, synced or not. It increases until the process crashes."""
+        """The number of the last change, synced or not. It increases while the process runs."""
         return self._data.collected
 
     @property
@@ -75,7 +75,7 @@ class Disk:
         return None if self._working is None else self._slowest * self._dice.random()
 
     def finish(self) -> bool:
-        """Complete the sync. Return False if it failed; the content of the disk is then unknown."""
+        """Complete the sync. Return False if it failed, after which the content of the disk is unknown."""
         work, self._working = self._working, None
         assert work is not None
         if self.fails:

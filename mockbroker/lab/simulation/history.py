@@ -1,6 +1,6 @@
 """The history of a run: the requests and responses of the clients, with virtual times.
 
-It contains no state of the broker.
+It contains no internal state of the broker.
 
 The checkers in ``checkers`` use only the history. A result is UNKNOWN if the response was lost: the broker may have
 applied the request, may not have applied it, or may apply it later.
@@ -20,7 +20,7 @@ EARLIEST, LATEST = -2, -1  # timestamps of ListOffsets
 
 
 class Result(StrEnum):
-    """The result of an operation, as far as its client knows."""
+    """The result of an operation, as its client knows it."""
 
     UNKNOWN = "unknown"
     DONE = "done"
@@ -28,7 +28,7 @@ class Result(StrEnum):
 
 
 class Choice(StrEnum):
-    """How a client has asked to end a transaction; OPEN before EndTxn."""
+    """The end of a transaction that its client has requested; OPEN before EndTxn."""
 
     OPEN = "open"
     COMMIT = "commit"
@@ -44,7 +44,7 @@ class Transaction:
         producer: producer id and epoch.
         client: client name and the number of its start.
         number: number of the transaction since this start of the client.
-        choice: whether a commit or an abort was requested.
+        choice: the requested end.
         result: result of EndTxn.
         decided_at: virtual time of the first EndTxn, seconds; inf before.
         ended_at: virtual time of the response to EndTxn, seconds; inf before.
@@ -90,7 +90,7 @@ class Write:
         done_at: virtual time of the successful response, seconds; inf without one.
         result: result of the requests.
         offset: base offset in the response; -1 if it is unknown.
-        error: error code that made the producer give up; 0 without one.
+        error: error code after which the producer gave up; 0 without one.
     """
 
     client: tuple[str, int]
@@ -178,7 +178,7 @@ class OffsetOperation:
 
 @dataclass(slots=True, eq=False)
 class Listing:
-    """The result of ListOffsets for one partition.
+    """A ListOffsets result for one partition.
 
     Attributes:
         client: client name.
@@ -201,12 +201,12 @@ class Listing:
 
 @dataclass(slots=True, eq=False)
 class RegisterOperation:
-    """A request of an administrator that sets or reads something with a name, such as the partitions of a topic.
+    """A request of an administrator that writes or reads a register, such as the number of partitions of a topic.
 
     Attributes:
         name: name of the register.
         value: the value that is set or was read; NOTHING if it is removed or does not exist.
-        write: whether it sets the value.
+        write: True for a write, False for a read.
         sent_at: virtual time of the request, seconds.
         done_at: virtual time of the response, seconds; inf without one.
         result: result of the request.
@@ -246,7 +246,7 @@ class History:
     Attributes:
         writes: record batches, in the order of their first requests.
         reads: reads of records, in order.
-        transactions: transactions, in the order of their beginning.
+        transactions: transactions, in the order in which they began.
         requests: requests of transactional producers.
         offsets: commits and lookups of offsets.
         listings: results of ListOffsets.

@@ -24,7 +24,7 @@ def why_not(broker: Broker, clients: Iterable[Client]) -> str:
 
     Args:
         broker: the cluster.
-        clients: the clients of the run; clients that are stopped or that are no group members are ignored.
+        clients: the clients of the run; stopped clients and clients that are not group members are ignored.
     """
     groups: dict[str, list[Reader]] = {}
     for client in clients:

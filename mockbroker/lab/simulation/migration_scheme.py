@@ -20,7 +20,7 @@ def migrating(base: Script) -> Script:
     """Return a script in which the members of each group use both protocols, and change their protocol.
 
     With the policies ``downgrade`` and ``disabled``, members of the consumer protocol cannot join a classic group, so
-    such groups would never become stable. The scheme does not use these policies.
+    such groups would never become stable; therefore the scheme does not use them.
 
     Args:
         base: a script of the scheme swarm with the release 4.2.
@@ -66,9 +66,9 @@ def _member(
     """Return a member of a mixed group.
 
     Args:
-        dice: source of the choices.
+        dice: random number generator.
         member: the member of the scheme swarm.
-        classic: kind of the classic members of the group: their protocols must be the same.
+        classic: kind of the group's classic members, which must all use the same protocols.
         share: probability of the consumer protocol.
         static: probability that the member is static.
         regex: regular expression of some members of the group, while they use the consumer protocol; "" for none.

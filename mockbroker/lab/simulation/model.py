@@ -1,7 +1,7 @@
-"""A reference model of the committed offsets, which is computed from the journal and the responses of the broker.
+"""A reference model of the committed offsets, computed from the journal and the broker's responses.
 
 Offsets of a transaction become visible when it is committed. If a partition is committed twice, the later request wins.
-A crash may undo only unacknowledged changes. After a crash, the model adopts the offsets of the broker, if they are
+A crash may undo only unacknowledged changes. After a crash, the model takes over the broker's offsets, if they are
 possible.
 """
 
@@ -40,7 +40,8 @@ class Stored:
 class Model:
     """The reference model of the committed offsets.
 
-    Changes are numbered in order. A change that is acknowledged survives a crash. A key is a group and a partition.
+    Changes are numbered in order. Acknowledged changes survive a crash. In the attributes below, a key is a group with
+    a partition.
 
     Attributes:
         offsets: group -> partition -> committed offset.
@@ -48,13 +49,15 @@ class Model:
         producers: transactional id -> producer id.
         order: number of the last change.
         durable: number of the last acknowledged change.
-        history: key -> (number of a change, offset after it or None), from the last acknowledged change on.
+        history: key -> list of (number of a change, offset after it or None), starting with the last acknowledged
+            change.
         ended: (number of the change, producer id, pending offsets) of each transaction with an unacknowledged end.
-        undecided: ids of the producers whose transaction may have ended before a crash.
-        unsettled: pending offsets of undecided transactions that InitProducerId ended, until their groups are loaded.
+        undecided: ids of producers whose transaction may or may not have ended before a crash.
+        unsettled: pending offsets of transactions that were undecided when InitProducerId ended them, until their
+            groups are loaded.
         numbers: (connection, correlation id) of an unacknowledged response -> number of its last change.
-        parts: (connection, correlation id) of a pending OffsetCommit -> partitions and offsets that are stored so far.
-        kept: transactional id -> producer id, only of producers whose InitProducerId was acknowledged.
+        parts: (connection, correlation id) of a pending OffsetCommit -> partitions and offsets stored so far.
+        kept: transactional id -> producer id whose InitProducerId was acknowledged.
     """
 
     offsets: dict[str, dict[Place, Stored]] = field(default_factory=dict)
@@ -152,7 +155,7 @@ class Model:
         self.settle(group, {})
 
     def committed_by_itself(self, group: str, offsets: Mapping[str, Mapping[int, int]]) -> None:
-        """Record that the broker, after a crash, completed the commit of a transaction with these offsets.
+        """Record that the broker, after a crash, completed by itself the commit of a transaction with these offsets.
 
         Args:
             group: group id.
@@ -183,7 +186,7 @@ class Model:
         self.unsettled = [transaction for transaction in self.unsettled if transaction]
 
     def load(self, group: str, committed: Mapping[Place, int], pending: Collection[int]) -> None:
-        """Record that a coordinator has loaded a group. A transaction may have ended before the load.
+        """Record that a coordinator has loaded a group. Transactions may have ended before the load.
 
         Args:
             group: group id.
@@ -196,7 +199,7 @@ class Model:
                 self._end(producer_id, done)
 
     def _decide(self, held: dict[Key, Stored], group: str, committed: Mapping[Place, int]) -> dict[Key, Stored]:
-        """Remove the pending offsets that a transaction has for a group, and return them.
+        """Remove and return the pending offsets that a transaction has for a group.
 
         If all of them are in ``committed``, the transaction was committed, and they become committed offsets.
 
@@ -234,13 +237,13 @@ class Model:
         self.ended.append((self.order, producer_id, held))
 
     def _unsettled(self, key: Key) -> list[Stored]:
-        """Return the pending offsets of a key in those transactions that were committed or aborted, which is still
-        unknown.
+        """Return the pending offsets of a key in ended transactions of which it is still unknown whether they were
+        committed.
         """
         return [transaction[key] for transaction in self.unsettled if key in transaction]
 
     def may_be(self, key: Key) -> list[int | None]:
-        """Return the offsets that a key may have after a crash: first the last acknowledged offset, then all later
+        """Return the offsets that a key may have after a crash: the last acknowledged offset, followed by all later
         ones.
 
         None in the list means no committed offset.
@@ -252,7 +255,7 @@ class Model:
         return [None if stored is None else stored.offset for stored in possible]
 
     def adopt(self, group: str, place: Place, offset: int | None) -> None:
-        """Set the committed offset of a partition to the offset that the broker has after a crash.
+        """Set the committed offset of a partition to that of the broker after a crash.
 
         Args:
             group: group id.
@@ -269,7 +272,7 @@ class Model:
             self.offsets.setdefault(group, {})[place] = stored
 
     def adopt_held(self, now_held: dict[int, dict[Key, int]]) -> str:
-        """Set the pending offsets to those that the broker has after a crash.
+        """Set the pending offsets to those of the broker after a crash.
 
         Args:
             now_held: producer id -> key -> pending offset in the broker.

@@ -37,7 +37,7 @@ class Link:
 
     Attributes:
         clogged: whether messages are held instead of delivered.
-        lose: the next message to lose, "request" or "answer"; its connection breaks too. "" to lose none.
+        lose: the next message to lose, "request" or "answer", with its connection; "" to lose none
         held: messages that wait while the link is clogged, as (function, arguments).
     """
 
@@ -55,13 +55,13 @@ class Wire:
         peer: the client.
         link: the client's link.
         node: broker id.
-        client: the client as the broker sees it: broker id, client id and address.
+        client: the client as known to the broker: broker id, client id and address.
         open: True until the client closes the connection.
         cut: whether the connection is broken, so that all messages are lost.
         waiting: requests without a response, in order, as (call, callback, virtual time of sending in seconds).
         correlation: last correlation id.
-        there: virtual time at which the last request arrives at the broker, seconds.
-        here: virtual time at which the last response arrives at the client, seconds.
+        there: arrival time of the last request at the broker, virtual time in seconds.
+        here: arrival time of the last response at the client, virtual time in seconds.
     """
 
     number: int
@@ -122,7 +122,7 @@ class Network:
         self._queue.at(to.here, self._deliver, to, call, response)
 
     def close(self, connection: Wire) -> None:
-        """Close a connection at the client. Requests that were sent earlier still arrive."""
+        """Close a connection on the client's side. Requests that were already sent still arrive."""
         if connection.open:
             connection.open = False
             connection.waiting.clear()
@@ -132,7 +132,7 @@ class Network:
     def break_off(self, connection: Wire) -> None:
         """Break a connection.
 
-        All its messages in flight are lost; the broker notices immediately, the client after a delay.
+        All its messages in flight are lost; the broker learns of it immediately, the client after a delay.
         """
         if not connection.cut:
             connection.cut = True

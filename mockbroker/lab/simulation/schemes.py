@@ -55,7 +55,7 @@ LONGEST: Mapping[str, float] = {
 
 
 def swarm(seed: int, events: int) -> Script:
-    """Return a script with classic and consumer groups, in which a random half of the kinds of faults occurs.
+    """Return a script with classic and consumer groups, with random faults: half of all fault kinds occur.
 
     Args:
         seed: seed of all random choices.
@@ -67,7 +67,7 @@ def swarm(seed: int, events: int) -> Script:
 
 
 def lite(seed: int, events: int) -> Script:
-    """Return a script in which only clients and brokers crash and restart.
+    """Return a script whose only faults are crashes and restarts of clients and brokers.
 
     Args:
         seed: seed of all random choices.
@@ -158,7 +158,7 @@ def shares(seed: int, events: int) -> Script:
 
 
 def migration(seed: int, events: int) -> Script:
-    """Return a script of the scheme swarm in which the members of each group use both protocols, and change them.
+    """Return a script of ``swarm`` in which the members of each group use both protocols and change between them.
 
     Args:
         seed: seed of all random choices.
@@ -177,7 +177,7 @@ LEGACY = {"consumer-reader": "classic-reader", "consumer-processor": "classic-pr
 
 
 def data(seed: int, events: int) -> Script:
-    """Return a script whose clients produce and consume records, in which a random half of all kinds of faults occurs.
+    """Return a script whose clients produce and consume records, with random faults: half of all fault kinds occur.
 
     Args:
         seed: seed of all random choices.
@@ -217,9 +217,9 @@ def data(seed: int, events: int) -> Script:
 
 
 def admin(seed: int, events: int) -> Script:
-    """Return a script of the scheme data with an administrator, whose changes a further client notices.
+    """Return a script of ``data`` with an administrator, and a client that is affected by its changes.
 
-    No metadata is stale, because the administrator checks the effect of its changes.
+    Metadata is never stale in it, because the administrator checks the effect of its changes.
 
     Args:
         seed: seed of all random choices.
@@ -253,9 +253,11 @@ def _buggify(seed: int) -> tuple[str, ...]:
 
 
 def _refusals(seed: int) -> tuple[Mapping[str, Any], ...]:
-    """Return the fault rule of a seed of data: in 30 % of the seeds, some Produce requests get a retriable error.
+    """Return the fault rules of a script of ``data``: in 30 % of the seeds, some Produce requests get a retriable
+    error.
 
-    The next batches of the producer are in flight meanwhile. The broker must refuse them, because of the gap.
+    The next batches of the producer are already in flight then, and the broker must refuse them because of the sequence
+    gap.
     """
     dice = Dice("refusals", seed)
     if not dice.chance(0.3):
@@ -272,7 +274,7 @@ def _data_members(dice: Dice, release: str, topics: list[str], groups: list[str]
         dice: random number generator.
         release: emulated Kafka release.
         topics: names of the topics.
-        groups: kind of the members of each group.
+        groups: member kind of each group.
     """
     session, heartbeat = dice.pick([(3.0, 1.0), (6.0, 2.0)])
     rebalance, delay = dice.pick([4.0, 10.0]), dice.pick([0.001, 0.005, 0.05])
@@ -304,7 +306,7 @@ def _data_members(dice: Dice, release: str, topics: list[str], groups: list[str]
 
 
 def mix(seed: int, events: int) -> Script:
-    """Return a script of ``data`` with additional clients of other schemes, and in 20 % of the seeds with fault rules.
+    """Return a script of ``data`` with additional clients of other schemes, and with fault rules in 20 % of the seeds.
 
     Args:
         seed: seed of all random choices.
@@ -431,7 +433,7 @@ def _script(scheme: str, dice: Dice, seed: int, events: int, kinds: list[str]) -
 
 
 def _slice_size(seed: int) -> int:
-    """Return the slice size of a seed: SLICE_SIZE elements, or 1 to 3 elements for 30 % of the seeds.
+    """Return the slice size for a seed, in elements: SLICE_SIZE, or 1 to 3 for 30 % of the seeds.
 
     With small slices, other requests are handled in the middle of nearly every request.
     """
@@ -440,9 +442,9 @@ def _slice_size(seed: int) -> int:
 
 
 def _members(dice: Dice, release: str, topics: list[str]) -> tuple[MemberScript, ...]:
-    """Return random members of classic and consumer groups, and a few clients that are no members.
+    """Return random members of classic and consumer groups, and a few clients that are not members.
 
-    Small groups are more frequent, because most failures are found sooner with them.
+    Small groups are more frequent, because they expose most failures sooner.
 
     Args:
         dice: random number generator.

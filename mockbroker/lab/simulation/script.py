@@ -56,7 +56,7 @@ class Fault:
 
     Attributes:
         at: number of events after which the fault occurs.
-        kind: kind of fault, an element of MEMBER_FAULTS or of one of the other tuples of this module.
+        kind: kind of fault: an element of MEMBER_FAULTS or another tuple of this module.
         target: member number or broker id.
         value: duration in seconds, or a random number that selects an object; 0 if this kind needs neither.
     """
@@ -88,7 +88,7 @@ class MemberScript:
         delay: mean network delay.
         version: version of JoinGroup that the client sends.
         regex: regular expression that a member of the consumer protocol subscribes to; "" to subscribe to ``topics``.
-        other: kind that the client has after an odd number of ``switch`` faults; "" if it never changes.
+        other: kind of the client after an odd number of ``switch`` faults; "" if it never changes.
         kip890: whether the client uses the transaction protocol of clients since Kafka 4.0 (KIP-890).
     """
 
@@ -128,7 +128,7 @@ class Script:
         sync: maximum duration of a disk sync, seconds; negative for a broker without a disk.
         members: scripts of the clients.
         faults: faults, sorted by ``at``.
-        slice_size: number of elements of a request that are handled before other requests are handled.
+        slice_size: number of elements of a request that are handled before other requests get a turn.
         rules: fault rules of the broker in JSON form, which apply until the faults end.
         replicas: maximum number of replicas of each partition.
         buggify: active buggify points.

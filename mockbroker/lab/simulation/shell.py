@@ -1,6 +1,6 @@
 """The process of the brokers in the simulation: the pump of net/, with a simulated network, disk and timer.
 
-The same pump serves real sockets. It decides the order of requests, holds responses until the disk has synced, and
+The pump, which also serves real sockets, decides the order of requests, holds responses until the disk has synced, and
 handles closed connections. This module adds the simulated connections, virtual time, and the calls of the invariant
 checkers.
 """
@@ -50,7 +50,7 @@ class Inbox:
     Attributes:
         node: broker id.
         ticket: ticket of the request that is being handled, or None.
-        pending: the request that ``next_call`` returned last; None before the first call.
+        pending: the last request that ``next_call`` returned; None before the first call.
         calls: received requests that are not handled yet, in order.
     """
 
@@ -113,7 +113,7 @@ class SimulatedConnection(Connection):
 
 
 class ObservedPump(Pump):
-    """The broker's pump, which also calls the invariant checkers. An exception in a handler ends the run."""
+    """The broker's pump, extended to call the invariant checkers. An exception in a handler ends the run."""
 
     def __init__(self, shell: Shell) -> None:
         super().__init__(shell.router, lambda: 0.0, shell.disk, in_a_row=1)
@@ -145,7 +145,7 @@ class ObservedPump(Pump):
 
 
 class ObservedRouter(Router):
-    """The broker's router, which also calls the invariant checkers for requests that a fault rule has delayed or held.
+    """The broker's router, extended to call the invariant checkers for requests that a fault rule has delayed or held.
 
     Attributes:
         shell: the process of the brokers.
@@ -189,7 +189,7 @@ class Shell:
         trace: trace of the run.
         router: router of the broker.
         watchers: invariant checkers.
-        disk: disk; responses wait until it has synced. None for a broker without a disk.
+        disk: disk; responses wait for its syncs. None for a broker without a disk.
         successor: function that returns a broker with the state from the disk, for a restart.
         slices: random number generator for the durations of slices.
         buggify: active buggify points; None without any.
@@ -251,7 +251,9 @@ class Shell:
         return pump
 
     def _authorize(self) -> None:
-        """Make the router authorize requests if the cluster has an authorizer, as the served broker does."""
+        """Make the router authorize requests if the cluster has an authorizer, as the broker of ``mockbroker serve``
+        does.
+        """
         router = self.router
         router.noticing_stages = tuple(each for each in router.noticing_stages if not isinstance(each, AuthorizerStage))
         router.authorizing_stages = {}
@@ -328,7 +330,7 @@ class Shell:
             handled(self.broker, call, now)
 
     def forget_silent(self, connection: Connection, call: Call[Any]) -> None:
-        """Remove a request that gets no response (acks=0) from ``waiting``, once it is handled completely."""
+        """Remove a request that gets no response (acks=0) from ``waiting``, once it has been handled completely."""
         if connection.work is None and has_no_response(call):
             self.waiting.pop(call.ticket, None)
 
@@ -420,7 +422,7 @@ class Shell:
     def _keep_unsent(self, answers: Iterable[Answer]) -> None:
         """Store the unsent responses of closed connections.
 
-        After the next sync, they count as acknowledged for the checkers.
+        After the next sync, the checkers treat them as acknowledged.
         """
         written = 0 if self.disk is None else self.disk.collected
         self._unsent += [(written, answer) for answer in answers]

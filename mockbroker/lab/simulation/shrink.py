@@ -1,4 +1,4 @@
-"""Shrinking of a failing script: faults, members and events are removed as long as the same invariant is violated.
+"""Shrinking of a failing script: faults, members and events are removed while the same invariant is still violated.
 
 Source: A. Zeller, R. Hildebrandt, "Simplifying and isolating failure-inducing input" (delta debugging).
 """
@@ -36,8 +36,8 @@ class Shrinker:
         self._left = budget
 
     def shrink(self) -> Outcome:
-        """Remove faults and members, in two rounds, and events at the end; return the outcome of the smallest
-        failing script.
+        """Remove faults and members in two rounds, then events at the end; return the outcome of the smallest failing
+        script.
         """
         script = self.best.script
         if self.best.events < script.events:
@@ -52,11 +52,11 @@ class Shrinker:
     def _fewer(self, parts: Sequence[T], made: Callable[[Script, Sequence[T]], Script]) -> None:
         """Remove pieces of ``parts``, first large and then small ones.
 
-        The removal ends when no piece can be removed, or when the budget is used up.
+        It stops when no piece can be removed, or the budget is exhausted.
 
         Args:
             parts: faults or members of the script.
-            made: function that returns a script that has only the given parts.
+            made: function that returns the script with only the given parts.
         """
         size = max(len(parts) // 2, 1)
         while parts:

@@ -60,7 +60,7 @@ class Watcher:
         """Called after the broker added an event to its journal."""
 
     def answered(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
-        """Called when a request has a response, which may still wait for the disk.
+        """Called when the response to a request is ready; it may still wait for the disk.
 
         ``now``: broker time, seconds.
         """
@@ -90,7 +90,7 @@ class Watcher:
         """
 
     def acknowledged(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
-        """Called when a response is sent to the client. The changes that the request made are synced.
+        """Called when a response is sent to the client. The changes of the request are synced by then.
 
         ``now``: broker time, seconds.
         """
@@ -120,13 +120,13 @@ class Watcher:
         """Called when an empty group was replaced by a group of another type, before its first event."""
 
     def inspect(self, broker: Broker, now: float) -> None:
-        """Called repeatedly during a run, and in its last phases. The checker inspects the whole state of the broker.
+        """Called repeatedly during a run and in its last phases, to inspect the whole state of the broker.
 
         ``now``: broker time, seconds.
         """
 
     def healed(self, broker: Broker, now: float) -> None:
-        """Called some time after the last fault, when all groups have had enough time to become stable.
+        """Called after the last fault, when all groups have had enough time to become stable.
 
         ``now``: broker time, seconds.
         """
@@ -141,7 +141,7 @@ class Watcher:
 def is_away(broker: Broker, group_id: str) -> bool:
     """Return whether a group has no active coordinator. ``group_id``: group id.
 
-    Its partition of __consumer_offsets has no leader, or the leader is still loading the partition or is lost.
+    That is, its partition of __consumer_offsets has no leader, or the leader is lost or still loading the partition.
     """
     partition = broker.cluster.topics[OFFSETS_TOPIC].partition_of(group_id)
     return (
@@ -164,7 +164,7 @@ HOOKS = (
 
 
 class Watchers:
-    """All invariant checkers of a run. An event is passed only to the checkers that override the method for it."""
+    """All invariant checkers of a run. An event is passed only to checkers that override the method for it."""
 
     def __init__(self, watchers: Iterable[Watcher]) -> None:
         checkers = list(watchers)
@@ -186,7 +186,7 @@ class Watchers:
 class Origins:
     """The group and the coordinator of each response that waits for the disk.
 
-    When such a response is sent, its group may be deleted, or may have another coordinator.
+    Until such a response is sent, its group may be deleted or get another coordinator.
     """
 
     def __init__(self) -> None:
@@ -215,8 +215,7 @@ class Origins:
             group: group id.
 
         Returns:
-            A pair: whether the group was not deleted meanwhile, and whether it was not deleted and has the same
-                coordinator.
+            A pair: whether the group still exists, and whether it also has the same coordinator.
         """
         deleted, left = self._answers.pop(ticket, (-1, -1))
         lives = deleted == self._deleted[group]
@@ -228,9 +227,9 @@ class Origins:
 
 
 class GroupTypes:
-    """The types of groups, to notice that an empty group was replaced by a group of another type.
+    """The types of groups, to detect when an empty group is replaced by a group of another type.
 
-    Classic and consumer groups with members change their type too (online migration), which is no replacement.
+    Online migration also changes the type of groups, but does not count as replacement.
     """
 
     def __init__(self) -> None:
@@ -245,7 +244,7 @@ class GroupTypes:
             self._types[group_id] = group.type_name, group.empty
 
     def is_replaced(self, broker: Broker, group_id: str) -> bool:
-        """Return whether a group was replaced since the last call of ``begin``; return True once."""
+        """Return whether a group was replaced since the last call of ``begin``; report each replacement once."""
         group, known = broker.groups.get(group_id), self._types.get(group_id)
         if group is None or known is None or known[0] == group.type_name:
             return False

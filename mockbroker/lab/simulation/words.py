@@ -92,7 +92,7 @@ NAMES: Mapping[int, str] = {key: api.name for key, api in APIS.items()}
 
 
 def _truncated(topics: Any, field: str) -> str:
-    """Return the partitions of a DeleteRecords request or response with a field of each."""
+    """Return the partitions of a DeleteRecords request or response, each with the value of a field."""
     return ",".join(f"{t.name}-{p.partition_index}={getattr(p, field)}" for t in topics for p in t.partitions)
 
 

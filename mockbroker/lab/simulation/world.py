@@ -1,4 +1,4 @@
-"""One run of the simulation, in three phases: the faults, the recovery of all groups, the stop of all clients."""
+"""One run of the simulation, in three phases: faults occur, all groups recover, all clients stop."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ class World:
     def _recovery_time(self, settings: Settings) -> float:
         """Return the maximum time, in seconds, that a group may take to become stable after the last fault.
 
-        It is enough for crashed members to expire and for two rebalances.
+        It is long enough for crashed members to expire and for two rebalances.
         """
         members = self.script.members
         session = max([m.session for m in members] + [settings.group_consumer_session_timeout_ms / 1000])
@@ -314,7 +314,7 @@ class World:
         )
 
     def _move_leader(self, partition: Partition) -> None:
-        """Move a partition to another in-sync replica, if there is one."""
+        """Move the leadership of a partition to another in-sync replica, if there is one."""
         others = [node for node in self._cluster().electable(partition) if node not in self.shell.away]
         others = [node for node in others if node != partition.leader]
         if others and partition.leader != NO_LEADER and not self.shell.down:
@@ -331,7 +331,7 @@ class World:
         self.shell.broker.frozen_metadata.pop(node, None)
 
     def _swizzle(self, fault: Fault) -> None:
-        """Clog the links of random clients one after the other, and free them in another order.
+        """Clog the links of random clients one by one, and unclog them in another order.
 
         ``fault``: the fault; its value is the duration in seconds.
         """
@@ -417,7 +417,7 @@ class World:
     # --- the records: what clients have read and written ---
 
     def _check_history(self) -> None:
-        """Stop all producers, read all records, and check the history of the clients.
+        """Stop all producers, read all records, and run the checkers on the history.
 
         Raises: Broken if an invariant is violated.
         """

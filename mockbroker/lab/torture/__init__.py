@@ -1,1 +1,1 @@
-"""Hostile brokers: sessions that go wrong at one step, and what a client makes of them."""
+"""Hostile brokers for testing clients: each misbehaves at one step of the session."""

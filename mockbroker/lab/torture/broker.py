@@ -1,4 +1,4 @@
-"""The cluster of a case: it misbehaves, then it behaves, and it sees what the client achieves."""
+"""The cluster of a torture case: it misbehaves, then behaves correctly, and records the progress of the client."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SHOWN_VALUE = 100  # characters of a value
 
 
 def _works(request: Request) -> bool:
-    """Return whether a response shows that the client has achieved something."""
+    """Return whether the response to a request proves progress of the client."""
     response = request.response
     match request.api:
         case _ if response is None:
@@ -58,12 +58,12 @@ GOALS = ("Produce", "Fetch", "OffsetCommit", "TxnOffsetCommit", "ShareAcknowledg
 
 
 class HostileBroker:
-    """A cluster of two brokers that misbehaves as a case says.
+    """A cluster of two brokers that misbehaves as a case describes.
 
     Args:
         thread: thread of the cluster.
-        topic: topic that gets records all the time.
-        case: what the cluster does; None for a cluster that behaves.
+        topic: topic to which records are appended continuously.
+        case: the misbehaviour; None for a correct cluster.
         seed: seed of the random numbers of the case.
     """
 
@@ -96,7 +96,7 @@ class HostileBroker:
 
     @property
     def applied(self) -> int:
-        """How many times the cluster has misbehaved."""
+        """The number of times that the cluster has misbehaved."""
         if self._stage is not None:
             return self._stage.changed
         return self._applied + sum(state.applied for state in self._handle.faults.states())
@@ -107,9 +107,9 @@ class HostileBroker:
             self._handle.produce(self._topic, [RECORD], partition=partition)
 
     def behave(self) -> None:
-        """Behave from now on, and rebalance the groups, which may have an absurd assignment.
+        """Stop the misbehaviour, and rebalance all groups, because their assignments may be invalid.
 
-        Connections remain open, and may lack a part of a response: the client has to notice that by itself.
+        Connections stay open, even in the middle of a response: the client must detect that by itself.
         """
         if self._stage is not None:
             self._stage.on = False
@@ -121,7 +121,7 @@ class HostileBroker:
                 self._handle.rebalance(group_id)
 
     def seen(self) -> tuple[set[str], set[str]]:
-        """Return the APIs of the requests since the last call, and those of GOALS in which the client succeeded."""
+        """Return the APIs of the requests since the last call, and the GOALS that the client has achieved."""
 
         def look(cluster: Cluster) -> tuple[set[str], set[str]]:
             log = cluster.router.requests
@@ -139,7 +139,7 @@ class HostileBroker:
         return self._thread.call(look)
 
     def skip_seen(self) -> None:
-        """Let ``seen`` begin with the requests that arrive from now on."""
+        """Discard the requests so far, so that the next ``seen`` covers only later ones."""
 
         def skip(cluster: Cluster) -> None:
             log = cluster.router.requests
@@ -149,7 +149,7 @@ class HostileBroker:
         self._thread.call(skip)
 
     def explanation(self) -> str:
-        """Return the fields of the last response that the case has changed, one in a line; "" if none is known."""
+        """Return the fields of the last response that the case changed, one per line; "" if there is none."""
         if self._stage is None or self._stage.last is None:
             return ""
         explanation = explain_response(*self._stage.last)
@@ -162,7 +162,7 @@ class HostileBroker:
 
 @contextlib.contextmanager
 def hostile(case: Case | None, seed: int, topic: str, config: Mapping[str, Any]) -> Iterator[HostileBroker]:
-    """Run a cluster for a case. ``topic``: topic for the client; ``config``: further broker settings."""
+    """Run a cluster for a case. ``topic``: topic that the client uses; ``config``: further broker settings."""
     thread = BrokerThread(brokers=BROKERS, topics={topic: PARTITIONS}, config={**CONFIG, **config})
     try:
         yield HostileBroker(thread, topic, case, seed)

@@ -15,12 +15,12 @@ FrameChange: TypeAlias = Callable[[bytes, "Turn"], bytes]  # returns what is sen
 
 @dataclass(slots=True)
 class Turn:
-    """What a change of a response can use.
+    """The context in which a response is changed.
 
     Attributes:
-        number: number of responses of the step before this one.
-        random: random numbers of the run.
-        kept: frame that a change keeps for a later response; b"" at the start.
+        number: number of earlier responses of this step.
+        random: random number generator of the run.
+        kept: frame that was stored to be used in a later response; b"" at the start.
         api_key: key of the response's API.
         version: API version of the response.
     """
@@ -34,16 +34,16 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A hostile broker. Exactly one of ``rules``, ``change`` and ``frames`` says what it does.
+    """A hostile broker. Exactly one of ``rules``, ``change`` and ``frames`` is set.
 
     Attributes:
         name: name for ``--case``.
-        step: API at which the session goes wrong; CONNECT or EVERY.
+        step: API whose responses are affected, or CONNECT or EVERY.
         description: what the broker does, as the end of a sentence that begins with "The broker".
         rules: fault rules, as keyword arguments of ``faults.add``.
-        change: change of each response of the step.
-        frames: change of the bytes of each response of the step.
-        published: link to a report of a client that did not survive it; "" if there is none.
+        change: function that changes each response of the step.
+        frames: function that changes the bytes of each response of the step.
+        published: link to a bug report of a client that failed this case; "" without one.
     """
 
     name: str

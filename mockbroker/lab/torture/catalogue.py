@@ -1,4 +1,6 @@
-"""The catalogue of all cases: named ones, and the applicable pairs of a form of malformed response and a step."""
+"""The catalogue of all cases: the named cases, and each form of malformed response combined with each step that it
+fits.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +40,8 @@ def select(patterns: Sequence[str] = ("*",), steps: Collection[str] = ()) -> lis
     """Return the cases whose name matches one of the patterns.
 
     Args:
-        patterns: names; ``*`` and ``?`` are wildcards.
-        steps: APIs, of which a case must have one as its step; empty for all.
+        patterns: name patterns with the wildcards ``*`` and ``?``.
+        steps: APIs; only cases with one of these steps are returned; empty for all.
     """
     named = [case for case in CASES.values() if any(fnmatchcase(case.name, each) for each in patterns)]
     return [case for case in named if not steps or case.step in steps]

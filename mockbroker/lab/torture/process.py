@@ -1,4 +1,4 @@
-"""A client under test as a child process: its output, its memory and threads, and its end."""
+"""A client under test as a child process: its output, its memory and threads, and how it ended."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CRASHES = (  # texts of runtimes that end because of an error of their own
 
 @dataclass(slots=True)
 class Usage:
-    """The largest use of resources of a process and its children.
+    """The peak resource usage of a process and its children.
 
     Attributes:
         memory: resident memory in bytes.
@@ -44,14 +44,14 @@ class Usage:
 
 
 class ClientProcess:
-    """A running client. Its output is read all the time, and the last part is kept.
+    """A running client. Its output is read continuously, and the last part is kept.
 
     Args:
         command: program and arguments.
         environment: further environment variables.
 
     Attributes:
-        usage: largest use of resources in all samples.
+        usage: peak resource usage over all samples.
     """
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
@@ -77,17 +77,17 @@ class ClientProcess:
 
     @property
     def exit_code(self) -> int | None:
-        """The exit code; None while the client runs; below 0 the negated number of the signal that ended it."""
+        """The exit code; None while the client runs; negative if a signal ended it (-9 for SIGKILL)."""
         return self._process.poll()
 
     @property
     def output(self) -> str:
-        """The last output of the client."""
+        """The last part of the output of the client."""
         return self._output.decode(errors="replace")
 
     @property
     def has_crashed(self) -> bool:
-        """Whether the client was ended by a signal, or by an error of its runtime."""
+        """Whether the client was killed by a signal, or by a fatal error of its runtime."""
         code = self.exit_code
         if code is None:
             return False
@@ -95,7 +95,7 @@ class ClientProcess:
         return code < 0 or code > 128 or (code != 0 and any(text in self.output for text in CRASHES))
 
     def sample(self) -> int:
-        """Add the present use of resources to ``usage``; return the resident memory in bytes."""
+        """Add a sample of the resource usage to ``usage``; return the resident memory in bytes."""
         memory = threads = sockets = 0
         cpu = 0.0
         with contextlib.suppress(psutil.Error):
@@ -113,12 +113,12 @@ class ClientProcess:
         return memory
 
     def wait(self, seconds: float) -> None:
-        """Wait until the client ends, at most for some seconds."""
+        """Wait until the client ends, for at most ``seconds``."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(seconds)
 
     def end(self) -> None:
-        """End the client and its children: with SIGTERM, and after some seconds with SIGKILL."""
+        """End the client and its childrenwith SIGTERM, and after a few seconds with SIGKILL."""
         self._signal(signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(GRACE)

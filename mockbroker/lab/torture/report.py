@@ -27,7 +27,7 @@ def line(result: Result) -> str:
 
 
 def details(result: Result) -> list[str]:
-    """Return what helps to understand a bad result: description, last output, response, and how to repeat it."""
+    """Return the details of a failed case: description, last output, response, and how to repeat it."""
     lines = [f"  The broker {result.case.description}."]
     if result.case.published:
         lines.append(f"  reported: {result.case.published}")
@@ -37,7 +37,7 @@ def details(result: Result) -> list[str]:
 
 
 def summary(results: Sequence[Result]) -> str:
-    """Return how many cases have each verdict."""
+    """Return the number of cases per verdict."""
     counts = Counter(result.verdict for result in results)
     return ", ".join(f"{counts[verdict]} {verdict.value}" for verdict in Verdict if counts[verdict])
 

@@ -1,8 +1,8 @@
-"""Runs a client against each case of the catalogue, and judges how it ended.
+"""Runs a client against each case of the catalogue, and judges whether it survives.
 
-A run has three parts: the client works until the cluster has misbehaved for the first time; the cluster goes on to
-misbehave for ``Limits.bad`` seconds; then it behaves, and the client has ``Limits.recovery`` seconds to achieve again
-what it achieves with a cluster that behaves all the time.
+A run has three parts: first, the client works until the cluster misbehaves for the first time; then the misbehaviour
+continues for ``Limits.bad`` seconds; finally the cluster is correct again, and the client has ``Limits.recovery``
+seconds to make progress, as it does with a correct cluster.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ MEGABYTE = 1 << 20
 
 
 class Verdict(StrEnum):
-    """How a client ended.
+    """The verdict on a client in one case.
 
     Members:
-        SURVIVED: it achieved something again, or finished its work.
-        REFUSED: it ended with an error of its own.
-        STUCK: it ran on and achieved nothing again.
-        CRASHED: it was ended by a signal or by an error of its runtime.
-        GREW: it used too much memory, and was ended.
-        SKIPPED: it did not take the step of the case, or the case had no effect on it.
+        SURVIVED: it made progress after the misbehaviour, or finished its work.
+        REFUSED: it exited with an error that it reported itself.
+        STUCK: it kept running without progress.
+        CRASHED: it was killed by a signal or by a fatal error of its runtime.
+        GREW: it used too much memory, and was killed.
+        SKIPPED: it never reached the step of the case, or the case had no effect.
     """
 
     SURVIVED = "survived"
@@ -48,7 +48,7 @@ BAD = frozenset({Verdict.STUCK, Verdict.CRASHED, Verdict.GREW})
 
 
 class UnhealthyClientError(Exception):
-    """The error for a client that achieves nothing with a cluster that behaves."""
+    """The error for a client that makes no progress even with a correct cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +56,10 @@ class Limits:
     """The thresholds of the verdicts.
 
     Attributes:
-        start: seconds until the client must have achieved something with a cluster that behaves, and until a case must
-            have had an effect.
+        start: time limit in seconds for the first progress with a correct cluster, and for the first effect of a case.
         bad: seconds for which the cluster misbehaves.
-        recovery: seconds after which a client that has not achieved anything again is stuck.
-        memory: bytes of resident memory above that with a cluster that behaves, from which a client has grown too much.
+        recovery: seconds without progress after which a client counts as stuck.
+        memory: permitted growth of resident memory in bytes, compared with a correct cluster.
     """
 
     start: float = 20.0
@@ -75,7 +74,7 @@ class Client:
 
     Attributes:
         command: program and arguments.
-        topic: topic that gets records.
+        topic: topic to which records are appended.
         group: group id in the environment variable MOCKBROKER_GROUP.
         config: further broker settings by Kafka's names.
     """
@@ -96,13 +95,13 @@ class Client:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """What a client does with a cluster that behaves.
+    """The behaviour of a client with a correct cluster.
 
     Attributes:
         apis: APIs of its requests.
-        goals: APIs in which it achieves something; empty if it ends by itself.
-        memory: largest resident memory in bytes.
-        seconds: seconds until it had achieved something.
+        goals: APIs whose responses prove progress; empty if the client exits by itself.
+        memory: peak resident memory in bytes.
+        seconds: seconds until the first progress.
     """
 
     apis: frozenset[str]
@@ -113,19 +112,19 @@ class Health:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The result of a case.
+    """The result of one case.
 
     Attributes:
         case: the case.
         verdict: how the client ended.
         seed: seed of the random numbers.
         seconds: duration of the run in seconds.
-        recovered: seconds from the end of the misbehaviour until the client achieved something; None if it did not.
+        recovered: seconds from the end of the misbehaviour until the next progress; None without progress.
         applied: number of times that the cluster misbehaved.
-        usage: largest use of resources.
+        usage: peak resource usage.
         exit_code: exit code of the client; None if it did not end by itself.
         output: its last output.
-        response: fields of the last response that the case changed; "" if it is not known.
+        response: fields of the last response that the case changed; "" if unknown.
         reproduce: command line that runs the case again.
     """
 
@@ -143,7 +142,7 @@ class Result:
 
     @property
     def survived(self) -> bool:
-        """Whether the verdict is neither stuck, crashed nor grew."""
+        """Whether the verdict is not STUCK, CRASHED or GREW."""
         return self.verdict not in BAD
 
     def to_json(self) -> dict[str, Any]:
@@ -170,10 +169,10 @@ class Result:
 
 
 def examine(client: Client, limits: Limits) -> Health:
-    """Run a client against a cluster that behaves; return what it does.
+    """Run a client against a correct cluster; return its behaviour.
 
     Raises:
-        UnhealthyClientError: The client failed, or achieved nothing.
+        UnhealthyClientError: The client failed, or made no progress.
     """
     with hostile(None, 0, client.topic, client.config) as broker:
         began = time.monotonic()
@@ -211,7 +210,7 @@ def examine(client: Client, limits: Limits) -> Health:
 
 
 def applies(case: Case, health: Health) -> bool:
-    """Return whether a client takes the step of a case."""
+    """Return whether a client ever sends the request of a case's step."""
     return case.step in (CONNECT, EVERY) or case.step in health.apis
 
 
@@ -261,7 +260,7 @@ class _Run:
         )
 
     def _watch(self) -> Verdict:
-        """Watch the client until a verdict is possible, and let the cluster behave when it is time."""
+        """Watch the client until a verdict is possible; end the misbehaviour when its time is over."""
         most_memory = self._health.memory + self._limits.memory
         misbehaved: float | None = None
         while True:
@@ -301,7 +300,7 @@ class _Run:
 
 
 def _pause(broker: HostileBroker, process: ClientProcess, elapsed: float) -> None:
-    """Wait until the next sample, and append records now and then. ``elapsed``: seconds since the start of the run."""
+    """Wait until the next sample, and append records at intervals. ``elapsed``: seconds since the start of the run."""
     process.wait(SAMPLED)
     if int(elapsed / FED) != int((elapsed + SAMPLED) / FED):
         broker.feed()

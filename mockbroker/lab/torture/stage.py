@@ -1,4 +1,4 @@
-"""The stage that changes the responses of one API, as a case demands."""
+"""The stage that changes the responses of one API, as a case describes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class HostileStage(Stage):
     Attributes:
         on: whether responses are changed.
         changed: number of responses that were changed.
-        last: the last changed frame without its length, and the key and version of its API; None before the first.
+        last: the last changed frame without its length prefix, with API key and version; None before the first change.
     """
 
     def __init__(self, case: Case, seed: int) -> None:
@@ -57,7 +57,7 @@ class HostileStage(Stage):
         return Reply(reply.ticket, reply.response, delivery=delivery)
 
     def _alter(self, call: Call[Any], frame: bytes) -> Generator[None, None, bytes]:
-        """Return the bytes to send in place of a response. A response that cannot be changed remains as it is."""
+        """Return the changed bytes of a response, or the same bytes if they cannot be changed."""
         yield from ()  # in one slice
         if not self.on:
             return frame

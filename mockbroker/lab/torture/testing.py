@@ -18,7 +18,7 @@ def _health(command: tuple[str, ...], topic: str, limits: Limits) -> Health:
 
 
 class Torture:
-    """A case of the catalogue, for a test that runs a client against it.
+    """A case of the catalogue, as a test uses it.
 
     Attributes:
         case: the case.
@@ -30,18 +30,18 @@ class Torture:
         self.seed = seed
 
     def run(self, command: Sequence[str], *, topic: str = "torture", limits: Limits | None = None) -> Result:
-        """Run a client against the case; return the result, of which ``survived`` is False for a bad verdict.
+        """Run a client against the case; return the result; ``survived`` is False if the client failed.
 
-        The client is first run against a broker that behaves, once for all cases.
+        The client is first run against a correct broker, once for all cases.
 
         Args:
             command: program and arguments. It finds the broker in MOCKBROKER_BOOTSTRAP_SERVERS, the topic in
-                MOCKBROKER_TOPIC and a group id in MOCKBROKER_GROUP, and works until it is ended.
-            topic: topic that gets records all the time.
+                MOCKBROKER_TOPIC and a group id in MOCKBROKER_GROUP, and runs until it is stopped.
+            topic: topic to which records are appended continuously.
             limits: thresholds of the verdicts; None for the defaults.
 
         Raises:
-            UnhealthyClientError: The client failed, or achieved nothing, with a broker that behaves.
+            UnhealthyClientError: The client failed or made no progress with a correct broker.
         """
         limits = Limits() if limits is None else limits
         client, health = Client(tuple(command), topic), _health(tuple(command), topic, limits)

@@ -14,7 +14,7 @@ from mockbroker.lab.history.draft.store import GroupRecord
 
 @dataclass(frozen=True, slots=True)
 class Noticed:
-    """A trace entry: the coordinator has noticed a reason for a rebalance."""
+    """A trace entry: the coordinator has detected a reason for a rebalance."""
 
     group: str
     cause: Cause

@@ -30,7 +30,7 @@ class Election:
     """The role of this broker as coordinator of a subset of the groups.
 
     Attributes:
-        took_over: whether the subset had another coordinator before, which failed or resigned.
+        took_over: whether the subset had another coordinator before, which has failed or resigned.
         ready_at: time at which the groups will be loaded, seconds; inf after they were loaded.
         coordinators: group id -> coordinator.
     """
@@ -47,7 +47,7 @@ class Broker:
         node: broker id.
         store: the shared store.
         uuid: function that returns a new UUID for a consumer id.
-        load: duration of loading the groups of a subset, seconds.
+        load: time for loading the groups of a subset, seconds.
         answer_gap: time between two JoinGroup responses of a coordinator, seconds.
 
     Attributes:
@@ -85,7 +85,7 @@ class Broker:
         return [action for one in self.elections.pop(subset).coordinators.values() for action in one.resign()]
 
     def lost(self) -> Actions:
-        """Stop all coordinators on this broker, because its process fails. Return their actions."""
+        """Stop all coordinators on this broker, because its process has failed. Return their actions."""
         elections = self.elections.values()
         return [action for election in elections for one in election.coordinators.values() for action in one.lost()]
 

@@ -39,9 +39,9 @@ class DraftSettings:
 
     Attributes:
         delay: network delay, one way.
-        notice: time until the controller notices that a broker has failed.
+        notice: time until the controller detects that a broker has failed.
         update: time until brokers receive the metadata of an election.
-        load: duration of loading the groups of a subset.
+        load: time for loading the groups of a subset.
         answer_gap: time between two JoinGroup responses of a coordinator.
     """
 
@@ -172,7 +172,7 @@ class DraftCluster:
             self._close(connection)
 
     def pause(self, consumer: str, seconds: float) -> None:
-        """Pause the process of a consumer for ``seconds``, as a garbage collection does; messages to it wait."""
+        """Pause the process of a consumer for ``seconds``, as a garbage collection does; messages to it are delayed."""
         self._frozen.setdefault(consumer, [])
         self._queue.after(seconds, self._end_pause, consumer)
 
@@ -256,7 +256,7 @@ class DraftCluster:
         self._queue.after(seconds, self._refusing.discard, node)
 
     def strike(self, when: Callable[[Moment], bool]) -> None:
-        """Fail a broker directly after it has performed the first action for which ``when`` returns True."""
+        """Fail a broker immediately after its first action for which ``when`` returns True."""
         self._strike = when
 
     def send(self, consumer: str, link: int, request: Request) -> None:
@@ -302,7 +302,7 @@ class DraftCluster:
         )
 
     def _elect_coordinators(self) -> None:
-        """Do the work of the controller: elect a coordinator for each subset without one, and send the metadata to all
+        """Act as the controller: elect a coordinator for each subset without one, and send the metadata to all
         brokers.
         """
         if not self.brokers:
@@ -440,7 +440,7 @@ class DraftCluster:
             self._perform(connection.node, broker, broker.disconnected(connection.number, self.now))
 
     def _disconnect_consumer(self, connection: DraftConnection) -> None:
-        """Report to the consumer that a connection was closed or refused by the broker, or that the broker is down."""
+        """Notify the consumer that the broker has closed or refused a connection, or is down."""
         self._deliver(connection.consumer, self._connection_ended, connection)
 
     def _connection_ended(self, connection: DraftConnection, now: float) -> Effects:

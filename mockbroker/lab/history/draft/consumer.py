@@ -1,4 +1,5 @@
-"""A consumer of the draft protocol, sans-IO: responses and timers in, connections and requests out.
+"""A consumer of the draft protocol, sans-IO: its inputs are responses and timers, its outputs are connections and
+requests.
 
 A consumer has at most one request in flight to the coordinator. Each poll reads one record of each partition. All times
 are in seconds.
@@ -170,7 +171,7 @@ class Consumer:
 
     @property
     def owned(self) -> tuple[TopicPartition, ...]:
-        """The partitions that the consumer reads now; empty while it does not read."""
+        """The partitions that the consumer currently reads; empty while it does not read."""
         return self.partitions if self.state in CONSUMES else ()
 
     # --- events ---

@@ -1,4 +1,4 @@
-"""The coordinator of one group, sans-IO: requests, timeouts and topic changes in, actions out.
+"""The coordinator of one group, sans-IO: its inputs are requests, timeouts and topic changes, its outputs are actions.
 
 A coordinator reads from the store directly, and writes with actions. The rest of its state is in memory only and is
 lost when its broker fails: joined members, dead members, unsent responses. All times are in seconds.
@@ -40,7 +40,7 @@ class Member:
         generation: last generation that was sent to the member; -1 before the first one.
         connection: number of the connection on which the last request of the member arrived, or None.
         dead: whether the member's session has expired.
-        warned: whether a heartbeat of the member was answered with IllegalGeneration in this rebalance.
+        warned: whether a heartbeat of the member has been answered with IllegalGeneration in this rebalance.
     """
 
     generation: int
@@ -51,7 +51,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Parked:
-    """A JoinGroup request that waits for its response. ``connection``: connection number."""
+    """A pending JoinGroup request. ``connection``: connection number."""
 
     connection: int
     request: JoinGroupRequest
@@ -65,7 +65,7 @@ class Coordinator:
         store: the shared store.
         uuid: function that returns a new UUID for a consumer id.
         took_over: whether another coordinator of this group failed or resigned before.
-        answer_gap: time between two JoinGroup responses, seconds.
+        answer_gap: delay between two JoinGroup responses, seconds.
 
     Attributes:
         state: current state.
@@ -198,8 +198,8 @@ class Coordinator:
     def _heartbeat_of_a_rebalance(self, consumer_id: str, good: bool, now: float) -> tuple[Error, Actions]:
         """Handle a heartbeat in the state Prepare for rebalance; return the error of the response and the actions.
 
-        If the only cause of the rebalance is a dead member, and the next heartbeat is from this member, the rebalance
-        is cancelled.
+        If the rebalance was caused only by a dead member, and this member is the next to send a heartbeat, the
+        rebalance is cancelled.
 
         Args:
             consumer_id: consumer id of the sender.
@@ -240,7 +240,7 @@ class Coordinator:
     # --- other events ---
 
     def topics_changed(self) -> Actions:
-        """Start a rebalance if the partitions of the group's topics are not the assigned partitions."""
+        """Start a rebalance if the partitions of the group's topics differ from the assigned partitions."""
         wanted = {(topic, number) for topic in self.record.topics for number in range(self._store.partitions(topic))}
         owned = {partition for share in self.record.ownership.values() for partition in share}
         return self._prepare(Cause.CHANGE) if self.members and wanted != owned else []
@@ -300,7 +300,7 @@ class Coordinator:
     def _rebalance_if_all_joined(self, now: float) -> Actions:
         """Rebalance if every member has joined or is dead.
 
-        A member that rejoined without its id counts as missing until its old id expires. ``now``: virtual time,
+        If a member rejoins without its id, its old id counts as missing until it expires. ``now``: virtual time,
         seconds.
         """
         if self.state is not Coordinating.PREPARING:
@@ -356,7 +356,7 @@ class Coordinator:
     def _answer(self, now: float) -> Actions:
         """Send the due JoinGroup responses, and restart the sessions of these members; return the actions.
 
-        After the last response, events that occurred meanwhile are handled. ``now``: virtual time, seconds.
+        After the last response, events that occurred in between are handled. ``now``: virtual time, seconds.
         """
         actions: Actions = []
         while self._outbox:

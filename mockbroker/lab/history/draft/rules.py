@@ -123,7 +123,7 @@ def move(table: Mapping[tuple[State, Why], State], state: State, why: Why) -> St
     """Return the state after a transition.
 
     Args:
-        table: the new state, by state and cause.
+        table: new state by old state and cause.
         state: current state.
         why: cause of the transition.
 

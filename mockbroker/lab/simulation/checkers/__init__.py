@@ -1,6 +1,6 @@
 """The checkers of the invariants I27 to I34 and I36 to I39.
 
-They use only the history of the clients, as Jepsen and Elle do for Kafka.
+They use only the history that the clients observed, as Jepsen and Elle do for Kafka.
 """
 
 from __future__ import annotations

@@ -10,10 +10,10 @@ from mockbroker.lab.simulation.history import READ_COMMITTED, Place, Result, Tra
 
 
 def find_aborted_read(log: FinalLog) -> str:
-    """Return the description of a violation of I29, or "" if there is none.
+    """Return a description of the first violation of I29, or "" if there is none.
 
-    A violation is a record that was read although the broker had refused it, although its transaction was not
-    committed, or before the commit; and a transaction of which only a part is visible at the end.
+    Violations are: a read of a record that the broker refused; a read of a record of an uncommitted transaction, or
+    before the commit; and a transaction that is only partly visible at the end.
     """
     for read in log.history.reads:
         for offset, value in read.records:
@@ -34,7 +34,7 @@ def find_aborted_read(log: FinalLog) -> str:
 
 
 def _part(log: FinalLog, visible: dict[bytes, tuple[Place, int]]) -> str:
-    """Return the description of a transaction of which only some records are visible at the end, or "".
+    """Return a description of a transaction that is only partly visible at the end, or "".
 
     ``visible``: partition and offset by value, for all records that read_committed readers get at the end.
     """

@@ -13,7 +13,7 @@ from mockbroker.lab.simulation.history import Transaction
 
 
 def find_cycle(log: FinalLog) -> str:
-    """Return the description of a cycle of transactions, or "".
+    """Return a description of a cycle of transactions that depend on each other, or "".
 
     A transaction depends on another one if it has read a record of the other, or if the same client began it later.
     """

@@ -1,4 +1,4 @@
-"""I28: the records of an idempotent producer are stored once, in order, and only as they were sent."""
+"""I28: the records of an idempotent producer are stored once, in order, and unchanged."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from mockbroker.lab.simulation.history import Place, Write
 
 
 def find_duplicate(log: FinalLog) -> str:
-    """Return the description of a record of an idempotent producer that is stored wrongly, or "".
+    """Return a description of a wrongly stored record of an idempotent producer, or "".
 
-    Wrongly: twice, out of order, without having been sent, or without the rest of its batch. The batches of a producer
-    that is not idempotent may be stored repeatedly, and in another order.
+    Wrong means: stored twice, out of order, without having been sent, or without the rest of its batch. Batches of
+    other producers may be stored repeatedly, and in another order.
     """
     for sent in log.history.writes:
         gap = sent.error in (E.OUT_OF_ORDER_SEQUENCE_NUMBER, E.UNKNOWN_PRODUCER_ID)
@@ -44,7 +44,7 @@ def find_duplicate(log: FinalLog) -> str:
 
 
 def _torn(log: FinalLog, place: Place, seen: dict[bytes, int]) -> str:
-    """Return the description of a batch of which only a part is in the log, or "".
+    """Return a description of a batch that is only partly in the log, or "".
 
     ``seen``: offsets by value, of idempotent producers.
     """

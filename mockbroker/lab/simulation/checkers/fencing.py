@@ -1,6 +1,4 @@
-"""I32: after a request with a producer epoch has succeeded, no request with a lower epoch that is sent later
-succeeds.
-"""
+"""I32: once a request with a producer epoch has succeeded, later requests with a lower epoch fail."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ SENT, DONE = 1, 0  # at the same time, a response comes first
 
 
 def find_zombie(log: FinalLog) -> str:
-    """Return the description of a request that succeeded although its producer was fenced, or ""."""
+    """Return a description of a request that succeeded although its producer was fenced, or ""."""
     events: list[tuple[float, int, int, Fenced]] = []
     for number, each in enumerate(log.history.requests):
         events.append((each.sent_at, SENT, number, each))

@@ -1,4 +1,4 @@
-"""The records of all partitions, as the readers at the end of a run have read them."""
+"""The records of all partitions, as read at the end of a run."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class FinalLog:
 
     Attributes:
         history: history of the run.
-        all: records that a read_uncommitted reader sees: partition -> offset -> value.
-        committed: records that a read_committed reader sees.
+        all: records that a read_uncommitted reader receives: partition -> offset -> value.
+        committed: records that a read_committed reader receives.
         writes: value -> the batch in which it was sent.
         starts: partition -> start of the log, if records were deleted.
     """
@@ -46,7 +46,7 @@ class FinalLog:
         return offset < self.starts.get(place, 0)
 
     def of(self, isolation: int) -> Log:
-        """Return the records that a reader sees at the end: partition -> offset -> value.
+        """Return the records that a reader receives at the end: partition -> offset -> value.
 
         ``isolation``: READ_COMMITTED or READ_UNCOMMITTED.
         """
@@ -55,7 +55,7 @@ class FinalLog:
     def places(self, *, committed: bool) -> dict[bytes, tuple[Place, int]]:
         """Return the partition and the offset of each value; the last one if the value is in the log twice.
 
-        ``committed``: whether to include only records that a read_committed reader sees.
+        ``committed``: whether to include only records that a read_committed reader receives.
         """
         log = self.committed if committed else self.all
         return {value: (place, offset) for place, records in log.items() for offset, value in records.items()}

@@ -1,7 +1,7 @@
 """I33: the committed offset of a group and partition is a linearizable register.
 
-For each register, the checker keeps all states that the operations so far allow. Source: G. Lowe, "Testing for
-linearizability".
+For each register, the checker keeps the set of states that are possible after the operations so far. Source: G. Lowe,
+"Testing for linearizability".
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Interval = tuple[float, float]
 
 
 def find_impossible_lookup(log: FinalLog) -> str:
-    """Return the description of an offset operation that no order of the commits explains, or ""."""
+    """Return a description of an offset operation whose result is impossible in every order of the commits, or ""."""
     registers: dict[tuple[str, Place], list[OffsetOperation]] = {}
     for each in log.history.offsets:
         if each.result is not Result.REFUSED and not (each.transaction and not each.transaction.may_be_committed):
@@ -31,7 +31,7 @@ def find_impossible_lookup(log: FinalLog) -> str:
 
 
 def _interval(operation: OffsetOperation) -> Interval:
-    """Return the interval of virtual time, in seconds, in which an operation takes effect.
+    """Return the interval of virtual time, in seconds, within which an operation takes effect.
 
     A commit in a transaction takes effect between EndTxn and its response.
     """
@@ -42,7 +42,7 @@ def _interval(operation: OffsetOperation) -> Interval:
 
 
 def _is_optional(operation: OffsetOperation, others: list[OffsetOperation]) -> bool:
-    """Return whether a commit in a transaction may have no effect, because another commit overlaps it and is newer.
+    """Return whether a commit in a transaction may have no effect, because a newer commit overlaps it.
 
     ``others``: all operations on the same group and partition.
     """
@@ -56,12 +56,12 @@ def _is_optional(operation: OffsetOperation, others: list[OffsetOperation]) -> b
 
 
 def first_impossible(operations: list[OffsetOperation]) -> OffsetOperation | None:
-    """Return the first operation that fits no order of the operations; None if some order explains all of them.
+    """Return the first operation whose result is impossible in every order; None if some order explains all operations.
 
     At first, the register has the value -1.
 
-    ``operations``: all operations on one register, such as a group and partition. The check ends with None if there are
-    too many states.
+    ``operations``: all operations on one register, such as a group and partition. With too many possible states, the
+    check gives up and returns None.
     """
     intervals = list(map(_interval, operations))
     events = [(start, 0, number) for number, (start, _) in enumerate(intervals)]
@@ -85,10 +85,11 @@ def first_impossible(operations: list[OffsetOperation]) -> OffsetOperation | Non
 
 
 def _reach(states: set[State], pending: set[int], operations: list[OffsetOperation]) -> set[State] | None:
-    """Return all states that are reachable if some pending operations take effect now; None for more than MOST_STATES.
+    """Return all states reachable by letting pending operations take effect now; None if there are more than
+    MOST_STATES.
 
     Args:
-        states: states before, as (committed offset, numbers of the operations that took effect).
+        states: possible states before, as (committed offset, numbers of the operations that took effect).
         pending: numbers of the operations in flight, as indexes of ``operations``.
         operations: all operations on one group and partition.
     """

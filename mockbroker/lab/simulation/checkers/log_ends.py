@@ -1,4 +1,4 @@
-"""I36: ListOffsets returns an end that is after all known records, and before all records that are sent later."""
+"""I36: the end that ListOffsets returns is after all records known before, and not after any record sent later."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Bounds = dict[Key, list[tuple[float, int]]]  # times and offsets
 
 
 def find_wrong_end(log: FinalLog) -> str:
-    """Return the description of a ListOffsets response with an end that other responses contradict, or ""."""
+    """Return a description of a ListOffsets response whose end offset is contradicted by another response, or ""."""
     known = {key: _Steps(bounds, largest=True) for key, bounds in _known(log.history).items()}
     later = {key: _Steps(bounds, largest=False) for key, bounds in _later(log.history).items()}
     for listing in log.history.listings:
@@ -34,7 +34,7 @@ def find_wrong_end(log: FinalLog) -> str:
 
 
 def _known(history: History) -> Bounds:
-    """Return the ends of the log that clients know, with the times since when."""
+    """Return lower bounds of the log ends: the ends that clients know, with the times from which they know them."""
     bounds: Bounds = {}
     for write in history.writes:
         if write.offset >= 0 and write.done_at < inf:
@@ -47,7 +47,9 @@ def _known(history: History) -> Bounds:
 
 
 def _later(history: History) -> Bounds:
-    """Return the offsets of acknowledged batches, with the negative times at which they were first sent."""
+    """Return upper bounds of the log ends: base offsets of acknowledged batches, with the negated times of their first
+    requests.
+    """
     bounds: Bounds = {}
     for write in history.writes:
         if write.offset >= 0:
@@ -57,7 +59,7 @@ def _later(history: History) -> Bounds:
 
 
 class _Steps:
-    """The largest or smallest value among those until a time."""
+    """A running maximum or minimum of values over time."""
 
     def __init__(self, values: Iterable[tuple[float, int]], *, largest: bool) -> None:
         ordered = sorted(values)
@@ -66,6 +68,6 @@ class _Steps:
         self._none = 0 if largest else inf
 
     def until(self, time: float) -> float:
-        """Return the largest or smallest value until ``time``, seconds."""
+        """Return the maximum or minimum of the values up to ``time``, seconds."""
         at = bisect_right(self._times, time)
         return self._values[at - 1] if at else self._none

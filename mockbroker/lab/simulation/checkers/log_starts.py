@@ -1,4 +1,4 @@
-"""I39: DeleteRecords moves the start of a log to the requested offset, and nothing else moves it."""
+"""I39: DeleteRecords moves the start of a log to the requested offset, and no other request moves it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from mockbroker.lab.simulation.history import EARLIEST
 
 
 def find_wrong_start(log: FinalLog) -> str:
-    """Return the description of a start of a log that no DeleteRecords explains, or ""."""
+    """Return a description of a log start that no DeleteRecords explains, or ""."""
     for each in log.history.deletions:
         if each.low_watermark >= 0 and each.low_watermark < each.offset:
             return (

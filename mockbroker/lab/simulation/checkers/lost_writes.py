@@ -1,4 +1,4 @@
-"""I27: a record that was acknowledged is in the log at the end, at the offset of the response."""
+"""I27: an acknowledged record is in the log at the end of the run, at the offset in the response."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from mockbroker.lab.simulation.history import Result
 
 
 def find_lost_write(log: FinalLog) -> str:
-    """Return the description of an acknowledged record that is not visible at the end of the run, or "".
+    """Return a description of an acknowledged record that is not visible at the end of the run, or "".
 
-    A record of a committed transaction, and a record without a transaction, must be visible to read_committed readers.
-    A record of an aborted transaction remains in the log.
+    Records of committed transactions and records without a transaction must be visible to read_committed readers.
+    Records of aborted transactions must still be in the log.
     """
     everywhere, committed = log.places(committed=False), log.places(committed=True)
     for write in log.history.writes:

@@ -1,7 +1,7 @@
 """I38: topics, configurations and access rules are linearizable registers.
 
-A topic is a register with its number of partitions. A Produce is a read of the register of the access rule that denies
-it: while the rule is in force, no record of the denied principal is accepted.
+The value of a topic's register is its number of partitions. A Produce is a read of the register of an access rule:
+while the rule denies the principal, none of its records may be accepted.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from mockbroker.lab.simulation.history import NOTHING, OffsetOperation, Result
 
 
 def find_impossible_state(log: FinalLog) -> str:
-    """Return the description of a response that no order of the administrator's requests explains, or ""."""
+    """Return a description of a response that is impossible in every order of the administrator's requests, or ""."""
     registers: dict[str, list[OffsetOperation]] = {}
     for each in log.history.registers:
         if each.result is not Result.REFUSED:

@@ -7,10 +7,10 @@ from mockbroker.lab.simulation.history import OffsetOperation, Place, Result
 
 
 def find_unstable_lookup(log: FinalLog) -> str:
-    """Return the description of a lookup that ignored a pending offset, or "".
+    """Return a description of a lookup that ignored a pending offset, or "".
 
-    All lookups of the clients have require_stable. A transaction was certainly open between the response to
-    TxnOffsetCommit and its EndTxn, if this EndTxn has succeeded.
+    All lookups use require_stable. An offset was certainly pending between the response to TxnOffsetCommit and the
+    EndTxn, if the EndTxn succeeded.
     """
     pending: dict[tuple[str, Place], list[OffsetOperation]] = {}
     for each in log.history.offsets:

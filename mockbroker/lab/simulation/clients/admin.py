@@ -1,4 +1,4 @@
-"""An admin client in the simulation. Each of its operations sends one request, to a broker that can handle it."""
+"""An admin client in the simulation. Each operation is one request to a broker that can handle it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mockbroker.lab.simulation.network import Wire
 
 
 class Admin(Client):
-    """A scripted admin client. It ignores all responses, because the invariant checkers check them.
+    """A scripted admin client. It ignores responses, because the invariant checkers check them.
 
     Attributes:
         connections: broker id -> connection.

@@ -1,4 +1,6 @@
-"""Clients in the simulation that administer topics, configurations, access rules and records, and that notice it."""
+"""Clients in the simulation that administer topics, configurations, access rules and records, or that are affected by
+it.
+"""
 
 from __future__ import annotations
 
@@ -38,13 +40,13 @@ EVERYONE = "User:ANONYMOUS"
 
 
 def ignore(_: object) -> None:
-    """Do nothing with a response or a read."""
+    """Ignore a response or a read."""
 
 
 class Administrator(Client):
     """An administrator that changes topics, configurations, access rules and records, one operation after the other.
 
-    Each operation is added to the history as a write or a read of a register.
+    Each operation is recorded in the history as a write or read of a register.
 
     Attributes:
         leaders: connections to the brokers, and the leaders of the topics of the script.
@@ -58,7 +60,7 @@ class Administrator(Client):
         self.later(self.script.commit, self._step)
 
     def find(self) -> None:
-        """Look up no coordinator: an administrator is in no group."""
+        """Do nothing: an administrator is in no group and needs no coordinator."""
 
     def _step(self) -> None:
         self.later(self.script.commit * (0.2 + self.dice.random()), self._step)
@@ -200,7 +202,7 @@ class Administrator(Client):
     # --- records and replicas ---
 
     def _truncate(self) -> None:
-        """Delete the records of a partition before an offset, which ListOffsets and a random choice determine."""
+        """Delete the records of a partition before a random offset within the range that ListOffsets returns."""
         if places := [place for place in self.leaders.known() if place[0] in self.topics]:
             self.fetcher.list_offsets([self.dice.pick(places)], LATEST, self._delete_records)
 
@@ -247,7 +249,8 @@ class Administrator(Client):
 
 
 class Prober(Client):
-    """A producer that writes to the guarded topic. A refused record reads the register of its access rule.
+    """A producer that writes to the guarded topic. Whether a record is accepted or refused is a read of the register of
+    its access rule.
 
     Attributes:
         leaders: leader of the guarded topic.
@@ -260,7 +263,7 @@ class Prober(Client):
         self.later(self.script.commit, self._probe)
 
     def find(self) -> None:
-        """Look up no coordinator: a producer is in no group."""
+        """Do nothing: a producer is in no group and needs no coordinator."""
 
     def _probe(self) -> None:
         self.later(self.script.commit * (0.2 + self.dice.random()), self._probe)

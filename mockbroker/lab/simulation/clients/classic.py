@@ -29,12 +29,12 @@ class ClassicClient(Reader):
     Attributes:
         state: AWAY, JOINING, SYNCING or STABLE.
         beating: whether a heartbeat is in flight.
-        outdated: whether the member has to rejoin after the response to the JoinGroup or SyncGroup in flight.
+        outdated: True if the member has to rejoin once the JoinGroup or SyncGroup in flight is answered.
         seen_in: generation -> topic -> number of partitions when the member joined this generation. Entries are kept
-            until a generation is stable: a generation that was not written may be followed by the previous one.
-        gave_up_in: generation in which the member revoked partitions, so that it has to rejoin; -1 without such a
-            generation.
-        reported: partitions that the member may own, as far as the group leader knows.
+            until a generation is stable, because a new coordinator may go back to the previous generation if the latest
+            was not written.
+        gave_up_in: generation in which the member revoked partitions and therefore has to rejoin; -1 if there is none.
+        reported: partitions that the group leader believes the member owns.
     """
 
     member_id = ""
@@ -184,7 +184,7 @@ class ClassicClient(Reader):
     def see(self, partitions: Mapping[str, int]) -> None:
         """Store the numbers of partitions that the member knows at the start of this generation.
 
-        ``partitions``: topic -> number of partitions. A topic that already has a number keeps it.
+        ``partitions``: topic -> number of partitions. Numbers that are already stored are kept.
         """
         self.seen_in = {**self.seen_in, self.generation: {**partitions, **self.seen}}
 

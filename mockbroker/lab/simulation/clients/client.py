@@ -29,9 +29,9 @@ class Client:
         history: history of the run, to which the client adds the records that it sends and reads.
         name: client name in the trace.
         topics: subscribed topics.
-        up: whether the process runs.
-        life: number of times the process was started. Timers that were set before the last start are ignored.
-        stands: virtual time at which a pause of the process ends, seconds. A pause models a garbage collection.
+        up: whether the process is running.
+        life: number of times the process was started. Timers from before the last start are ignored.
+        stands: virtual time until which the process is paused, seconds; a pause models a garbage collection
         slow: additional network delay of each message, seconds.
         fatal: name of the error that ended the process, or "".
         link: network link between the client and the brokers.
@@ -108,8 +108,7 @@ class Client:
     def later(self, seconds: float, what: Callable[..., None], *with_: Any) -> None:
         """Call ``what(*with_)`` after ``seconds`` of virtual time.
 
-        If the process is paused at that time, the call is made at the end of the pause. If the process has ended, no
-        call is made.
+        If the process is paused then, the call is made at the end of the pause; if it has ended, not at all.
         """
         self.queue.after(seconds, self._now, self.life, what, with_)
 
@@ -124,7 +123,7 @@ class Client:
     # --- overridden by the kinds of clients ---
 
     def begin(self) -> None:
-        """Set the state of the process at its start."""
+        """Initialize the state of the process when it starts."""
 
     def ready(self) -> None:
         """Called when the coordinator is known."""
@@ -213,7 +212,7 @@ class Client:
             self.later(timeout or REQUEST_TIMEOUT, self._on_request_timeout, to, to.correlation)
 
     def _on_request_timeout(self, to: Wire, correlation: int) -> None:
-        """Close a connection if a request, or an earlier one on the same connection, still has no response.
+        """Close a connection on which a request, or one sent before it, still has no response.
 
         Args:
             to: the connection.
@@ -278,5 +277,5 @@ class Client:
 
     @property
     def identifier(self) -> tuple[str, int]:
-        """The name of the client and the number of its start, which together identify a process in the history."""
+        """Client name and start number, which together identify a process in the history."""
         return self.name, self.life

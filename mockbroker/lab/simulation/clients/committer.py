@@ -1,4 +1,4 @@
-"""A consumer with manual assignment in the simulation. It commits offsets without being a member of its group."""
+"""A consumer with manual assignment in the simulation. It commits offsets for a group without being a member."""
 
 from __future__ import annotations
 

@@ -22,8 +22,8 @@ class ConsumerClient(EpochMember):
 
     Attributes:
         held: owned partitions, as (topic id, partition).
-        target: partitions of the last assignment, as (topic id, partition).
-        reported: owned partitions in the last heartbeat; None before the first heartbeat.
+        target: partitions in the last received assignment, as (topic id, partition).
+        reported: owned partitions reported in the last heartbeat; None before the first one.
         full: whether the next heartbeat contains all fields.
     """
 
@@ -74,7 +74,7 @@ class ConsumerClient(EpochMember):
             self.later(BACKOFF * self.dice.random(), self._reconcile)
 
     def _reconcile(self) -> None:
-        """During the next poll, own exactly the assigned partitions, and report a change with a heartbeat."""
+        """At the next poll, adopt exactly the assigned partitions, and report a change with a heartbeat."""
         if not self.polling:
             self.queue.at(self.polls_at, self._now, self.life, self._reconcile, ())
             return

@@ -1,4 +1,4 @@
-"""The fetches of a consumer: one fetch session for each broker (KIP-227), and the records that it reads.
+"""The fetches of a consumer: with a fetch session per broker (KIP-227), and the records that they return.
 
 Source: Kafka's Fetcher, FetchSessionHandler and CompletedFetch.
 """
@@ -36,7 +36,7 @@ class NodeSession:
         session_id: session id; 0 without a session.
         epoch: session epoch of the next request.
         busy: whether a request is in flight.
-        sent: partition -> fetch offset that the broker knows from earlier requests.
+        sent: partition -> last fetch offset sent to the broker.
     """
 
     wire: Wire
@@ -58,14 +58,14 @@ class Fetcher:
         leaders: leaders of the partitions.
         isolation: READ_UNCOMMITTED or READ_COMMITTED.
         version: version of Fetch.
-        positions: function that returns the positions: partition -> next offset. The fetcher changes this dictionary.
+        positions: function that returns the positions (partition -> next offset), a dictionary that the fetcher updates
         on_read: function that is called with each read.
 
     Attributes:
         sessions: broker id -> fetch session.
         max_bytes: maximum number of bytes of a partition in a response.
-        min_bytes: number of bytes with which a broker responds immediately.
-        on_out_of_range: function that is called with a partition whose position is out of range, and was removed.
+        min_bytes: number of available bytes from which a broker responds immediately.
+        on_out_of_range: function that is called with a partition whose position was removed because it is out of range.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Fetcher:
     # --- records ---
 
     def fetch_all(self) -> None:
-        """Send a Fetch to each leader of a partition, unless a Fetch to this broker is in flight."""
+        """Send a Fetch to each broker that leads a partition, unless one is in flight there."""
         positions, nodes = self._positions(), self._leaders.nodes
         wanted: dict[int, dict[Place, int]] = {}
         for place in sorted(positions):
@@ -207,9 +207,10 @@ class Fetcher:
         return False
 
     def _read(self, start: int, response: ResponsePartition) -> tuple[int, int, list[tuple[int, bytes]]]:
-        """Return (``start``, the offset after the last batch, and offset and value of each record) for a response.
+        """Return the result of a fetch of one partition: ``start``, the offset after the last batch, and offset and
+        value of each record.
 
-        With READ_COMMITTED, the records of aborted transactions are left out. ``start``: position of the client.
+        With READ_COMMITTED, records of aborted transactions are left out. ``start``: position of the client.
         """
         pending = sorted(response.aborted_transactions or (), key=lambda each: each.first_offset)
         aborted: set[int] = set()

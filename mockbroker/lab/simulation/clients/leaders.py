@@ -1,4 +1,4 @@
-"""The leaders of partitions, as a client knows them from Metadata, and the connections of the client to the leaders."""
+"""The leaders of partitions, as a client knows them from Metadata, and its connections to them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ METADATA_VERSION = 12
 
 
 class Leaders:
-    """The leaders of all partitions that a client knows. The client calls ``start``, ``disconnected`` and ``close``.
+    """The leaders of all partitions that a client knows. The client must call ``start``, ``disconnected`` and
+    ``close``.
 
     Args:
         client: the client.
@@ -58,7 +59,7 @@ class Leaders:
         self._client.send(wire, ApiKey.METADATA, METADATA_VERSION, request, self._refreshed)
 
     def any_broker(self) -> Wire | None:
-        """Return a connection to any broker; None if no broker runs."""
+        """Return a connection to any broker; None if no broker is running."""
         client = self._client
         if self._any is None and (nodes := sorted(client.cluster().nodes)):
             self._any = client.network.connect(client, client.link, client.dice.pick(nodes), client.name)
@@ -91,7 +92,7 @@ class Leaders:
         return self.wires[node]
 
     def disconnected(self, connection: Wire) -> bool:
-        """Remove a closed connection and request metadata; return False if the connection is not one of this object."""
+        """Remove a closed connection and request metadata; return False if this object does not own the connection."""
         if connection is self._any:
             self._any, self._asked = None, False
         elif self.wires.get(connection.node) is connection:

@@ -1,4 +1,6 @@
-"""Consumers that process records exactly once: they read, write and commit in one transaction (KIP-98, KIP-447)."""
+"""Consumers that process records with exactly-once semantics: they read, write and commit in one transaction (KIP-98,
+KIP-447).
+"""
 
 from __future__ import annotations
 
@@ -61,8 +63,8 @@ class Processor(RecordReader):
         super().own(share)
 
     def rewind(self) -> None:
-        """Discard all records that are in no transaction, and all positions, so that the committed offsets are
-        fetched again.
+        """Discard all positions and all records that are not in a transaction yet, so that reading restarts at the
+        committed offsets.
         """
         self._buffer = []
         self.positions = {}
@@ -181,8 +183,8 @@ class Processor(RecordReader):
 
 
 class ClassicProcessor(Processor, RecordClassic):
-    """A member of the classic protocol that processes records exactly once."""
+    """A member of the classic protocol that processes records with exactly-once semantics."""
 
 
 class ConsumerProcessor(Processor, RecordConsumer):
-    """A member of the consumer protocol that processes records exactly once."""
+    """A member of the consumer protocol that processes records with exactly-once semantics."""

@@ -190,7 +190,7 @@ class TransactionalProducer(Producer):
         self.later(self.script.commit * (0.5 + 2 * self.dice.random()), self._restart)
 
     def _send_as_zombie(self) -> None:
-        """Send records and EndTxn with the old epoch. The broker must refuse them if the producer was fenced."""
+        """Send records and EndTxn with an old epoch, which the broker must refuse if the producer was fenced."""
         manager = self.manager
         if manager.phase is not Phase.FAILED or manager.transaction is None or not (places := self.leaders.known()):
             return

@@ -21,7 +21,7 @@ class Reader(Client):
     """A client that reads partitions and commits offsets.
 
     Attributes:
-        positions: partition -> next offset to read. A partition has no entry until its committed offset was fetched.
+        positions: partition -> next offset to read. A partition has no entry until its committed offset is known.
         owned: partitions that the client reads.
         wants: whether an OffsetFetch is in flight.
         polls_at: earliest virtual time of the next poll, seconds.
@@ -46,7 +46,7 @@ class Reader(Client):
         return self.queue.now >= self.polls_at
 
     def own(self, share: frozenset[Place]) -> None:
-        """Read exactly the partitions in ``share`` from now on. New partitions start at their committed offsets."""
+        """From now on, read exactly the partitions in ``share``. New partitions start at their committed offsets."""
         self.owned = share
         self.positions = {place: at for place, at in self.positions.items() if place in share}
         self.fetch_positions()
@@ -87,7 +87,7 @@ class Reader(Client):
         self.later(self.script.commit * (0.8 + 0.4 * self.dice.random()), self._poll)
 
     def polled(self) -> None:
-        """Advance the positions by random numbers of records, and commit them."""
+        """Advance each position by a random number of records, and commit the positions."""
         self.fetch_positions()
         if self.positions and self.may_commit:
             for place in self.positions:
@@ -122,14 +122,14 @@ class Reader(Client):
                     return
 
     def offsets_refused(self, error: int) -> None:
-        """Handle an error code in the response to OffsetCommit or OffsetFetch."""
+        """Handle an error code in an OffsetCommit or OffsetFetch response."""
         if error == NOT_YET:
             self.later(BACKOFF, self.fetch_positions)
         else:
             self.refused(error)
 
     def refused(self, error: int) -> None:
-        """Handle an error code in the response to any request."""
+        """Handle an error code in any response."""
         if error in NOT_HERE:
             self.find_later()
 

@@ -1,4 +1,6 @@
-"""Consumers in the simulation that fetch records and commit their positions, and the readers at the end of a run."""
+"""Consumers in the simulation that fetch records and commit their positions, and clients that read everything at the
+end of a run.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +70,7 @@ class RecordReader(Reader):
         """Called with the records of each successful fetch."""
 
     def own(self, share: frozenset[Place]) -> None:
-        """Read exactly the partitions in ``share`` from now on."""
+        """From now on, read exactly the partitions in ``share``."""
         self._unset &= share
         super().own(share)
 
@@ -144,7 +146,7 @@ class RecordConsumer(RecordReader, ConsumerClient):
 
 
 class FinalReader(Client):
-    """A client that reads all records of some topics at the end of a run, when there are no more faults.
+    """A client that reads all records of some topics at the end of a run, after the last fault.
 
     Attributes:
         isolation: isolation level.

@@ -12,7 +12,7 @@ Then = Callable[..., None]
 
 
 def recording_commit(client: Client, request: Any, then: Then) -> Then:
-    """Add an OffsetCommit to the history; return a callback that adds its result, and then calls ``then``."""
+    """Add an OffsetCommit to the history; return a callback that records its result and then calls ``then``."""
     operations = {
         (topic.name, p.partition_index): OffsetOperation(
             request.group_id, (topic.name, p.partition_index), p.committed_offset, True, client.queue.now
@@ -34,7 +34,7 @@ def recording_commit(client: Client, request: Any, then: Then) -> Then:
 
 
 def recording_lookup(client: Client, then: Then) -> Then:
-    """Return a callback that adds the offsets of an OffsetFetch response to the history, and then calls ``then``."""
+    """Return a callback that records the offsets of an OffsetFetch response in the history and then calls ``then``."""
     sent_at = client.queue.now
 
     def looked_up(answer: Any) -> None:

@@ -1,8 +1,9 @@
-"""The record batches of a producer: sends them to the leaders of the partitions, and retries them.
+"""Sends the record batches of a producer to the partition leaders, with retries.
 
 As in Kafka's client, the batches of a partition are sent in order, up to five at the same time. A retried batch keeps
-its sequence numbers, and is the only one in flight. The first batch of a partition is alone in flight too: a broker
-that has no state of a producer accepts any sequence number, so the second batch could be stored before the first.
+its sequence numbers, and no other batch of the partition is in flight then. The same holds for the first batch of a
+partition: a broker without producer state accepts any sequence number, so the second batch could be stored before the
+first.
 Source: Kafka's Sender and RecordAccumulator.
 """
 
@@ -87,7 +88,7 @@ class Sender:
         self._due = False
 
     def reset(self, producer: tuple[int, int] | None) -> None:
-        """Discard all batches. If the producer id or epoch changes, sequence numbers begin again at 0.
+        """Discard all batches. If the producer id or epoch changes, sequence numbers restart at 0.
 
         ``producer``: new producer id and epoch; None for a producer that is not idempotent.
         """
@@ -113,7 +114,7 @@ class Sender:
         return f"{name}.{life}.{self._numbers}".encode()
 
     def add(self, place: Place, values: Sequence[bytes], transaction: Transaction | None = None) -> Write:
-        """Queue a new batch for a partition, and return it. ``send_due`` sends it.
+        """Queue a new batch for a partition, which ``send_due`` will send, and return it.
 
         Args:
             place: the partition.

@@ -228,7 +228,7 @@ class ShareClient(Client):
             self._fetch(node)
 
     def _goes_on(self, session: NodeSession, error: int) -> bool:
-        """Return whether a session continues after a response; if not, its connection is closed.
+        """Return whether a session continues after a response; if not, close its connection.
 
         ``error``: error code of the response; 0 without an error.
         """
@@ -244,8 +244,7 @@ class ShareClient(Client):
     # --- acknowledgements ---
 
     def _work(self, session: NodeSession, place: Place, first: int, last: int) -> None:
-        """Acknowledge acquired records after their processing, immediately or with the next ShareFetch; or renew their
-        locks.
+        """Process acquired records: acknowledge them, immediately or with the next ShareFetch, or renew their locks.
 
         Args:
             session: the share session.
@@ -289,7 +288,7 @@ def _topics(kind: type[Any], acknowledged: Sequence[tuple[Place, Batch]], added:
 
     Args:
         kind: class of the topics in the request.
-        acknowledged: partition and acknowledgements, in any order.
+        acknowledged: pairs of partition and acknowledgements, in any order.
         added: partitions to add to the share session.
     """
     batch = kind.Partition.AcknowledgementBatch

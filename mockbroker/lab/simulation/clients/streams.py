@@ -49,8 +49,8 @@ class StreamsClient(EpochMember):
     """A member of a streams group.
 
     Attributes:
-        held: (active, standby) tasks that the member runs.
-        target: (active, standby) tasks of the last assignment.
+        held: tasks that the member runs: (active, standby).
+        target: tasks in the last received assignment: (active, standby).
     """
 
     def begin(self) -> None:
@@ -61,7 +61,8 @@ class StreamsClient(EpochMember):
     def ready(self) -> None:
         """Send a heartbeat.
 
-        If the response to the last one was lost, rejoin, because Kafka 4.2 does not repeat an assignment.
+        If the response to the previous heartbeat was lost, rejoin instead, because Kafka 4.2 does not repeat
+        assignments.
         """
         if self.beating:
             self._lose()
@@ -99,7 +100,7 @@ class StreamsClient(EpochMember):
             self.later(BACKOFF * self.dice.random(), self._reconcile)
 
     def _reconcile(self) -> None:
-        """During the next poll, run exactly the assigned tasks, and report a change with a heartbeat."""
+        """At the next poll, adopt exactly the assigned tasks, and report a change with a heartbeat."""
         if not self.polling:
             self.queue.at(self.polls_at, self._now, self.life, self._reconcile, ())
             return
@@ -123,7 +124,7 @@ class StreamsClient(EpochMember):
         return frozenset(places)
 
     def polled(self) -> None:
-        """Poll; before that, include partitions that were added to the topics of an active task."""
+        """Poll. First, own partitions that were meanwhile added to the topics of active tasks."""
         if (places := self._places()) != self.owned:
             self.own(places)
         super().polled()

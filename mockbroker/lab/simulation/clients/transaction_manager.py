@@ -1,4 +1,6 @@
-"""The transactions of a producer: the requests to the transaction coordinator. Source: Kafka's TransactionManager."""
+"""Manages the transactions of a producer by requests to the transaction coordinator. Source: Kafka's
+TransactionManager.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,7 @@ class TransactionManager:
         transactional_id: transactional id.
         timeout_ms: transaction timeout, milliseconds.
         kip890: whether the client adds partitions implicitly, and gets a new epoch with each EndTxn (KIP-890).
-        failed: function that is called with the error code after which the transaction cannot continue.
+        failed: function that is called with an error code that ends the transaction.
 
     Attributes:
         phase: phase of the producer.
@@ -182,9 +184,10 @@ class TransactionManager:
             self._wire = None
 
     def disconnected(self, connection: Wire) -> bool:
-        """Retry the current request if ``connection``, which was closed, is the one to the transaction coordinator.
+        """Handle a closed connection: retry the current request if it was the connection to the transaction
+        coordinator.
 
-        Return whether it is.
+        Return whether it was.
         """
         if connection is self._wire:
             self._wire = None
@@ -305,7 +308,7 @@ class TransactionManager:
         self._ask(ApiKey.END_TXN, 5 if self.kip890 else 4, request, ended)
 
     def fail(self, error: int) -> None:
-        """Abandon the transaction because of an error code. ``start`` begins again with InitProducerId."""
+        """Abandon the transaction because of an error code. Call ``start`` to begin again with InitProducerId."""
         if self.phase is not Phase.FAILED:
             self.phase = Phase.FAILED
             self._current = None

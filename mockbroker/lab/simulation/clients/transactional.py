@@ -26,11 +26,11 @@ class Transactional(Client):
     """A transactional producer that writes no records.
 
     It sends InitProducerId. For each transaction it then sends AddOffsetsToTxn, TxnOffsetCommit and EndTxn. After an
-    error it begins with InitProducerId again.
+    error, it starts again with InitProducerId.
 
     Attributes:
         producer: producer id and epoch; None before the response to InitProducerId.
-        keeper: connection to the group coordinator. (``coordinator`` is the connection to the transaction coordinator.)
+        keeper: connection to the group coordinator (``coordinator`` is the one to the transaction coordinator)
         busy: whether a transaction is open.
         offset: offset in the last TxnOffsetCommit.
         former: producer id and epoch from the last InitProducerId, which the next one fences; None before the first.

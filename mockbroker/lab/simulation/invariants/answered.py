@@ -13,7 +13,8 @@ from mockbroker.lab.simulation.watching import Broken, Watcher, has_no_response
 
 
 class Answered(Watcher):
-    """The checker of the invariants I7 and I8: exactly one response to every request, in order and in time.
+    """The checker of the invariants I7 and I8: exactly one response to every request, in order and within its time
+    limit.
 
     Two kinds of request need no response: a request whose connection was closed, and a SyncGroup of a member that was
     removed, which Kafka drops.
@@ -70,7 +71,7 @@ class Answered(Watcher):
                 )
 
     def _is_parked(self, broker: Broker, call: Call[Any]) -> bool:
-        """Return whether a JoinGroup is still pending in its group, or was replaced by a newer JoinGroup of the same
+        """Return whether a JoinGroup is pending in its group, or was replaced by a newer JoinGroup of the same
         member.
         """
         group = broker.groups.get_as(call.request.group_id, ClassicGroup)

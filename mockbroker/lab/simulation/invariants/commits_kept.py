@@ -27,7 +27,7 @@ class CommitsKept(Watcher):
         ] = {}  # pending OffsetFetch -> group -> committed offsets and unstable partitions
 
     def before(self, broker: Broker, call: Call[Any], now: float) -> None:
-        """Store the committed offsets of the model before an OffsetFetch is handled.
+        """Before an OffsetFetch is handled, store the committed offsets that the model expects.
 
         OffsetFetch must return these offsets, even if it is handled in several slices. ``now``: broker time, seconds.
         """

@@ -27,8 +27,8 @@ def _has_epochs(broker: Broker, group_id: str) -> bool:
 class Generations(Watcher):
     """The checker of invariant I2: generations and epochs never decrease, and increase by one with each rebalance.
 
-    A deleted group begins again at generation 0. In the consumer protocol, the epoch of a new member is the group
-    epoch.
+    A group that was deleted starts again at generation 0. In the consumer protocol, the epoch of a new member is the
+    group epoch.
 
     A generation is written when the leader's SyncGroup is handled. If the coordinator is lost before that, the next
     coordinator uses the same generation number again, as in Kafka (fixtures/failover,
@@ -89,9 +89,9 @@ class Generations(Watcher):
         self._returned.pop(group, None)
 
     def _converted(self, event: Event) -> None:
-        """Check that a group keeps its epoch as its generation, or the reverse.
+        """Check that a converted group keeps its epoch as generation, or its generation as epoch.
 
-        The epoch may be newer than the last event: events before the conversion are journaled after it.
+        The epoch may be newer than the last event: events from before the conversion reach the journal after it.
         """
         reached = self._reached.get(event.group, event.generation)
         if event.generation < reached:
@@ -102,7 +102,7 @@ class Generations(Watcher):
     def crashed(self, broker: Broker, now: float) -> None:
         """Forget the generations and epochs that were not acknowledged, because a crash may undo them.
 
-        A response to SyncGroup or to a heartbeat of a group with epochs acknowledges them. ``now``: broker time,
+        They are acknowledged by responses to SyncGroup, or to heartbeats in groups with epochs. ``now``: broker time,
         seconds.
         """
         self._reached.clear()

@@ -1,4 +1,4 @@
-"""I13: the number of clients limits the size of the broker's state, and without clients the state is removed."""
+"""I13: the size of the broker's state is limited by the number of clients, and without clients the state is removed."""
 
 from __future__ import annotations
 

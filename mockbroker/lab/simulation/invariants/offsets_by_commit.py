@@ -1,4 +1,4 @@
-"""I5: only a commit, an admin request or expiry changes a committed offset."""
+"""I5: committed offsets are changed only by commits, admin requests and expiry."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class OneOwner(Watcher):
             self._keep(request, frozenset((line.topic_id, index) for line in lines for index in line.partitions))
 
     def _keep(self, request: Any, share: Share) -> None:
-        """Record that a member owns none but these partitions."""
+        """Record that a member owns only those of its partitions that are in ``share``."""
         reads = self._reads.get(request.group_id, {})
         if request.member_id in reads:
             reads[request.member_id] &= share

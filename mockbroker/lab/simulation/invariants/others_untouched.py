@@ -51,7 +51,7 @@ def _group_of(request: Any) -> str:
 
 
 def _fingerprint(group: CoordinatedGroup) -> tuple[object, ...]:
-    """Return a tuple of values of a group that are cheap to read and of which almost every operation changes one."""
+    """Return a cheap fingerprint of a group: values of which almost every operation changes at least one."""
     offsets = group.offsets
     at: tuple[object, ...] = (group.generation, group.state_name)
     if (consumers := as_type(group, ConsumerGroup)) is not None:

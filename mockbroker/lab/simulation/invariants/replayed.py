@@ -1,4 +1,4 @@
-"""I11: a replay of the records in __consumer_offsets produces the same groups as those in memory."""
+"""I11: a replay of the records in __consumer_offsets produces the groups that are in memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""I18: a member that does not revoke its partitions is fenced exactly when its rebalance timeout ends."""
+"""I18: a member that does not revoke its partitions is fenced exactly at the end of its rebalance timeout."""
 
 from __future__ import annotations
 
@@ -35,9 +35,10 @@ class Due:
 
 
 class Revocations(Watcher):
-    """The checker of invariant I18: a member that does not revoke its partitions is fenced after its rebalance timeout.
+    """The checker of invariant I18: a member that does not revoke its partitions is fenced at the end of its rebalance
+    timeout.
 
-    The rebalance timeout starts when the member's assignment requires a revocation, and starts again when another
+    The rebalance timeout starts when the member's assignment requires a revocation, and restarts when another
     coordinator loads the group. For a static member that has left temporarily, the timeout starts only when a
     coordinator loads the group, and ends when the member returns.
 

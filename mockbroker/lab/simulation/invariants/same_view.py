@@ -1,4 +1,6 @@
-"""I3: all members of a generation receive the same leader and protocol, and the leader receives all members."""
+"""I3: all members of a generation receive the same leader and protocol, and the leader receives the list of all
+members.
+"""
 
 from __future__ import annotations
 
@@ -17,16 +19,16 @@ from mockbroker.lab.simulation.watching import Watcher, remove_group
 
 @dataclass(slots=True)
 class View:
-    """The responses to the members of one generation.
+    """The JoinGroup and SyncGroup messages of one generation.
 
     A member's name is its instance id, or its member id if it is dynamic.
 
     Attributes:
         protocol: protocol in the JoinGroup responses.
         leader: name of the leader in the JoinGroup responses.
-        metadata: name -> metadata in the member's JoinGroup, for each member with a JoinGroup response.
-        listed: names of the members in the leader's JoinGroup response; None before that response.
-        shares: name -> assignment in the leader's SyncGroup; None before that request.
+        metadata: name -> metadata in the member's JoinGroup, for each member that has received a JoinGroup response.
+        listed: names of the members in the leader's JoinGroup response; None until that response.
+        shares: name -> assignment in the leader's SyncGroup; None until that request.
     """
 
     protocol: str | None
@@ -37,7 +39,7 @@ class View:
 
 
 class SameView(Watcher):
-    """The checker of invariant I3. It identifies a static member by its instance id, because its member id changes."""
+    """The checker of invariant I3. Static members are identified by instance id, because their member ids change."""
 
     name = "I3"
 

@@ -1,4 +1,4 @@
-"""I10: a member without heartbeats is evicted at its session timeout, not earlier and not much later."""
+"""I10: a member without heartbeats is evicted when its session times out, not earlier and not much later."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ SLACK = 0.05  # tolerance in seconds: journal times are whole milliseconds, and 
 
 
 class Sessions(Watcher):
-    """The checker of invariant I10: a member without heartbeats is evicted at its session timeout.
+    """The checker of invariant I10: a member without heartbeats is evicted when its session times out.
 
-    For each member it stores two times: the last one at which the session was certainly renewed, and the last one at
-    which it may have been renewed. A SyncGroup in the state Stable renews the session only before Kafka 4.0. A commit
-    renews the session only in a classic group.
+    For each member it keeps two times: when the session was last certainly renewed, and when it may last have been
+    renewed. A SyncGroup in the state Stable renews the session only before Kafka 4.0. A commit renews the session only
+    in a classic group.
     """
 
     name = "I10"

@@ -50,7 +50,9 @@ def acknowledged_in(request: Any) -> Iterator[Acknowledged]:
 
 
 def accepted_in(call: Call[Any], response: Any) -> list[Acknowledged]:
-    """Return those acknowledgements of a request whose partition has no error in the response."""
+    """Return the acknowledgements of a request that were accepted: those of partitions without an error in the
+    response.
+    """
     if response.error_code:
         return []
     fetched = call.ticket.api_key == ApiKey.SHARE_FETCH
@@ -98,8 +100,8 @@ class Holder:
         until: end of the acquisition lock, broker time in seconds.
         session: the member's share session at the acquisition.
         node: broker id of the leader.
-        leader: share partition that the leader had loaded at the acquisition. One that is loaded later has no acquired
-            records.
+        leader: share partition object of the leader at the acquisition; an object that is loaded later has no acquired
+            records
         leaving: whether a request that may release the record is being handled.
     """
 
@@ -161,7 +163,7 @@ class OneHolder(Watcher):
             self._holders[key, offset] = Holder(call.request.member_id, until, session, call.client.node, leader)
 
     def _mark(self, call: Call[Any], *, leaving: bool) -> set[tuple[StateKey, int]]:
-        """Set ``leaving`` of each record that a request acknowledges and that its sender has acquired; return these
+        """Set ``leaving`` for the records that a request acknowledges and its sender has acquired; return these
         records.
 
         Args:
@@ -185,7 +187,7 @@ class OneHolder(Watcher):
             key: share partition of the record.
             offset: offset of the record.
             holder: the acquisition by the member.
-            what: what happened to the record, for the text of the error.
+            what: event that happened to the record, for the error text.
             now: broker time, seconds.
 
         Raises: Broken if the member still has the record.
@@ -210,7 +212,7 @@ class OneHolder(Watcher):
 class DeliveryCounts(Watcher):
     """The checker of invariant I23: a record's delivery count grows by one with each delivery, up to the limit.
 
-    A new leader knows only stored delivery counts: a delivery that was followed by no acknowledgement may be missing.
+    A new leader knows only stored delivery counts: deliveries without a later acknowledgement may be missing.
     """
 
     name = "I23"
@@ -241,7 +243,7 @@ class DeliveryCounts(Watcher):
 
 
 class NeverAgain(Watcher):
-    """The checker of invariant I24: an accepted or rejected record is never delivered again, also after a failover.
+    """The checker of invariant I24: an accepted or rejected record is never delivered again, not even after a failover.
 
     A crash may undo acknowledgements whose responses were not sent.
     """

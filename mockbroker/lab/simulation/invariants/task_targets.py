@@ -1,4 +1,4 @@
-"""I21: the target assignment of a streams group has each active task once; a task's standby is on another process."""
+"""I21: a target assignment contains each active task once, and standby tasks are on other processes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mockbroker.lab.simulation.watching import Watcher
 
 
 class TaskTargets(Watcher):
-    """The checker of invariant I21. Until the topology is complete, no task is assigned."""
+    """The checker of invariant I21. While the topology is incomplete, no task may be assigned."""
 
     name = "I21"
 

@@ -1,1 +1,1 @@
-"""The catalogue of cases, by what is wrong."""
+"""The catalogue of cases, one module per kind of misbehaviour."""

@@ -1,4 +1,4 @@
-"""Cases in which what the broker says about versions, brokers, topics and coordinators is contradictory or absurd."""
+"""Cases with contradictory or absurd responses about API versions, brokers, topics and coordinators."""
 
 from __future__ import annotations
 
@@ -220,7 +220,9 @@ def many_brokers(response: Any, _request: Any, _: Turn) -> None:
 
 
 def coordinators(response: Any) -> list[Any]:
-    """The parts of the response with an address: up to v3 the response itself."""
+    """Return the structs of a FindCoordinator response that contain an address: the response itself up to v3, its list
+    since v4.
+    """
     return response.coordinators or [response]
 
 

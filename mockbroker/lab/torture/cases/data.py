@@ -1,4 +1,4 @@
-"""Cases in which records, or what the broker says about offsets and producers, are contradictory or absurd."""
+"""Cases with contradictory or absurd records, offsets and producer ids."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases in which every request of an API is answered with the same error, until the broker behaves again."""
+"""Cases in which every request of an API is answered with the same error, until the misbehaviour stops."""
 
 from __future__ import annotations
 

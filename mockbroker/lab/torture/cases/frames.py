@@ -1,4 +1,4 @@
-"""Cases in which frames, or the bytes between them, are wrong."""
+"""Cases with malformed frames, and with extra bytes between frames."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _random_from_the_start(frame: bytes, turn: Turn) -> bytes:
 
 
 def _mutated(frame: bytes, turn: Turn) -> bytes:
-    """Change a third of the responses in one place, as a rule a field."""
+    """Change one place, usually a field, in a third of the responses."""
     if turn.random.randrange(3):
         return frame
     data = mutate(frame[4:], turn.random, api_key=turn.api_key, api_version=turn.version, header=False).data

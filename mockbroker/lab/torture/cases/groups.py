@@ -1,4 +1,4 @@
-"""Cases in which what the coordinator says about members, assignments and offsets is contradictory or absurd."""
+"""Cases with contradictory or absurd responses about group members, assignments and committed offsets."""
 
 from __future__ import annotations
 
