@@ -6,15 +6,19 @@ Both pass the same requests on to the same responder, in turns, so that other lo
 from __future__ import annotations
 
 import os
+import resource
+import selectors
 import socket
 import struct
 import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import psutil
 import trio
 
 from kwire import encode_request, encode_response
@@ -23,6 +27,8 @@ from kwire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kwire.messages.produce import ProduceRequest, ProduceResponse
 
 ROUNDS = 5
+CROWDS = (1_000, 9_900)  # connections; each relay has two sockets for each, and 20,000 is a usual limit
+CROWD_REQUESTS = 50_000
 TICK = os.sysconf("SC_CLK_TCK")
 HEARTBEAT = pack(encode_request(HeartbeatRequest(group_id="g", member_id="m" * 40), 4, correlation_id=1, client_id="c"))
 BEAT = pack(encode_response(HeartbeatResponse(), 4, correlation_id=1))
@@ -44,32 +50,45 @@ BATCH = pack(
 STORED = pack(encode_response(ProduceResponse(), 9, correlation_id=1))
 CASES: dict[str, tuple[bytes, bytes, int, int]] = {  # request, response, requests in flight, requests of a round
     "heartbeats, one in flight": (HEARTBEAT, BEAT, 1, 3_000),
-    "heartbeats, 100 in flight": (HEARTBEAT, BEAT, 100, 30_000),
-    "batches of 1 MB": (BATCH, STORED, 1, 150),
+    "heartbeats, 100 in flight": (HEARTBEAT, BEAT, 100, 200_000),
+    "batches of 1 MB": (BATCH, STORED, 1, 300),
 }
 
 
 def respond(listener: socket.socket) -> None:
     """Answer each frame of each connection with the response to its API."""
-    while True:
-        connection, _ = listener.accept()
-        threading.Thread(target=_answer, args=(connection,), daemon=True).start()
+    held: dict[socket.socket, bytearray] = {}
+    with selectors.DefaultSelector() as selector:
+        selector.register(listener, selectors.EVENT_READ)
+        while True:
+            for key, _ in selector.select():
+                sock = key.fileobj
+                assert isinstance(sock, socket.socket)
+                if sock is listener:
+                    connection, _ = listener.accept()
+                    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                    selector.register(connection, selectors.EVENT_READ)
+                    held[connection] = bytearray()
+                elif data := sock.recv(1 << 20):
+                    held[sock] += data
+                    sock.sendall(_answers(held[sock]))
+                else:
+                    selector.unregister(sock)
+                    del held[sock]
+                    sock.close()
 
 
-def _answer(connection: socket.socket) -> None:
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    held = b""
-    while data := connection.recv(1 << 20):
-        held += data
-        out, at = [], 0
-        while len(held) - at >= 8:
-            (size,) = struct.unpack_from(">i", held, at)
-            if len(held) - at < 4 + size:
-                break
-            out.append(STORED if held[at + 5] == 0 else BEAT)
-            at += 4 + size
-        held = held[at:]
-        connection.sendall(b"".join(out))
+def _answers(held: bytearray) -> bytes:
+    """Return the responses to complete requests, which are removed from the received bytes."""
+    out, at = [], 0
+    while len(held) - at >= 8:
+        (size,) = struct.unpack_from(">i", held, at)
+        if len(held) - at < 4 + size:
+            break
+        out.append(STORED if held[at + 5] == 0 else BEAT)
+        at += 4 + size
+    del held[:at]
+    return b"".join(out)
 
 
 async def relay(port: int) -> None:
@@ -110,9 +129,56 @@ def play(port: int, case: tuple[bytes, bytes, int, int]) -> None:
                 missing -= len(client.recv(min(missing, 65_536)))
 
 
+def crowd(port: int, process: subprocess.Popen[str], count: int) -> tuple[float, float]:
+    """Send heartbeats on many connections at once.
+
+    Args:
+        port: Port of the relay.
+        process: Process of the relay.
+        count: Number of connections.
+
+    Returns:
+        Memory of a connection in KiB, and CPU time of a request in microseconds.
+    """
+    memory = psutil.Process(process.pid).memory_info().rss
+    with ExitStack() as stack:
+        clients = [stack.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(count)]
+
+        def beat() -> None:
+            for client in clients:
+                client.sendall(HEARTBEAT)
+            for client in clients:
+                missing = len(BEAT)
+                while missing:
+                    missing -= len(client.recv(missing))
+
+        beat()
+        memory = psutil.Process(process.pid).memory_info().rss - memory
+        before, rounds = cpu(process), max(CROWD_REQUESTS // count, 1)
+        for _ in range(rounds):
+            beat()
+        return memory / count / 1024, (cpu(process) - before) / rounds / count * 1e6
+
+
+def compare_crowds(ports: dict[str, int], processes: dict[str, subprocess.Popen[str]]) -> None:
+    """Print a table of memory and CPU with many connections."""
+    write: Callable[[str], object] = sys.stdout.write
+    write("\n| connections | relay, KiB each | proxy, KiB each | relay, µs | proxy, µs | ratio |\n")
+    write("|---|---|---|---|---|---|\n")
+    for count in CROWDS:
+        relay_each, proxy_each = (crowd(ports[name], processes[name], count) for name in ports)
+        ratio = proxy_each[1] / relay_each[1]
+        write(
+            f"| {count:,} | {relay_each[0]:.1f} | {proxy_each[0]:.1f} "
+            f"| {relay_each[1]:.1f} | {proxy_each[1]:.1f} | {ratio:.2f} |\n"
+        )
+
+
 def main() -> None:
-    """Print a table of microseconds of CPU for each request."""
-    listener = socket.create_server(("127.0.0.1", 0))
+    """Print tables of CPU for each request, and of memory for each connection."""
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    listener = socket.create_server(("127.0.0.1", 0), backlog=1_000)
     threading.Thread(target=respond, args=(listener,), daemon=True).start()
     upstream = listener.getsockname()[1]
     commands: dict[str, list[Any]] = {
@@ -139,6 +205,7 @@ def main() -> None:
                         spent[name] += cpu(process) - before
             each = {name: seconds / (ROUNDS * case[3]) * 1e6 for name, seconds in spent.items()}
             write(f"| {label} | {each['relay']:.1f} | {each['proxy']:.1f} | {each['proxy'] / each['relay']:.2f} |\n")
+        compare_crowds(ports, processes)
     finally:
         for process in processes.values():
             process.terminate()

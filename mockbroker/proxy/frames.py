@@ -11,18 +11,33 @@ from kwire.errors import RemoteProtocolError
 from kwire.limits import MAX_FRAME
 
 SIZE = struct.Struct(">i")
-PASS = 0  # the frame is passed on as it arrives
+PASS = 0  # the frame is forwarded as it arrives
 COPY = -1  # so is this one, and a copy of it is collected
 
 # Takes the beginning of a frame, with its length prefix. Returns PASS or COPY, or the number of bytes that must be
-# there before it is called again; at the size of the whole frame, the frame is passed on as a whole.
+# there before it is called again; at the size of the whole frame, the frame is forwarded as a whole.
 Inspect: TypeAlias = Callable[[bytes, int], int]
 Copied: TypeAlias = Callable[[bytes], None]
+
+# Takes received bytes, and the offset of a frame in them. Returns the offset of the first frame from there on that must
+# be inspected, or whose head has not arrived; this is above the number of bytes if only a part of the last frame before
+# it has arrived.
+Skip: TypeAlias = Callable[[bytes, int], int]
+
+
+def no_skip(data: bytes, at: int) -> int:  # noqa: ARG001
+    """Return the offset itself: all frames are inspected.
+
+    Args:
+        data: Received bytes.
+        at: Offset of a frame.
+    """
+    return at
 
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """A complete frame, with its length prefix, that must be processed before it is passed on."""
+    """A complete frame, with its length prefix, that must be processed before it is forwarded."""
 
     frame: bytes
 
@@ -36,15 +51,18 @@ class FrameSplitter:
             times.
         copied: Function that is called with each copied frame, without its length prefix, before the last piece is
             forwarded.
+        skip: Function that finds the next frame to inspect; the frames before it are forwarded as they arrive.
     """
 
-    def __init__(self, head: int, inspect: Inspect, copied: Copied | None = None) -> None:
+    def __init__(self, head: int, inspect: Inspect, copied: Copied | None = None, skip: Skip = no_skip) -> None:
         self._head = head
         self._inspect = inspect
         self._copied = copied
+        self._skip = skip
         self._copy: bytearray | None = None  # of the present frame
         self._held = bytearray()
-        self._passing = 0  # bytes of the present frame that are passed on as they arrive
+        self._wanted = 0  # bytes that must be held before the frame at the beginning of them is inspected again
+        self._passing = 0  # bytes of the present frame that are forwarded as they arrive
 
     @property
     def held(self) -> int:
@@ -61,39 +79,58 @@ class FrameSplitter:
         """
         if len(data) <= self._passing:  # a part of a large frame
             self._passed(data)
-            yield data
-            return
-        held = self._held
-        held += data
+            return iter((data,))
+        if not self._held and self._copy is None:
+            self._passing = self._skip(data, self._passing)
+            if self._passing >= len(data):
+                self._passing -= len(data)
+                return iter((data,))
+        return self._parts(data)
+
+    def _parts(self, data: bytes) -> Iterator[bytes | Whole]:
+        if self._held:
+            self._held += data
+            if len(self._held) < self._wanted:
+                return
+            data, self._held = bytes(self._held), bytearray()
         start = at = 0
         try:
-            while at < len(held):
+            while at < len(data):
                 if self._passing:
-                    step = min(self._passing, len(held) - at)
-                    self._passed(held, at, at + step)
+                    step = min(self._passing, len(data) - at)
+                    self._passed(data, at, at + step)
                     at += step
                     continue
-                size = self._frame_at(at)
+                if (following := self._skip(data, at)) > at:
+                    self._passing = following - at
+                    continue
+                size = self._frame_at(data, at)
                 if size is None:
                     break
                 end = at + size
-                needed = self._needed(at, size)
+                needed = self._needed(data, at, size)
                 if needed in (PASS, COPY):
                     self._passing = size
                     self._copy = bytearray() if needed == COPY else None
-                elif needed >= size and end <= len(held):
+                elif needed >= size and end <= len(data):
                     if start < at:
-                        yield bytes(held[start:at])
-                    yield Whole(bytes(held[at:end]))
+                        yield data[start:at]
+                    yield Whole(data[at:end])
                     start = at = end
                 else:
+                    self._wanted = needed
                     break
+        except RemoteProtocolError:
             if start < at:
-                yield bytes(held[start:at])
+                yield data[start:at]
+            raise
+        else:
+            if start < at:
+                yield data[start:at]
         finally:
-            del held[:at]
+            self._held += memoryview(data)[at:]
 
-    def _passed(self, data: bytes | bytearray, begin: int = 0, end: int | None = None) -> None:
+    def _passed(self, data: bytes, begin: int = 0, end: int | None = None) -> None:
         """Record that a part of the present frame, ``data[begin:end]``, is forwarded.
 
         Args:
@@ -108,32 +145,38 @@ class FrameSplitter:
                 copy, self._copy = bytes(memoryview(self._copy)[SIZE.size :]), None
                 self._copied(copy)
 
-    def _frame_at(self, at: int) -> int | None:
+    def _frame_at(self, data: bytes, at: int) -> int | None:
         """Return the size of the frame at an offset, with its length prefix, in bytes; None if its head has not
         arrived.
 
-        ``at``: the offset. Raises: RemoteProtocolError if the size is out of range.
+        Args:
+            data: Received bytes.
+            at: Offset of the frame.
+
+        Raises: RemoteProtocolError if the size is out of range.
         """
-        held = self._held
-        if len(held) - at < SIZE.size:
+        self._wanted = SIZE.size
+        if len(data) - at < SIZE.size:
             return None
-        (size,) = SIZE.unpack_from(held, at)
+        (size,) = SIZE.unpack_from(data, at)
         if not 0 <= size <= MAX_FRAME:
             raise RemoteProtocolError(f"frame size {size} is out of range (0-{MAX_FRAME} bytes)")
-        return None if len(held) - at < SIZE.size + min(self._head, size) else SIZE.size + int(size)
+        self._wanted = SIZE.size + min(self._head, size)
+        return None if len(data) - at < self._wanted else SIZE.size + int(size)
 
-    def _needed(self, at: int, size: int) -> int:
+    def _needed(self, data: bytes, at: int, size: int) -> int:
         """Return PASS or COPY, or the number of bytes of the frame that are needed before it can be inspected or
         processed.
 
         Args:
+            data: Received bytes.
             at: Offset of the frame.
             size: Size of the frame, with its length prefix, in bytes.
         """
-        available = min(len(self._held) - at, size)
+        available = min(len(data) - at, size)
         needed = min(SIZE.size + self._head, size)
         while needed <= available:
-            more = self._inspect(bytes(self._held[at : at + needed]), size)
+            more = self._inspect(data[at : at + needed], size)
             if more in (PASS, COPY, size):
                 return more
             needed = more

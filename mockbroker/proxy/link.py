@@ -17,6 +17,7 @@ from kwire.envelope import decode_response, encode_response, produce_acks
 from kwire.errors import RemoteProtocolError, WireError
 from kwire.frames import PREFIX, pack
 from kwire.headers import RequestHeader, request_header_version
+from kwire.limits import MAX_FRAME
 from kwire.messages import APIS
 from mockbroker.broker.redacted_frames import redacted_request, redacted_response
 from mockbroker.proxy.addresses import ENTRIES, Address, addresses_of, may_have_addresses, replace_addresses
@@ -24,8 +25,25 @@ from mockbroker.proxy.frames import COPY, PASS, FrameSplitter, Whole
 from mockbroker.proxy.observer import NEVER, REQUEST_HEAD, Connection, Exchange, Moment, Observer
 
 CORRELATION_ID = struct.Struct(">i")
-TOKEN = -1  # API key of the exchange of a SASL token without header; no observer sees it
+HEAD_OF_REQUEST = struct.Struct(">II")  # length prefix, then API key and version as one number
+HEAD_SIZE = PREFIX.size + REQUEST_HEAD.size
+HEAD_OF_RESPONSE = struct.Struct(">I")  # length prefix
 MORE = 256  # bytes of a Produce request that are read next to find its acks
+
+
+def _number_of(api_key: int, version: int) -> int:
+    """Return API key and version as one number, as ``HEAD_OF_REQUEST`` reads them."""
+    return api_key << 16 | version
+
+
+HIGHEST_VERSION = 63  # no API has a higher one
+INSPECTED = frozenset(  # APIs and versions whose request decides whether there is a response, or how it is processed
+    _number_of(key, version)
+    for key, api in APIS.items()
+    for version in range(HIGHEST_VERSION + 1)
+    if version in api.versions
+    if key == ApiKey.PRODUCE or may_have_addresses(key, version)
+) | {_number_of(ApiKey.SASL_HANDSHAKE, 0)}
 
 
 @dataclass(slots=True)
@@ -116,7 +134,7 @@ class Link:
     """The protocol side of one proxied connection.
 
     A Kafka broker answers the requests of a connection in order, so the next response belongs to the oldest pending
-    request.
+    request. Requests whose responses pass unchanged are only counted.
 
     Args:
         connection: The connection.
@@ -133,17 +151,24 @@ class Link:
         self._connection = connection
         self._intercepts = intercepts
         self._observers = observers
-        self._pending: deque[Exchange] = deque()
+        self._expected = 0  # responses, since the connection began
+        self._arrived = 0  # of these, those that have begun to arrive
+        self._noted: deque[tuple[int, Exchange]] = deque()  # responses to process, each with the number before it
+        self._skips = not observers and intercepts is never
         self._arriving: Exchange | None = None  # the exchange whose request is copied
         self._answered: Exchange | None = None  # the exchange whose response is copied
         self._at = NEVER
         self._expects_tokens = False  # after SaslHandshake v0, until a request
-        self._requests = FrameSplitter(REQUEST_HEAD.size, self._inspect_request, self._request_copied)
-        self._responses = FrameSplitter(CORRELATION_ID.size, self._inspect_response, self._response_copied)
+        self._requests = FrameSplitter(
+            REQUEST_HEAD.size, self._inspect_request, self._request_copied, self._skip_requests
+        )
+        self._responses = FrameSplitter(
+            CORRELATION_ID.size, self._inspect_response, self._response_copied, self._skip_responses
+        )
 
     @property
     def pending(self) -> int:
-        return len(self._pending)
+        return self._expected - self._arrived
 
     def requests(self, data: bytes, at: Moment = NEVER) -> Iterator[bytes | Intercepted]:
         """Process bytes from the client; yield bytes to send to the broker, and requests to pass to the fault rules, in
@@ -173,7 +198,7 @@ class Link:
             is_intercepted: Whether the response is yielded as a whole, to be processed.
         """
         exchange.is_intercepted = is_intercepted
-        self._pending.append(exchange)
+        self._note(exchange)
 
     def responses(self, data: bytes, at: Moment = NEVER) -> Iterator[bytes | Changeable]:
         """Process bytes from the broker; yield bytes to send to the client, and responses that may contain addresses,
@@ -188,15 +213,58 @@ class Link:
         self._at = at
         for part in self._responses.feed(data):
             if isinstance(part, Whole):
-                exchange = self._pending.popleft()
+                self._arrived += 1
+                _, exchange = self._noted.popleft()
                 exchange.answered_at = at
                 yield Changeable.of(part.frame, exchange)
             else:
                 yield part
 
+    def _note(self, exchange: Exchange) -> None:
+        self._noted.append((self._expected, exchange))
+        self._expected += 1
+
+    def _skip_requests(self, data: bytes, at: int) -> int:
+        """Return the offset of the next request to inspect, and count those before it.
+
+        Args:
+            data: Received bytes.
+            at: Offset of a request.
+        """
+        if not self._skips or self._expects_tokens:
+            return at
+        last, read, count = len(data) - HEAD_SIZE, HEAD_OF_REQUEST.unpack_from, 0
+        while at <= last:
+            size, api = read(data, at)
+            if api in INSPECTED or not REQUEST_HEAD.size <= size <= MAX_FRAME:
+                break
+            at += size + 4
+            count += 1
+        self._expected += count
+        return at
+
+    def _skip_responses(self, data: bytes, at: int) -> int:
+        """Return the offset of the next response to process, and count those before it.
+
+        Args:
+            data: Received bytes.
+            at: Offset of a response.
+        """
+        last, read = len(data) - HEAD_OF_RESPONSE.size, HEAD_OF_RESPONSE.unpack_from
+        arrived = self._arrived
+        following = self._noted[0][0] if self._noted else self._expected
+        while at <= last and arrived < following:
+            (size,) = read(data, at)
+            if size > MAX_FRAME:
+                break
+            at += size + 4
+            arrived += 1
+        self._arrived = arrived
+        return at
+
     def _inspect_request(self, head: bytes, size: int) -> int:
         if self._expects_tokens and not _is_request(head):
-            self._pending.append(Exchange(self._connection, TOKEN, 0, 0))
+            self._expected += 1
             return PASS
         if len(head) < PREFIX.size + REQUEST_HEAD.size:
             raise RemoteProtocolError(f"a request of {size - PREFIX.size} bytes has no header")
@@ -208,15 +276,17 @@ class Link:
             if acks is None and len(head) < size - 1 and version in APIS[key].versions:
                 return min(len(head) + MORE, size - 1)
             is_answered = acks != 0
-        exchange = Exchange(self._connection, key, version, correlation_id)
-        if self._observers:
-            exchange.observers = tuple(each for each in self._observers if each.needs(key, version))
+        observers = tuple(each for each in self._observers if each.needs(key, version))
+        if not (observers or intercepted or _may_be_changed(key, version)):
+            self._expected += is_answered
+            return PASS
+        exchange = Exchange(self._connection, key, version, correlation_id, observers=observers)
         if intercepted:
             self._arriving = exchange
             return size
         if is_answered:
-            self._pending.append(exchange)
-        if not exchange.observers:
+            self._note(exchange)
+        if not observers:
             return PASS
         self._arriving = exchange
         return COPY
@@ -228,14 +298,16 @@ class Link:
         notify_requested(exchange, frame, frame)
 
     def _inspect_response(self, head: bytes, size: int) -> int:  # noqa: ARG002
-        if not self._pending:
+        if self._arrived == self._expected:
             raise RemoteProtocolError("the broker sent a response without a request")
-        request = self._pending[0]
-        if request.is_intercepted or (
-            may_have_addresses(request.api_key, request.version) and request.version in APIS[request.api_key].versions
-        ):
+        if not self._noted or self._noted[0][0] > self._arrived:
+            self._arrived += 1
+            return PASS
+        request = self._noted[0][1]
+        if request.is_intercepted or _may_be_changed(request.api_key, request.version):
             return size
-        self._pending.popleft()
+        self._arrived += 1
+        self._noted.popleft()
         if not request.observers:
             return PASS
         self._answered = request
@@ -246,6 +318,11 @@ class Link:
         assert exchange is not None
         exchange.answered_at = self._at
         notify_answered(exchange, frame, frame)
+
+
+def _may_be_changed(api_key: int, version: int) -> bool:
+    """Return whether a response may contain addresses, and kwire can decode it."""
+    return may_have_addresses(api_key, version) and version in APIS[api_key].versions
 
 
 def notify_requested(exchange: Exchange, request: bytes, forwarded: bytes | None) -> None:

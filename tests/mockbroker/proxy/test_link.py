@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from random import Random
 from typing import Any
 
 import pytest
@@ -92,6 +93,34 @@ def test_a_response_that_cannot_be_decoded_passes_unchanged() -> None:
     assert part.with_addresses({3: Address("proxy", 7)}) == frame
 
 
+@pytest.mark.parametrize("piece", [1, 13, 100, 1_000, 65_536])
+def test_of_many_requests_in_flight_each_gets_its_response(piece: int) -> None:
+    random, link, requests, responses, decoded = Random(piece), Link(CONNECTION), b"", b"", 0
+    for number in range(500):
+        match random.randrange(4):
+            case 0:
+                requests += request(MetadataRequest(), 12, number)
+                responses += response(MetadataResponse(brokers=[BROKER]), 12, number)
+                decoded += 1
+            case 1:
+                requests += request(ProduceRequest(acks=0), 9, number)
+            case 2:
+                requests += request(ProduceRequest(acks=1), 9, number)
+                responses += response(ProduceResponse(), 9, number)
+            case _:
+                requests += request(HeartbeatRequest(), 4, number)
+                responses += response(HeartbeatResponse(), 4, number)
+    sent(link, requests, piece=piece)
+    passed, changeable = b"", 0
+    for at in range(0, len(responses), piece):
+        for part in link.responses(responses[at : at + piece]):
+            passed += part.frame if isinstance(part, Changeable) else part
+            changeable += isinstance(part, Changeable) and part.addresses == {3: Address("real", 9)}
+    assert passed == responses
+    assert changeable == decoded
+    assert link.pending == 0
+
+
 def test_a_response_without_a_request_is_refused() -> None:
     with pytest.raises(RemoteProtocolError, match="a response without a request"):
         list(Link(CONNECTION).responses(response(HeartbeatResponse(), 4, 1)))
@@ -100,3 +129,11 @@ def test_a_response_without_a_request_is_refused() -> None:
 def test_a_request_without_a_header_is_refused() -> None:
     with pytest.raises(RemoteProtocolError, match="a request of 3 bytes has no header"):
         list(Link(CONNECTION).requests(pack(b"abc")))
+
+
+def test_requests_before_a_request_of_invalid_size_pass() -> None:
+    heartbeat = request(HeartbeatRequest(), 4, 1)
+    parts = Link(CONNECTION).requests(heartbeat + struct.pack(">i", -1))
+    assert next(parts) == heartbeat
+    with pytest.raises(RemoteProtocolError, match="frame size -1 is out of range"):
+        next(parts)
