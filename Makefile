@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE  # each of the many processes would compile everything that it imports
 
-.PHONY: help demo test test-bare test-long check format docs page bench bench-attacks bench-bystander bench-broker bench-consumer bench-groups bench-authorizer bench-assignors clients failover interop assignors simulate simulate-check simulate-coverage farm fuzz mutants planted soak \
+.PHONY: help demo test test-bare test-long check format docs man page bench bench-attacks bench-bystander bench-broker bench-consumer bench-groups bench-authorizer bench-assignors clients failover interop assignors simulate simulate-check simulate-coverage farm fuzz mutants planted soak \
 	clean oracle oracle-stop oracle-check
 
 help:  ## this list
@@ -47,6 +47,9 @@ docs: .venv/.dev  ## the generated pages of docs/
 	$(BIN)/python tools/usage_pages.py docs
 	$(BIN)/python tools/assurance_page.py docs/assurance.md
 	$(BIN)/python tools/rebalance_picture.py > docs/rebalance.svg
+
+man: .venv/.dev  ## the man pages of all commands, into dist/man
+	$(BIN)/python tools/man_pages.py dist/man
 
 page: .venv/.dev  ## the live page from its sources in mockbroker/page/
 	$(BIN)/python tools/page.py

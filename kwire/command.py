@@ -1,7 +1,9 @@
 """Shared parts of the commands ``kwire`` and ``mockbroker``: lazily imported subcommands, and exit codes.
 
-Results go to stdout, everything else to stderr. Exit codes: 0 done, 1 invalid input or a failed check, 2 wrong usage,
-130 interrupted, 141 stdout was closed by its reader; ``kwire.process`` turns the last two into signals.
+Results go to stdout, everything else to stderr. The error that ends a command is the line ``Error: ...``; a problem in
+one part of the input begins with its place, such as ``frames.jsonl:2: ``, and the command goes on. Exit codes: 0 done,
+1 invalid input or a failed check, 2 wrong usage, 130 interrupted, 141 stdout was closed by its reader;
+``kwire.process`` turns the last one into a signal.
 """
 
 from __future__ import annotations
@@ -16,12 +18,34 @@ from keyword import iskeyword
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from kwire.extras import missing
 from kwire.process import INTERRUPTED, UNREAD, catch_interrupts
 
 MAX_NOTE = 400  # maximum characters of one message on stderr
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # errors of a full or failing disk
+
+
+class Formatter(click.HelpFormatter):
+    """A formatter of help texts with bold headings. click removes them if stdout is not a terminal."""
+
+    def write_usage(self, prog: str, args: str = "", prefix: str | None = None) -> None:
+        super().write_usage(prog, args, prefix or click.style("Usage: ", bold=True))
+
+    def write_heading(self, heading: str) -> None:
+        self.write(f"{'':>{self.current_indent}}{click.style(f'{heading}:', bold=True)}\n")
+
+
+class Context(click.Context):
+    """A click context that does not print colours if the environment variable NO_COLOR is set."""
+
+    formatter_class = Formatter
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        if os.environ.get("NO_COLOR"):
+            self.color = False
 
 
 class LazyGroup(click.Group):
@@ -33,6 +57,8 @@ class LazyGroup(click.Group):
         verbs: one-line help by subcommand.
         extras: pip extra by subcommand, for the subcommands that need one.
     """
+
+    context_class = Context
 
     def __init__(
         self, *args: Any, package: str, verbs: Mapping[str, str], extras: Mapping[str, str], **options: Any
@@ -69,6 +95,11 @@ class LazyGroup(click.Group):
         with _ended_by_signal():
             return super().invoke(ctx)
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return the subcommands and options that begin with ``incomplete``, without importing the subcommands."""
+        verbs = [CompletionItem(verb, help=text) for verb, text in self._verbs.items() if verb.startswith(incomplete)]
+        return [*verbs, *click.Command.shell_complete(self, ctx, incomplete)]
+
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return sorted(self._verbs)
 
@@ -84,6 +115,7 @@ class LazyGroup(click.Group):
                 raise
             raise click.ClickException(str(hint)) from error
         catch_interrupts()
+        command.context_class = Context
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
@@ -110,8 +142,10 @@ def report_problems(problems: Collection[object], notes: Iterable[str], missing:
         notes: remarks that do not change the exit code.
         missing: reason why there is no result at all; None if there is a result.
     """
-    for note in [*notes, *map(str, problems), *([missing] if missing else [])]:
+    for note in [*notes, *map(str, problems)]:
         click.echo(one_line(note), err=True)
+    if missing:
+        click.echo(f"Error: {one_line(missing)}", err=True)
     if problems or missing:
         sys.exit(1)
 

@@ -1,16 +1,19 @@
 """Start and end of a command's process, shared by ``kwire`` and ``mockbroker``.
 
-Ctrl-C, and a closed pipe on stdout, end the process as they end other programs: killed by SIGINT (130 in a shell) or
-SIGPIPE (141), without output. This module imports little, because Ctrl-C prints a traceback until ``run`` is called.
+Ctrl-C ends the process with one line on stderr and exit code 130. A closed pipe on stdout ends it as it ends other
+programs: killed by SIGPIPE (141 in a shell), without output. This module imports little, because Ctrl-C prints a
+traceback until ``run`` is called.
 """
 
 from __future__ import annotations
 
+import os
 import signal
 
 SIGPIPE = getattr(signal, "SIGPIPE", None)  # None on Windows, which has no SIGPIPE
-INTERRUPTED = 128 + signal.SIGINT  # exit codes that ``run`` turns into signals
-UNREAD = 128 + SIGPIPE if SIGPIPE else 1
+INTERRUPTED = 128 + signal.SIGINT
+UNREAD = 128 + SIGPIPE if SIGPIPE else 1  # ``run`` turns it into the signal
+_reported: list[int] = []  # SIGINT, once its line is written
 
 
 def run(module: str) -> None:
@@ -18,7 +21,7 @@ def run(module: str) -> None:
 
     ``module``: name of the module that contains the command, as the function ``main``.
     """
-    _replace_handler(signal.default_int_handler, signal.SIG_DFL)  # nothing needs cleanup while modules are imported
+    _replace_handler(signal.default_int_handler, _exit)  # nothing needs cleanup while modules are imported
     import atexit
     from importlib import import_module
 
@@ -29,17 +32,16 @@ def run(module: str) -> None:
         import_module(module).main(prog_name=module.partition(".")[0])
     except SystemExit as end:
         if end.code == INTERRUPTED:
-            killed_by.append(signal.SIGINT)
+            _report_interrupt()
         if end.code == UNREAD and SIGPIPE:
             killed_by.append(SIGPIPE)
         raise
     finally:
-        _replace_handler(signal.default_int_handler, signal.SIG_DFL)
+        _replace_handler(signal.default_int_handler, _exit)
 
 
 def _open_streams() -> None:
     """Open /dev/null for each closed standard stream, so that no file or socket gets its descriptor."""
-    import os
     import sys
 
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
@@ -49,7 +51,23 @@ def _open_streams() -> None:
 
 def catch_interrupts() -> None:
     """Raise KeyboardInterrupt on Ctrl-C from this call on. It has no effect unless ``run`` was called before."""
-    _replace_handler(signal.SIG_DFL, signal.default_int_handler)
+    _replace_handler(_exit, signal.default_int_handler)
+
+
+def _exit(*_: object) -> None:
+    """End the process at once with the exit code INTERRUPTED, as a handler of SIGINT."""
+    _report_interrupt()
+    os._exit(INTERRUPTED)
+
+
+def _report_interrupt() -> None:
+    """Write the line about Ctrl-C to stderr, once. It does not use ``sys.stderr``, which the main thread may hold."""
+    if not _reported:
+        _reported.append(signal.SIGINT)
+        try:
+            os.write(2, b"Error: interrupted\n")
+        except OSError:  # closed, or a full disk
+            return
 
 
 def _replace_handler(old: object, new: object) -> None:
@@ -62,7 +80,6 @@ def _replace_handler(old: object, new: object) -> None:
 
 
 def _kill(killed_by: list[int]) -> None:
-    import os
     import sys
     from contextlib import suppress
 

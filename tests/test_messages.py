@@ -40,12 +40,12 @@ _NO_ERROR = "no error: progress or a result, on stderr beside JSON"
 _DEMO = "only if a client of the demo fails"
 NOT_CAUSED = {  # messages that no row can cause, with the reason
     "a response without a pending request": "the broker responds only to requests",
-    "mockbroker: check failed: {}: {}": _DEMO,
+    "Error: check failed: {}: {}": _DEMO,
     "length {} is above the limit of {}": "only for bytes of 2 GiB",
     "no record ends where the next part begins": "the pipeline reads the file again, in one part",
     "internal error while decoding {} v{}: only the compiled engine refuses it": "both engines refuse the same bytes",
     "internal error while encoding {} v{}: only the compiled engine refuses it": "both engines refuse the same values",
-    "seed {} under {}: invariant {} is broken: {}": "only if mockbroker has a bug",
+    "Error: seed {} under {}: invariant {} is broken: {}": "only if mockbroker has a bug",
     "the client id is longer than the data": "the reader of captures catches it",
     "broker {} cannot be reached": "only between a failed connection to the leader and its next attempt",
     "the step {} did not end within {} s": _DEMO,

@@ -27,7 +27,7 @@ RANKS: Mapping[str, list[str]] = {
         "apikeys errorcodes errors extras filter java lazy limits process redact",
         "command frames schema",
         "codegen headers layout messages",
-        "engines versions",
+        "completion engines versions",
         "codec",
         "blobs envelope",
         "assignors connection recording records",

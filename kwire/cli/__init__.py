@@ -6,6 +6,7 @@ import click
 
 from kwire import __version__
 from kwire.command import LazyGroup
+from kwire.completion import install_completion_option
 
 VERBS = {
     "anonymize": "Replace names, keys and values in captured traffic.",
@@ -38,9 +39,10 @@ EXTRAS = {
     extras=EXTRAS,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+@install_completion_option
 @click.version_option(__version__, prog_name="kwire")
 def main() -> None:
     """Kafka's wire protocol, every message in every version: read it, write it, look it up.
 
-    Exit codes: 0 done, 1 invalid input (stderr names the line), 2 wrong usage.
+    Exit codes: 0 done, 1 invalid input (stderr names the line), 2 wrong usage, 130 interrupted by Ctrl-C.
     """

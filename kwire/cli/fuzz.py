@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from kwire.completion import api_names, complete
 from kwire.fuzz.findings import KINDS, Finding, FindingError
 from kwire.fuzz.live import BrokerError, Fuzzer
 from kwire.messages import api_named
@@ -21,7 +22,7 @@ EVERY = 100  # cases between progress lines
 @click.argument("broker", metavar="HOST:PORT")
 @click.option("--seed", type=int, default=0, show_default=True, help="The same seed sends the same requests.")
 @click.option("--count", type=click.IntRange(min=1), default=1_000, show_default=True, help="Number of cases.")
-@click.option("--api", metavar="NAME", help="Mutate requests of this API only.")
+@click.option("--api", metavar="NAME", shell_complete=complete(api_names), help="Mutate requests of this API only.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON line per finding, and a summary at the end.")
 @click.option(
     "--save", type=click.Path(file_okay=False, path_type=Path), help="Write each finding to a file in this folder."
@@ -55,8 +56,7 @@ def command(
     try:
         fuzzer = Fuzzer(address, seed, key)
     except BrokerError as error:
-        click.echo(str(error), err=True)
-        sys.exit(1)
+        raise click.ClickException(str(error)) from error
     try:
         if earlier is not None:
             _replay(fuzzer, earlier, as_json)

@@ -11,6 +11,7 @@ import click
 
 from kwire import layout, versions
 from kwire.cli import lines
+from kwire.completion import api_names, complete
 from kwire.engines import compiled
 from kwire.layout import versions_of
 from kwire.messages import MODULES, api_named
@@ -20,7 +21,7 @@ NEAR = 0.7  # least similarity (0 to 1) of a suggested API name
 
 
 @click.command("layout")
-@click.argument("api", metavar="API")
+@click.argument("api", metavar="API", shell_complete=complete(api_names))
 @click.option("--version", type=int, help="One API version, as a list.  [default: all, as a table]")
 @click.option("--request", is_flag=True, help="Only the request.")
 @click.option("--response", is_flag=True, help="Only the response.")

@@ -19,6 +19,7 @@ from string import hexdigits, whitespace
 from typing import Any, BinaryIO
 
 import click
+from click.core import ParameterSource
 
 from kwire.command import one_line
 from kwire.errors import DecodeError, EncodeError, WireError
@@ -43,6 +44,18 @@ class LineError(ValueError):
         self.path = path
 
 
+def expect_input(context: click.Context) -> None:
+    """Check that a command without an argument has input: stdin is no terminal. An explicit ``-`` reads a terminal too.
+
+    Raises: click.UsageError.
+    """
+    if context.get_parameter_source("source") is ParameterSource.DEFAULT and sys.stdin.isatty():
+        metavar = next(each.metavar for each in context.command.params if each.name == "source")
+        raise click.UsageError(
+            f"expected {metavar}, or input on stdin: --help has examples; - reads from this terminal", context
+        )
+
+
 def work_through(source: str, work: Work, *, text: bool = False) -> None:
     """Print the result of ``work`` for each line of an input. Exit with code 1 if a line was invalid.
 
@@ -50,8 +63,11 @@ def work_through(source: str, work: Work, *, text: bool = False) -> None:
         source: path of a file, or ``-`` for stdin.
         work: function that returns the result for a line.
         text: True if the output is text, so errors go to stderr only.
+
+    Raises: click.UsageError if there is no input, or it cannot be read.
     """
     if source == "-":
+        expect_input(click.get_current_context())
         report("<stdin>", lines(sys.stdin.buffer, "<stdin>"), work, text=text)
         return
     try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from contextlib import suppress
 from typing import Any
 
 import click
@@ -76,9 +75,10 @@ def command(
     if stream:
         followed = Stream(paths_or_patterns, place, name, split_size or source.SPLIT, settle)
         query = followed.start(_session(master), once=once)
-        with suppress(KeyboardInterrupt):
+        try:
             query.awaitTermination()
-        query.stop()
+        finally:  # also at Ctrl-C
+            query.stop()
         sys.exit(1 if followed.damaged else 0)
     try:
         paths = source.files(paths_or_patterns)

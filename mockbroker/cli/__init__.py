@@ -8,6 +8,7 @@ import click
 
 from kwire import __version__
 from kwire.command import LazyGroup
+from kwire.completion import install_completion_option
 
 VERBS = {
     "conform": "Play recorded conversations against a broker.",
@@ -31,7 +32,12 @@ VERBS = {
     extras={"top": "http"},
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+@install_completion_option
 @click.version_option(__version__, prog_name="mockbroker")
 def main() -> None:
-    """A Kafka cluster for tests. Consumer groups behave as in Apache Kafka."""
+    """A Kafka cluster for tests. Consumer groups behave as in Apache Kafka.
+
+    Exit codes: 0 done, 1 a failure or a failed check, 2 wrong usage, 130 interrupted by Ctrl-C; serve, proxy and replay
+    stop with 0.
+    """
     logging.basicConfig(format="mockbroker: %(message)s", level=logging.WARNING)

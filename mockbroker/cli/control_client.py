@@ -60,11 +60,12 @@ class ControlClient:
     Args:
         url: Base URL, such as ``http://127.0.0.1:8080``.
         token: The token; None if the server needs none.
+        patience: Seconds until a request fails that does not wait for a condition.
 
     Raises: click.UsageError if the URL is not valid.
     """
 
-    def __init__(self, url: str, token: str | None) -> None:
+    def __init__(self, url: str, token: str | None, patience: float = PATIENCE) -> None:
         try:
             parts = urlsplit(url)
             host, port = parts.hostname, parts.port
@@ -73,6 +74,7 @@ class ControlClient:
         if parts.scheme not in ("http", "https") or not host or not host.isprintable():
             raise click.UsageError(f"--url {escape(url)}: expected a URL such as http://127.0.0.1:8080")
         self.url = url
+        self._patience = patience
         self._scheme, self._host, self._port = parts.scheme, host, port
         self._prefix = parts.path.rstrip("/")
         self._headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
@@ -97,7 +99,7 @@ class ControlClient:
 
         Raises: ControlError if the server cannot be reached, or answers with an error.
         """
-        with closing(self._connection(PATIENCE + wait_ms / 1000)) as connection:
+        with closing(self._connection(self._patience + wait_ms / 1000)) as connection:
             try:
                 response = self._send(connection, method, path, query, body)
                 return self._content(response)

@@ -34,5 +34,5 @@ def command(as_json: bool) -> None:
     output.checks(checks)
     failed = [check for check in checks if not check.held]
     for check in failed:
-        click.echo(f"mockbroker: check failed: {check.name}: {check.detail}", err=True)
+        click.echo(f"Error: check failed: {check.name}: {check.detail}", err=True)
     sys.exit(1 if failed else 0)

@@ -46,7 +46,7 @@ def compare(scheme: str, seed: int | None, seeds: int | None, *, as_json: bool, 
         try:
             page.save(html, stories[0], results, experiments(names))
         except OSError as error:
-            click.echo(f"--html {html}: cannot write the file: {error.strerror}", err=True)
+            click.echo(f"Error: --html {html}: cannot write the file: {error.strerror}", err=True)
             sys.exit(1)
 
 
@@ -54,7 +54,7 @@ def _measured(name: str, story: Story) -> Measured:
     try:
         return measure(name, story)
     except Broken as error:
-        click.echo(f"seed {story.seed} under {name}: invariant {error.name} is broken: {error.text}", err=True)
+        click.echo(f"Error: seed {story.seed} under {name}: invariant {error.name} is broken: {error.text}", err=True)
         sys.exit(1)
 
 

@@ -25,6 +25,7 @@ from mockbroker.base.release import KAFKA_4_2, RELEASES
 from mockbroker.base.settings import Settings, SettingsError, read_properties
 from mockbroker.broker.journal import Event
 from mockbroker.cli.clock_lines import run_commands
+from mockbroker.cli.completion import setting_names
 from mockbroker.cli.end_signals import end_signals
 from mockbroker.cli.http_address import http_address
 from mockbroker.cli.ready_file import check_ready_file, write_ready_file
@@ -64,7 +65,12 @@ log = logging.getLogger("mockbroker")
 @click.option("--brokers", type=click.IntRange(1, 1000), default=1, show_default=True, help="Number of brokers.")
 @click.option("--topic", "topics", multiple=True, metavar="NAME[:PARTITIONS]", help="Create a topic. Repeatable.")
 @click.option(
-    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Set a broker setting, by Kafka's name. Repeatable."
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    shell_complete=setting_names,
+    help="Set a broker setting, by Kafka's name. Repeatable.",
 )
 @click.option(
     "--config",

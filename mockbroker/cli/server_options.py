@@ -62,7 +62,7 @@ def http_options(command: F) -> F:
 
 def fail(problem: str) -> NoReturn:
     """End the command with exit code 1. ``problem``: the message."""
-    click.echo(f"mockbroker: error: {problem}", err=True)
+    click.echo(f"Error: {problem}", err=True)
     sys.exit(1)
 
 

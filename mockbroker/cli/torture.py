@@ -6,17 +6,34 @@ import json
 import sys
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
+from threading import Event
 
 import click
 
+from kwire.completion import api_names, complete
 from kwire.extras import missing
+from mockbroker.cli.completion import case_names
 from mockbroker.cli.quiet import SILENT, quiet
 
 
 @click.command("torture")
 @click.argument("client", nargs=-1, type=click.UNPROCESSED, metavar="COMMAND...")
-@click.option("--case", "cases", multiple=True, metavar="NAME", help="Only this case; * and ? are wildcards.")
-@click.option("--step", "steps", multiple=True, metavar="API", help="Only the cases of this step, such as Fetch.")
+@click.option(
+    "--case",
+    "cases",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=complete(case_names),
+    help="Only this case; * and ? are wildcards.",
+)
+@click.option(
+    "--step",
+    "steps",
+    multiple=True,
+    metavar="API",
+    shell_complete=complete(api_names),
+    help="Only the cases of this step, such as Fetch.",
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random numbers of the cases.")
 @click.option("--jobs", type=click.IntRange(1, 64), default=4, show_default=True, help="Cases that run at once.")
 @click.option("--topic", default="torture", show_default=True, help="Topic that gets records: MOCKBROKER_TOPIC.")
@@ -112,8 +129,9 @@ def command(
         except (UnhealthyClientError, OSError) as error:
             raise click.ClickException(str(error)) from error
         todo = [case for case in chosen if applies(case, health)]
+        stop = Event()
         with ThreadPoolExecutor(jobs) as pool:
-            runs = [pool.submit(run, case, tested, health, limits, seed) for case in todo]
+            runs = [pool.submit(run, case, tested, health, limits, seed, stop) for case in todo]
             try:
                 for finished in as_completed(runs):
                     result = finished.result()
@@ -125,6 +143,7 @@ def command(
                     if result.verdict in BAD:
                         click.echo("\n".join(report.details(result)))
             except BaseException:
+                stop.set()
                 pool.shutdown(cancel_futures=True)
                 raise
     if junit is not None:

@@ -1,4 +1,4 @@
-"""How a command's process ends: by a signal and without a word, whatever it was doing."""
+"""How a command's process ends at Ctrl-C: with one line and code 130, whatever it was doing."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import tomllib
 from pathlib import Path
 
+import psutil
 import pytest
 from commands import command
 from golden import ROOT
@@ -25,6 +27,7 @@ IMPORTING = [  # a command, and a module that it imports
     ("mockbroker", "import", "mockbroker.importing"),
     ("mockbroker", "simulate", "click"),
 ]
+LINE = b"Error: interrupted\n"
 FRAME = b"00120000000000070000\n"
 
 
@@ -55,7 +58,7 @@ def test_ctrl_c_during_an_import(module: str, verb: str, imported: str, tmp_path
     with command(verb, "--help", module=module, env={**os.environ, "PYTHONPATH": str(tmp_path)}) as process:
         assert process.stderr is not None
         assert process.stderr.readline() == b"importing\n"
-        assert interrupted(process) == (-signal.SIGINT, b"")
+        assert interrupted(process) == (130, LINE)
 
 
 def test_ctrl_c_while_it_reads() -> None:
@@ -65,7 +68,27 @@ def test_ctrl_c_while_it_reads() -> None:
         process.stdin.write(FRAME)
         process.stdin.flush()
         process.stdout.readline()
-        assert interrupted(process) == (-signal.SIGINT, b"")
+        assert interrupted(process) == (130, LINE)
+
+
+WORKER = "import time, os; print(os.getpid(), flush=True); time.sleep(600)"
+
+
+def test_ctrl_c_ends_torture_and_its_client() -> None:
+    with command("torture", "--start", "600", "--", sys.executable, "-c", WORKER, module="mockbroker") as process:
+        assert process.stdin is not None
+        child = wait_child(process.pid)
+        assert interrupted(process) == (130, LINE)
+    with pytest.raises(psutil.NoSuchProcess):
+        psutil.Process(child)
+
+
+def wait_child(pid: int) -> int:
+    """The id of the first child of a process, as soon as there is one."""
+    while True:
+        if found := psutil.Process(pid).children():
+            return found[0].pid
+        time.sleep(0.05)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +99,7 @@ def test_ctrl_c_while_it_runs(verb: list[str]) -> None:
     with command(*verb, module="mockbroker") as process:
         assert process.stdout is not None
         process.stdout.readline()
-        assert interrupted(process) == (-signal.SIGINT, b"")
+        assert interrupted(process) == (130, LINE)
 
 
 def test_a_background_job_ignores_it() -> None:
@@ -95,13 +118,13 @@ def test_the_installed_commands_begin_with_it() -> None:
     assert scripts == {name: f"{name}.__main__:main" for name in ("kwire", "mockbroker")}
 
 
-def test_atexit_functions_run_before_the_signal() -> None:
+def test_atexit_functions_run_at_ctrl_c() -> None:
     ending = "import atexit\ndef main(prog_name):\n    atexit.register(print, 'tidied up')\n    raise SystemExit(130)\n"
     code = f"import sys, types; m = sys.modules['ending'] = types.ModuleType('ending'); exec({ending!r}, vars(m))"
     code += "; from kwire.process import run; run('ending')"
     buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     done = subprocess.run([sys.executable, "-c", code], env=buffered, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "tidied up\n", "")
+    assert (done.returncode, done.stdout, done.stderr.encode()) == (130, "tidied up\n", LINE)
 
 
 CLOSED = [  # what a shell closes, and a command

@@ -36,6 +36,12 @@ def decode(line: str | bytes) -> Run:
     return run("kwire decode", stdin=line)
 
 
+def without_input() -> str:
+    """Encode what is typed at a terminal."""
+    with patch("click.testing._NamedTextIOWrapper.isatty", lambda _: True, create=True):
+        return run("kwire encode").stderr()
+
+
 def encode(**changes: Any) -> Run:
     return run("kwire encode", stdin=json.dumps(RECORD | changes))
 
@@ -173,9 +179,12 @@ ROWS = [
     Row("output that is the input", run("kwire capture x.pcap -o x.pcap", files={"x.pcap": b""}), "Error: 'x.pcap' is also an input file and would be overwritten: use another output file"),
     Row("folder of the output", run("kwire capture x.pcap -o none/rows", files={"x.pcap": b""}), "Error: cannot write 'none/rows': folder $FOLDER/none does not exist"),
     Row("output that cannot be opened", capture(b"", "-o", "/proc/rows"), "Error: cannot write '/proc/rows': No such file or directory"),
-    Row("folder without captures", run("kwire capture empty", files={"empty": None}), "empty: no capture files (names ending in .pcap, .pcapng, .cap, .dmp, .jsonl, ...)"),
-    Row("capture without Kafka", capture(NOT_KAFKA), "no Kafka traffic in the captures"),
-    Row("capture without the port", run("kwire capture --port 1", CAPTURE), "no Kafka traffic with a broker at port 1 in the captures"),
+    Row("no input on a terminal", without_input, "Error: expected [FILE|-], or input on stdin: --help has examples; - reads from this terminal"),
+    Row("shell without completion", run("kwire --install-completion", environment={"SHELL": "/bin/tcsh"}), "Error: --install-completion: SHELL names the shell 'tcsh', which is not one of bash, zsh, fish: add the shell after the option"),
+    Row("completion that cannot be written", run("kwire --install-completion fish", environment={"XDG_CONFIG_HOME": "/proc"}), "Error: --install-completion: cannot write /proc/fish: No such file or directory"),
+    Row("folder without captures", run("kwire capture empty", files={"empty": None}), "Error: empty: no capture files (names ending in .pcap, .pcapng, .cap, .dmp, .jsonl, ...)"),
+    Row("capture without Kafka", capture(NOT_KAFKA), "Error: no Kafka traffic in the captures"),
+    Row("capture without the port", run("kwire capture --port 1", CAPTURE), "Error: no Kafka traffic with a broker at port 1 in the captures"),
     Row("empty capture", capture(b""), "x.pcap at byte 0: the file is empty"),
     Row("text as a capture", capture(b"not a capture"), "x.pcap at byte 0: not a capture (pcap, pcapng or frame log): first bytes 6e 6f 74 20 61 20 63 61"),
     Row("capture of 10 bytes", capture(NOT_KAFKA[:10]), "x.pcap at byte 10: the file has 10 bytes, below the 24 bytes of a pcap header"),
@@ -218,8 +227,8 @@ ROWS = [
     Row("short key", run("kwire anonymize x.pcap -o out.jsonl --key-file key", files={"x.pcap": b"", "key": "secret"}), "Error: --key-file key: the key has 6 bytes, but at least 16 are needed"),
     # kwire groups, kwire report, kwire pipeline
     Row("capture that does not exist", groups("none.pcap"), "Error: cannot read none.pcap: No such file or directory"),
-    Row("group that is not in the capture", groups(CAPTURE, "--group", "none"), "group not in the captures: none (groups: g-kip848-confluent-kafka-2.16.1-r2)"),
-    Row("capture without groups", Run(("kwire", "groups", "x.jsonl"), files={"x.jsonl": json.dumps(FRAME) + "\n"}), "no consumer group in the captures"),
+    Row("group that is not in the capture", groups(CAPTURE, "--group", "none"), "Error: group not in the captures: none (groups: g-kip848-confluent-kafka-2.16.1-r2)"),
+    Row("capture without groups", Run(("kwire", "groups", "x.jsonl"), files={"x.jsonl": json.dumps(FRAME) + "\n"}), "Error: no consumer group in the captures"),
     Row("folder without tables", run("kwire report empty --html page.html", files={"empty": None}), "Error: empty has no tables: write them with `kwire pipeline` or `kwire groups --tables`"),
     Row("file that is not a table", run("kwire report t --html page.html", files={"t": None, "t/rebalances": None, "t/rebalances/x.parquet": b"text"}), "Error: t/rebalances is not a valid table rebalances: $REASON"),
     Row("end of no stream", run("kwire pipeline --input x --output y --once"), "Error: --once requires --stream"),
@@ -237,8 +246,8 @@ ROWS = [
     Row("API to fuzz", run("kwire fuzz localhost:9092 --api Nothing"), "Error: --api: unknown API 'Nothing'; `kwire apis` lists all"),
     Row("file that is not a finding", run("kwire fuzz localhost:9092 --replay x", files={"x": "{}"}), "Error: --replay x: invalid finding: 'steps' is missing"),
     Row("finding of another form", run("kwire fuzz localhost:9092 --replay x", files={"x": json.dumps(FINDING)}), "Error: --replay x: unsupported finding of kind 'none' and form 0: expected form 1 and one of crash, hang, harm, unreadable, correlation"),
-    Row("API that the broker does not serve", fuzz("Vote"), "the broker and kwire have no common version of Vote"),
-    Row("group that cannot be joined", fuzz("Heartbeat", config={"group.min.session.timeout.ms": 900_000, "group.max.session.timeout.ms": 900_000}), "a correct client cannot join a group: the broker returned INVALID_SESSION_TIMEOUT"),
-    Row("server that closes connections", fuzz_of_a_closing_server, "cannot prepare 127.0.0.1:$PORT for fuzzing: the broker closed the connection without a response to ApiVersionsRequest"),
-    Row("broker that cannot be reached", run("kwire fuzz 127.0.0.1:1"), "cannot prepare 127.0.0.1:1 for fuzzing: Connection refused"),
+    Row("API that the broker does not serve", fuzz("Vote"), "Error: the broker and kwire have no common version of Vote"),
+    Row("group that cannot be joined", fuzz("Heartbeat", config={"group.min.session.timeout.ms": 900_000, "group.max.session.timeout.ms": 900_000}), "Error: a correct client cannot join a group: the broker returned INVALID_SESSION_TIMEOUT"),
+    Row("server that closes connections", fuzz_of_a_closing_server, "Error: cannot prepare 127.0.0.1:$PORT for fuzzing: the broker closed the connection without a response to ApiVersionsRequest"),
+    Row("broker that cannot be reached", run("kwire fuzz 127.0.0.1:1"), "Error: cannot prepare 127.0.0.1:1 for fuzzing: Connection refused"),
 ]  # fmt: skip

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from mockbroker.api.fault_options import rule_form
+from mockbroker.cli import completion
 from mockbroker.cli.control_client import segment
 from mockbroker.cli.ctl.rule_options import rule_options
 from mockbroker.cli.ctl.session import CtlGroup, Session, pass_session, timeout_option
@@ -63,7 +64,7 @@ def add(session: Session, rule: str | None, file: Path | None, replace: bool, op
 
 
 @command.command("show")
-@click.argument("name")
+@click.argument("name", shell_complete=completion.faults)
 @pass_session
 def show(session: Session, name: str) -> None:
     """Show a fault rule and its counters."""
@@ -71,7 +72,7 @@ def show(session: Session, name: str) -> None:
 
 
 @command.command("remove")
-@click.argument("names", nargs=-1, metavar="NAME...")
+@click.argument("names", nargs=-1, metavar="NAME...", shell_complete=completion.faults)
 @click.option("--all", "all_", is_flag=True, help="Remove all rules.")
 @pass_session
 def remove(session: Session, names: tuple[str, ...], all_: bool) -> None:
@@ -87,7 +88,7 @@ def remove(session: Session, names: tuple[str, ...], all_: bool) -> None:
 
 
 @command.command("release")
-@click.argument("name")
+@click.argument("name", shell_complete=completion.faults)
 @click.option("--count", type=click.IntRange(1), help="Maximum number of requests; all that are held if absent.")
 @pass_session
 def release(session: Session, name: str, count: int | None) -> None:
@@ -98,7 +99,7 @@ def release(session: Session, name: str, count: int | None) -> None:
 
 
 @command.command("wait")
-@click.argument("name")
+@click.argument("name", shell_complete=completion.faults)
 @click.option(
     "--applied", type=click.IntRange(1), help="Number of requests that the rule was applied to (1 without --holding)."
 )

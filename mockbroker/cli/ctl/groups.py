@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from mockbroker.cli import completion
 from mockbroker.cli.control_client import segment
 from mockbroker.cli.ctl.session import CtlGroup, Session, pass_session, timeout_option
 from mockbroker.cli.tables import cell, escape, table
@@ -41,7 +42,7 @@ def list_(session: Session) -> None:
 
 
 @command.command("show")
-@click.argument("group")
+@click.argument("group", shell_complete=completion.groups)
 @pass_session
 def show(session: Session, group: str) -> None:
     """Show a group with its members and committed offsets."""
@@ -49,7 +50,7 @@ def show(session: Session, group: str) -> None:
 
 
 @command.command("wait")
-@click.argument("group")
+@click.argument("group", shell_complete=completion.groups)
 @click.option("--state", help="State of the group, such as Stable; any state but Dead if absent.")
 @click.option("--members", type=click.IntRange(0), help="Number of members.")
 @click.option("--min-generation", type=click.IntRange(0), help="Minimum of its generation or epoch.")
@@ -64,7 +65,7 @@ def wait(
 
 
 @command.command("rebalance")
-@click.argument("group")
+@click.argument("group", shell_complete=completion.groups)
 @click.option("--reason", help="Reason for the journal.")
 @pass_session
 def rebalance(session: Session, group: str, reason: str | None) -> None:
@@ -74,7 +75,7 @@ def rebalance(session: Session, group: str, reason: str | None) -> None:
 
 
 @command.command("evict")
-@click.argument("group")
+@click.argument("group", shell_complete=completion.groups)
 @click.argument("member")
 @click.option("--reason", help="Reason for the journal.")
 @pass_session
@@ -85,7 +86,7 @@ def evict(session: Session, group: str, member: str, reason: str | None) -> None
 
 
 @command.command("set-offsets")
-@click.argument("group")
+@click.argument("group", shell_complete=completion.groups)
 @click.argument("offsets", nargs=-1, required=True, metavar="TOPIC:PARTITION=OFFSET...")
 @pass_session
 def set_offsets(session: Session, group: str, offsets: tuple[str, ...]) -> None:
@@ -95,7 +96,7 @@ def set_offsets(session: Session, group: str, offsets: tuple[str, ...]) -> None:
 
 
 @command.command("move-coordinator")
-@click.argument("group")
+@click.argument("group", shell_complete=completion.groups)
 @click.argument("broker", type=int)
 @pass_session
 def move_coordinator(session: Session, group: str, broker: int) -> None:

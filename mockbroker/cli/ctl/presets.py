@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from mockbroker.cli import completion
 from mockbroker.cli.control_client import segment
 from mockbroker.cli.ctl.session import CtlGroup, Session, pass_session
 from mockbroker.cli.tables import cell, escape, table
@@ -30,7 +31,7 @@ def list_(session: Session) -> None:
 
 
 @command.command("show")
-@click.argument("preset")
+@click.argument("preset", shell_complete=completion.presets)
 @pass_session
 def show(session: Session, preset: str) -> None:
     """Show the effect of a preset, and its parameters."""
@@ -41,7 +42,7 @@ def show(session: Session, preset: str) -> None:
 
 
 @command.command("run")
-@click.argument("preset")
+@click.argument("preset", shell_complete=completion.presets)
 @click.argument("parameters", nargs=-1, metavar="[NAME=VALUE]...")
 @pass_session
 def run(session: Session, preset: str, parameters: tuple[str, ...]) -> None:

@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 
 import click
 
+from kwire.completion import api_names, complete, error_names
+from mockbroker.cli import completion
 from mockbroker.cli.tables import escape
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -53,6 +55,7 @@ TEXTS = {  # options that are texts, with their help
     "of": "response or request, which --bytes-per-second limits.",
     "malform": "Action: form of malformed response.",
 }
+COMPLETED = {"error": complete(error_names), "topic": completion.topics, "group": completion.groups}
 NUMBERS = {
     "broker": "Id of the broker.",
     "partition": "Index of the partition.",
@@ -88,12 +91,18 @@ def _option(name: str) -> Callable[[F], F]:
     if name in NUMBERS:
         return click.option(flag, name, type=int, help=NUMBERS[name])
     if name in TEXTS:
-        return click.option(flag, name, help=TEXTS[name])
+        return click.option(flag, name, help=TEXTS[name], shell_complete=COMPLETED.get(name))
     return OTHERS[name]
 
 
 OTHERS: Mapping[str, Callable[[Any], Any]] = {
-    "api": click.option("--api", "api", multiple=True, help="Name of an API, such as OffsetCommit. Repeatable."),
+    "api": click.option(
+        "--api",
+        "api",
+        multiple=True,
+        shell_complete=complete(api_names),
+        help="Name of an API, such as OffsetCommit. Repeatable.",
+    ),
     "probability": click.option(
         "--probability", "probability", type=float, help="Probability that the rule applies, from 0 to 1."
     ),

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
+from kwire.command import Context
 from mockbroker.cli.control_client import URL_VARIABLE, ControlClient, ControlError
 from mockbroker.cli.http_address import read_token
 from mockbroker.cli.tables import json_line, table
@@ -71,6 +72,8 @@ class Session:
 class CtlCommand(click.Command):
     """A click command that also accepts --json after its name, and prints errors in the session's output format."""
 
+    context_class = Context
+
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.params.append(_json_option())
@@ -88,6 +91,7 @@ class CtlGroup(click.Group):
     """A click group that runs its first command if no command is given."""
 
     command_class = CtlCommand
+    context_class = Context
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)

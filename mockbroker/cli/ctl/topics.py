@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from mockbroker.cli import completion
 from mockbroker.cli.control_client import segment
 from mockbroker.cli.ctl.session import CtlGroup, Session, pass_session
 from mockbroker.cli.tables import escape
@@ -53,7 +54,7 @@ def create(session: Session, topic: str, partitions: int | None, config: tuple[s
 
 
 @command.command("delete")
-@click.argument("topic")
+@click.argument("topic", shell_complete=completion.topics)
 @pass_session
 def delete(session: Session, topic: str) -> None:
     """Delete a topic with its records."""
@@ -62,7 +63,7 @@ def delete(session: Session, topic: str) -> None:
 
 
 @command.command("records")
-@click.argument("topic")
+@click.argument("topic", shell_complete=completion.topics)
 @click.option("--partition", type=click.IntRange(0), help="Only records of this partition.")
 @click.option("--offset", type=click.IntRange(0), help="Only records from this offset on.")
 @click.option("--committed", is_flag=True, help="Only records that a consumer with read_committed gets.")
@@ -79,7 +80,7 @@ def records(session: Session, topic: str, partition: int | None, offset: int | N
 
 
 @command.command("produce")
-@click.argument("topic")
+@click.argument("topic", shell_complete=completion.topics)
 @click.argument("values", nargs=-1, required=True, metavar="VALUE...")
 @click.option("--key", help="Key of the records.")
 @click.option("--partition", type=click.IntRange(0), help="Partition; chosen from the key if absent.")
@@ -93,7 +94,7 @@ def produce(session: Session, topic: str, values: tuple[str, ...], key: str | No
 
 
 @command.command("delete-records")
-@click.argument("topic")
+@click.argument("topic", shell_complete=completion.topics)
 @click.argument("partition", type=click.IntRange(0))
 @click.argument("before", type=click.IntRange(-1))
 @pass_session
@@ -105,7 +106,7 @@ def delete_records(session: Session, topic: str, partition: int, before: int) ->
 
 
 @command.command("run-retention")
-@click.argument("topic")
+@click.argument("topic", shell_complete=completion.topics)
 @pass_session
 def run_retention(session: Session, topic: str) -> None:
     """Delete the segments of a topic that exceed retention.ms or retention.bytes, as the next retention check would."""
@@ -115,7 +116,7 @@ def run_retention(session: Session, topic: str) -> None:
 
 
 @command.command("compact")
-@click.argument("topic")
+@click.argument("topic", shell_complete=completion.topics)
 @pass_session
 def compact(session: Session, topic: str) -> None:
     """Compact a topic with cleanup.policy=compact, its active segments included."""
@@ -124,7 +125,7 @@ def compact(session: Session, topic: str) -> None:
 
 
 @command.command("move-leader")
-@click.argument("topic")
+@click.argument("topic", shell_complete=completion.topics)
 @click.argument("partition", type=click.IntRange(0))
 @click.argument("broker", type=int)
 @pass_session
@@ -136,7 +137,7 @@ def move_leader(session: Session, topic: str, partition: int, broker: int) -> No
 
 
 @command.command("pause-replica")
-@click.argument("topic")
+@click.argument("topic", shell_complete=completion.topics)
 @click.argument("partition", type=click.IntRange(0))
 @click.argument("broker", type=int)
 @pass_session
@@ -146,7 +147,7 @@ def pause_replica(session: Session, topic: str, partition: int, broker: int) -> 
 
 
 @command.command("resume-replica")
-@click.argument("topic")
+@click.argument("topic", shell_complete=completion.topics)
 @click.argument("partition", type=click.IntRange(0))
 @click.argument("broker", type=int)
 @pass_session

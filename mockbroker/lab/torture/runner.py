@@ -8,6 +8,7 @@ seconds to make progress, as it does with a correct cluster.
 from __future__ import annotations
 
 import shlex
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -214,18 +215,28 @@ def applies(case: Case, health: Health) -> bool:
     return case.step in (CONNECT, EVERY) or case.step in health.apis
 
 
-def run(case: Case, client: Client, health: Health, limits: Limits, seed: int = 0) -> Result:
-    """Run a client against a case, and judge it."""
+def run(
+    case: Case, client: Client, health: Health, limits: Limits, seed: int = 0, stop: threading.Event | None = None
+) -> Result:
+    """Run a client against a case, and judge it. ``stop``: ends the run early when it is set, without a verdict."""
     with hostile(case, seed, client.topic, client.config) as broker:
-        return _Run(case, client, health, limits, seed, broker).result()
+        return _Run(case, client, health, limits, seed, broker, stop or threading.Event()).result()
 
 
 class _Run:
     """A run of a client against a case."""
 
     def __init__(
-        self, case: Case, client: Client, health: Health, limits: Limits, seed: int, broker: HostileBroker
+        self,
+        case: Case,
+        client: Client,
+        health: Health,
+        limits: Limits,
+        seed: int,
+        broker: HostileBroker,
+        stop: threading.Event,
     ) -> None:
+        self._stop = stop
         self._case = case
         self._client = client
         self._health = health
@@ -263,7 +274,7 @@ class _Run:
         """Watch the client until a verdict is possible; end the misbehaviour when its time is over."""
         most_memory = self._health.memory + self._limits.memory
         misbehaved: float | None = None
-        while True:
+        while not self._stop.is_set():
             now = time.monotonic()
             _pause(self._broker, self._process, now - self._began)
             if self._process.sample() > most_memory:
@@ -285,6 +296,7 @@ class _Run:
                 return Verdict.SURVIVED
             elif now > self._behaves_since + self._limits.recovery:
                 return Verdict.STUCK
+        return Verdict.SKIPPED
 
     def _ended(self) -> Verdict | None:
         code = self._process.exit_code

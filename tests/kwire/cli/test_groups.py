@@ -227,14 +227,14 @@ def test_file_that_is_not_there() -> None:
 
 GROUPLESS = str(CAPTURES / "aiokafka-0.14.0__kafka-4.2.0__idempotent.pcap")
 MISSING = [  # arguments, reason
-    ([CAPTURE, "--group", "nope"], "group not in the captures: nope (groups: g-cooperative-java-4.2.0-r3"),
+    ([CAPTURE, "--group", "nope"], "Error: group not in the captures: nope (groups: g-cooperative-java-4.2.0-r3"),
     (
         [CAPTURE, "--group", "nope", "--group", "g-cooperative-java-4.2.0-r3"],
-        "group not in the captures: nope (groups: g-coop",
+        "Error: group not in the captures: nope (groups: g-coop",
     ),
-    ([GROUPLESS], "no consumer group in the captures"),
-    ([GROUPLESS, "--group", "nope"], "group not in the captures: nope (groups: none"),
-    ([CAPTURE, "--port", "1"], "no Kafka traffic with a broker at port 1 in the captures"),
+    ([GROUPLESS], "Error: no consumer group in the captures"),
+    ([GROUPLESS, "--group", "nope"], "Error: group not in the captures: nope (groups: none"),
+    ([CAPTURE, "--port", "1"], "Error: no Kafka traffic with a broker at port 1 in the captures"),
 ]
 
 
@@ -253,10 +253,10 @@ def test_a_capture_with_nothing_in_it(tmp_path: Path, verb: str) -> None:
     (tmp_path / "notes.txt").write_text("no capture")
     done = kwire(verb, str(tmp_path))
     assert (done.exit_code, done.stdout) == (1, "")
-    assert done.stderr.startswith(f"{tmp_path}: no capture files (names ending in .pcap, ")
+    assert done.stderr.startswith(f"Error: {tmp_path}: no capture files (names ending in .pcap, ")
     path.write_bytes(gzip.decompress(Path(CAPTURE).read_bytes())[:24])
     done = kwire(verb, str(path))
-    assert (done.exit_code, done.stdout, done.stderr) == (1, "", "no Kafka traffic in the captures\n")
+    assert (done.exit_code, done.stdout, done.stderr) == (1, "", "Error: no Kafka traffic in the captures\n")
 
 
 def test_a_filter_that_holds_of_no_frame() -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import pty
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -152,6 +154,37 @@ def test_no_colour_in_a_pipe() -> None:
         process = command(*arguments, env={**os.environ, "NO_COLOR": "1", "FORCE_COLOR": "1"})
         out, err = process.communicate()
         assert b"\x1b" not in out + err
+
+
+def on_terminal(*words: str, **variables: str) -> tuple[int, str]:
+    """Exit code and output of a command whose standard streams are a terminal."""
+    controller, terminal = pty.openpty()
+    environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"} | variables
+    streams = {"stdin": terminal, "stdout": terminal, "stderr": terminal}
+    with command(*words, env=environment, **streams) as process:
+        os.close(terminal)
+        shown = b""
+        with suppress(OSError):  # the end of a terminal
+            while data := os.read(controller, 4096):
+                shown += data
+        os.close(controller)
+    return process.returncode, shown.decode()
+
+
+@pytest.mark.parametrize("verb", [["decode"], ["encode"], ["explain"], ["blob", "ConsumerProtocolSubscription"]])
+def test_usage_without_input_on_a_terminal(verb: list[str]) -> None:
+    code, shown = on_terminal(*verb, NO_COLOR="1")
+    assert code == 2
+    assert shown.startswith(f"Usage: kwire {verb[0]} [OPTIONS] ")
+    assert "input on stdin" in shown
+
+
+@pytest.mark.parametrize(("variables", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False)], ids=["", "NO_COLOR"])
+@pytest.mark.parametrize("words", [["layout", "--help"], ["explain", "00120000000000070000"]], ids=" ".join)
+def test_colours_on_a_terminal(words: list[str], variables: dict[str, str], coloured: bool) -> None:
+    code, shown = on_terminal(*words, **variables)
+    assert code == 0
+    assert ("\x1b[" in shown) is coloured
 
 
 def test_ascii_locale() -> None:

@@ -157,7 +157,7 @@ def test_a_log_directory_without_a_group(tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert result.stderr.splitlines() == [
         "no partition of __consumer_offsets and therefore no group found",
-        f"{log_dir}: no consumer group found",
+        f"Error: {log_dir}: no consumer group found",
     ]
     assert run("--log-dir", log_dir, "--data-dir", made).exit_code == 0
 

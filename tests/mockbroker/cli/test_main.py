@@ -34,7 +34,17 @@ PRINTING = [  # a verb each, with what it needs to print something
 ]
 
 HELPERS = {  # files beside those of the verbs
-    *("clock_lines", "control_client", "event_lines", "history_lines", "http_address", "quiet", "rule_files", "stdin"),
+    *(
+        "clock_lines",
+        "completion",
+        "control_client",
+        "event_lines",
+        "history_lines",
+        "http_address",
+        "quiet",
+        "rule_files",
+        "stdin",
+    ),
     *("end_signals", "followed_events", "ready_file", "recording", "serve_demo", "server_options", "tables"),
 }
 
@@ -89,7 +99,7 @@ def test_serve_without_a_reader_is_not_ready(unbuffered: str) -> None:
         os.close(writing)
         _, said = process.communicate(timeout=60)
     assert process.returncode == 1
-    assert said == b"mockbroker: error: cannot report that the cluster is ready: cannot write stdout: Broken pipe\n"
+    assert said == b"Error: cannot report that the cluster is ready: cannot write stdout: Broken pipe\n"
 
 
 @pytest.mark.parametrize("arguments", every(3, PRINTING), ids=" ".join)

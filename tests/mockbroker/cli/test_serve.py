@@ -162,7 +162,7 @@ def test_port_in_use_is_reported_with_its_flag() -> None:
         done = subprocess.run([*COMMAND[:-1], str(port)], capture_output=True, text=True, check=False, timeout=30)
     assert done.returncode == 1
     assert done.stdout == ""
-    assert re.fullmatch(rf"mockbroker: error: cannot listen on 127\.0\.0\.1:{port}: .*--port.*\n", done.stderr)
+    assert re.fullmatch(rf"Error: cannot listen on 127\.0\.0\.1:{port}: .*--port.*\n", done.stderr)
 
 
 USAGE = [  # arguments, what stderr must say
@@ -229,7 +229,7 @@ def test_a_bad_settings_file_exits_1_and_is_named(tmp_path: Path, content: str, 
     path.write_text(content)
     done = CliRunner().invoke(main, ["serve", "--port", "0", "--config", str(path)])
     assert done.exit_code == 1
-    assert done.stderr.startswith(f"mockbroker: error: --config {path}: ")
+    assert done.stderr.startswith(f"Error: --config {path}: ")
     assert says in done.stderr
 
 

@@ -192,4 +192,4 @@ def test_exclusive_scheme_with_two_readers_is_reported(monkeypatch):
     monkeypatch.setattr("mockbroker.cli.history_lines.measure", broken)
     result = CliRunner().invoke(simulate, ["--scheme", "classic", "--seed", "11"])
     assert result.exit_code == 1
-    assert result.stderr == "seed 11 under classic: invariant I1 is broken: two of them\n"
+    assert result.stderr == "Error: seed 11 under classic: invariant I1 is broken: two of them\n"

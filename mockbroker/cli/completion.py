@@ -1,0 +1,73 @@
+"""Shell completion of the command ``mockbroker``: settings, and names that a running broker knows."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+from click.shell_completion import CompletionItem
+
+from kwire.completion import Completer, complete
+from mockbroker.cli.control_client import URL_VARIABLE, ControlClient
+from mockbroker.cli.http_address import read_token
+
+PATIENCE = 1.0  # seconds that a shell waits for the broker
+
+
+def _settings() -> list[str]:
+    """Return the names of the settings that have an effect."""
+    from mockbroker.cli.settings import rows  # on demand: it reads all definitions
+
+    return [row.name for row in rows() if row.effect]
+
+
+def case_names() -> list[str]:
+    """Return the names of the cases of ``mockbroker torture``."""
+    from mockbroker.lab.torture.catalogue import select
+
+    return [case.name for case in select(("*",), ())]
+
+
+def running(path: str, key: str) -> Completer:
+    """Return a ``shell_complete`` function that proposes names from the control API of a running broker.
+
+    The server is that of ``--url`` or the environment. There are no proposals if it does not respond.
+
+    Args:
+        path: path of a list, such as ``/v1/topics``.
+        key: key of an item with its name.
+    """
+
+    def proposals(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        try:
+            client = _client(context)
+            names = [str(item[key]) for item in client.ask("GET", path)["items"]]
+        except click.ClickException:  # also ControlError
+            return []
+        return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+    return proposals
+
+
+def _given(context: click.Context, name: str) -> str | None:
+    """Return the value of an option of this command or one above; None if it was not given."""
+    at: click.Context | None = context
+    while at is not None:
+        if value := at.params.get(name):
+            return str(value)
+        at = at.parent
+    return None
+
+
+def _client(context: click.Context) -> ControlClient:
+    file = _given(context, "token_file")
+    token = read_token(Path(file) if file else None, "--token-file")
+    return ControlClient(_given(context, "url") or os.environ.get(URL_VARIABLE) or "", token, PATIENCE)
+
+
+topics = running("/v1/topics", "name")
+groups = running("/v1/groups", "id")
+faults = running("/v1/faults", "name")
+presets = running("/v1/presets", "name")
+setting_names = complete(_settings, "=")
