@@ -173,6 +173,8 @@ MOST_OF_A_SCHEME = 4  # maximum number of clients of each other scheme in a scri
 PRODUCERS = ("producer", "idempotent-producer", "transactional-producer", "transactional-producer")
 READERS = ("classic-reader", "consumer-reader", "classic-processor", "consumer-processor")
 PROCESSORS = ("classic-processor", "consumer-processor")
+# The model of committed offsets expects that a transaction with offsets of a group ends at once.
+COMMITS_IN_TRANSACTIONS = {*PROCESSORS, "transactional"}
 LEGACY = {"consumer-reader": "classic-reader", "consumer-processor": "classic-processor"}  # before KIP-848
 
 
@@ -200,8 +202,7 @@ def data(seed: int, events: int) -> Script:
     settings = {
         **base.settings,
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": 1_000,
-        # The model of committed offsets expects that a transaction with offsets ends at once.
-        "mockbroker.transaction.completion.ms": 0 if set(groups) & set(PROCESSORS) else dice.pick([0, 50, 500]),
+        "mockbroker.transaction.completion.ms": 0 if COMMITS_IN_TRANSACTIONS & set(groups) else dice.pick([0, 50, 500]),
         "max.incremental.fetch.session.cache.slots": dice.pick([0, 8, 1_000]),
     }
     return replace(
@@ -326,6 +327,9 @@ def mix(seed: int, events: int) -> Script:
             group = f"{part.scheme}-{member.group}"
             topics = tuple(name for name in member.topics if name in base.topics) or tuple(sorted(base.topics))
             members.append(replace(member, number=len(members), group=group, topics=topics))
+    settings |= base.settings
+    if any(member.kind in COMMITS_IN_TRANSACTIONS for member in members):
+        settings["mockbroker.transaction.completion.ms"] = 0
     # As many faults of clients as in the scheme data, with all clients as targets.
     faults = tuple(
         replace(fault, target=dice.below(len(members))) if fault.kind in MEMBER_FAULTS else fault
@@ -336,7 +340,7 @@ def mix(seed: int, events: int) -> Script:
         scheme="mix",
         members=tuple(members),
         faults=faults,
-        settings={**settings, **base.settings},
+        settings=settings,
         rules=(*base.rules, *(_rules(dice) if dice.chance(0.2) else ())),
     )
 

@@ -20,7 +20,7 @@ from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker import failover
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
-from mockbroker.broker.router import Outcome, Router, Unfinished
+from mockbroker.broker.router import Outcome, Router
 from mockbroker.faults.rule import Rule
 from mockbroker.faults.rules import Rules
 from mockbroker.faults.stage import FaultStage
@@ -129,8 +129,11 @@ class ObservedPump(Pump):
 
     def resume(self, connection: Connection, now: float) -> bool:
         shell = self._shell
+        assert isinstance(connection, SimulatedConnection)
         assert connection.work is not None
-        call = shell.served = shell.waiting[connection.work.ticket]
+        call = shell.waiting.get(connection.work.ticket) or connection.requests.pending  # not waiting: being encoded
+        assert call is not None
+        shell.served = call
         shell.watchers.notify("resumed", shell.broker, call, now)
         more = super().resume(connection, now)
         shell.handled(call, now)
@@ -166,13 +169,13 @@ class ObservedRouter(Router):
         return outcomes
 
     def finish(self, effects: Effects, now: float) -> list[Outcome]:
-        """Return the outcomes of effects, and report responses that fault rules delay or hold to the invariant
-        checkers.
+        """Return the outcomes of effects, and report responses that fault rules delay, hold or encode in slices to the
+        invariant checkers.
 
         ``now``: broker time, seconds.
         """
         outcomes = super().finish(effects, now)
-        sent = {id(outcome.ticket) for outcome in outcomes if isinstance(outcome, Reply | Unfinished)}
+        sent = {id(outcome.ticket) for outcome in outcomes if isinstance(outcome, Reply)}
         for effect in effects:
             if isinstance(effect, Reply) and effect.ticket.fault and id(effect.ticket) not in sent:
                 call = self.shell.waiting.get(effect.ticket)

@@ -401,6 +401,7 @@ class World:
                 client.start()
             if isinstance(client, ClassicClient) and client.up and client.script.other:
                 client.enforce_rebalance()
+        self._wait_for_records()
         until = max([self.queue.now, *late]) + self.recovery_time
         most = self.trace.events + MOST_EVENTS * max(self.script.events, 1_000)
         why = liveness.why_not(self.shell.broker, self.clients)
@@ -414,6 +415,16 @@ class World:
         self.shell.watchers.notify("healed", self.shell.broker, self.shell.now)
         self.shell.watchers.notify("inspect", self.shell.broker, self.shell.now)
 
+    def _wait_for_records(self) -> None:
+        """Make the broker delay each Fetch until there are records.
+
+        A consumer with fetch.min.bytes=0 sends hundreds of requests a second, and the number of events of the recovery
+        is limited.
+        """
+        for client in self.clients:
+            if isinstance(client, RecordReader) and client.up:
+                client.fetcher.min_bytes = 1
+
     # --- the records: what clients have read and written ---
 
     def _check_history(self) -> None:
@@ -426,7 +437,7 @@ class World:
             if isinstance(client, (Producer, Processor, ShareClient, Administrator, Prober)):
                 client.stop()
             elif isinstance(client, RecordReader) and client.up:
-                client.fetcher.max_bytes, client.fetcher.min_bytes = 1 << 20, 1
+                client.fetcher.max_bytes = 1 << 20
         self._wait(DRAIN)  # transactions time out
         last = max((client.script.number for client in (*self.clients, self.admin)), default=0)
         topics = tuple(sorted(self.script.topics))

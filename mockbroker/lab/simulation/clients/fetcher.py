@@ -23,6 +23,7 @@ from mockbroker.lab.simulation.network import Wire
 LIST_VERSION = 7
 BY_ID_SINCE = 13
 MAX_WAIT_MS = 500
+AGAIN = -1  # fetch offset of a partition that is sent again after an error, as by Kafka's client
 SESSION_LOST = (E.FETCH_SESSION_ID_NOT_FOUND, E.INVALID_FETCH_SESSION_EPOCH, E.FETCH_SESSION_TOPIC_ID_ERROR)
 ResponsePartition = FetchResponse.Topic.Partition
 
@@ -35,7 +36,7 @@ class NodeSession:
         wire: the connection.
         session_id: session id; 0 without a session.
         epoch: session epoch of the next request.
-        busy: whether a request is in flight.
+        busy: whether a request is in flight, or the time until the next request is not over.
         sent: partition -> last fetch offset sent to the broker.
     """
 
@@ -152,14 +153,13 @@ class Fetcher:
         )
 
     def _fetched(self, session: NodeSession, asked: dict[Place, int], answer: FetchResponse) -> None:
-        session.busy = False
         if self.sessions.get(session.wire.node) is not session:
             return
         if answer.error_code:
             session.forget()
             if answer.error_code not in SESSION_LOST:
                 self._leaders.refresh_later()
-            self._client.later(BACKOFF, self.fetch_all)
+            self._client.later(BACKOFF, self._continue, session)
             return
         session.epoch = session.epoch + 1 if answer.session_id else 0
         session.session_id = answer.session_id
@@ -173,7 +173,11 @@ class Fetcher:
                     failed |= self._take(session, place, asked[place], partition)
         if not answer.session_id:
             session.forget()
-        self._client.later(BACKOFF * self._client.dice.random() * (5 if failed else 1), self.fetch_all)
+        self._client.later(BACKOFF * self._client.dice.random() * (5 if failed else 1), self._continue, session)
+
+    def _continue(self, session: NodeSession) -> None:
+        session.busy = False
+        self.fetch_all()
 
     def _take(self, session: NodeSession, place: Place, asked: int, response: ResponsePartition) -> bool:
         """Read the records of one partition in a response; return whether the partition has an error.
@@ -188,7 +192,8 @@ class Fetcher:
         """
         positions = self._positions()
         if response.error_code:
-            session.sent.pop(place, None)  # as Kafka's client, which sends the partition again after an error
+            if place in session.sent:
+                session.sent[place] = AGAIN
             if positions.get(place) == asked and response.error_code == E.OFFSET_OUT_OF_RANGE:
                 self._client.history.out_of_range.append((place, asked, self._client.name))
                 del positions[place]

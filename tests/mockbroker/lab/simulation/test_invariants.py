@@ -18,7 +18,7 @@ from mockbroker.base.event_kinds import EventKind
 from mockbroker.base.settings import Settings
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
-from mockbroker.groups.classic.state import ClassicGroup
+from mockbroker.groups.classic.state import ClassicGroup, Member
 from mockbroker.groups.consumer.state import ConsumerGroup, ConsumerMember, MemberState
 from mockbroker.groups.offsets import Committed
 from mockbroker.lab.simulation.clients import plans
@@ -28,6 +28,7 @@ from mockbroker.lab.simulation.invariants.generations import Generations
 from mockbroker.lab.simulation.invariants.leadership import Leadership
 from mockbroker.lab.simulation.invariants.one_owner import OneOwner
 from mockbroker.lab.simulation.invariants.revocations import REASON, Revocations
+from mockbroker.lab.simulation.invariants.sessions import Sessions
 from mockbroker.lab.simulation.model import Model
 from mockbroker.lab.simulation.watching import Broken, Watcher
 from mockbroker.topics.model import Node
@@ -71,6 +72,26 @@ class Checked:
 
     def acknowledge(self, answered: tuple[Call[Any], Any]) -> None:
         self.watcher.acknowledged(self.broker, *answered, NOW)
+
+
+def test_session_timeout_after_a_load_and_a_downgrade():
+    """A new coordinator starts all sessions with the timeout of consumer groups; a classic group uses the member's."""
+    checked = Checked(Sessions())
+    checked.broker.groups["g"] = ConsumerGroup(group_id="g")
+    checked.answer(
+        JOIN_GROUP, JoinGroupRequest(group_id="g", session_timeout_ms=10_000), JoinGroupResponse(member_id="m")
+    )
+    for time_ms, event in ((0, EventKind.LOAD), (1_000, EventKind.DOWNGRADE)):
+        checked.watcher.journaled(checked.broker, Event(time_ms=time_ms, event=event, group="g", members=("m",)))
+    group = checked.broker.groups["g"] = ClassicGroup(group_id="g", initial_delay=0.0)
+    group.add_member(
+        Member(
+            member_id="m", client_id="c", client_host="/", session_timeout=10.0, rebalance_timeout=10.0, protocols=[]
+        )
+    )
+    checked.watcher.inspect(checked.broker, 10.9)
+    with pytest.raises(Broken, match=r"m of group g was not evicted after 10\.100 s .* session timeout of 10.0 s"):
+        checked.watcher.inspect(checked.broker, 11.1)
 
 
 def test_generation_falls_with_one_coordinator():

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from effort import amount
+from effort import amount, usual_and_long
 
 from mockbroker.cli.simulate import SCHEME_NAMES
 from mockbroker.cli.simulate import command as simulate
@@ -97,6 +97,17 @@ def test_fault_rules_are_applied():
 )
 def test_seeds_that_failed_in_the_past(seed):
     outcome = run(swarm(seed, 1_000))
+    assert not outcome.broken, outcome.text
+
+
+@pytest.mark.parametrize(
+    ("scheme", "seed"),
+    usual_and_long(
+        [("mix", 900_045), ("migration", 900_201), ("mix", 920_005)], [("admin", 900_037), ("mix", 900_001)]
+    ),
+)
+def test_seeds_of_other_schemes_that_failed_in_the_past(scheme, seed):
+    outcome = run(SCHEMES[scheme](seed, 1_000))
     assert not outcome.broken, outcome.text
 
 
