@@ -464,6 +464,8 @@ class World:
         for reader in readers:
             if isinstance(reader, FinalReader) and not reader.done:
                 return f"a reader of all records is at {reader.positions}, but the logs end at {reader.ends}"
+            if isinstance(reader, FinalReader) and self.history.ends.get(reader.isolation) is not reader.ends:
+                return f"a reader of all records has not found the ends of all partitions, only {reader.ends}"
         for client in self.clients:
             if isinstance(client, RecordReader) and client.up:
                 ends = self.history.ends[client.isolation]

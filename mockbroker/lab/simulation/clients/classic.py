@@ -53,6 +53,7 @@ class ClassicClient(Reader):
         self.owned_since = -1  # generation of the assignment; -1 for none
         self.beating = False
         self.rejoin_due = False
+        self.enforced = False
         self.outdated = False
         self.later(self.script.heartbeat, self._beat)
 
@@ -209,7 +210,8 @@ class ClassicClient(Reader):
         gives_up = self.gave_up_in == self.generation
         self.owned_since = self.generation
         self.own(share)
-        if gives_up or self.asked_for != self.topics:
+        if gives_up or self.asked_for != self.topics or self.enforced:
+            self.enforced = False
             self.join_later()  # so that others get the revoked partitions, or with the new subscription
 
     # --- heartbeats ---
@@ -241,9 +243,11 @@ class ClassicClient(Reader):
             self.join_later()
 
     def enforce_rebalance(self) -> None:
-        """Rejoin if the member is stable. If it is the leader, a rebalance begins."""
+        """Rejoin as soon as the member is stable. If it is the leader, a rebalance begins."""
         if self.state == STABLE:
             self.join_later()
+        else:
+            self.enforced = True
 
     def refused(self, error: int) -> None:
         if error in NOT_HERE:

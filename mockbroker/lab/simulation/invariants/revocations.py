@@ -42,6 +42,9 @@ class Revocations(Watcher):
     coordinator loads the group. For a static member that has left temporarily, the timeout starts only when a
     coordinator loads the group, and ends when the member returns.
 
+    Members of the classic protocol have this timeout only after a load. Otherwise they have timeouts for their next
+    JoinGroup, which begins with a Heartbeat, and for SyncGroup; these are not checked.
+
     Source: Kafka's GroupMetadataManager (scheduleConsumerGroupRebalanceTimeout, onLoaded).
     """
 
@@ -103,7 +106,7 @@ class Revocations(Watcher):
         revokes = member.state is MemberState.UNREVOKED_PARTITIONS
         if revokes and key in self._due and self._due[key].step == step:
             return
-        if revokes and (loaded or member.epoch >= 0):
+        if revokes and (loaded or (member.epoch >= 0 and member.classic is None)):
             self._due[key] = Due(step, now, member.rebalance_timeout)
         else:
             self._due.pop(key, None)

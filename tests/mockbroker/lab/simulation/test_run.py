@@ -103,7 +103,8 @@ def test_seeds_that_failed_in_the_past(seed):
 @pytest.mark.parametrize(
     ("scheme", "seed"),
     usual_and_long(
-        [("mix", 900_045), ("migration", 900_201), ("mix", 920_005)], [("admin", 900_037), ("mix", 900_001)]
+        [("migration", 900_201), ("migration", 920_135), ("migration", 920_193)],
+        [("mix", 900_045), ("mix", 920_005), ("admin", 900_037), ("mix", 900_001), ("admin", 920_145)],
     ),
 )
 def test_seeds_of_other_schemes_that_failed_in_the_past(scheme, seed):
