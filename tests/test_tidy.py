@@ -90,6 +90,7 @@ SHELLS = [
     "mockbroker/net/tls",
     "mockbroker/proxy/relay",
     "mockbroker/proxy/session",
+    "mockbroker/proxy/upstream",
     "mockbroker/recording/files",
     "mockbroker/recording/topic",
     "mockbroker/replay/server",
@@ -296,8 +297,8 @@ TESTED_ELSEWHERE = {
     ),
     "mockbroker/cli/server_options": "tests of the commands serve and proxy",
     **dict.fromkeys(
-        (f"mockbroker/proxy/{part}" for part in ("fetch_sessions", "observed_broker", "orders", "session")),
-        "tests/mockbroker/proxy/test_interception.py and test_relay.py, with a whole proxy",
+        (f"mockbroker/proxy/{part}" for part in ("fetch_sessions", "observed_broker", "orders", "session", "upstream")),
+        "tests/mockbroker/proxy/test_interception.py, test_relay.py and test_login.py, with a whole proxy",
     ),
     "mockbroker/api/fault_*": "tests/mockbroker/api/test_faults.py",
     "mockbroker/api/thread_faults": "tests/mockbroker/api/test_faults.py",

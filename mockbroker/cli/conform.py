@@ -11,6 +11,7 @@ import click
 import trio
 
 from mockbroker.cli.quiet import SILENT, quiet
+from mockbroker.proxy.addresses import Address
 
 BAD = frozenset({"differs", "failed"})
 CONCURRENCY = 8  # conversations played at once, each with its own broker; most of them only wait
@@ -33,12 +34,9 @@ def command(files: tuple[Path, ...], against: str | None, as_json: bool) -> None
     """
     from mockbroker.lab.conform.runner import Outcome, run
 
-    address: tuple[str, int] | None = None
-    if against:
-        host, colon, port = against.rpartition(":")
-        if not colon or not port.isdecimal():
-            raise click.UsageError(f"--against {against}: expected HOST:PORT, such as 127.0.0.1:9092")
-        address = host, int(port)
+    address = None if against is None else Address.parse(against)
+    if against is not None and address is None:
+        raise click.UsageError(f"--against {against}: expected HOST:PORT, such as 127.0.0.1:9092")
     counts = {"ok": 0, "differs": 0, "waiting": 0, "failed": 0}
     bad: list[Outcome] = []
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from mockbroker.net.addresses import is_loopback
+from mockbroker.proxy.addresses import Address
 
 TOKEN_VARIABLE = "MOCKBROKER_HTTP_TOKEN"  # noqa: S105 - the name of a variable
 DEFAULT_HOST = "127.0.0.1"
@@ -43,19 +44,18 @@ def http_address(http: str | None, names: Iterable[str], token_file: Path | None
         if names or token_file is not None:
             raise click.UsageError("--http-host and --http-token-file have no effect without --http: add --http")
         return None
-    host, colon, port = http.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]") if colon else DEFAULT_HOST
-    if not host or not (port.isascii() and port.isdecimal()) or len(port) > len(str(LAST_PORT)):
+    address = Address.parse(http if ":" in http else f"{DEFAULT_HOST}:{http}")
+    if address is None:
         raise click.UsageError(f"--http {http}: expected PORT or HOST:PORT")
-    if int(port) > LAST_PORT:
-        raise click.UsageError(f"--http {http}: port {port} is out of range (0-{LAST_PORT})")
+    if address.port > LAST_PORT:
+        raise click.UsageError(f"--http {http}: port {address.port} is out of range (0-{LAST_PORT})")
     token = read_token(token_file, "--http-token-file")
-    if token is None and not is_loopback(host):
+    if token is None and not is_loopback(address.host):
         raise click.UsageError(
             f"--http {http}: without a token the control API listens on loopback only: "
             f"use --http-token-file or {TOKEN_VARIABLE}"
         )
-    return HttpAddress(host, int(port), names, token)
+    return HttpAddress(address.host, address.port, names, token)
 
 
 def read_token(path: Path | None, option: str) -> str | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import ssl
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -15,7 +14,7 @@ import trio
 
 from mockbroker.api.proxied_cluster import CAPABILITIES, ProxiedCluster, intercepted, observers
 from mockbroker.base.errors import ConflictError, FaultRuleError
-from mockbroker.base.settings import Settings, SettingsError
+from mockbroker.base.settings import Settings, SettingsError, read_properties
 from mockbroker.cli.end_signals import end_signals
 from mockbroker.cli.http_address import HttpAddress, http_address
 from mockbroker.cli.ready_file import check_ready_file, write_ready_file
@@ -34,9 +33,10 @@ from mockbroker.net.addresses import is_loopback, reachable
 from mockbroker.net.clock import BrokerTime
 from mockbroker.net.tls import Tls
 from mockbroker.proxy.addresses import Address
-from mockbroker.proxy.relay import Proxy, Upstream
+from mockbroker.proxy.login import Credentials, LoginError
+from mockbroker.proxy.relay import Proxy
+from mockbroker.proxy.upstream import Upstream
 
-ADDRESS = re.compile(r"(?:\[(?P<ipv6>[0-9a-fA-F:.]+)\]|(?P<host>[^\s\[\]:,]+)):(?P<port>[0-9]{1,5})")
 LAST_PORT = 65_535
 
 
@@ -66,6 +66,12 @@ LAST_PORT = 65_535
 )
 @click.option("--tls-to-unverified", is_flag=True, help="Accept any certificate of the cluster. Implies --tls-to.")
 @click.option(
+    "--sasl-to",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Log in to the cluster with the sasl.* properties of a Kafka client in this file, for all clients.",
+)
+@click.option(
     "--tls",
     metavar="auto|FILE",
     help="Use TLS for the connections of clients, with the key and certificate in this PEM file; auto creates "
@@ -90,6 +96,7 @@ def command(
     tls_to_ca: Path | None,
     tls_to_certificate: Path | None,
     tls_to_unverified: bool,
+    sasl_to: Path | None,
     tls: str | None,
     tls_client_ca: Path | None,
     http: str | None,
@@ -107,16 +114,18 @@ def command(
     it accepts connections. SASL authentication is forwarded. The cluster may be started later.
     """
     check_ready_file(ready_file)
-    if tls_to_certificate is not None and not is_loopback(host) and tls_client_ca is None:
-        raise click.UsageError(
-            f"--host {host} with --tls-to-certificate: any client that reaches the proxy would act with its "
-            "certificate; use a loopback address, or --tls with --tls-client-ca"
-        )
+    for option, given in (("--tls-to-certificate", tls_to_certificate), ("--sasl-to", sasl_to)):
+        if given is not None and not is_loopback(host) and tls_client_ca is None:
+            raise click.UsageError(
+                f"--host {host} with {option}: any client that reaches the proxy would act with its credentials; "
+                "use a loopback address, or --tls with --tls-client-ca"
+            )
+    credentials = _credentials(sasl_to)
     certificates = _certificates(tls, tls_client_ca, advertise or reachable(host))
     upstream_tls = None
     if tls_to or tls_to_ca is not None or tls_to_certificate is not None or tls_to_unverified:
         upstream_tls = _tls(tls_to_ca, tls_to_certificate, unverified=tls_to_unverified)
-    upstream = Upstream(_addresses(to), upstream_tls)
+    upstream = Upstream(_addresses(to), upstream_tls, credentials)
     faults = read_faults(faults_file)
     recording = open_recording(record, record_size, record_time)
     recorders = [] if recording is None else [recording.recorder]
@@ -190,11 +199,27 @@ async def proxied_control_api(
 def _addresses(text: str) -> list[Address]:
     addresses = []
     for each in text.split(","):
-        match = ADDRESS.fullmatch(each.strip())
-        if match is None or not 0 < int(match["port"]) <= LAST_PORT:
+        address = Address.parse(each.strip())
+        if address is None or not 0 < address.port <= LAST_PORT:
             raise click.UsageError(f"--to {text}: {each.strip()!r} is not an address: use HOST:PORT")
-        addresses.append(Address(match["ipv6"] or match["host"], int(match["port"])))
+        addresses.append(address)
     return addresses
+
+
+def _credentials(path: Path | None) -> Credentials | None:
+    if path is None:
+        return None
+    try:
+        with path.open(encoding="utf-8") as file:
+            return Credentials.parse(read_properties(file))
+    except UnicodeDecodeError as error:
+        raise click.UsageError(
+            f"--sasl-to {path}: the file is not UTF-8: {error.reason} at byte {error.start}"
+        ) from error
+    except SettingsError as error:  # the line itself may have a password
+        raise click.UsageError(f"--sasl-to {path}: {str(error).partition(', got')[0]}") from error
+    except LoginError as error:
+        raise click.UsageError(f"--sasl-to {path}: {error}") from error
 
 
 def _certificates(tls: str | None, client_ca: Path | None, host: str) -> Tls | None:

@@ -6,11 +6,13 @@ so do responses of Produce, Fetch, ShareFetch and ShareAcknowledge.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from kwire.apikeys import ApiKey
 
+HOST_AND_PORT = re.compile(r"(?:\[(?P<ipv6>[0-9a-fA-F:.]+)\]|(?P<host>[^\s\[\]:,]+)):(?P<port>[0-9]{1,5})")
 NOBODY = -1  # node id without a broker, in a FindCoordinator response with an error
 
 
@@ -24,6 +26,15 @@ class Address(NamedTuple):
 
     host: str
     port: int
+
+    @classmethod
+    def parse(cls, text: str) -> Address | None:
+        """Return the address in a text such as ``broker:9092`` or ``[::1]:9092``; None for another text.
+
+        The port has up to five digits, and may be out of range.
+        """
+        match = HOST_AND_PORT.fullmatch(text)
+        return None if match is None else cls(match["ipv6"] or match["host"], int(match["port"]))
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any
 
 from kwire.apikeys import ApiKey
@@ -28,7 +29,7 @@ from mockbroker.base.effects import SendMore as SendMoreEffect
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.handlers.handler import Handler
 from mockbroker.broker.journal import Journal
-from mockbroker.broker.router import Outcome, Router
+from mockbroker.broker.router import Outcome, Router, Unfinished
 from mockbroker.faults.matching import NewConnection
 from mockbroker.faults.stage import Admission, FaultStage
 from mockbroker.net.clock import BrokerTime
@@ -105,6 +106,12 @@ class Interception:
         self.stage = FaultStage(self.router, lambda number: self.router.principal(number))
         self.channels: dict[int, Channel] = {}
         self.rescheduled: list[Callable[[], object]] = []
+        self._unfinished: deque[Unfinished] = deque()
+
+    @property
+    def unfinished(self) -> int:
+        """The number of requests with remaining work that is done in slices."""
+        return len(self._unfinished)
 
     @property
     def connections(self) -> Mapping[int, Channel]:
@@ -266,12 +273,16 @@ class Interception:
 
     def deadline(self) -> float:
         """Return the earliest time, in seconds, at which ``tick`` may have work."""
-        return self.router.deadline()
+        return -inf if self._unfinished else self.router.deadline()
 
     def tick(self) -> None:
         """Run the actions whose time has come, such as the end of a delay."""
         while self.router.deadline() <= (now := self.clock.read()):
             self._deliver(self.router.tick(now), now)
+        if self._unfinished:
+            work = self._unfinished.popleft()
+            if work.ticket.connection in self.channels:
+                self._deliver(work.resume(now), now)
 
     def reschedule(self) -> None:
         """Notify the owner of the timer that the next deadline may have changed."""
@@ -282,7 +293,10 @@ class Interception:
 
     def _deliver(self, outcomes: Iterable[Outcome], now: float) -> None:
         self.router.requests.now = now
-        for outcome in self.router.run(outcomes, now):
+        for outcome in outcomes:
+            if isinstance(outcome, Unfinished):
+                self._unfinished.append(outcome)
+                continue
             channel = self.channels.get(outcome.ticket.connection)
             if channel is None:
                 continue

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-import os
 import socket
 import ssl
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import count
 
@@ -21,25 +20,12 @@ from mockbroker.proxy.interception import Interception
 from mockbroker.proxy.link import Changeable, Link, never
 from mockbroker.proxy.observer import Connection, Moment, Observer
 from mockbroker.proxy.session import Session, moment
+from mockbroker.proxy.upstream import Upstream
 
 log = logging.getLogger("mockbroker")
 
-CONNECT_TIMEOUT = 10.0  # seconds
 BOOTSTRAP = -1  # node id of the listener for clients that do not know the cluster yet
 UNKNOWN = Address("", 0)  # before the connection to a broker
-
-
-@dataclass(frozen=True, slots=True)
-class Upstream:
-    """The real cluster.
-
-    Attributes:
-        bootstrap: Addresses of brokers; the first one that accepts a connection is used.
-        tls: TLS context for connections to the brokers; None for plain TCP.
-    """
-
-    bootstrap: Sequence[Address]
-    tls: ssl.SSLContext | None = None
 
 
 class Proxy:
@@ -144,7 +130,8 @@ class Proxy:
             await trio.aclose_forcefully(session.client)
 
     async def _serve_admitted(self, session: Session, connection: Connection, accepted: Moment) -> None:
-        broker = await self._connect(connection.node)
+        node = connection.node
+        broker = await self._upstream.connect(self._upstream.bootstrap if node == BOOTSTRAP else [self.brokers[node]])
         if broker is None:
             return
         stream, address = broker
@@ -176,30 +163,6 @@ class Proxy:
     def _reschedule(self) -> None:
         self._rescheduled.set()
 
-    async def _connect(self, node: int) -> tuple[trio.abc.Stream, Address] | None:
-        """Connect to a broker; return the stream and the address that was used.
-
-        If the broker accepts no connection, log a warning and return None.
-        """
-        addresses = self._upstream.bootstrap if node == BOOTSTRAP else [self.brokers[node]]
-        problem = ""
-        for address in addresses:
-            try:
-                with trio.fail_after(CONNECT_TIMEOUT):
-                    stream: trio.SocketStream = await trio.open_tcp_stream(address.host, address.port)
-                    if self._upstream.tls is None:
-                        return stream, address
-                    encrypted = trio.SSLStream(
-                        stream, self._upstream.tls, server_hostname=address.host, https_compatible=True
-                    )
-                    await encrypted.do_handshake()
-                    return encrypted, address
-            except (OSError, trio.TooSlowError, trio.BrokenResourceError) as error:
-                problem = _reason(error)
-        names = ", ".join(str(address) for address in addresses)
-        log.warning("cannot connect to the cluster at %s (%s): a client's connection is closed", names, problem)
-        return None
-
     def _learn(self, response: Changeable) -> Mapping[int, Address]:
         """Update the observed cluster from a response; return the address of the proxy for each broker, by node id."""
         if addresses := response.addresses:
@@ -216,13 +179,3 @@ def _peer(client: trio.SocketStream) -> Address:
     except OSError:
         return Address("", 0)
     return Address(host, port)
-
-
-def _reason(error: BaseException) -> str:
-    """Return why a connection failed, in the words of the operating system or the TLS library."""
-    if isinstance(error, trio.TooSlowError):
-        return f"no response in {CONNECT_TIMEOUT:.0f} s"
-    while isinstance(error.__cause__ or error, BaseExceptionGroup) or error.__cause__ is not None:
-        cause = error.__cause__ or error
-        error = cause.exceptions[0] if isinstance(cause, BaseExceptionGroup) else cause
-    return os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)

@@ -13,7 +13,7 @@ from tools.served_broker import PATIENCE, Peer
 from kwire import ErrorCode as E
 from kwire import encode_request
 from kwire.frames import pack
-from kwire.messages.fetch import FetchRequest
+from kwire.messages.fetch import FetchRequest, FetchResponse
 from kwire.messages.find_coordinator import FindCoordinatorRequest
 from kwire.messages.heartbeat import HeartbeatRequest
 from kwire.messages.metadata import MetadataRequest
@@ -30,7 +30,8 @@ from mockbroker.net.clock import BrokerTime
 from mockbroker.proxy.addresses import Address
 from mockbroker.proxy.interception import Interception
 from mockbroker.proxy.observer import Exchange, Observer
-from mockbroker.proxy.relay import Proxy, Upstream
+from mockbroker.proxy.relay import Proxy
+from mockbroker.proxy.upstream import Upstream
 
 METADATA = MetadataRequest(topics=[])
 HEARTBEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
@@ -286,6 +287,46 @@ async def test_a_malformed_response_reaches_the_client() -> None:
         assert place.reached("Heartbeat") == 1
 
 
+async def test_a_large_response_is_malformed_in_slices() -> None:
+    async with proxied() as place:
+        batch = build_batch([Record(value=b"v" * 100) for _ in range(5_000)])
+        data = ProduceRequest.Topic.Partition(index=0, records=batch)
+        peer = await place.connect()
+        await peer.ask(ProduceRequest(acks=1, topic_data=[ProduceRequest.Topic(name="t", partition_data=[data])]), 9)
+        fault = place.faults.malform("Fetch", "corrupt_values")
+        slices, tick = [0], place.interception.tick
+
+        def counted() -> None:
+            slices.append(place.interception.unfinished)
+            tick()
+
+        place.interception.tick = counted  # type: ignore[method-assign]
+        partition = FetchRequest.Topic.Partition(partition=0, partition_max_bytes=10_000_000)
+        request = FetchRequest(
+            max_wait_ms=0, max_bytes=10_000_000, topics=[FetchRequest.Topic(topic="t", partitions=[partition])]
+        )
+        response = await peer.ask(request, 12)
+        assert isinstance(response, FetchResponse)
+        assert fault.applied == 1
+        records = response.responses[0].partitions[0].records
+        assert records is not None
+        assert len(records) == len(batch)
+        assert b"v" * 100 not in records
+        assert sum(slices) >= 10
+        assert place.interception.unfinished == 0
+
+
+async def test_a_client_may_leave_while_its_response_is_malformed() -> None:
+    async with proxied() as place:
+        peer = await place.connect()
+        place.faults.malform("Heartbeat", "correlation_id")
+        await peer.send((HEARTBEAT, 4))
+        await place.until(lambda: place.reached("Heartbeat") == 1)
+        peer.stream.socket.close()
+        await place.until(lambda: not place.interception.channels)
+        await place.until(lambda: place.interception.unfinished == 0)
+
+
 async def test_a_produce_without_acks_is_applied_or_dropped() -> None:
     async with proxied() as place:
         peer = await place.connect()
@@ -337,6 +378,15 @@ async def test_a_new_connection_is_refused(action: Any) -> None:
     async with proxied() as place:
         fault = place.faults.add(on="connect", **action)
         assert await (await place.connect()).closed() == b""
+        await fault.wait_applied()
+        assert (await (await place.connect()).ask(METADATA, 12)).brokers
+
+
+async def test_the_tls_handshake_of_a_new_connection_fails() -> None:
+    async with proxied() as place:
+        fault = place.faults.add(on="connect", fail_tls=True)
+        alert = await (await place.connect()).closed()
+        assert alert == bytes.fromhex("15 03 03 00 02 02 28")  # fatal: handshake failure
         await fault.wait_applied()
         assert (await (await place.connect()).ask(METADATA, 12)).brokers
 

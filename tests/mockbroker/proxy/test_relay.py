@@ -23,14 +23,18 @@ from mockbroker.net.bound_listeners import listen
 from mockbroker.net.tls import Tls
 from mockbroker.proxy.addresses import Address
 from mockbroker.proxy.observer import Connection, Exchange, Moment, Observer
-from mockbroker.proxy.relay import Proxy, Upstream
+from mockbroker.proxy.relay import Proxy
+from mockbroker.proxy.upstream import Upstream
 
 
 @asynccontextmanager
 async def proxied(
-    *bootstrap: Address, observers: Sequence[Observer] = (), tls: ssl.SSLContext | None = None
+    *bootstrap: Address,
+    observers: Sequence[Observer] = (),
+    tls: ssl.SSLContext | None = None,
+    tls_to: ssl.SSLContext | None = None,
 ) -> AsyncIterator[Proxy]:
-    proxy = Proxy(Upstream(bootstrap), observers=observers, tls=tls)
+    proxy = Proxy(Upstream(bootstrap, tls_to), observers=observers, tls=tls)
     async with trio.open_nursery() as nursery:
         await nursery.start(proxy.run)
         try:
@@ -214,3 +218,46 @@ async def test_clients_use_tls(caplog: pytest.LogCaptureFixture) -> None:
     finally:
         certificates.close()
     assert "closed: TLS: " in caplog.text
+
+
+async def test_the_cluster_is_reached_by_tls_and_verified(caplog: pytest.LogCaptureFixture) -> None:
+    async with open_cluster(listeners=["SSL"], config={"ssl.client.auth": "required"}) as cluster:
+        trusting = ssl.create_default_context(cafile=str(cluster.tls.ca))
+        trusting.load_cert_chain(str(cluster.tls.client))
+        real = address_of(cluster.bootstrap_servers)
+        async with proxied(real, tls_to=trusting) as proxy:
+            (broker,) = (await (await connect(proxy.bootstrap)).ask(MetadataRequest(topics=[]), 12)).brokers
+            assert Address(broker.host, broker.port) == proxy.own[0]
+        async with proxied(real, tls_to=ssl.create_default_context()) as proxy:
+            assert await (await connect(proxy.bootstrap)).closed() == b""
+    assert "(TLS: unable to get local issuer certificate)" in caplog.text or "(TLS: self" in caplog.text
+
+
+async def brokers_by_tls(address: Address, context: ssl.SSLContext) -> int:
+    """How many brokers a client of its own is told of. Raises: BrokenResourceError if it is refused."""
+    stream = await trio.open_ssl_over_tcp_stream(*address, ssl_context=context)
+    try:
+        with trio.fail_after(PATIENCE):
+            return len((await Peer(stream).ask(MetadataRequest(topics=[]), 12)).brokers)  # type: ignore[arg-type]
+    finally:
+        await trio.aclose_forcefully(stream)
+
+
+async def test_clients_without_a_certificate_are_refused(caplog: pytest.LogCaptureFixture) -> None:
+    of_clients = Tls(Settings.parse({}), "127.0.0.1")
+    required = {"ssl.truststore.location": str(of_clients.files.ca), "ssl.client.auth": "required"}
+    certificates = Tls(Settings.parse(required), "127.0.0.1")
+    try:
+        async with (
+            open_cluster() as cluster,
+            proxied(address_of(cluster.bootstrap_servers), tls=certificates.context) as proxy,
+        ):
+            context = ssl.create_default_context(cafile=str(certificates.files.ca))
+            with pytest.raises((trio.BrokenResourceError, AssertionError)):
+                await brokers_by_tls(proxy.bootstrap, context)
+            context.load_cert_chain(str(of_clients.files.client))
+            assert await brokers_by_tls(proxy.bootstrap, context) == 1
+    finally:
+        certificates.close()
+        of_clients.close()
+    assert "closed: TLS: peer did not return a certificate" in caplog.text

@@ -1,0 +1,161 @@
+"""The login of the proxy to the real cluster: SASL with PLAIN, SCRAM or OAUTHBEARER, as a Kafka client.
+
+The functions here use no sockets.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+from urllib.parse import unquote, urlsplit
+
+from scramp import ScramClient, ScramException
+
+from kwire import ErrorCode
+from kwire.apikeys import ApiKey
+from kwire.envelope import decode_response, encode_request
+from kwire.errors import WireError
+from kwire.explain.meanings import error_name
+from kwire.messages.sasl_authenticate import SaslAuthenticateRequest
+from kwire.messages.sasl_handshake import SaslHandshakeRequest
+
+SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+MECHANISMS = ("PLAIN", *SCRAM, "OAUTHBEARER")
+CLIENT_ID = "mockbroker-proxy"
+HANDSHAKE_VERSION, AUTHENTICATE_VERSION = 1, 1
+MOST_ITERATIONS = 1_000_000  # of SCRAM; 16,384 are Kafka's maximum
+ITERATIONS = re.compile(r",i=(\d+)")
+JAAS_OPTION = re.compile(r'\b(username|password)="((?:[^"\\]|\\.)*)"')
+TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"  # noqa: S105 - the name of a property
+
+Steps: TypeAlias = Generator[bytes, bytes, None]  # yields requests, takes responses, both without length prefix
+
+
+class LoginError(Exception):
+    """The error of credentials that cannot be used, or that the cluster does not accept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """Credentials for the real cluster.
+
+    Attributes:
+        mechanism: Name of the SASL mechanism, one of ``MECHANISMS``.
+        user: User name, for PLAIN and SCRAM.
+        password: Password, for PLAIN and SCRAM.
+        token_file: File with the token, for OAUTHBEARER. It is read at each login, because tokens expire.
+    """
+
+    mechanism: str
+    user: str = ""
+    password: str = field(default="", repr=False)
+    token_file: Path | None = None
+
+    @classmethod
+    def parse(cls, properties: Mapping[str, str]) -> Credentials:
+        """Return the credentials in the properties of a Kafka client.
+
+        Args:
+            properties: ``sasl.mechanism``; for PLAIN and SCRAM ``sasl.username`` and ``sasl.password``, or
+                ``sasl.jaas.config`` with both; for OAUTHBEARER ``sasl.oauthbearer.token.endpoint.url``, the URL of a
+                file. Other properties are ignored.
+
+        Raises: LoginError.
+        """
+        mechanism = properties.get("sasl.mechanism", "")
+        if not mechanism:
+            raise LoginError(f"sasl.mechanism is missing: use one of {', '.join(MECHANISMS)}")
+        if mechanism not in MECHANISMS:
+            raise LoginError(f"sasl.mechanism={mechanism} is not supported: use {', '.join(MECHANISMS)}")
+        if mechanism == "OAUTHBEARER":
+            return cls(mechanism, token_file=_token_file(properties.get(TOKEN_URL, "")))
+        jaas = dict(JAAS_OPTION.findall(properties.get("sasl.jaas.config", "")))
+        given = []
+        for name in ("username", "password"):
+            quoted = jaas.get(name)
+            value = properties.get(f"sasl.{name}", "") if quoted is None else re.sub(r"\\(.)", r"\1", quoted)
+            if not value:
+                raise LoginError(f"sasl.{name} is missing, and sasl.jaas.config has none")
+            if "\0" in value:
+                raise LoginError(f"sasl.{name} contains a null character, which no SASL mechanism allows")
+            given.append(value)
+        user, password = given
+        return cls(mechanism, user, password)
+
+
+def _token_file(url: str) -> Path:
+    if not url:
+        raise LoginError(f"{TOKEN_URL} is missing: use the URL of a file with a token, such as file:///run/token")
+    parts = urlsplit(url)
+    if parts.scheme != "file" or parts.netloc or not parts.path:
+        raise LoginError(f"{TOKEN_URL}={url}: use the URL of a file with a token, such as file:///run/token")
+    return Path(unquote(parts.path))
+
+
+def login(credentials: Credentials, token: bytes = b"") -> Steps:
+    """Log in to a broker: yield each request without length prefix, and take its response.
+
+    Args:
+        credentials: Credentials.
+        token: Token for OAUTHBEARER.
+
+    Raises: LoginError if the broker refuses the login.
+    """
+    mechanism = credentials.mechanism
+    request = encode_request(
+        SaslHandshakeRequest(mechanism=mechanism), HANDSHAKE_VERSION, correlation_id=0, client_id=CLIENT_ID
+    )
+    answer = _decoded((yield request), ApiKey.SASL_HANDSHAKE, HANDSHAKE_VERSION)
+    if answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
+        raise LoginError(f"the cluster does not enable {mechanism}, but {', '.join(answer.mechanisms) or 'none'}")
+    if answer.error_code:
+        raise LoginError(_error(answer.error_code))
+    match mechanism:
+        case "PLAIN":
+            yield from _exchange(f"\0{credentials.user}\0{credentials.password}".encode())
+        case "OAUTHBEARER":
+            refused = yield from _exchange(b"n,,\x01auth=Bearer " + token + b"\x01\x01")
+            if refused:
+                raise LoginError(f"the cluster refuses the token: {refused.decode(errors='replace')}")
+        case _:
+            yield from _scram(credentials)
+
+
+def _scram(credentials: Credentials) -> Steps:
+    try:
+        client = ScramClient([credentials.mechanism], credentials.user, credentials.password)
+        first = (yield from _exchange(client.get_client_first().encode())).decode()
+        found = ITERATIONS.search(first)
+        if found is not None and int(found[1]) > MOST_ITERATIONS:
+            raise LoginError(f"the cluster asks for {found[1]} iterations, more than the limit of {MOST_ITERATIONS}")
+        client.set_server_first(first)
+        final = yield from _exchange(client.get_client_final().encode())
+        client.set_server_final(final.decode())
+    except (ScramException, ValueError) as error:
+        raise LoginError(f"the cluster's message is not valid {credentials.mechanism}: {error}") from error
+
+
+def _exchange(token: bytes) -> Generator[bytes, bytes, bytes]:
+    """Send a token; return the token of the broker. Raises: LoginError."""
+    request = SaslAuthenticateRequest(auth_bytes=token)
+    response = yield encode_request(request, AUTHENTICATE_VERSION, correlation_id=0, client_id=CLIENT_ID)
+    answer = _decoded(response, ApiKey.SASL_AUTHENTICATE, AUTHENTICATE_VERSION)
+    if answer.error_code:
+        raise LoginError(answer.error_message or _error(answer.error_code))
+    received: bytes = answer.auth_bytes
+    return received
+
+
+def _decoded(response: bytes, key: ApiKey, version: int) -> Any:
+    try:
+        return decode_response(response, key, version).body
+    except WireError as error:
+        name = "SaslHandshake" if key == ApiKey.SASL_HANDSHAKE else "SaslAuthenticate"
+        raise LoginError(f"the response to {name} cannot be read: {error}") from error
+
+
+def _error(code: int) -> str:
+    return error_name(code) or f"error code {code}"

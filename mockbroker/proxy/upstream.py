@@ -1,0 +1,113 @@
+"""Connections of a proxy to the real cluster: TCP, then TLS and SASL if they are configured."""
+
+from __future__ import annotations
+
+import logging
+import os
+import ssl
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import trio
+
+from kwire.errors import FrameError
+from kwire.frames import FrameBuffer, pack
+from mockbroker.proxy.addresses import Address
+from mockbroker.proxy.login import Credentials, LoginError, login
+
+log = logging.getLogger("mockbroker")
+
+CONNECT_TIMEOUT = 10.0  # seconds, with TLS and SASL
+LOGIN_RESPONSE = 65_536  # maximum bytes of a response during the login
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """The real cluster.
+
+    Attributes:
+        bootstrap: Addresses of brokers, of which the first that accepts a connection is used.
+        tls: TLS context for connections to the brokers; None for plain TCP.
+        credentials: Credentials with which the proxy logs in; None if clients authenticate with the cluster.
+    """
+
+    bootstrap: Sequence[Address]
+    tls: ssl.SSLContext | None = None
+    credentials: Credentials | None = None
+
+    async def connect(self, addresses: Sequence[Address]) -> tuple[trio.abc.Stream, Address] | None:
+        """Connect to a broker, and log in if there are credentials.
+
+        Args:
+            addresses: Addresses, of which the first that accepts a connection is used.
+
+        Returns:
+            The stream and the address that was used; None, after a logged warning, if no broker accepts a connection.
+        """
+        problem = ""
+        names = ", ".join(str(address) for address in addresses)
+        for address in addresses:
+            try:
+                return await self._connect(address), address
+            except (OSError, trio.TooSlowError, trio.BrokenResourceError) as error:
+                problem = _reason(error)
+            except (LoginError, FrameError) as error:
+                log.warning("cannot log in to the cluster at %s: %s: a client's connection is closed", address, error)
+                return None
+        log.warning("cannot connect to the cluster at %s (%s): a client's connection is closed", names, problem)
+        return None
+
+    async def _connect(self, address: Address) -> trio.abc.Stream:
+        with trio.fail_after(CONNECT_TIMEOUT):
+            stream: trio.abc.Stream = await trio.open_tcp_stream(address.host, address.port)
+            try:
+                if self.tls is not None:
+                    stream = encrypted = trio.SSLStream(
+                        stream, self.tls, server_hostname=address.host, https_compatible=True
+                    )
+                    await encrypted.do_handshake()
+                if self.credentials is not None:
+                    await _log_in(stream, self.credentials)
+            except BaseException:
+                await trio.aclose_forcefully(stream)
+                raise
+            return stream
+
+
+async def _log_in(stream: trio.abc.Stream, credentials: Credentials) -> None:
+    """Log in to a broker. Raises: LoginError, and FrameError for a response that is too large."""
+    steps = login(credentials, _token(credentials.token_file))
+    responses = FrameBuffer(LOGIN_RESPONSE)
+    request = next(steps)
+    while True:
+        await stream.send_all(pack(request))
+        while (response := responses.next_frame()) is None:
+            data = await stream.receive_some()
+            if not data:
+                raise LoginError("the broker closes the connection; does its listener use SASL?")
+            responses.feed(bytes(data))
+        try:
+            request = steps.send(response)
+        except StopIteration:
+            return
+
+
+def _token(path: Path | None) -> bytes:
+    """Return the token in a file; b"" without a file. Raises: LoginError."""
+    try:
+        return b"" if path is None else path.read_bytes().strip()
+    except OSError as error:
+        raise LoginError(f"the token file {path} cannot be read: {error.strerror}") from error
+
+
+def _reason(error: BaseException) -> str:
+    """Return why a connection failed, in the words of the operating system or the TLS library."""
+    if isinstance(error, trio.TooSlowError):
+        return f"no response in {CONNECT_TIMEOUT:.0f} s"
+    while isinstance(error.__cause__ or error, BaseExceptionGroup) or error.__cause__ is not None:
+        cause = error.__cause__ or error
+        error = cause.exceptions[0] if isinstance(cause, BaseExceptionGroup) else cause
+    if isinstance(error, ssl.SSLError):
+        return "TLS: " + (getattr(error, "verify_message", "") or error.reason or str(error)).replace("_", " ").lower()
+    return os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
