@@ -224,9 +224,13 @@ class Router:
         stages: tuple[Stage, ...] = ()
         if own or self.stages or self.outer_stages or self.authorizing_stages:
             stages = self._stages_of(call, own)
-        if stages or kind is UnsupportedVersion:
-            return self.finish(self._pass_on(Passage(call, stages), now), now)
         effects: Effects
+        if stages or kind is UnsupportedVersion:
+            if len(stages) == 1 and stages[0].only_processes_answer(call):
+                effects = self._handle_and_process(call, stages, now)
+            else:
+                effects = self._pass_on(Passage(call, stages), now)
+            return self.finish(effects, now)
         try:
             effects = self.handlers[call.ticket.api_key].handle(self.broker, call, now)
         except ResponseTooLargeError as error:  # only in handlers that change nothing
@@ -239,7 +243,8 @@ class Router:
         authorizing = self.authorizing_stages.get(key, ())
         if authorizing and not own and authorizing[0].passes(call):
             authorizing = authorizing[1:]
-        return (*self.outer_stages.get(key, ()), *own, *authorizing, *self.stages)
+        outer = self.outer_stages.get(key, ())
+        return (*outer, *own, *authorizing, *self.stages) if outer or own or authorizing else self.stages
 
     def _pass_on(self, passage: Passage, now: float) -> Effects:
         """Call the next stages of a request, and its handler if all stages pass the request on; return the effects.
@@ -253,6 +258,20 @@ class Router:
         if passage.watching or held:
             self._passages[passage.call.ticket] = passage
         return self._handle(passage.call, now) if effects is None else effects
+
+    def _handle_and_process(self, call: Call[Any], stages: tuple[Stage, ...], now: float) -> Effects:
+        """Handle a request whose only stage processes its answer; return the effects.
+
+        Args:
+            call: The request.
+            stages: The stage.
+            now: The broker's time in seconds.
+        """
+        effects = self._handle(call, now)
+        if len(effects) == 1 and isinstance(effects[0], (Reply, NoReply)) and effects[0].ticket is call.ticket:
+            return [stages[0].process_response(call, effects[0], now)]
+        self._passages[call.ticket] = Passage(call, stages, passed=1, watching=stages)
+        return effects
 
     def _handle(self, call: Call[Any], now: float) -> Effects:
         if call.request.__class__ is UnsupportedVersion:

@@ -10,7 +10,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
-from mockbroker.base.effects import Answer, Call, Effects, Proceed, Steps, Ticket, begin
+from mockbroker.base.effects import Answer, Call, Effects, NoReply, Proceed, Reply, Steps, Ticket, begin
 
 Outcome: TypeAlias = Effects | Call[Any] | None  # of ``Stage.before``
 R = TypeVar("R")
@@ -22,6 +22,24 @@ class Stage:
     def passes(self, call: Call[Any]) -> bool:  # noqa: ARG002
         """Return True if ``before`` is certain to pass the request on unchanged: a fast check for frequent requests."""
         return False
+
+    def only_processes_answer(self, call: Call[Any]) -> bool:  # noqa: ARG002
+        """Return True if ``before`` would surely return the call unchanged: a fast check for frequent requests.
+
+        The router asks only the stage of a request without other stages. It then does not call ``before``, and calls
+        ``process_response`` instead of ``after`` for a request that is answered at once.
+        """
+        return False
+
+    def process_response(self, call: Call[Any], response: Reply | NoReply, now: float) -> Reply | NoReply:  # noqa: ARG002
+        """Return the final response of a request for which ``only_processes_answer`` returned True.
+
+        Args:
+            call: The request.
+            response: The response of the handler.
+            now: The broker's time in seconds.
+        """
+        return response
 
     def before(self, call: Call[Any], now: float) -> Effects | Call[Any] | None:  # noqa: ARG002
         """Process a request before later stages and its handler.

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 TYPES = (CLIENT_ID, USER, IP)  # in the order of Kafka's responses
@@ -21,9 +21,10 @@ DEFAULT = Default()
 Name: TypeAlias = str | Default | None  # None: the entity has no name of this type
 
 
-@dataclass(frozen=True, slots=True)
-class Entity:
+class Entity(NamedTuple):
     """An entity that has quotas. Absent parts are None.
+
+    It is a tuple because each request looks up the quotas of its client, and the hash of a tuple is fast.
 
     Attributes:
         user: Name of the user, without ``User:``.

@@ -19,18 +19,13 @@ class WindowedRate:
     def __init__(self, windows: int, size: float) -> None:
         self._windows = windows
         self._size = size
+        self._span = windows * size
+        self._earlier = 0.0  # amount of all windows but the last one
         self._samples: deque[list[float]] = deque()  # start and amount of each window, the oldest first
 
     def record(self, amount: float, now: float) -> None:
         """Add an amount to the current window. A negative amount cancels an earlier one. ``now``: time in seconds."""
-        samples = self._samples
-        if samples and now - samples[-1][0] < self._size and samples[0][0] > now - self._windows * self._size:
-            samples[-1][1] += amount
-            return
-        self._drop_old(now)
-        if not samples or now - samples[-1][0] >= self._size:
-            samples.append([now, 0.0])
-        samples[-1][1] += amount
+        self._total_with(amount, now)
 
     def use(self, amount: float, limit: float, now: float) -> float:
         """Add an amount to the current window; return the result of ``excess``.
@@ -40,13 +35,22 @@ class WindowedRate:
             limit: Maximum amount per second.
             now: Time in seconds.
         """
-        self.record(amount, now)
-        total = 0.0
-        for _, used in self._samples:
-            total += used
+        total = self._total_with(amount, now)
         if total <= limit * (self._windows - 1) * self._size:  # the rate is divided by at least so many seconds
             return 0.0
         return self.excess(limit, now)
+
+    def _total_with(self, amount: float, now: float) -> float:
+        """Add an amount to the current window; return the total of all windows. ``now``: time in seconds."""
+        samples = self._samples
+        if not samples or now - samples[-1][0] >= self._size or samples[0][0] <= now - self._span:
+            self._drop_old(now)
+            if not samples or now - samples[-1][0] >= self._size:
+                self._earlier += samples[-1][1] if samples else 0.0
+                samples.append([now, 0.0])
+        current = samples[-1]
+        current[1] += amount
+        return self._earlier + current[1]
 
     def rate(self, now: float) -> float:
         """Return the average amount per second. ``now``: time in seconds."""
@@ -76,9 +80,11 @@ class WindowedRate:
         return (rate - limit) / limit * self.window(now) if rate > limit else 0.0
 
     def _drop_old(self, now: float) -> None:
-        expired = now - self._windows * self._size
-        while self._samples and self._samples[0][0] <= expired:
-            self._samples.popleft()
+        expired = now - self._span
+        if self._samples and self._samples[0][0] <= expired:
+            while self._samples and self._samples[0][0] <= expired:
+                self._samples.popleft()
+            self._earlier = sum(amount for _, amount in list(self._samples)[:-1])
 
 
 class TokenBucket:

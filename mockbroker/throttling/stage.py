@@ -14,7 +14,7 @@ from kwire import ErrorCode, encode
 from kwire.apikeys import ApiKey
 from kwire.messages.fetch import FetchResponse
 from kwire.schema import ZERO_UUID
-from mockbroker.base.effects import Call, Delivery, Effects, NoReply, Reply, Steps, Ticket, Unmute, begin
+from mockbroker.base.effects import Call, Client, Delivery, Effects, NoReply, Reply, Steps, Ticket, Unmute, begin
 from mockbroker.base.timers import StageDue
 from mockbroker.broker.authentication import Token
 from mockbroker.broker.router import Router
@@ -27,9 +27,25 @@ from mockbroker.quotas.client_quotas import CLIENT_KEYS, CONSUMER, MUTATION, PRO
 USER_PREFIX = "User:"
 LENGTH = 4  # bytes of the size that precedes a response, which Kafka counts in a fetch quota
 CODE = ErrorCode.THROTTLING_QUOTA_EXCEEDED
+PRODUCE, FETCH = int(ApiKey.PRODUCE), int(ApiKey.FETCH)
 # By API: the first version in which a request that exceeds the mutation quota is refused. Source: Kafka's KIP-599.
 STRICT_SINCE = {ApiKey.CREATE_TOPICS: 6, ApiKey.DELETE_TOPICS: 5, ApiKey.CREATE_PARTITIONS: 3}
-CACHED = 10_000  # maximum number of clients whose quotas are cached
+CACHED = 10_000  # maximum number of connections whose quotas are cached
+
+
+@dataclass(slots=True)
+class _Limits:
+    """The quotas that apply to the last client of a connection.
+
+    Attributes:
+        principal: Principal of the client.
+        client: The client.
+        by_key: The quotas by quota key.
+    """
+
+    principal: str
+    client: Client
+    by_key: Mapping[str, Limit]
 
 
 @dataclass(slots=True)
@@ -56,7 +72,7 @@ class QuotaStage(Stage):
     def __init__(self, router: Router) -> None:
         self._router = router
         router.noticing_stages = (*router.noticing_stages, self)
-        self._limits: dict[tuple[str, str], Mapping[str, Limit]] = {}
+        self._limits: dict[int, _Limits] = {}  # by connection
         self._mutations: dict[Ticket, _Mutations] = {}
         self._muted: dict[int, Ticket] = {}  # by connection
 
@@ -69,6 +85,18 @@ class QuotaStage(Stage):
         others = tuple(stage for stage in self._router.stages if stage is not self)
         self._router.stages = (*others, self) if self._router.broker.quotas.quotas else others
 
+    def only_processes_answer(self, call: Call[Any]) -> bool:
+        key, known = call.ticket.api_key, self._limits.get(call.ticket.connection)
+        # Without an authentication stage, the principal of a connection never changes.
+        limits = known.by_key if known is not None and known.client is call.client else self._limits_of(call)
+        if key == FETCH:
+            return CONSUMER not in limits or call.request.max_bytes <= self._most_fetched(limits[CONSUMER])
+        return key not in STRICT_SINCE
+
+    def process_response(self, call: Call[Any], response: Reply | NoReply, now: float) -> Reply | NoReply:
+        known = self._limits.get(call.ticket.connection)  # None if the request has changed the quotas
+        return self._throttled(call, response, self._limits_of(call) if known is None else known.by_key, now)
+
     def before(self, call: Call[Any], now: float) -> Effects | Call[Any] | None:
         if call.request.__class__ is Token:
             return None
@@ -77,8 +105,8 @@ class QuotaStage(Stage):
             return None
         if MUTATION in limits and call.ticket.api_key in STRICT_SINCE:
             return outcome_of(call.ticket, self._count_mutations(call, limits[MUTATION], now))
-        if CONSUMER in limits and call.ticket.api_key == ApiKey.FETCH:
-            most = int(limits[CONSUMER].value * self._router.broker.quotas.longest)
+        if CONSUMER in limits and call.ticket.api_key == FETCH:
+            most = self._most_fetched(limits[CONSUMER])
             if call.request.max_bytes > most:
                 request = copy(call.request)
                 request.max_bytes, request.min_bytes = most, min(request.min_bytes, most)
@@ -87,10 +115,10 @@ class QuotaStage(Stage):
 
     def after(self, call: Call[Any], effects: Effects, now: float) -> Effects:
         limits = self._limits_of(call)  # they may have changed
-        mutations = self._mutations.get(call.ticket)
+        mutations = self._mutations.get(call.ticket) if self._mutations else None
         final: Effects = []
         for effect in effects:
-            if not isinstance(effect, Reply | NoReply) or effect.ticket is not call.ticket:
+            if not isinstance(effect, (Reply, NoReply)) or effect.ticket is not call.ticket:
                 final.append(effect)
             elif isinstance(effect, Reply) and mutations and mutations.refused and mutations.refused.is_large:
                 final += begin(call.ticket, self._merged(call, effect, mutations, mutations.refused))
@@ -117,25 +145,34 @@ class QuotaStage(Stage):
         return False
 
     def forget_connection(self, number: int) -> None:
+        self._limits.pop(number, None)
         if (ticket := self._muted.pop(number, None)) is not None:
             self._router.broker.deadlines.forget(StageDue(ticket))
 
     def _limits_of(self, call: Call[Any]) -> Mapping[str, Limit]:
         """Return the quotas that apply to the client of a request, by quota key."""
-        user = self._router.principal(call.ticket.connection).removeprefix(USER_PREFIX)
-        client = user, call.client.client_id
-        limits = self._limits.get(client)
-        if limits is None:
-            if len(self._limits) >= CACHED:
-                self._limits.clear()
-            quotas = self._router.broker.quotas
-            known = {key: quotas.limit(key, *client) for key in CLIENT_KEYS}
-            limits = self._limits[client] = {key: limit for key, limit in known.items() if limit is not None}
-        return limits
+        number, client = call.ticket.connection, call.client
+        principal = self._router.principal(number)
+        known = self._limits.get(number)
+        if known is not None and known.client is client and known.principal == principal:
+            return known.by_key
+        user, quotas = principal.removeprefix(USER_PREFIX), self._router.broker.quotas
+        limits = {key: quotas.limit(key, user, client.client_id) for key in CLIENT_KEYS}
+        by_key = {key: limit for key, limit in limits.items() if limit is not None}
+        if len(self._limits) >= CACHED:
+            self._limits.clear()
+        self._limits[number] = _Limits(principal, client, by_key)
+        return by_key
+
+    def _most_fetched(self, limit: Limit) -> int:
+        """Return the maximum bytes of records in the response to a Fetch under a consumer quota."""
+        return int(limit.value * self._router.broker.quotas.longest)
 
     # --- throttle times ---
 
-    def _throttled(self, call: Call[Any], effect: Reply | NoReply, limits: Mapping[str, Limit], now: float) -> Any:
+    def _throttled(
+        self, call: Call[Any], effect: Reply | NoReply, limits: Mapping[str, Limit], now: float
+    ) -> Reply | NoReply:
         """Record the use of quotas by a request.
 
         Args:
@@ -150,24 +187,23 @@ class QuotaStage(Stage):
         quotas, key = self._router.broker.quotas, call.ticket.api_key
         response: Any = effect.response if isinstance(effect, Reply) else None
         seconds, size = 0.0, 0
-        if PRODUCER in limits and key == ApiKey.PRODUCE:
-            seconds = self._use(limits[PRODUCER], len(call.frame), now)
-        elif CONSUMER in limits and key == ApiKey.FETCH and isinstance(effect, Reply):
+        if key == PRODUCE and PRODUCER in limits:
+            seconds = quotas.rate(limits[PRODUCER]).use(len(call.frame), limits[PRODUCER].value, now)
+        elif key == FETCH and CONSUMER in limits and isinstance(effect, Reply):
             encoded = {} if effect.encoded is None else effect.encoded  # kept, so that the response is encoded once
             if call.version not in encoded:
                 encoded[call.version] = encode(response, call.version)
             effect = Reply(effect.ticket, response, encoded, effect.delivery)
             size = LENGTH + len(encoded[call.version])
-            seconds = self._use(limits[CONSUMER], size, now)
-        elif isinstance(effect, Reply) and (mutations := self._mutations.pop(call.ticket, None)) is not None:
+            seconds = quotas.rate(limits[CONSUMER]).use(size, limits[CONSUMER].value, now)
+        elif self._mutations and isinstance(effect, Reply) and (mutations := self._mutations.pop(call.ticket, None)):
             response = self._with_refusals(call, response, mutations, limits.get(MUTATION), now)
             effect = Reply(call.ticket, response, None, effect.delivery)
             if MUTATION in limits:
                 seconds = quotas.bucket(limits[MUTATION]).excess(now)
         if REQUEST in limits and response is not None:
             seconds = max(seconds, self._use_time(limits[REQUEST], now))
-        milliseconds = round(seconds * 1000)
-        if milliseconds <= 0:
+        if not seconds or (milliseconds := round(seconds * 1000)) <= 0:
             return effect
         if size:  # the records come later, and count then
             quotas.rate(limits[CONSUMER]).record(-size, now)
@@ -175,17 +211,14 @@ class QuotaStage(Stage):
             response = FetchResponse(session_id=session)
         return self._muting(effect, response, milliseconds, now)
 
-    def _use(self, limit: Limit, amount: float, now: float) -> float:
-        """Add an amount to the use of a quota; return the throttle time in seconds, 0 if the quota is not exceeded."""
-        return self._router.broker.quotas.rate(limit).use(amount, limit.value, now)
-
     def _use_time(self, limit: Limit, now: float) -> float:
         """Add the nominal duration of a request to the use of ``request_percentage``; return the throttle time in
         seconds.
         """
-        settings = self._router.broker.settings
-        seconds = self._use(limit, settings.mockbroker_quota_request_us / 1_000_000 * 100, now)
-        return min(seconds, float(settings.quota_window_size_seconds)) if seconds else 0.0
+        broker = self._router.broker
+        percent = broker.settings.mockbroker_quota_request_us / 1_000_000 * 100
+        seconds = broker.quotas.rate(limit).use(percent, limit.value, now)
+        return min(seconds, float(broker.settings.quota_window_size_seconds)) if seconds else 0.0
 
     def _muting(self, effect: Reply | NoReply, response: Any, milliseconds: int, now: float) -> Reply | NoReply:
         """Return the effect with a throttle time, such that the connection is muted for this time.

@@ -12,7 +12,7 @@ from kwire import ErrorCode as E
 from kwire import encode_request
 from kwire.messages.create_topics import CreateTopicsRequest
 from kwire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from mockbroker.base.effects import Call, Client, Dismiss, Effects, Reply, Ticket
+from mockbroker.base.effects import Call, Client, Dismiss, Effects, NoReply, Reply, Ticket
 from mockbroker.broker.router import Outcome
 from mockbroker.broker.stages import Stage
 
@@ -84,6 +84,29 @@ def test_response_to_a_pending_request_runs_after_once() -> None:
     harness.wait(3.0)
     assert sent.answer.generation_id == 1
     assert passed == ["before all", "after all"]
+
+
+class Quick(Recorded):
+    """A stage that only processes answers."""
+
+    def only_processes_answer(self, call: Call[Any]) -> bool:
+        return True
+
+    def process_response(self, call: Call[Any], response: Reply | NoReply, now: float) -> Reply | NoReply:
+        self.passed.append(f"response {self.name}")
+        return response
+
+
+def test_only_stage_may_process_just_the_response() -> None:
+    harness, passed = BrokerHarness(config={"group.initial.rebalance.delay.ms": 3_000}), list[str]()
+    harness.router.stages = (Quick("all", passed),)
+    assert error(heartbeat(harness)) == E.UNKNOWN_MEMBER_ID
+    assert passed == ["response all"]
+    heartbeat(harness, [Recorded("own", passed)])
+    assert passed[1:] == ["before own", "before all", "after all", "after own"]
+    sent = harness.send(harness.join("g"), 3)
+    harness.wait(3.0)
+    assert (sent.answer.generation_id, passed[5:]) == (1, ["after all"])
 
 
 def test_request_in_slices_runs_stages_once() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from uuid import uuid4
 
 import pytest
@@ -16,7 +17,7 @@ from kwire.messages.fetch import FetchRequest
 from kwire.messages.heartbeat import HeartbeatRequest
 from kwire.messages.produce import ProduceRequest
 from kwire.records import Record, build_batch
-from mockbroker.base.effects import Call, Client, Ticket, Work
+from mockbroker.base.effects import Call, Client, Reply, Ticket, Work
 from mockbroker.broker.broker import Broker
 from mockbroker.quotas.entity import DEFAULT, Entity
 from mockbroker.throttling.stage import QuotaStage
@@ -24,8 +25,9 @@ from mockbroker.throttling.stage import QuotaStage
 ALL_CLIENTS = Entity(None, DEFAULT)
 
 
-def limited(entity: Entity = ALL_CLIENTS, **limits: float | None) -> BrokerHarness:
-    harness = BrokerHarness(config={"mockbroker.quota.request.us": 200_000})
+def limited(entity: Entity = ALL_CLIENTS, join_delay_ms: int = 0, **limits: float | None) -> BrokerHarness:
+    config = {"mockbroker.quota.request.us": 200_000, "group.initial.rebalance.delay.ms": join_delay_ms}
+    harness = BrokerHarness(config=config)
     harness.broker.quotas.changed.append(QuotaStage(harness.router).apply_quotas)
     harness.broker.quotas.alter(entity, limits, validate_only=False)
     return harness
@@ -98,6 +100,26 @@ def test_request_time_is_limited() -> None:
     heartbeat = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
     sent = harness.send(heartbeat, 4)  # 200 ms of 10 s are 2 %
     assert (sent.answer.throttle_time_ms, sent.muted) == (1_000, True)  # at most one window
+
+
+def test_pending_request_counts_when_it_is_answered() -> None:
+    harness = limited(join_delay_ms=3_000, request_percentage=1)
+    sent = harness.send(harness.join("g"), 3)
+    assert (sent.answer, sent.muted) == (None, False)
+    harness.wait(3.0)
+    assert (sent.answer.throttle_time_ms, sent.muted) == (1_000, True)
+
+
+def test_quota_of_the_client_id_of_each_request() -> None:
+    harness = limited(Entity(None, "slow"), request_percentage=1)
+    client = partial(Client, 0, host="/127.0.0.1")
+    heartbeat, throttled = HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), []
+    for number, client_id in enumerate(("fast", "slow", "fast")):
+        call = Call(Ticket(7, number, 12, 4), client(client_id=client_id), heartbeat, b"")
+        (reply,) = harness.router.step(call, harness.now)
+        assert isinstance(reply, Reply)
+        throttled.append(reply.delivery is not None)
+    assert throttled == [False, True, False]
 
 
 def test_mutations_above_the_quota_are_refused() -> None:
