@@ -439,7 +439,7 @@ async def test_others_are_served_while_a_response_is_malformed() -> None:
             served += 1
         batch = next(iter(batches(asked.response.responses[0].partitions[0].records)))
         assert next(batch.records()).value == b"\xcf"  # all bits of "0" inverted
-        assert served > 10
+        assert served >= 5
 
 
 async def test_malformed_response_of_a_closed_connection_is_dropped() -> None:
