@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE  # each of the many processes would compile everything that it imports
 
-.PHONY: help demo test test-bare test-long check format docs man page bench bench-attacks bench-bystander bench-broker bench-consumer bench-groups bench-authorizer bench-assignors clients failover interop assignors simulate simulate-check simulate-coverage farm fuzz mutants planted soak \
+.PHONY: help demo test test-bare test-long check format docs man native page bench bench-attacks bench-bystander bench-broker bench-consumer bench-groups bench-authorizer bench-assignors clients failover interop assignors simulate simulate-check simulate-coverage farm fuzz mutants planted soak \
 	clean oracle oracle-stop oracle-check
 
 help:  ## this list
@@ -50,6 +50,15 @@ docs: .venv/.dev  ## the generated pages of docs/
 
 man: .venv/.dev  ## the man pages of all commands, into dist/man
 	$(BIN)/python tools/man_pages.py dist/man
+
+# What cargo builds stays in .cache/native.
+native: .venv/.dev  ## the native engine (Rust 1.85 or newer), which kwire then uses by default
+	@if command -v cargo >/dev/null; then \
+		$(BIN)/pip install --quiet --disable-pip-version-check 'maturin >=1.7,<2' && \
+		VIRTUAL_ENV=$(CURDIR)/.venv CARGO_TARGET_DIR=$(CURDIR)/.cache/native \
+			$(BIN)/maturin develop --release --locked --manifest-path native/Cargo.toml && \
+		$(BIN)/kwire --version; \
+	else echo "make native: cargo is not installed (https://rustup.rs); kwire keeps its compiled engine"; fi
 
 page: .venv/.dev  ## the live page from its sources in mockbroker/page/
 	$(BIN)/python tools/page.py

@@ -247,7 +247,7 @@ def _enter_kio(case: Case, where: str) -> None:
     value, _ = read(case.data, 0)
 
     def encode() -> bytes:
-        out = bytearray()
+        out: Any = bytearray()
         write(out, value)
         return bytes(out)
 

@@ -16,7 +16,8 @@ from google_crc32c import value as crc32c
 
 from kwire import FrameBuffer, WireError, codec, decode_request, decode_response, encode_request, encode_response
 from kwire.blobs import BLOBS, STORED, decode_stored
-from kwire.codec import ENGINES, Engine
+from kwire.codec import ENGINES
+from kwire.engines.chosen import Engine
 from kwire.layout import versions_of
 from kwire.messages import APIS
 from kwire.records.batch import batches, build_batch

@@ -15,6 +15,7 @@ from kwire.errorcodes import ErrorCode as ErrorCode
 from kwire.errors import CrcError as CrcError
 from kwire.errors import DecodeError as DecodeError
 from kwire.errors import EncodeError as EncodeError
+from kwire.errors import EngineError as EngineError
 from kwire.errors import FrameError as FrameError
 from kwire.errors import LimitError as LimitError
 from kwire.errors import LocalProtocolError as LocalProtocolError

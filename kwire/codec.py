@@ -1,35 +1,36 @@
 """Encoding and decoding of message bodies, without headers.
 
-Callers use one class for all versions of a message; the version is an argument of the functions here. The compiled
-engine decides whether data is valid. When it refuses data, the reference engine runs on the same input and raises the
-error with field and offset.
+Callers use one class for all versions of a message; the version is an argument of the functions here. A fast engine,
+native or compiled, decides whether data is valid. When it refuses data, the reference engine runs on the same input
+and raises the error with field and offset.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Any, Literal, NoReturn, TypeAlias, TypeVar, cast
+from typing import Any, NoReturn, TypeAlias, TypeVar, cast
 
 from kwire.engines import compiled
-from kwire.engines.compiled import REFUSALS, readers, writers
+from kwire.engines.chosen import DEFAULT, Engine, available, implementation, readers, writers
+from kwire.engines.compiled import REFUSALS
 from kwire.errors import DecodeError
 from kwire.limits import MAX_EXPLAINED, UNWEIGHED, weight_limit
 from kwire.schema import schema_of
 
 M = TypeVar("M")
 Data: TypeAlias = bytes | bytearray | memoryview
-Engine = Literal["compiled", "reference"]
-ENGINES: tuple[Engine, ...] = ("compiled", "reference")
+ENGINES: tuple[Engine, ...] = available()
 
 
-def decode(message: type[M], data: Data, version: int, *, engine: Engine = "compiled", strict: bool = False) -> M:
+def decode(message: type[M], data: Data, version: int, *, engine: Engine | None = None, strict: bool = False) -> M:
     """Decode a message. Trailing bytes are ignored, as Kafka does, unless ``strict``.
 
     Args:
         message: class of the message, such as ``JoinGroupRequest``.
         data: encoded message, without a header.
         version: version of the message.
-        engine: "compiled" (fast) or "reference" (slow, with the place of every error); both return the same result.
+        engine: "native" (if installed) or "compiled", which are fast, or "reference" (slow, with the place of every
+            error); all return the same result. None for the default, ``kwire.engines.chosen.DEFAULT``.
         strict: True to accept only the encoding that ``encode`` writes: no trailing bytes, null as -1, shortest
             varints, tags in ascending order without duplicates, no tagged field at its default, booleans 0 or 1.
 
@@ -38,11 +39,11 @@ def decode(message: type[M], data: Data, version: int, *, engine: Engine = "comp
             than ``limits.MAX_EXPLAINED`` bytes it contains no path, and the offset is where decoding stopped.
         SchemaError: the message does not have this version.
     """
-    if engine == "compiled" and data.__class__ is bytes and len(data) <= UNWEIGHED and not strict:
+    if engine is None and data.__class__ is bytes and len(data) <= UNWEIGHED and not strict:
         try:
             return readers[message][version](data, 0)[0]  # type: ignore[no-any-return]
         except REFUSALS:
-            pass  # no reader compiled yet, text that is not UTF-8, or invalid bytes: decode_at distinguishes them
+            pass  # no reader in use yet, text that is not UTF-8, or invalid bytes: decode_at distinguishes them
     value, end = decode_at(message, data, 0, version, engine=engine)
     if strict:
         check_strict(value, data, 0, end, version, engine=engine)
@@ -55,7 +56,7 @@ def decode_at(
     offset: int,
     version: int,
     *,
-    engine: Engine = "compiled",
+    engine: Engine | None = None,
     weight: int | None = None,
     explained: int = MAX_EXPLAINED,
 ) -> tuple[M, int]:
@@ -66,7 +67,7 @@ def decode_at(
         data: bytes that contain the message.
         offset: offset of the first byte of the message.
         version: version of the message.
-        engine: "compiled" or "reference".
+        engine: "native", "compiled" or "reference"; None for the default.
         weight: maximum memory of the decoded message, in bytes; None for the default, ``limits.weight_limit`` of the
             number of bytes from ``offset`` on.
         explained: maximum size, in bytes, of a refused message that the reference engine decodes again to name the
@@ -80,42 +81,47 @@ def decode_at(
         data = bytes(data)
     if weight is None:
         weight = weight_limit(len(data) - offset)
-    if engine != "compiled":
-        return cast("tuple[M, int]", _other(engine).decode(message, data, offset, version, weight))
+    used = engine or DEFAULT
+    module = implementation(used)
+    if used == "reference":
+        return cast("tuple[M, int]", module.decode(message, data, offset, version, weight))
     try:
-        return compiled.decode(message, data, offset, version, weight)
+        return cast("tuple[M, int]", module.decode(message, data, offset, version, weight))
     except REFUSALS as refusal:
         if isinstance(refusal, compiled.FINAL):
             raise
         if len(data) - offset > explained:
-            raise compiled.rough_error(message, version, len(data), refusal) from None
-        _explain_decoding(message, data, offset, version, weight, refusal)
+            raise module.rough_error(message, version, len(data), refusal) from None
+        _explain_decoding(message, data, offset, version, weight, refusal, used)
 
 
-def encode(value: object, version: int, *, engine: Engine = "compiled") -> bytes:
+def encode(value: object, version: int, *, engine: Engine | None = None) -> bytes:
     """Return the bytes of a message in one version, without a header.
 
     Args:
         value: the message.
         version: version of the message.
-        engine: "compiled" (fast) or "reference" (slow); both return the same bytes.
+        engine: "native", "compiled" or "reference" (slow); all return the same bytes. None for the default.
 
     Raises:
         EncodeError: the version cannot carry the value of a field.
         SchemaError: the message does not have this version.
     """
-    if engine != "compiled":
-        return cast("bytes", _other(engine).encode(value, version))
+    if engine is None:
+        try:
+            return writers[value.__class__][version](value)
+        except REFUSALS:
+            pass  # no writer in use yet, rare text, or a value to refuse: the engine's encode distinguishes them
+    used = engine or DEFAULT
+    module = implementation(used)
+    if used == "reference":
+        return cast("bytes", module.encode(value, version))
     try:
-        return writers[value.__class__][version](value)
-    except REFUSALS:
-        pass  # no writer compiled yet, rare text, or a value to refuse: compiled.encode distinguishes them
-    try:
-        return compiled.encode(value, version)
+        return cast("bytes", module.encode(value, version))
     except REFUSALS as refusal:
         if isinstance(refusal, compiled.FINAL):
             raise
-        _explain_encoding(value, version, refusal)
+        _explain_encoding(value, version, refusal, used)
 
 
 def encode_in_slices(value: object, version: int, size: int) -> Generator[None, None, bytes]:
@@ -132,10 +138,12 @@ def encode_in_slices(value: object, version: int, size: int) -> Generator[None, 
 
 def struct(message: type, version: int) -> Any:
     """Return a ``construct.Construct`` for one message version; it parses to, and builds from, the message class."""
-    return _reference().struct(message, version)
+    return implementation("reference").struct(message, version)
 
 
-def check_strict(value: object, data: Data, begin: int, end: int, version: int, *, engine: Engine = "compiled") -> None:
+def check_strict(
+    value: object, data: Data, begin: int, end: int, version: int, *, engine: Engine | None = None
+) -> None:
     """Raise DecodeError if decoded bytes are not those that ``encode`` writes for the message, or if bytes follow them.
 
     The offset in the error is the first byte that differs.
@@ -146,7 +154,7 @@ def check_strict(value: object, data: Data, begin: int, end: int, version: int, 
         begin: offset of the first byte of the message.
         end: offset of the byte after the message.
         version: version of the message.
-        engine: engine that encodes the message for the comparison.
+        engine: engine that encodes the message for the comparison; None for the default.
     """
     name = schema_of(type(value)).name
     expected = encode(value, version, engine=engine)
@@ -165,30 +173,17 @@ def check_strict(value: object, data: Data, begin: int, end: int, version: int, 
         raise DecodeError(trailing, offset=end, message=name, version=version)
 
 
-def _reference() -> Any:
-    """Return the reference engine. The module is imported on first use, because it imports construct."""
-    from kwire.engines import reference
-
-    return reference
-
-
-def _other(engine: str) -> Any:
-    if engine != "reference":
-        raise ValueError(f"unknown engine {engine!r}: use {' or '.join(ENGINES)}")
-    return _reference()
-
-
 def _explain_decoding(
-    message: type, data: Data, offset: int, version: int, weight: int, refusal: BaseException
+    message: type, data: Data, offset: int, version: int, weight: int, refusal: BaseException, used: Engine
 ) -> NoReturn:
-    _reference().decode(message, data, offset, version, weight)
+    implementation("reference").decode(message, data, offset, version, weight)
     raise AssertionError(
-        f"internal error while decoding {schema_of(message).name} v{version}: only the compiled engine refuses it"
+        f"internal error while decoding {schema_of(message).name} v{version}: only the {used} engine refuses it"
     ) from refusal
 
 
-def _explain_encoding(value: object, version: int, refusal: BaseException) -> NoReturn:
-    _reference().encode(value, version)
+def _explain_encoding(value: object, version: int, refusal: BaseException, used: Engine) -> NoReturn:
+    implementation("reference").encode(value, version)
     raise AssertionError(
-        f"internal error while encoding {schema_of(type(value)).name} v{version}: only the compiled engine refuses it"
+        f"internal error while encoding {schema_of(type(value)).name} v{version}: only the {used} engine refuses it"
     ) from refusal

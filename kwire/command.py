@@ -20,6 +20,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
+from kwire.errors import EngineError
 from kwire.extras import missing
 from kwire.process import INTERRUPTED, UNREAD, catch_interrupts
 
@@ -114,6 +115,8 @@ class LazyGroup(click.Group):
             if cmd_name not in self._extras or hint is error:
                 raise
             raise click.ClickException(str(hint)) from error
+        except EngineError as error:
+            raise click.ClickException(str(error)) from error
         catch_interrupts()
         command.context_class = Context
         return command

@@ -9,7 +9,7 @@ from functools import cache
 
 from kwire import codec
 from kwire.apikeys import ApiKey
-from kwire.codec import Engine
+from kwire.engines.chosen import Engine
 from kwire.errors import DecodeError, SchemaError, Truncated, UnknownApi
 from kwire.frames import PREFIX, pack
 from kwire.headers import (
@@ -94,7 +94,7 @@ def request_form(frame: bytes) -> tuple[Api, int, int]:
     return api, version, request_header_version(api, version)
 
 
-def decode_request_header(frame: bytes, *, engine: Engine = "compiled") -> tuple[Api, RequestHeader, int]:
+def decode_request_header(frame: bytes, *, engine: Engine | None = None) -> tuple[Api, RequestHeader, int]:
     """Decode the header of a request; return the API, the header and the offset of the body.
 
     Raises: DecodeError if the bytes are not valid.
@@ -104,12 +104,12 @@ def decode_request_header(frame: bytes, *, engine: Engine = "compiled") -> tuple
     return api, header, at
 
 
-def decode_request(frame: bytes, *, engine: Engine = "compiled", strict: bool = False) -> Request:
+def decode_request(frame: bytes, *, engine: Engine | None = None, strict: bool = False) -> Request:
     """Decode a request frame, without its length prefix.
 
     Args:
         frame: header and body of the request.
-        engine: "compiled" or "reference".
+        engine: "native", "compiled" or "reference"; None for the default.
         strict: True to accept only the canonical encoding of header and body, see ``kwire.decode``.
 
     Raises:
@@ -188,7 +188,7 @@ def answers_unsupported(api: Api, frame: bytes, at: int) -> bool:
 
 
 def decode_response(
-    frame: bytes, api_key: int, api_version: int, *, engine: Engine = "compiled", strict: bool = False
+    frame: bytes, api_key: int, api_version: int, *, engine: Engine | None = None, strict: bool = False
 ) -> Response:
     """Decode a response frame, without its length prefix.
 
@@ -196,7 +196,7 @@ def decode_response(
         frame: header and body of the response.
         api_key: API key of the request.
         api_version: version of the request.
-        engine: "compiled" or "reference".
+        engine: "native", "compiled" or "reference"; None for the default.
         strict: True to accept only the canonical encoding of header and body, see ``kwire.decode``.
 
     Raises:
@@ -225,7 +225,7 @@ def encode_request(
     correlation_id: int,
     client_id: str | None = None,
     header: RequestHeader | None = None,
-    engine: Engine = "compiled",
+    engine: Engine | None = None,
 ) -> bytes:
     """Return a request frame, without its length prefix.
 
@@ -236,7 +236,7 @@ def encode_request(
         client_id: client id in the header.
         header: complete header, used instead of ``correlation_id`` and ``client_id``; its unknown tagged fields are
             written too.
-        engine: "compiled" or "reference".
+        engine: "native", "compiled" or "reference"; None for the default.
 
     Raises: EncodeError if a value cannot be encoded; SchemaError if the message does not have this version.
     """
@@ -263,7 +263,7 @@ def encode_response(
     *,
     correlation_id: int,
     header: ResponseHeader | None = None,
-    engine: Engine = "compiled",
+    engine: Engine | None = None,
 ) -> bytes:
     """Return a response frame, without its length prefix.
 
@@ -272,7 +272,7 @@ def encode_response(
         version: version of the request.
         correlation_id: correlation id of the request.
         header: complete header, used instead of ``correlation_id``; its unknown tagged fields are written too.
-        engine: "compiled" or "reference".
+        engine: "native", "compiled" or "reference"; None for the default.
 
     Raises: EncodeError if a value cannot be encoded; SchemaError if the message does not have this version.
     """

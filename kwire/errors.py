@@ -17,6 +17,10 @@ class SchemaError(WireError):
     """
 
 
+class EngineError(WireError):
+    """The error for an engine of the codec that is unknown or not installed."""
+
+
 class _LocatedError(WireError):
     """The base class of errors that name a field of a message.
 

@@ -12,7 +12,8 @@ from typing import Any
 from kafka_definitions import snake
 
 from kwire import decode_request, decode_response, encode_request, encode_response, unknown_tags
-from kwire.codec import ENGINES, Engine
+from kwire.codec import ENGINES
+from kwire.engines.chosen import Engine
 from kwire.envelope import Request, Response
 from kwire.json.objects import from_json, to_json, uuid_text
 from kwire.layout import Blob, List, Maybe, Node, Record, Slot, resolve

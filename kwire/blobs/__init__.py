@@ -17,7 +17,8 @@ from importlib import import_module
 from typing import TypeVar
 
 from kwire import codec
-from kwire.engines.compiled import REFUSALS, readers
+from kwire.engines.chosen import readers
+from kwire.engines.compiled import REFUSALS
 from kwire.errors import DecodeError, EncodeError, Truncated, UnknownApi, UnknownRecordType
 from kwire.limits import UNWEIGHED
 from kwire.schema import schema_of

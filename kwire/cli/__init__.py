@@ -7,6 +7,7 @@ import click
 from kwire import __version__
 from kwire.command import LazyGroup
 from kwire.completion import install_completion_option
+from kwire.errors import EngineError
 
 VERBS = {
     "anonymize": "Replace names, keys and values in captured traffic.",
@@ -32,6 +33,17 @@ EXTRAS = {
 }  # subcommands that need an extra
 
 
+def _print_version(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
+    if not wanted:
+        return
+    try:
+        from kwire.engines.chosen import DEFAULT  # on demand: it imports the codec
+    except EngineError as error:
+        raise click.ClickException(str(error)) from error
+    click.echo(f"kwire, version {__version__}, {DEFAULT} engine")
+    context.exit()
+
+
 @click.group(
     cls=LazyGroup,
     package=__name__,
@@ -40,7 +52,14 @@ EXTRAS = {
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @install_completion_option
-@click.version_option(__version__, prog_name="kwire")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Show the version and the engine of the codec, and exit.",
+)
 def main() -> None:
     """Kafka's wire protocol, every message in every version: read it, write it, look it up.
 

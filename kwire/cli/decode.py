@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from kwire import envelope
-from kwire.cli import frames
-from kwire.codec import ENGINES, Engine
+from kwire.cli import frames, lines
+from kwire.engines.chosen import Engine
 from kwire.envelope import Request, Response
 from kwire.headers import request_header_version, response_header_version
 from kwire.json.objects import to_json
@@ -16,8 +16,8 @@ from kwire.json.objects import to_json
 
 @click.command("decode")
 @frames.arguments
-@click.option("--engine", type=click.Choice(sorted(ENGINES)), default="compiled", show_default=True)
-def command(source: str, response: bool, api_key: int | None, api_version: int | None, engine: Engine) -> None:
+@lines.engine_option
+def command(source: str, response: bool, api_key: int | None, api_version: int | None, engine: Engine | None) -> None:
     """Decode frames to JSON, one line each.
 
     A line of input is {"hex": ..., "direction": "request"|"response", "api_key": n, "api_version": n}, or only the hex
@@ -34,7 +34,7 @@ def command(source: str, response: bool, api_key: int | None, api_version: int |
     frames.work_through(source, lambda line: decode(defaults.read(line), engine))
 
 
-def decode(source_frame: frames.FrameLine, engine: Engine) -> dict[str, Any]:
+def decode(source_frame: frames.FrameLine, engine: Engine | None) -> dict[str, Any]:
     """Return the JSON form of a frame, as ``kwire decode`` prints it. Raises: WireError if the bytes are not valid."""
     if source_frame.direction == "request":
         return form_of(envelope.decode_request(source_frame.frame, engine=engine))

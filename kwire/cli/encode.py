@@ -10,7 +10,7 @@ import click
 
 from kwire import envelope
 from kwire.cli import lines
-from kwire.codec import ENGINES, Engine
+from kwire.engines.chosen import Engine
 from kwire.headers import RequestHeader, ResponseHeader, request_header_version, response_header_version
 from kwire.json.objects import from_json
 from kwire.schema import Api
@@ -18,8 +18,8 @@ from kwire.schema import Api
 
 @click.command("encode")
 @click.argument("source", metavar="[FILE|-]", default="-")
-@click.option("--engine", type=click.Choice(sorted(ENGINES)), default="compiled", show_default=True)
-def command(source: str, engine: Engine) -> None:
+@lines.engine_option
+def command(source: str, engine: Engine | None) -> None:
     """Encode JSON lines from `kwire decode` to frames: {"hex": ...} each, without the length prefix.
 
     Required are direction, api_key, api_version and body; optional are header (correlation_id, client_id), trailing
@@ -30,7 +30,7 @@ def command(source: str, engine: Engine) -> None:
     lines.work_through(source, lambda line: {"hex": encode(lines.parse_object(line), engine).hex()})
 
 
-def encode(form: Mapping[str, Any], engine: Engine) -> bytes:
+def encode(form: Mapping[str, Any], engine: Engine | None) -> bytes:
     """Return the frame that one input line describes.
 
     Raises: WireError if the bytes are not valid; LineError if the line is not valid.
@@ -53,7 +53,9 @@ def encode(form: Mapping[str, Any], engine: Engine) -> bytes:
             raise lines.LineError(f"expected request or response, got {shorten(direction)}", "direction")
 
 
-def _encode_request(api: Api, version: int, header: dict[str, Any], body: dict[str, Any], engine: Engine) -> bytes:
+def _encode_request(
+    api: Api, version: int, header: dict[str, Any], body: dict[str, Any], engine: Engine | None
+) -> bytes:
     expected = {"request_api_key": api.key, "request_api_version": version}
     for name, value in expected.items():
         if header.get(name, value) != value:
@@ -69,7 +71,9 @@ def _encode_request(api: Api, version: int, header: dict[str, Any], body: dict[s
     )
 
 
-def _encode_response(api: Api, version: int, header: dict[str, Any], body: dict[str, Any], engine: Engine) -> bytes:
+def _encode_response(
+    api: Api, version: int, header: dict[str, Any], body: dict[str, Any], engine: Engine | None
+) -> bytes:
     return envelope.encode_response(
         from_json(api.response, body, version),
         version,

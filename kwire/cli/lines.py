@@ -22,7 +22,8 @@ import click
 from click.core import ParameterSource
 
 from kwire.command import one_line
-from kwire.errors import DecodeError, EncodeError, WireError
+from kwire.engines.chosen import DEFAULT, KNOWN, Engine, implementation
+from kwire.errors import DecodeError, EncodeError, EngineError, WireError
 
 Result = dict[str, Any] | str  # a JSON object, or a line of text
 Work = Callable[[str], dict[str, Any] | Iterator[Result]]
@@ -30,6 +31,22 @@ Work = Callable[[str], dict[str, Any] | Iterator[Result]]
 MAX_LINE = 256 * 1024 * 1024  # bytes: Kafka's largest frame (100 MiB) as hex or base64 in JSON
 WIDTH = 100  # columns of text if stdout is not a terminal
 OBJECTS = 100_000  # allocations between two runs of the cyclic garbage collector
+
+
+def _installed(_context: click.Context, _parameter: click.Parameter, engine: Engine | None) -> Engine | None:
+    try:
+        implementation(engine or DEFAULT)
+    except EngineError as error:
+        raise click.UsageError(str(error)) from None
+    return engine
+
+
+engine_option = click.option(
+    "--engine",
+    type=click.Choice(KNOWN),
+    callback=_installed,
+    help="Engine of the codec.  [default: the fastest that is installed]",
+)
 
 
 class LineError(ValueError):

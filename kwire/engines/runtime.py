@@ -29,6 +29,13 @@ class Refused(ValueError):
     """The exception of a compiled reader or writer for invalid bytes or values. It contains no field and no offset."""
 
 
+class NativeRefused(Refused):
+    """The exception of a native reader or writer for invalid bytes or values.
+
+    Its arguments are the kind of the refusal (``native.rough_error``) and the offset that the reader had reached.
+    """
+
+
 class Table(dict[Any, Any]):
     """A cache of generated functions with a maximum of ``most`` entries.
 

@@ -6,6 +6,7 @@ rules are those of Kafka's ``FieldSpec`` and ``MessageSpec``; a declaration that
 import. ``kwire.layout`` defines the encoding.
 """
 
+from kwire.schema.classes import compares_by_fields
 from kwire.schema.declare import data, request, response, struct
 from kwire.schema.fields import (
     ALL_VERSIONS,
@@ -52,6 +53,7 @@ __all__ = [
     "UInt32",
     "Uuid",
     "Versions",
+    "compares_by_fields",
     "data",
     "request",
     "response",

@@ -111,6 +111,14 @@ def _methods(names: tuple[str, ...]) -> tuple[Any, ...]:
     return __eq__, __repr__, __replace__
 
 
+_GENERATED_EQ = _methods(("first", "second"))[0].__code__
+
+
+def compares_by_fields(cls: type) -> bool:
+    """Return whether a slots class has the generated comparison, and not one of its own."""
+    return getattr(cls.__eq__, "__code__", None) is _GENERATED_EQ
+
+
 class _Dataclass:
     """A descriptor for the attributes that ``dataclasses`` and ``pprint`` read.
 

@@ -24,7 +24,8 @@ from google_crc32c import value as crc32c
 from strategies import MESSAGES, cells
 
 from kwire import decode_request, decode_response, encode, encode_request
-from kwire.codec import ENGINES, Engine, decode
+from kwire.codec import ENGINES, decode
+from kwire.engines.chosen import Engine
 from kwire.engines.varints import uvarint
 from kwire.errors import DecodeError, EncodeError, LimitError, Truncated, UnknownApi
 from kwire.fuzz.sites import message_sites

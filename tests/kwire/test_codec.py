@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from kwire.codec import ENGINES, Engine, decode, decode_at, encode, struct
+from kwire.codec import ENGINES, decode, decode_at, encode, struct
+from kwire.engines.chosen import Engine
 from kwire.errors import DecodeError, EncodeError, LimitError, SchemaError
 from kwire.layout import List, Node, element_weight, resolve
 from kwire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -120,7 +121,7 @@ def test_arguments_that_are_wrong() -> None:
     for wrong in (30, "abc", None):
         with pytest.raises(TypeError, match="data must be bytes, bytearray or memoryview"):
             decode(HeartbeatRequest, wrong, 0)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="unknown engine 'Reference': use compiled or reference"):
+    with pytest.raises(ValueError, match="unknown engine 'Reference': use native, compiled or reference"):
         decode(HeartbeatRequest, DATA, 0, engine="Reference")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="unknown engine"):
         encode(VALUE, 0, engine="Reference")  # type: ignore[arg-type]

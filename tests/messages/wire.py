@@ -49,6 +49,8 @@ from kwire.assignors import (
 )
 from kwire.blobs import decode_record, encode_stored
 from kwire.blobs.control_records import LeaderChangeMessage
+from kwire.engines import native
+from kwire.engines.chosen import choose
 from kwire.engines.varints import uvarint
 from kwire.fuzz.strategies import frames
 from kwire.headers import RequestHeader
@@ -70,6 +72,11 @@ TOPICS = without_racks({"t": 2})
 def heartbeat(tags: bytes) -> Callable[[], object]:
     """Decode a Heartbeat v4 with this tagged section."""
     return lambda: decode(HeartbeatRequest, HEARTBEAT + tags, 4)
+
+
+def without_native() -> None:
+    with patch.object(native, "package", lambda: None):
+        choose("native")
 
 
 def metadata(data: bytes, version: int = 9) -> Callable[[], object]:
@@ -196,7 +203,9 @@ ROWS = [
     Row("layout of half a version", lambda: resolve(JoinGroupRequest, 1.5), "SchemaError: version must be an integer, got 1.5"),  # type: ignore[arg-type]
     # decode
     Row("text as data", lambda: decode(HeartbeatRequest, "00", 0), "TypeError: data must be bytes, bytearray or memoryview, got str"),  # type: ignore[arg-type]
-    Row("unknown engine", lambda: decode(HeartbeatRequest, b"", 0, engine="fast"), "ValueError: unknown engine 'fast': use compiled or reference"),  # type: ignore[arg-type]
+    Row("unknown engine", lambda: decode(HeartbeatRequest, b"", 0, engine="fast"), "EngineError: unknown engine 'fast': use native, compiled or reference"),  # type: ignore[arg-type]
+    Row("unknown engine in the environment", lambda: choose("fast"), "EngineError: KWIRE_ENGINE is 'fast', which is not an engine: use native, compiled or reference"),
+    Row("engine that is not installed", without_native, "EngineError: the native engine is not installed: install kwire-native, or use compiled or reference"),
     Row("truncated string", metadata(b"\0\0\0\1\0\5abc", 1), "Truncated: MetadataRequest v1 at byte 4, topics[0].name: expected 5 bytes, found 3"),
     Row("null string", metadata(b"\0\0\0\1\xff\xff", 1), "DecodeError: MetadataRequest v1 at byte 4, topics[0].name: the field is not nullable in this version"),
     Row("string above its limit", metadata(b"\2" + uvarint(40_001) + bytes(40_000) + b"\0\0\0\0\0"), "LimitError: MetadataRequest v9 at byte 1, topics[0].name: a string of 40000 bytes is above the limit of 32767"),

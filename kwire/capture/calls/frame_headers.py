@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from kwire import codec
 from kwire.apikeys import ApiKey
-from kwire.engines import compiled
+from kwire.engines.chosen import readers
+from kwire.engines.compiled import REFUSALS
 from kwire.envelope import string_length
 from kwire.errors import DecodeError
 from kwire.headers import (
@@ -70,8 +71,8 @@ def body_at(message: type, data: bytes, at: int, version: int) -> tuple[Any, int
     """
     if len(data) - at <= UNWEIGHED:
         try:
-            return compiled.readers[message][version](data, at)
-        except compiled.REFUSALS:
+            return readers[message][version](data, at)
+        except REFUSALS:
             pass
     return codec.decode_at(message, data, at, version)
 

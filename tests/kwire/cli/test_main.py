@@ -18,6 +18,7 @@ from effort import every
 import kwire as package
 from kwire.cli import VERBS
 from kwire.cli import main as main_command
+from kwire.engines.chosen import DEFAULT
 
 FRAME = b"00120000000000070000\n"
 
@@ -47,7 +48,7 @@ def test_no_such_verb(verb: str) -> None:
 
 
 def test_version() -> None:
-    assert kwire("--version").stdout == f"kwire, version {package.__version__}\n"
+    assert kwire("--version").stdout == f"kwire, version {package.__version__}, {DEFAULT} engine\n"
 
 
 def test_a_verb_is_imported_only_when_it_runs() -> None:

@@ -21,7 +21,8 @@ from strategies import MESSAGES, cells, layouts, values
 
 from kwire import codegen
 from kwire.codec import ENGINES, decode, decode_at, encode, encode_in_slices
-from kwire.engines import compiled, generated, reference, runtime, shapes
+from kwire.engines import compiled, generated, native, reference, runtime, shapes
+from kwire.engines.chosen import implementation
 from kwire.engines.runtime import WARM
 from kwire.errors import DecodeError, EncodeError, LimitError, SchemaError
 from kwire.fuzz.values import full
@@ -37,6 +38,7 @@ from kwire.schema import Array, Bool, Int32, Nested, String
 from kwire.schema import data as message_of
 from kwire.schema import struct as declare
 
+FAST = [engine for engine in ENGINES if engine != "reference"]  # the compiled engine, and the native one if installed
 EVERY_MESSAGE = pytest.mark.parametrize("message", MESSAGES, ids=lambda message: message.__name__)
 EVERY_THIRD_MESSAGE = pytest.mark.parametrize("message", every(3, MESSAGES), ids=lambda message: message.__name__)
 
@@ -157,12 +159,13 @@ def spoil(value: Any, wrong: Any, chance: random.Random) -> None:
 
 
 def both_decode(message: type, version: int, data: bytes) -> Any:
-    """The value that both engines read in every way, None if both refuse."""
+    """The value that all engines read in every way, None if all refuse."""
     try:
         expected, end = reference.decode(message, data, 0, version, weight_limit(len(data)))
     except DecodeError as error:
-        with pytest.raises(DecodeError, match=f"^{re.escape(str(error))}$"):
-            decode(message, data, version)
+        for engine in FAST:
+            with pytest.raises(DecodeError, match=f"^{re.escape(str(error))}$"):
+                decode(message, data, version, engine=engine)
         return None
     assert alike(compiled.decode(message, data, 0, version, weight_limit(len(data))), (expected, end))
     for way in (compiled.WEIGHED, compiled.WEIGHED_ESCAPED):
@@ -170,6 +173,9 @@ def both_decode(message: type, version: int, data: bytes) -> Any:
             assert alike(compiled.reader_of(message, version, way)(data, 0, 2**40), (expected, end))
         except UnicodeDecodeError:
             assert not way.escaped
+    if native.package():
+        assert alike(native.reader_of(message, version)(data, 0), (expected, end))
+        assert alike(native.decode(message, data, 0, version, weight_limit(len(data))), (expected, end))
     return expected
 
 
@@ -179,14 +185,15 @@ def alike(one: object, other: object) -> bool:
 
 
 def both_encode(value: Any, version: int) -> bytes | None:
-    """The bytes that both engines write, None if both refuse."""
+    """The bytes that all engines write, None if all refuse."""
     try:
         expected = reference.encode(value, version)
     except EncodeError as error:
-        with pytest.raises(EncodeError, match=f"^{re.escape(str(error))}$"):
-            encode(value, version)
+        for engine in FAST:
+            with pytest.raises(EncodeError, match=f"^{re.escape(str(error))}$"):
+                encode(value, version, engine=engine)
         return None
-    assert compiled.encode(value, version) == expected
+    assert all(implementation(engine).encode(value, version) == expected for engine in FAST)
     return expected
 
 

@@ -1,0 +1,175 @@
+"""The native engine: the package ``kwire-native``, one walker in Rust that decodes and encodes any message.
+
+``reader_of`` and ``writer_of`` hand the layout of a version over as a table of tuples, once, and return functions with
+the same results as those of the compiled engine. The package knows no message, so a new API needs no change there.
+Like the compiled engine, it only accepts or refuses its input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from kwire.engines import compiled
+from kwire.engines.generated import missing
+from kwire.engines.runtime import NativeRefused
+from kwire.errors import DecodeError, LimitError, Truncated
+from kwire.layout import Blob, Fixed, List, Maybe, Node, Record, Text, element_weight, resolve, smallest, weight
+from kwire.limits import MAX_WEIGHT
+from kwire.schema import Field, compares_by_fields, schema_of
+
+TABLES = 1  # form of the tables that this module makes
+INVALID, TRUNCATED, TOO_HEAVY = range(3)  # first argument of NativeRefused
+
+# Functions in use, by message and version.
+readers: dict[type, dict[int, compiled.Reader]] = {}
+writers: dict[type, dict[int, compiled.Writer]] = {}
+
+
+@cache
+def package() -> Any:
+    """Return the module ``kwire_native``; None if it is not installed, or does not accept the tables of this module."""
+    try:
+        module = import_module("kwire_native")
+    except ImportError:
+        return None
+    return module if module.TABLES == TABLES else None
+
+
+def decode(message: type, data: bytes, offset: int, version: int, weight: int) -> tuple[Any, int]:
+    """Decode a message; return it with the offset of the byte after it. Raises: one of compiled.REFUSALS.
+
+    Args:
+        message: class of the message.
+        data: bytes that contain the message.
+        offset: offset of the first byte of the message in ``data``.
+        version: version of the message.
+        weight: maximum memory of the decoded message, in bytes (see ``kwire.limits``).
+    """
+    try:
+        read: Any = readers[message][version]
+    except KeyError:
+        read = readers.setdefault(message, {})[version] = reader_of(message, version)
+    result: tuple[Any, int] = read(data, offset, weight)
+    return result
+
+
+def encode(value: Any, version: int) -> bytes:
+    """Return the bytes of a message in a version. Raises: one of compiled.REFUSALS, without error context."""
+    message = value.__class__
+    try:
+        write = writers[message][version]
+    except KeyError:
+        write = writers.setdefault(message, {})[version] = writer_of(message, version)
+    return write(value)
+
+
+def reader_of(message: type, version: int) -> Callable[..., tuple[Any, int]]:
+    """Return the reader of one version: a function ``(data, offset, weight) -> (message, end offset)``.
+
+    Without ``weight`` the memory of the message is not limited.
+
+    Raises: SchemaError if the message does not have the version.
+    """
+    read: Callable[..., tuple[Any, int]] = _walker(message, version).read
+    return read
+
+
+def writer_of(message: type, version: int) -> Callable[[Any], bytes]:
+    """Return the writer of one version: a function that returns the bytes of a message.
+
+    Raises: SchemaError if the message does not have the version.
+    """
+    write: Callable[[Any], bytes] = _walker(message, version).write
+    return write
+
+
+@cache
+def _walker(message: type, version: int) -> Any:
+    layout = resolve(message, version)
+    try:
+        return package().Message(table(layout))
+    except TypeError:
+        return _Compiled(message, version)
+
+
+class _Compiled:
+    """A message that the package does not accept, because a class replaces slots or the access to attributes: it is
+    decoded and encoded by the compiled engine.
+    """
+
+    def __init__(self, message: type, version: int) -> None:
+        self.message, self.version = message, version
+
+    def read(self, data: bytes, offset: int, left: int = MAX_WEIGHT) -> tuple[Any, int]:
+        return compiled.decode(self.message, data, offset, self.version, left)
+
+    def write(self, value: Any) -> bytes:
+        return compiled.encode(value, self.version)
+
+
+def rough_error(message: type, version: int, size: int, refusal: BaseException) -> DecodeError:
+    """Return the DecodeError for an invalid message above 64 KiB, which is not decoded again by the reference engine.
+
+    Args:
+        message: class of the message.
+        version: version of the message.
+        size: length of the data in bytes.
+        refusal: exception of the reader.
+    """
+    what, at = refusal.args if isinstance(refusal, NativeRefused) else (INVALID, size)
+    kind, reason = DecodeError, "invalid data near this offset"
+    if what == TRUNCATED:
+        kind, reason, at = Truncated, "the data ends before the message does", size
+    elif what == TOO_HEAVY:
+        kind, reason = LimitError, "the decoded message would exceed its memory limit"
+    return kind(reason, offset=at, message=schema_of(message).name, version=version)
+
+
+def table(node: Node) -> tuple[Any, ...]:
+    """Return the table of a layout: nested tuples of class, numbers and flags, each with its kind first."""
+    match node:
+        case Fixed(wire):
+            return (wire,)
+        case Text(compact, null):
+            return ("text", compact, null)
+        case Blob(compact, null):
+            return ("bytes", compact, null)
+        case List(element, compact, null):
+            return ("array", table(element), compact, null, smallest(element), element_weight(node))
+        case Maybe(record, tagged):
+            return ("maybe", table(record), tagged, weight(record))
+        case Record(cls, slots, flexible, tagged, absent):
+            names = _names(cls)
+            number = {name: place for place, name in enumerate(names)}
+            return (
+                "struct",
+                cls,
+                names,
+                [(number[slot.name], table(slot.node)) for slot in slots],
+                flexible,
+                [(number[slot.name], slot.tag, table(slot.node), _initial(slot.field)) for slot in tagged],
+                [(number[name], _initial(field)) for name, field in missing(node)],
+                [(number[slot.name], _initial(slot.field)) for slot in absent],
+            )
+
+
+def _names(cls: type) -> list[str]:
+    """Return the slots of a struct. Raises: TypeError if access to them is not that of ``object``."""
+    access: Any = cls
+    if access.__setattr__ is not object.__setattr__ or access.__getattribute__ is not object.__getattribute__:
+        raise TypeError(f"{cls.__name__} has attribute access of its own")
+    return [*schema_of(cls).fields, "unknown_tags"]
+
+
+def _initial(field: Field) -> tuple[Any, ...]:
+    """Return the description of a default: a shared object, an empty list, or a struct with its own defaults."""
+    value = field.initial()
+    if not field.is_fresh:
+        return ("shared", value)
+    if field.kind == "array":
+        return ("list", value)
+    inside = [_initial(inner) for inner in schema_of(type(value)).fields.values()]
+    return ("struct", value, _names(type(value)), [*inside, ("shared", None)], compares_by_fields(type(value)))

@@ -1,0 +1,133 @@
+//! Access to the slots of Python objects by offset. This is the only module with unsafe code.
+//!
+//! A class with `__slots__` stores each slot as one pointer at a fixed offset of the object. Python's own descriptors
+//! write this pointer after a lookup by name; this takes longer than decoding the value. `Class::probe` finds the
+//! offsets by experiment: it lets Python's descriptor store a marker in a new object, and searches the object for the
+//! marker. So no knowledge about a release of CPython is assumed, and a class whose slots are not found is refused.
+//!
+//! Why this is sound:
+//! - The pointer at a probed offset belongs to the slot, is either null or owns one reference, and lies inside each
+//!   object whose type is the probed class. `Class::view` compares the type; `Class::create` sets it.
+//! - CPython allows an assignment to `__class__` only if both classes have the same slots at the same offsets.
+//! - Every function holds the GIL (the argument `py`, or a `Bound`), so that no other thread accesses the object.
+
+#![allow(unsafe_code)]
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+
+/// A class with slots, and the offset of each slot in its objects, in bytes.
+pub struct Class {
+    class: Py<PyType>,
+    offsets: Vec<usize>,
+}
+
+impl Class {
+    /// Find the offsets of slots.
+    ///
+    /// `names`: slots in the order of their numbers. Error: TypeError if one of them is not a slot of the class.
+    pub fn probe(class: &Bound<'_, PyType>, names: &[String]) -> PyResult<Class> {
+        let py = class.py();
+        let size: usize = class.getattr("__basicsize__")?.extract()?;
+        let descriptors = py.import("types")?.getattr("MemberDescriptorType")?;
+        let marker = py.import("builtins")?.getattr("object")?;
+        let object = allocate(class)?;
+        let mut markers = Vec::with_capacity(names.len());
+        for name in names {
+            let descriptor = class.getattr(name.as_str())?;
+            if !descriptor.get_type().is(&descriptors) {
+                return Err(PyTypeError::new_err(format!("{name} is not a slot")));
+            }
+            markers.push(marker.call0()?);
+            descriptor.call_method1("__set__", (&object, &markers[markers.len() - 1]))?;
+        }
+        let width = size_of::<usize>();
+        let header = size_of::<ffi::PyObject>();
+        let base = object.as_ptr().cast::<u8>();
+        // SAFETY: the offsets are aligned and inside the object, which has `__basicsize__` bytes, zero when it was new.
+        let words: Vec<(usize, usize)> = (header..size.saturating_sub(width - 1))
+            .step_by(width)
+            .map(|at| (at, unsafe { base.add(at).cast::<usize>().read() }))
+            .collect();
+        let mut offsets = Vec::with_capacity(names.len());
+        for (name, marker) in names.iter().zip(&markers) {
+            let mut found = words.iter().filter(|(_, word)| *word == marker.as_ptr() as usize);
+            match (found.next(), found.next()) {
+                (Some((at, _)), None) => offsets.push(*at),
+                _ => return Err(PyTypeError::new_err(format!("the slot {name} has no offset"))),
+            }
+        }
+        Ok(Class { class: class.clone().unbind(), offsets })
+    }
+
+    /// Create an object whose slots are empty, without calling a constructor.
+    #[inline]
+    pub fn create<'c, 'py>(&'c self, py: Python<'py>) -> PyResult<View<'c, 'py>> {
+        Ok(View { object: allocate(self.class.bind(py))?, class: self })
+    }
+
+    /// Access the slots of an object; `None` if its type is another class, or a subclass.
+    #[inline]
+    pub fn view<'c, 'py>(&'c self, object: Bound<'py, PyAny>) -> Option<View<'c, 'py>> {
+        // SAFETY: reads the type of a live object.
+        let class = unsafe { ffi::Py_TYPE(object.as_ptr()) };
+        (class.cast::<ffi::PyObject>() == self.class.as_ptr()).then_some(View { object, class: self })
+    }
+}
+
+/// An object of a probed class.
+pub struct View<'c, 'py> {
+    object: Bound<'py, PyAny>,
+    class: &'c Class,
+}
+
+impl<'py> View<'_, 'py> {
+    /// Store a value in a slot.
+    #[inline]
+    pub fn set(&self, slot: usize, value: Bound<'py, PyAny>) {
+        let place = self.place(slot);
+        // SAFETY: see the module. The slot takes over the reference of `value`; the old reference is dropped.
+        unsafe {
+            let old = place.replace(value.into_ptr());
+            drop(Bound::from_owned_ptr_or_opt(self.object.py(), old));
+        }
+    }
+
+    /// Return the value of a slot; `None` if it is empty.
+    #[inline]
+    pub fn get(&self, slot: usize) -> Option<Bound<'py, PyAny>> {
+        // SAFETY: see the module. The result owns a reference of its own.
+        unsafe { Bound::from_borrowed_ptr_or_opt(self.object.py(), self.place(slot).read()) }
+    }
+
+    /// Return the object.
+    #[inline]
+    pub fn into_object(self) -> Bound<'py, PyAny> {
+        self.object
+    }
+
+    #[inline]
+    fn place(&self, slot: usize) -> *mut *mut ffi::PyObject {
+        // SAFETY: the offset was probed for the class of the object, so it is inside the object.
+        unsafe { self.object.as_ptr().cast::<u8>().add(self.class.offsets[slot]).cast() }
+    }
+}
+
+fn allocate<'py>(class: &Bound<'py, PyType>) -> PyResult<Bound<'py, PyAny>> {
+    // SAFETY: PyType_GenericAlloc returns a new reference to an object of the class, or null and an exception.
+    unsafe { Bound::from_owned_ptr_or_err(class.py(), ffi::PyType_GenericAlloc(class.as_type_ptr(), 0)) }
+}
+
+/// Decode UTF-8; bytes that are not UTF-8 become surrogate escapes.
+#[inline]
+pub fn text<'py>(py: Python<'py>, data: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+    // SAFETY: the pointer and the length are those of a slice; the name of the error handler ends with a zero byte.
+    unsafe {
+        Bound::from_owned_ptr_or_err(
+            py,
+            ffi::PyUnicode_DecodeUTF8(data.as_ptr().cast(), data.len() as isize, c"surrogateescape".as_ptr()),
+        )
+    }
+}
