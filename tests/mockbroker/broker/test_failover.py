@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 from tools.assignor_members import AssignorHarness
-from tools.broker_harness import BrokerHarness, commit_without_member, stable_member
+from tools.broker_harness import WALL, BrokerHarness, commit_without_member, stable_member
+from tools.durable_broker_harness import DurableBrokerHarness
 from tools.group_records_check import check_group_records
 from tools.producer import Producer
 
@@ -26,12 +27,14 @@ from kwire.messages.produce import ProduceRequest
 from kwire.messages.sync_group import SyncGroupRequest
 from kwire.records.batch import Batch, Record, build_batch, read_batch
 from mockbroker.api import snapshots
+from mockbroker.base.event_kinds import EventKind
 from mockbroker.base.release import RELEASES
 from mockbroker.broker import failover
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Journal
 from mockbroker.broker.router import Router
 from mockbroker.groups.offsets import Committed
+from mockbroker.share.state import ShareState, StateKey
 from mockbroker.topics.model import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, ClusterState, Partition, Topic
 from mockbroker.transactions.state import Identity
 
@@ -227,6 +230,10 @@ def test_members_above_group_max_size_after_failover(harness):
     member_id = stable_member(harness, "g")
     object.__setattr__(harness.broker.settings, "group_max_size", 0)
     harness.move()
+    (event,) = [
+        each for each in harness.journal.events if each.event == EventKind.REBALANCE and "max.size" in each.reason
+    ]
+    assert event.reason == "1 members are more than group.max.size 0"
     assert harness.heartbeat(member_id) == E.REBALANCE_IN_PROGRESS
 
 
@@ -279,6 +286,13 @@ def test_broker_restarts_before_its_loss_is_noticed(harness):
     assert old in harness.broker.cluster.nodes
 
 
+def test_started_broker_leads_none_of_the_others_partitions(harness):
+    for node in (0, 1):
+        harness.kill(node)
+    harness.apply(failover.start_broker, 1)
+    assert harness.leaders(1, "alone") == ([1, 2], [-1], [[0]], [[0]])
+
+
 def test_no_live_replica_no_coordinator(harness):
     member_id = stable_member(harness, "g")
     for node in (0, 1):
@@ -310,6 +324,9 @@ def test_invalid_actions_are_rejected(harness):
     harness.kill(1, 5.0)
     with pytest.raises(failover.FailoverError, match="broker 1 is not running"):
         failover.kill_broker(harness.broker, 1, 0.0, 0.0)
+    harness.kill(2)
+    with pytest.raises(failover.FailoverError, match="broker 2 is not running"):
+        failover.kill_broker(harness.broker, 2, 0.0, 5.0)
     assert failover.move_leader(harness.broker, partition, 0, 0.0) == []
 
 
@@ -499,6 +516,21 @@ def test_transaction_marker_lost_in_a_crash_is_rewritten(committed):
     assert snapshots.committed(after, "g") == ({("t", 0): 7} if committed else {})
     assert not any(group.offsets.pending_transactional for group in after.groups.values())
     assert not any(each.producers.first_unstable for each in after.cluster.partitions())
+
+
+def test_share_state_and_retention_after_a_restart():
+    harness = DurableBrokerHarness(topics={})
+    topic = harness.broker.cluster.create_topic("t", [[0]], {"retention.ms": "1000"})
+    key = StateKey("g", topic.topic_id, 0)
+    assert harness.broker.share_states.initialize(key, 1, 7, 0.0) == E.NONE
+    timestamp = round(WALL * 1_000)
+    topic.partitions[0].append(read_batch(build_batch([Record(value=b"v", timestamp=timestamp)])))
+    harness.restart()
+    state = harness.broker.share_states.read(key, 0, harness.now)
+    assert isinstance(state, ShareState)
+    assert state.start_offset == 7
+    harness.wait(600.0)
+    assert harness.broker.cluster.topics["t"].partitions[0].log.start == 1
 
 
 @pytest.mark.parametrize("transactions", [1, 2])

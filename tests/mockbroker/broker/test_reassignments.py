@@ -58,6 +58,16 @@ def test_new_replicas_are_in_sync_after_the_time_of_the_setting(harness):
     assert harness.broker.cluster.in_sync(moved) == others
 
 
+def test_time_until_new_replicas_are_in_sync_is_exact():
+    harness = BrokerHarness(brokers=3, topics={"t": 1}, config={"mockbroker.replica.catch.up.ms": 10_000})
+    start = partition(harness).replicas[0]
+    assert move(harness, [start, (start + 1) % 3]) == [E.NONE]
+    harness.wait(9.999)
+    assert harness.broker.cluster.in_sync(partition(harness)) == [start]
+    harness.wait(0.001)
+    assert harness.broker.cluster.in_sync(partition(harness)) == [start, (start + 1) % 3]
+
+
 def test_a_replica_on_a_stopped_broker_waits_for_its_start(harness):
     start = partition(harness).replicas[0]
     other = (start + 1) % 3

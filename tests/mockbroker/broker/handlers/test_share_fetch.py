@@ -54,6 +54,14 @@ def test_session_epochs(h):
     assert a.fetch(share_session_epoch=1).error_code == ErrorCode.NONE
 
 
+def test_sessions_end_with_the_process_of_their_broker(h):
+    a = Sharer(h=h)
+    assert a.fetch(0).error_code == ErrorCode.NONE
+    h.apply(failover.kill_broker(h.broker, 0, h.now, 9.0))
+    h.apply(failover.start_broker(h.broker, 0, h.now))  # before the loss is noticed
+    assert a.fetch().error_code == ErrorCode.SHARE_SESSION_NOT_FOUND
+
+
 def test_acknowledgements_need_a_session(h):
     h.produce(1)
     answer = Sharer(h=h).fetch(0, acknowledge=[(0, 0, [ACCEPT])])
