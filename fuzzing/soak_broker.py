@@ -20,6 +20,7 @@ ROOT = Path(__file__).parent.parent
 LISTENERS = ("PLAINTEXT", "SASL_PLAINTEXT", "SASL_SSL")
 BROKERS = 3
 RETAINED = 2**18  # bytes of each partition: the memory of the broker stays level
+ROLLED = 15_000  # milliseconds after which a segment ends, so that retention can delete it
 READY = 60.0  # seconds
 TOPICS = {"plain": 6, "in": 4, "out": 4}
 
@@ -72,7 +73,7 @@ class BrokerProcess:
             "ssl.keystore.location": self.folder / "key.pem",
             "group.initial.rebalance.delay.ms": 500,
             "log.retention.bytes": RETAINED,
-            "log.segment.bytes": RETAINED // 4,
+            "log.roll.ms": ROLLED,  # segments of Kafka 4 have at least 1 MiB
             "log.retention.check.interval.ms": 1_000,
             "transaction.abort.timed.out.transaction.cleanup.interval.ms": 1_000,
         }

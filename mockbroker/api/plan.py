@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from mockbroker.api import records
+from mockbroker.base.kafka_settings import kafka_settings
 from mockbroker.base.release import RELEASES
-from mockbroker.base.settings import BROKER_ID, NODE_ID, Settings, SettingsError
+from mockbroker.base.settings import BROKER_ID, NODE_ID, READ_AS_TOPIC_DEFAULTS, Settings, SettingsError
 from mockbroker.broker.broker import Broker
 from mockbroker.net.clock import BrokerTime
 from mockbroker.net.listeners import Listener, of_settings, users_of
@@ -93,6 +94,7 @@ class Plan:
             raise SettingsError(f"as_version {as_version!r} is unknown: expected one of {', '.join(RELEASES)}")
         if clock not in CLOCKS:
             raise SettingsError(f"clock {clock!r} is unknown: expected one of {', '.join(CLOCKS)}")
+        _check_topic_defaults(settings, as_version)
         for name, partitions in (topics or {}).items():
             records.check_topic(name, partitions)
         scram = _derive_scram(settings, passwords) if any(listener.sasl for listener in parsed_listeners) else {}
@@ -174,6 +176,17 @@ def _checked_rules(faults: Sequence[RuleGiven], settings: Settings) -> list[tupl
         except InvalidRule as error:
             raise InvalidRule([problem.inside(f"faults[{index}]") for problem in error.problems]) from None
     return checked
+
+
+def _check_topic_defaults(settings: Settings, as_version: str) -> None:
+    """Check that the emulated release accepts the settings that are defaults of topic configurations.
+
+    Raises: SettingsError.
+    """
+    for name in sorted(READ_AS_TOPIC_DEFAULTS & settings.others.keys()):
+        definition = kafka_settings()[name].get(as_version)
+        if definition is not None and (problem := definition.problem(settings.others[name])):
+            raise SettingsError(f"{name}: {problem} in Kafka {as_version}")
 
 
 def _derive_scram(settings: Settings, passwords: Mapping[str, str]) -> ScramCredentials:

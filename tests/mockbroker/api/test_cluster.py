@@ -184,6 +184,11 @@ REFUSED = [
         "default.replication.factor is 2, but the cluster has only 1 broker: start with 2",
     ),
     ({"config": {"num.partition": 1}}, "did you mean num.partitions?"),
+    (
+        {"config": {"log.segment.bytes": 65_536}},
+        "log.segment.bytes: 65536 is not between 1048576 and 2147483647 in Kafka 4.2",
+    ),
+    ({"config": {"log.segment.bytes": 13}, "as_version": "3.9"}, "log.segment.bytes: 13 is not between 1048576"),
     ({"topics": {"a/b": 1}}, "topic 'a/b': not a legal topic name"),
     ({"topics": {"t": 0}}, "topic t: the number of partitions, 0, is out of range (1-100000)"),
     ({"topics": {"t": 100_001}}, "topic t: the number of partitions, 100001, is out of range (1-100000)"),
