@@ -199,6 +199,7 @@ TESTED_ELSEWHERE = {
     "kwire/analysis/groups/generations": "tests/kwire/analysis/groups/test_classic.py",
     "kwire/analysis/groups/sessions": "tests/kwire/analysis/groups/test_classic.py and test_exact.py",
     "kwire/analysis/groups/outcome": "tests/kwire/analysis/groups/test_classic.py and test_consumer.py",
+    "kwire/analysis/findings/*": "tests/kwire/analysis/findings/test_fold.py, stories with planted trouble",
     "kwire/analysis/frames": "tests/kwire/analysis/test_run.py",
     "kwire/analysis/report/by_group": "tests/kwire/cli/test_groups.py",
     "kwire/anonymize/fields": "tests/kwire/anonymize/test_bodies.py and test_frames.py",

@@ -10,6 +10,8 @@ from kwire.analysis import extract, tables, topics, transactions, unread, usage
 from kwire.analysis.clusters import Clusters, ClusterStatement, statement_of
 from kwire.analysis.columns import Row
 from kwire.analysis.events import GroupEvent, name_topics
+from kwire.analysis.findings import fold as findings
+from kwire.analysis.findings.observations import Connected, FetchSpan, Observer, Step, Tally
 from kwire.analysis.frames import connection_row, frame_row, problem_row
 from kwire.analysis.groups import history
 from kwire.analysis.topics import Watermark
@@ -27,6 +29,7 @@ def analyse(
     frames: bool = True,
     bodies: bool = True,
     assignor: str | None = None,
+    settings: Mapping[str, float] | None = None,
 ) -> dict[str, list[Row]]:
     """Return the sorted rows of every table by name.
 
@@ -42,6 +45,7 @@ def analyse(
         bodies: True to include request and response bodies as JSON.
         assignor: assignor for a replay of the groups, one of ``replay.NAMES``, which adds the tables ON_REQUEST; None
             for no replay.
+        settings: changed thresholds of detectors, from ``findings.settings_of``.
     """
     rows_by_table: dict[str, list[Row]] = {name: [] for name in tables.TABLES}
     light_calls: list[tuple[Call, list[usage.Refusal]]] = []
@@ -54,11 +58,19 @@ def analyse(
     sizes: list[evidence.Size] = []
     fresh = evidence.Fresh()
     watches: dict[str, unread.Watch] = defaultdict(unread.Watch)
+    observers: dict[str, Observer] = defaultdict(Observer)
+    steps: list[Step] = []
+    tallies: list[Tally] = []
+    connected: list[Connected] = []
+    spans: list[FetchSpan] = []
     for call in calls:
         refused = usage.refusals(call)
         if frames:
             rows_by_table["frames"].append(frame_row(call, capture_id, refused, bodies=bodies))
         light_calls.append((_light(call), refused))
+        observer = observers[call.connection]
+        observer.note(call, refused)
+        steps += observer.steps(call)
         names |= topics.topic_names(call)
         marks += topics.watermarks(call)
         endings += transactions.endings(call)
@@ -83,13 +95,24 @@ def analyse(
         rows_by_table |= {name: [] for name in tables.ON_REQUEST}
     known_of_groups = evidence.Evidence(subscribed, sizes, names, clusters)
     missing = [one for connection in by_id.values() for one in watches[connection.id].finish(connection)]
+    for connection in by_id.values():
+        observer = observers[connection.id]
+        tallies += observer.drain()
+        whole, last, fetched = observer.finish(connection)
+        connected += [] if whole is None else [whole]
+        steps += last
+        spans += fetched
+    found = findings.of_clients(capture_id, tallies, connected, clusters, settings or {})
+    found += findings.of_transactions(capture_id, steps, clusters, settings or {})
     for group, happened in sorted(by_group.items()):
         named = [name_topics(event, names) for event in happened]
         made_of_group = history.fold(capture_id, group, named, ends, clusters, ended, missing)
+        found += findings.of_group(capture_id, group, made_of_group, ends, spans, names, clusters, settings or {})
         if assignor is not None:
             made_of_group |= comparison.fold(assignor, made_of_group, known_of_groups)
         for name, rows in made_of_group.items():
             rows_by_table[name] += rows
+    rows_by_table["findings"] = tables.FINDINGS.sorted(found)
     rows_by_table["frames"] = tables.FRAMES.sorted(rows_by_table["frames"])
     rows_by_table["connections"] = tables.CONNECTIONS.sorted(
         connection_row(one, capture_id, clusters) for one in by_id.values()

@@ -415,6 +415,32 @@ PROBLEMS = _table(
     text("error", "what is damaged; null where nothing is"),
 )
 
+FINDINGS = _table(
+    "findings",
+    "one thing that deserves attention, found by a detector of docs/findings.md",
+    "rank begin_ts finding cluster group_id client_id member_id topic partition sentence",
+    integer("rank", "1 for `critical`, 2 for `warning`, 3 for `notice`"),
+    text("severity", "`critical`, `warning` or `notice`"),
+    text("finding", "name of the detector"),
+    text("group_id", "group that it is about, if any"),
+    CLUSTER,
+    text("client_id", "client id that it is about, if any"),
+    text("member_id", "member id that it is about, if any"),
+    text("topic", "topic that it is about, if any"),
+    integer("partition", "partition that it is about, if any"),
+    moment("begin_ts", "first evidence"),
+    moment("end_ts", "last evidence"),
+    Column(
+        "cost",
+        "double",
+        "by which findings of one severity are ordered, the largest first: how long the trouble lasted in ms, or how "
+        "often it occurred",
+    ),
+    text("sentence", "the finding in one sentence"),
+    texts("evidence", "the first 20 references to rows of other tables: `table column=value ...`; timestamps in µs"),
+    integer("evidence_count", "references that there are", "count"),
+)
+
 _AS_REBALANCES = "as in `rebalances`"
 
 WHAT_IF = _table(
@@ -489,6 +515,7 @@ TABLES: Mapping[str, Table] = {
         API_USAGE,
         LATENCY,
         VIOLATIONS,
+        FINDINGS,
         PROBLEMS,
     )
 }

@@ -31,7 +31,7 @@ _OF_PRODUCERS = {
     ApiKey.END_TXN,
     ApiKey.TXN_OFFSET_COMMIT,
 }
-_FENCING = {ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED}
+FENCING = {ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED}
 # Twice transaction.abort.timed.out.transaction.cleanup.interval.ms: by then the coordinator has aborted a transaction
 # that timed out.
 CLEANUP_US = 20_000_000  # microseconds
@@ -66,7 +66,7 @@ def endings(call: Call) -> Iterator[Ending]:
     request = call.request
     if call.api_key not in _OF_PRODUCERS or request is None or call.request_us is None:
         return
-    name, producer_id, epoch = _producer(request)
+    name, producer_id, epoch = producer_of(request)
     if not name:
         return
     new_ending = partial(Ending, conn_id=call.connection, broker=call.broker, transactional_id=name)
@@ -76,7 +76,7 @@ def endings(call: Call) -> Iterator[Ending]:
             yield of_sender(call.request_us, kind=COMMIT if request.committed else ABORT, answered=False)
         return
     response = call.response
-    if _codes(response) & _FENCING:
+    if response_codes(response) & FENCING:
         yield of_sender(call.response_us, kind=FENCED)
     elif call.api_key == ApiKey.END_TXN and not response.error_code:
         yield of_sender(call.request_us, kind=COMMIT if request.committed else ABORT)
@@ -86,7 +86,7 @@ def endings(call: Call) -> Iterator[Ending]:
         yield new_ending(call.response_us, **identity, kind=INIT, timeout_ms=timeout)
 
 
-def _producer(request: object) -> tuple[str | None, int, int]:
+def producer_of(request: object) -> tuple[str | None, int, int]:
     """Return transactional id, producer id and producer epoch of a request.
 
     In AddPartitionsToTxn v0-v3 these fields have other names.
@@ -98,7 +98,7 @@ def _producer(request: object) -> tuple[str | None, int, int]:
     return identity
 
 
-def _codes(response: object) -> set[int]:
+def response_codes(response: object) -> set[int]:
     """Return the top-level error code of a response, and the error codes of its partitions."""
     codes = {getattr(response, "error_code", 0)}
     for topic in getattr(response, "topics", ()):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,11 @@ from typing import Any
 import click
 
 from kwire.analysis import parquet, run
+from kwire.analysis.columns import Row
 from kwire.analysis.events import ACKNOWLEDGED, CLASSIC, CONSUMER
+from kwire.analysis.findings.fold import settings_of
 from kwire.analysis.report import by_group, html_page
-from kwire.analysis.tables import PROBLEMS
+from kwire.analysis.tables import FINDINGS, PROBLEMS
 from kwire.analysis.what_if.replay import NAMES
 from kwire.capture import Call, Connection, Problem, Skipped, read
 from kwire.capture.files.capture_file import no_traffic
@@ -37,6 +39,13 @@ MOST = 12  # maximum names of partitions or members per line
     "--what-if", "assignor", type=click.Choice(NAMES), help="Replay the groups with this assignor and compare."
 )
 @click.option(
+    "--threshold",
+    "thresholds",
+    multiple=True,
+    metavar="DETECTOR.NAME=VALUE",
+    help="Change a threshold of a detector of findings. May be repeated.",
+)
+@click.option(
     "--port",
     "ports",
     multiple=True,
@@ -51,9 +60,13 @@ def command(
     capture_id: str | None,
     wanted: tuple[str, ...],
     assignor: str | None,
+    thresholds: tuple[str, ...],
     ports: tuple[int, ...],
 ) -> None:
     """Show the consumer groups in captures: members, rebalances with trigger and cost, assignments, commits, errors.
+
+    First come findings, worst first: trouble that deserves attention, one sentence each. docs/findings.md describes the
+    detectors and their thresholds.
 
     Captures are pcap and pcapng files, also compressed with gzip, and frame logs. With --what-if, the results of
     another assignor are shown too.
@@ -62,6 +75,10 @@ def command(
     truncated by a snap length count as damage.
     """
     capture_id = capture_id or Path(paths[0]).name
+    try:
+        settings = settings_of(thresholds)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
     writable(html, paths)
     if html is not None:
         needed("plotly", "report")
@@ -82,7 +99,10 @@ def command(
             reading = read(paths, ports=ports, progress=stack.enter_context(progress(paths)))
         except OSError as error:
             raise click.UsageError(f"cannot read {error.filename}: {error.strerror}") from error
-        results = run.analyse(calls(), connections, capture_id, problems, frames=tables is not None, assignor=assignor)
+        with_frames = tables is not None
+        results = run.analyse(
+            calls(), connections, capture_id, problems, frames=with_frames, assignor=assignor, settings=settings
+        )
     present = {row["group_id"] for name in by_group.OF_GROUPS for row in results[name] if row["group_id"] is not None}
     if wanted:
         results = {
@@ -94,8 +114,15 @@ def command(
         damage = [str(problem) for problem in reading.damage]
         passed_over = [by_group.readable(PROBLEMS.name, row, without=["capture_id"]) for row in results[PROBLEMS.name]]
         passed_over = [row for row in passed_over if row["error"] is None]
-        click.echo(json.dumps({"groups": shown, "problems": damage, "passed_over": passed_over}, indent=1))
+        found = [
+            by_group.readable(FINDINGS.name, row, without=["capture_id"])
+            for row in by_group.worst_first(results[FINDINGS.name])
+        ]
+        content = {"findings": found, "groups": shown, "problems": damage, "passed_over": passed_over}
+        click.echo(json.dumps(content, indent=1))
     else:
+        for line in finding_lines(by_group.worst_first(results[FINDINGS.name])):
+            click.echo(one_line(line, 10_000))
         same = Counter(group["group_id"] for group in shown)
         for group in shown:
             for line in text(group, several=same[group["group_id"]] > 1, assignor=assignor):
@@ -111,6 +138,22 @@ def command(
     elif not shown and not reading.damage:
         missing = "no consumer group in the captures" if results["clients"] else no_traffic(paths, reading.files, ports)
     report_problems(reading.damage, reading.notes(), missing)
+
+
+def finding_lines(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield the lines of text about findings: severity, detector, time and sentence, then the first evidence.
+
+    ``rows``: rows of ``findings``, in order.
+    """
+    if not rows:
+        return
+    yield _count(len(rows), "finding")
+    for row in rows:
+        begin, end = by_group.moment(row["begin_ts"]), by_group.moment(row["end_ts"])
+        yield f"  {row['severity']:8}  {row['finding']}  {_clock(begin)}-{_clock(end)}  {row['sentence']}"
+        more = f" and {row['evidence_count'] - 1} more" if row["evidence_count"] > 1 else ""
+        yield f"      see {row['evidence'][0]}{more}"
+    yield ""
 
 
 def text(group: dict[str, Any], *, several: bool = False, assignor: str | None = None) -> Iterator[str]:

@@ -22,7 +22,7 @@ from kwire.analysis.transactions import Ending
 from kwire.spark import plain
 
 Rows = dict[str, list[Any]]  # rows by kind
-MET = ("marks", "sizes", "endings")  # kinds of rows to send to the groups concerned, from any connection
+MET = ("marks", "sizes", "endings", "spans")  # kinds of rows to send to the groups concerned, from any connection
 COUNTED = ("clients", "api_usage")  # tables whose rows are sums over connections
 WHOLE = ("connections", "errors", "problems")  # rows of connections; clusters are derived from all of them
 EACH = ("frames", "connections", "problems")  # rows that come from one connection each
@@ -49,6 +49,16 @@ def about_group(name: str) -> str:
     Two consumer groups may have the same key if a group id is not UTF-8.
     """
     return str(printable(f"group {name}"))
+
+
+def about_client(client_id: str | None, host: str) -> str:
+    """Return the key by which Spark groups the calls and connections of a client."""
+    return str(printable(f"client {client_id} {host}"))
+
+
+def about_transactions(transactional_id: str) -> str:
+    """Return the key by which Spark groups the steps of transactions of one transactional id."""
+    return str(printable(f"transactions {transactional_id}"))
 
 
 def bucket_of(about: str) -> int:
@@ -150,6 +160,11 @@ class Bundler:
         yield from _by("events", map(_event_values, events), lambda values: about_group(values[_OF_GROUP]))
         yield from _by("subscribed", by_kind.get("subscribed", []), lambda one: about_group(one.group_id))
         yield from _by("waits", by_kind.get("waits", []), lambda wait: f"minute {wait[0]}")
+        for kind in ("tallies", "connected"):
+            yield from _by(kind, by_kind.get(kind, []), lambda one: about_client(one.client_id, one.host))
+        yield from _by("steps", by_kind.get("steps", []), lambda one: about_transactions(one.transactional_id))
+        if spans := by_kind.get("spans"):
+            yield bundle("spans", "", spans)
         if marks := by_kind.get("marks"):
             yield bundle_of_marks("", marks)
         if endings := by_kind.get("endings"):

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from kwire.analysis.findings.fold import settings_of
 from kwire.analysis.tables import ON_REQUEST
 from kwire.analysis.what_if.replay import NAMES
 from kwire.capture.files.capture_file import no_traffic
@@ -39,6 +40,13 @@ from kwire.spark.stream import Stream
 @click.option("--capture-id", help="Name of the capture in the tables.  [default: the file or folder]")
 @click.option("--format", "form", default="parquet", show_default=True, help="Any format that Spark can write.")
 @click.option("--what-if", "assignor", type=click.Choice(NAMES), help="Replay groups with this assignor and compare.")
+@click.option(
+    "--threshold",
+    "thresholds",
+    multiple=True,
+    metavar="DETECTOR.NAME=VALUE",
+    help="Change a threshold of a detector of findings. May be repeated.",
+)
 @click.option("--split-size", type=click.IntRange(min=1), help="Bytes of a file per task.")
 def command(
     inputs: tuple[str, ...],
@@ -51,6 +59,7 @@ def command(
     capture_id: str | None,
     form: str,
     assignor: str | None,
+    thresholds: tuple[str, ...],
     split_size: int | None,
 ) -> None:
     """Convert captures into tables, with Spark.
@@ -69,11 +78,15 @@ def command(
         raise click.UsageError("--once requires --stream")
     if stream and assignor is not None:
         raise click.UsageError("--what-if cannot be used with --stream: it needs the complete history of a group")
+    try:
+        settings = settings_of(thresholds)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
     paths_or_patterns = (*inputs, *more)
     extra_tables = () if assignor is None else tuple(ON_REQUEST)
     place, name = Output(output, form, extra_tables), capture_id or name_of(paths_or_patterns)
     if stream:
-        followed = Stream(paths_or_patterns, place, name, split_size or source.SPLIT, settle)
+        followed = Stream(paths_or_patterns, place, name, split_size or source.SPLIT, settle, settings=settings)
         query = followed.start(_session(master), once=once)
         try:
             query.awaitTermination()
@@ -86,7 +99,7 @@ def command(
         raise click.UsageError(f"cannot read {error.filename}: {error.strerror}") from error
     if not paths:
         raise click.ClickException(no_traffic(paths_or_patterns, paths))
-    report = Job(paths, place, name, split_size, assignor=assignor).run(_session(master))
+    report = Job(paths, place, name, split_size, assignor=assignor, settings=settings).run(_session(master))
     report_problems(report.damaged, report.notes)
 
 

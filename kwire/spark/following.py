@@ -17,6 +17,7 @@ from uuid import uuid4
 from kwire.analysis import extract, topics, transactions, unread, usage
 from kwire.analysis.clusters import statement_of
 from kwire.analysis.events import GroupEvent
+from kwire.analysis.findings.observations import Observer
 from kwire.analysis.frames import connection_row, frame_row, problem_row
 from kwire.analysis.what_if import evidence
 from kwire.capture.calls.conversation import Conversation, Row
@@ -188,6 +189,7 @@ class ConnectionFollower:
     counts: usage.Usage = field(default_factory=lambda: usage.Usage({}))
     statements: set[Any] = field(default_factory=set)  # statements of the connection about its cluster
     watch: unread.Watch = field(default_factory=unread.Watch)
+    observer: Observer = field(default_factory=Observer)
 
     def segment(self, row: Row, source: Any, base: int, path: str, rows: Rows) -> None:
         """Process the next segment.
@@ -225,6 +227,8 @@ class ConnectionFollower:
             events = extract.events_of(call)
             rows["events"] += events
             self.watch.note(call, events)
+            self.observer.note(call, refused)
+            rows["steps"] += self.observer.steps(call)
             self.notice(call, events, rows)
             statement = statement_of(call)
             if statement is not None and statement.content not in self.statements:
@@ -232,6 +236,7 @@ class ConnectionFollower:
                 rows["statements"].append(statement)
             self.counts.add(call, refused)
         rows["waits"] += self.counts.drain_waits()
+        rows["tallies"] += self.observer.drain()
 
     def notice(self, call: Call, events: Sequence[GroupEvent], rows: Rows) -> None:
         """Add rows that only a subclass needs; this class adds none.
@@ -253,12 +258,17 @@ class ConnectionFollower:
             rows["problems"].append(problem_row(connection, self.capture_id))
             rows["remarks"].append(remark[0])
         rows["unread"] += self.watch.finish(connection)
+        whole, steps, spans = self.observer.finish(connection)
+        rows["connected"] += [] if whole is None else [whole]
+        rows["steps"] += steps
+        rows["spans"] += spans
         software = {"software_name": connection.software_name, "software_version": connection.software_version}
         rows["errors"] += self.counts.refused(self.capture_id)
         counted = self.counts.rows(self.capture_id, {})
         for name in COUNTED:
             rows[name] += [row | software for row in counted[name]]
         self.conversation, self.counts, self.statements, self.watch = None, usage.Usage({}), set(), unread.Watch()
+        self.observer = Observer()
 
 
 @dataclass(slots=True)

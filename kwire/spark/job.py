@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
@@ -33,6 +33,7 @@ class Job:
             the rows are the same.
         assignor: assignor with which groups are replayed, which adds the tables ``what_if`` and
             ``what_if_assignments``; None for no replay.
+        settings: changed thresholds of detectors.
     """
 
     paths: Sequence[str]
@@ -41,6 +42,7 @@ class Job:
     split_size: int | None = None
     guess: Collection[str] | None = None
     assignor: str | None = None
+    settings: Mapping[str, float] | None = None
 
     def run(self, spark: SparkSession) -> stages.CaptureSummary:
         """Write the tables; return the summary, which includes damage of the files."""
@@ -74,7 +76,7 @@ class Job:
             written = report.written + stages.write_problems(report, self.capture_id, staging)
             most = TASKS * _cores(spark)
             return report, written + stages.write_tables(
-                bundles, report, self.capture_id, staging, most, assignor=self.assignor
+                bundles, report, self.capture_id, staging, most, assignor=self.assignor, settings=self.settings
             )
         finally:
             bundles.unpersist()

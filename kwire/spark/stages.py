@@ -19,6 +19,7 @@ from kwire.analysis import events, usage
 from kwire.analysis.clusters import Clusters, ClusterStatement
 from kwire.analysis.columns import Row, arrow_table, spark_schema
 from kwire.analysis.events import GroupEvent
+from kwire.analysis.findings import fold as findings
 from kwire.analysis.frames import located, problem_row
 from kwire.analysis.groups import history
 from kwire.analysis.tables import FRAMES, LATENCY
@@ -324,6 +325,7 @@ def write_tables(
     most: int,
     buckets: Collection[int] | None = None,
     assignor: str | None = None,
+    settings: Mapping[str, float] | None = None,
 ) -> list[str]:
     """Convert bundles to tables in ``staging``; return the paths of the files in this folder.
 
@@ -336,6 +338,7 @@ def write_tables(
         buckets: buckets to write besides frames and connections, each to its own files; None for all buckets, in common
             files.
         assignor: assignor with which groups are replayed; None for no replay.
+        settings: changed thresholds of detectors.
     """
     groups, by_producer = known.groups, known.by_producer
     if buckets is not None:
@@ -350,7 +353,9 @@ def write_tables(
     met = others.repartition(tasks, "about") if tasks > 1 else others.coalesce(1)
     fold = partial(
         _fold,
-        TableBuilder(capture_id, known.names, Clusters(known.statements), frozenset(known.unread), assignor),
+        TableBuilder(
+            capture_id, known.names, Clusters(known.statements), frozenset(known.unread), assignor, settings or {}
+        ),
         staging,
         buckets is not None,
     )
@@ -387,8 +392,9 @@ def _send_to_groups(
 ) -> Iterator[pa.RecordBatch]:
     """Send facts about topics and transactions to the groups that need them, so that one task has all data of a group.
 
-    End offsets of a partition are sent to the groups that commit its offsets, the partitions of a topic to the groups
-    that subscribe to it, and the ends of a producer's transactions to the groups to which it commits.
+    End offsets of a partition, and the times in which it was fetched, are sent to the groups that commit its offsets,
+    the partitions of a topic to the groups that subscribe to it, and the ends of a producer's transactions to the
+    groups to which it commits.
 
     Args:
         names: topic names; a key is the text ``id:`` followed by the topic id.
@@ -403,11 +409,17 @@ def _send_to_groups(
         marks_by_group: Rows = defaultdict(list)
         sizes: Rows = defaultdict(list)
         ended: Rows = defaultdict(list)
+        fetched: Rows = defaultdict(list)
         for one in bundles.bundles_of(batch):
             if one.kind == "sizes":
                 for size in unbundle(one.rows):
                     for group in replayed.get(names.get(size.topic, size.topic), ()):
                         sizes[group].append(size)
+                continue
+            if one.kind == "spans":
+                for span in unbundle(one.rows):
+                    for group in groups.get((names.get(span.topic, span.topic), span.partition), ()):
+                        fetched[group].append(span)
                 continue
             if one.kind == "endings":
                 for ending in bundles.endings_of(unbundle(one.rows)):
@@ -420,6 +432,7 @@ def _send_to_groups(
         complete = [
             bundles.bundle_of_marks(bundles.about_group(group), marks) for group, marks in marks_by_group.items()
         ]
+        complete += [bundle("spans", bundles.about_group(group), some) for group, some in fetched.items()]
         complete += [bundle("sizes", bundles.about_group(group), some) for group, some in sizes.items()]
         complete += [bundles.bundle_of_endings(bundles.about_group(group), some) for group, some in ended.items()]
         if complete:
@@ -461,6 +474,7 @@ class TableBuilder:
         clusters: clusters of the brokers.
         unread: periods in which calls may be missing.
         assignor: assignor with which groups are replayed; None for no replay.
+        settings: changed thresholds of detectors.
     """
 
     capture_id: str
@@ -468,6 +482,7 @@ class TableBuilder:
     clusters: Clusters
     unread: frozenset[Unread] = frozenset()
     assignor: str | None = None
+    settings: Mapping[str, float] = field(default_factory=dict)
 
     def each(self, kind: str, rows: list[Row]) -> list[Row]:
         """Return the rows of a kind that needs no aggregation, one of EACH. Connections get the column ``cluster``."""
@@ -484,15 +499,24 @@ class TableBuilder:
                 by_group[event.group_id].append(events.name_topics(event, self.names))
             ends = history.Ends(bundles.marks_of(met.get("marks", [])), self.names, self.clusters)
             ended = Transactions(bundles.endings_of(met.get("endings", [])), self.clusters)
+            spans = met.get("spans", [])
             group_rows: dict[str, list[Row]] = defaultdict(list)
             known = evidence.Evidence(met.get("subscribed", []), met.get("sizes", []), self.names, self.clusters)
             for group, named in by_group.items():
                 tables = history.fold(self.capture_id, group, named, ends, self.clusters, ended, self.unread)
+                tables["findings"] = findings.of_group(
+                    self.capture_id, group, tables, ends, spans, self.names, self.clusters, self.settings
+                )
                 if self.assignor is not None:
                     tables |= comparison.fold(self.assignor, tables, known)
                 for name, rows in tables.items():
                     group_rows[name] += rows
             return group_rows
+        if steps := met.get("steps"):
+            return {"findings": findings.of_transactions(self.capture_id, steps, self.clusters, self.settings)}
+        if "tallies" in met or "connected" in met:
+            seen = met.get("tallies", []), met.get("connected", [])
+            return {"findings": findings.of_clients(self.capture_id, *seen, self.clusters, self.settings)}
         if waits := met.get("waits"):
             return {LATENCY.name: self._latency(waits)}
         if refused := met.get("errors"):

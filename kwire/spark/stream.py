@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import logging
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,7 +48,10 @@ KEPT = f"bucket INT, {SAID}"
 LOG = logging.getLogger(__name__)  # logs damaged files
 ENDED = ("connections", "problems")  # kinds of rows that a connection has only when it ends
 TOLD_FILE = "summary.values"
-NEWS = ("ends", "ended")  # partitions of end offsets, and transactional ids of ends: their groups are recomputed
+NEWS = (
+    "ends",
+    "ended",
+)  # partitions of end offsets and fetches, and transactional ids of ends: their groups are recomputed
 OPEN = "open"  # mark of the files with rows of open connections
 EVERY = "5 seconds"  # interval between listings of the folder
 
@@ -123,7 +126,8 @@ def connection_rows(collected: Rows, key: bytes, *, provisional: bool) -> Iterat
         provisional: True if the connection is open, so that its rows are replaced after the next batch.
     """
     complete = [bundle("frames", "", rows)] if (rows := collected.pop("frames", [])) else []
-    if ends := {(mark.topic, mark.partition) for mark in collected.get("marks", ())}:
+    met = (*collected.get("marks", ()), *collected.get("spans", ()))
+    if ends := {(one.topic, one.partition) for one in met}:
         complete.append(bundle("ends", "", sorted(ends)))
     if ended := {one.transactional_id for one in collected.get("endings", ())}:
         complete.append(bundle("ended", "", sorted(ended)))
@@ -145,6 +149,7 @@ class Stream:
         settle: seconds without change after which the newest file counts as complete.
         files: maximum number of files per batch; 0 for no limit.
         idle: milliseconds of inactivity after which the state of a connection is dropped.
+        settings: changed thresholds of detectors.
 
     Attributes:
         damaged: paths of the damaged files read since the start.
@@ -157,6 +162,7 @@ class Stream:
     settle: float = source.SETTLE
     files: int = 0
     idle: int = IDLE
+    settings: Mapping[str, float] = field(default_factory=dict)
     damaged: set[str] = field(default_factory=set, compare=False)
 
     @property
@@ -255,7 +261,9 @@ class Stream:
         with self.output.staging() as staging:
             most = spark.sparkContext.defaultParallelism
             written = stages.write_problems(batch_summary, self.capture_id, staging, _mark("f", number))
-            written += stages.write_tables(tables, now, self.capture_id, staging, most, buckets=changed)
+            written += stages.write_tables(
+                tables, now, self.capture_id, staging, most, buckets=changed, settings=self.settings
+            )
             stale = {_mark("f", number), OPEN, *map(bundles.bucket_mark, changed)}
             stale |= {_mark("c", earlier) for earlier in range(0 if is_moved else number, number + 1)}
             kept = f"{self.work}/tables"

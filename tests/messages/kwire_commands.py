@@ -231,6 +231,8 @@ ROWS = [
     Row("capture without groups", Run(("kwire", "groups", "x.jsonl"), files={"x.jsonl": json.dumps(FRAME) + "\n"}), "Error: no consumer group in the captures"),
     Row("folder without tables", run("kwire report empty --html page.html", files={"empty": None}), "Error: empty has no tables: write them with `kwire pipeline` or `kwire groups --tables`"),
     Row("file that is not a table", run("kwire report t --html page.html", files={"t": None, "t/rebalances": None, "t/rebalances/x.parquet": b"text"}), "Error: t/rebalances is not a valid table rebalances: $REASON"),
+    Row("threshold that does not exist", run("kwire groups", CAPTURE, "--threshold", "storm.count=3"), "Error: storm.count is not a threshold: docs/findings.md lists them"),
+    Row("threshold that is not a number", run("kwire groups", CAPTURE, "--threshold", "rebalance-storm.count=many"), "Error: rebalance-storm.count=many: many is not a number"),
     Row("end of no stream", run("kwire pipeline --input x --output y --once"), "Error: --once requires --stream"),
     Row("what if in a stream", run("kwire pipeline --input x --output y --stream --what-if range"), "Error: --what-if cannot be used with --stream: it needs the complete history of a group"),
     Row("pipeline without input", run("kwire pipeline --input none.pcap --output y"), "Error: cannot read none.pcap: No such file or directory"),

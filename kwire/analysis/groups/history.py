@@ -55,6 +55,18 @@ class Ends:
         for marks in self._of.values():
             marks.sort()
 
+    def all(self, cluster: str | None, topic: str, partition: int) -> list[tuple[int, int]]:
+        """Return all captured end offsets of a partition in order: the time of the response, and the end offset.
+
+        Responses of a broker whose cluster is unknown count for every cluster.
+
+        Args:
+            cluster: cluster of the partition; None if unknown.
+            topic: topic name.
+            partition: partition number.
+        """
+        return sorted(mark for where in {cluster, None} for mark in self._of.get((where, topic, partition), ()))
+
     def before(self, cluster: str | None, topic: str, partition: int, ts: int) -> tuple[int, int] | None:
         """Return the last end offset of a partition that was captured up to a time.
 

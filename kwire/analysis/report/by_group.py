@@ -24,6 +24,7 @@ OF_GROUPS = (
     "offset_commits",
     "share_records",
     "violations",
+    "findings",
     "errors",
 )
 
@@ -54,6 +55,11 @@ def readable(table: str, row: Row, *, without: Iterable[str] = ()) -> dict[str, 
         for column in EVERY[table].columns
         if column.name not in left_out
     }
+
+
+def worst_first(rows: Iterable[Row]) -> list[Row]:
+    """Return rows of ``findings`` by severity, and those of one severity by cost, the largest first."""
+    return sorted(rows, key=lambda row: (row["rank"], -row["cost"], row["begin_ts"], row["finding"]))
 
 
 def names(rows: Iterable[Row]) -> dict[str, str]:
@@ -151,6 +157,10 @@ def _group(rows: Mapping[str, list[Row]]) -> dict[str, Any]:
         "commits": _commits(rows["offset_commits"]),
         "shared": _shared(rows["share_records"]),
         "errors": [readable("errors", row, without={"capture_id", "group_id", "cluster"}) for row in rows["errors"]],
+        "findings": [
+            readable("findings", row, without={"capture_id", "group_id", "cluster"})
+            for row in worst_first(rows["findings"])
+        ],
         "violations": [
             readable("violations", row, without={"capture_id", "group_id", "cluster"}) for row in rows["violations"]
         ],

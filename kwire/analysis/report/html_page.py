@@ -6,7 +6,7 @@ The page contains plotly.js, so that it works offline (extra ``kwire[report]``).
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from html import escape
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from kwire.analysis.columns import MS, Row, Tables
-from kwire.analysis.report.by_group import apart, moment, names, restarts
+from kwire.analysis.report.by_group import apart, moment, names, restarts, worst_first
 from kwire.analysis.report.style import STYLE
 from kwire.analysis.transactions import COMMITTED
 
@@ -25,6 +25,7 @@ NEEDED = (
     "assignments",
     "offset_commits",
     "violations",
+    "findings",
     "errors",
     "clients",
     "api_usage",
@@ -86,6 +87,7 @@ def _body(tables: Tables, title: str) -> Iterator[str]:
     )
     if len(shown) < len(groups):
         yield f'<p class="note">The {MOST_GROUPS} groups with the most rebalances are shown.</p>'
+    yield from _findings(tables["findings"], {group: number for number, group in enumerate(shown)})
     for number, group in enumerate(shown):
         group_id, cluster = group
         title = f"{group_id} (cluster {cluster})" if same[group_id] > 1 else group_id
@@ -108,7 +110,7 @@ def _body(tables: Tables, title: str) -> Iterator[str]:
 
 def _group(own: Tables, title: str, number: int) -> Iterator[str]:
     called = names(own["members"])
-    yield f'<h2 class="group">{escape(title)}</h2>'
+    yield f'<h2 class="group" id="group-{number}">{escape(title)}</h2>'
     end = max((row["ts"] for row in own["group_events"]), default=0)
     lanes = swim_lanes(own["members"], called, end)
     if lanes["data"]:
@@ -395,6 +397,34 @@ def _restarts(own: Tables, called: dict[str, str]) -> str:
     ]
     head = ["back at", "generation", "trigger", "by", "evidence", "away, ms"]
     return _table("restarts", head, lines) if lines else ""
+
+
+def _findings(rows: Sequence[Row], numbers: Mapping[tuple[str, str | None], int]) -> Iterator[str]:
+    """Yield the table of findings, worst first.
+
+    Args:
+        rows: rows of ``findings``.
+        numbers: numbers of the groups that are shown, by group and cluster; findings are linked to them.
+    """
+    if not rows:
+        return
+    yield "<h2>Findings</h2>"
+    yield '<p class="note">Trouble that detectors recognised, worst first, with the rows of tables that show it.</p>'
+    lines = []
+    for row in worst_first(rows)[:MOST_ROWS]:
+        number = numbers.get((row["group_id"], row["cluster"]))
+        name = escape(row["group_id"] or row["client_id"] or "")
+        about = name if number is None else f'<a href="#group-{number}">{name}</a>'
+        more = f" and {row['evidence_count'] - len(row['evidence'])} more"
+        seen = escape("; ".join(row["evidence"])) + (more if row["evidence_count"] > len(row["evidence"]) else "")
+        cells = [_cell(row["severity"]), _cell(row["finding"]), f"<td>{about}</td>", _cell(_clock(row["begin_ts"]))]
+        cells += [_cell(_clock(row["end_ts"])), _cell(row["sentence"]), f'<td class="seen">{seen}</td>']
+        lines.append(f'<tr class="{escape(row["severity"])}">{"".join(cells)}</tr>')
+    titles = "".join(f"<th>{title}</th>" for title in ("severity", "finding", "about", "from", "to", "", "seen in"))
+    body = "\n".join(lines)
+    yield f'<table class="findings"><thead><tr>{titles}</tr></thead><tbody>\n{body}\n</tbody></table>'
+    if len(rows) > MOST_ROWS:
+        yield f'<p class="note">{len(rows) - MOST_ROWS} more rows.</p>'
 
 
 def _violations(rows: Sequence[Row], called: dict[str, str]) -> str:

@@ -9,7 +9,9 @@ th, td { text-align: left; padding: .2rem .6rem; border-bottom: 1px solid #ddd; 
 td.n { text-align: right; font-variant-numeric: tabular-nums }
 tr.inferred td { font-style: italic }
 td:first-child { white-space: nowrap }
-tr.warn td { background: #fdecea }
+tr.warn td, tr.critical td { background: #fdecea }
+tr.warning td { background: #fef6e0 }
+td.seen { color: #555; max-width: 24rem; overflow-wrap: anywhere }
 h2 { margin-top: 2.5rem; border-top: 2px solid #222; padding-top: .8rem }
 p.note { color: #555 }
 """

@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+
+from kwire.analysis.columns import Row
+from kwire.analysis.findings.model import (
+    CRITICAL,
+    GROUP,
+    NOTICE,
+    WARNING,
+    Detector,
+    Finding,
+    Limits,
+    Threshold,
+    counted,
+    quoted,
+    reference,
+)
+from kwire.analysis.findings.views import GroupView
+from kwire.errorcodes import ErrorCode
+
+_KINDS = ("commit_fenced", "commit_old_generation", "commit_not_owner")
+_STALE = {
+    ErrorCode.ILLEGAL_GENERATION,
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.FENCED_INSTANCE_ID,
+    ErrorCode.STALE_MEMBER_EPOCH,
+    ErrorCode.FENCED_MEMBER_EPOCH,
+}
+
+
+def detect_stale(group: GroupView, limits: Limits) -> Iterator[Finding]:
+    """Yield each member that committed after it was fenced or with an old generation."""
+    by_member: dict[str, list[Row]] = defaultdict(list)
+    seen = set()
+    for row in group.violations:
+        if row["kind"] in _KINDS:
+            seen.add((row["ts"], row["member_id"], row["topic"], row["partition"]))
+    for row in group.commits:
+        place = row["ts"], row["member_id"], row["topic"], row["partition"]
+        if place in seen or row["error_code"] in _STALE:
+            by_member[row["member_id"] or ""].append(row)
+    for member, rows in sorted(by_member.items()):
+        if len(rows) < limits["count"]:
+            continue
+        accepted = [row for row in rows if not row["error_code"]]
+        errors = Counter(row["error_name"] for row in rows if row["error_code"])
+        result = f"{len(accepted)} of them took effect" if accepted else f"refused with {', '.join(sorted(errors))}"
+        yield Finding(
+            severity=CRITICAL if accepted else WARNING,
+            begin=rows[0]["ts"],
+            end=rows[-1]["ts"],
+            cost=len(rows),
+            client_id=rows[0]["client_id"],
+            member_id=member or None,
+            sentence=f"{group.name(member)} sent {counted(len(rows), 'commit')} to {quoted(group.group_id)} that "
+            "it had "
+            f"no right to (fenced, an old generation, or not its partition): {result}.",
+            evidence=[
+                reference(
+                    "offset_commits", member_id=member, ts=row["ts"], topic=row["topic"], partition=row["partition"]
+                )
+                for row in rows
+            ],
+        )
+
+
+def detect_aborted(group: GroupView, limits: Limits) -> Iterator[Finding]:
+    """Yield each transactional id whose transactions with commits to this group were aborted."""
+    by_id: dict[str, list[Row]] = defaultdict(list)
+    for row in group.commits:
+        if row["transactional"] and row["transactional_id"]:
+            by_id[row["transactional_id"]].append(row)
+    for name, rows in sorted(by_id.items()):
+        aborted = [row for row in rows if row["outcome"] == "aborted"]
+        transactions = {(row["producer_id"], row["producer_epoch"], row["outcome_ts"]) for row in aborted}
+        if len(transactions) < limits["count"]:
+            continue
+        yield Finding(
+            severity=NOTICE,
+            begin=aborted[0]["ts"],
+            end=aborted[-1]["ts"],
+            cost=len(transactions),
+            client_id=aborted[0]["client_id"],
+            sentence=f"{counted(len(aborted), 'commit')} of {quoted(name)} to {quoted(group.group_id)} in "
+            f"{counted(len(transactions), 'aborted transaction')}: the records are read and processed again.",
+            evidence=[
+                reference("offset_commits", transactional_id=name, ts=row["ts"], partition=row["partition"])
+                for row in aborted
+            ],
+        )
+
+
+STALE = Detector(
+    "stale-commit",
+    GROUP,
+    "A member commits although it has no right to: it was fenced or evicted, its generation is old, or the "
+    "partition was "
+    "not assigned to it. The coordinator refuses most of these; what it accepts may be lost or done twice.",
+    detect_stale,
+    (Threshold("count", 1, "commits, counted by partition"),),
+)
+ABORTED = Detector(
+    "aborted-commit",
+    GROUP,
+    "Offsets were committed in transactions that were aborted, so that the records are processed again.",
+    detect_aborted,
+    (Threshold("count", 1, "aborted transactions of one transactional id"),),
+)

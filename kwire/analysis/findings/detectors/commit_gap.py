@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from kwire.analysis.columns import Row
+from kwire.analysis.findings.model import (
+    GROUP,
+    WARNING,
+    Detector,
+    Finding,
+    Limits,
+    Threshold,
+    quoted,
+    reference,
+    seconds,
+)
+from kwire.analysis.findings.views import GroupView, Place
+
+_ALIVE = {"heartbeat", "heartbeat_error"}
+
+
+def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
+    """Yield each member that committed nothing for long, although records of its partitions were there to commit."""
+    by_member: dict[str, list[Row]] = defaultdict(list)
+    for row in group.commits:
+        if row["outcome"] == "committed" and row["member_id"]:
+            by_member[row["member_id"]].append(row)
+    gap = limits["gap_ms"] * 1000
+    for member, commits in sorted(by_member.items()):
+        left = next((row["left_ts"] for (_, one), row in group.memberships.items() if one == member), None)
+        end = min(left or group.end, group.end)
+        offsets: dict[Place, int] = {}
+        worst: tuple[int, int] | None = None
+        times = sorted({row["ts"] for row in commits})
+        for ts, later in zip(times, [*times[1:], end], strict=True):
+            offsets |= {(row["topic"], row["partition"]): row["offset"] for row in commits if row["ts"] == ts}
+            since = [mark for place, offset in offsets.items() if (mark := group.first_mark_above(place, offset, ts))]
+            if since and later - min(since) >= gap and (worst is None or later - min(since) > worst[1] - worst[0]):
+                worst = min(since), later
+        if worst is None:
+            continue
+        begin, until = worst
+        events = group.of_member.get(member, ())
+        if not any(one["event"] in _ALIVE and begin + gap / 2 < one["ts"] <= until for one in events):
+            continue  # it is gone: other findings say so
+        if not any(span.end > begin + gap / 2 for span in group.spans if span.begin <= until):
+            continue  # it does not read either
+        yield Finding(
+            severity=WARNING,
+            begin=begin,
+            end=until,
+            cost=(until - begin) / 1000,
+            client_id=commits[0]["client_id"],
+            member_id=member,
+            sentence=f"{group.name(member)} committed nothing to {quoted(group.group_id)} for "
+            f"{seconds(until - begin)}, "
+            "although there were new records: after a crash they are read again.",
+            evidence=[reference("offset_commits", member_id=member, ts=one) for one in times if one in (begin, until)]
+            or [reference("offset_commits", member_id=member)],
+        )
+
+
+DETECTOR = Detector(
+    "commit-gap",
+    GROUP,
+    "A member that reads and sends heartbeats commits nothing for long, although its partitions have records "
+    "beyond the "
+    "last committed offset. Members that never commit are no finding: they may store offsets elsewhere.",
+    detect,
+    (Threshold("gap_ms", 60_000, "time in ms from the first new record to the next commit"),),
+)

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kwire.analysis.columns import Row
+from kwire.analysis.findings.model import (
+    GROUP,
+    NOTICE,
+    WARNING,
+    Detector,
+    Finding,
+    Limits,
+    Threshold,
+    counted,
+    quoted,
+    reference,
+    seconds,
+)
+from kwire.analysis.findings.views import GroupView
+from kwire.errorcodes import ErrorCode
+
+
+def detect_moved(group: GroupView, limits: Limits) -> Iterator[Finding]:
+    """Yield the moves of the coordinator as one finding."""
+    moves = [row for row in group.events if row["event"] == "coordinator_moved"]
+    refused = _with(group, ErrorCode.NOT_COORDINATOR)
+    shown = moves or refused
+    if len(moves) + len(refused) < limits["count"]:
+        return
+    places = sorted({row["leader"] for row in moves if row["leader"]})
+    to = f" to {', '.join(places)}" if places else ""
+    yield Finding(
+        severity=WARNING,
+        begin=min(row["ts"] for row in (*moves, *refused)),
+        end=max(row["ts"] for row in (*moves, *refused)),
+        cost=max(len(moves), 1),
+        sentence=f"The coordinator of {quoted(group.group_id)} moved{to}; "
+        f"{counted(len(refused), 'request')} went to the former one.",
+        evidence=[reference("group_events", event=row["event"], ts=row["ts"]) for row in shown],
+    )
+
+
+def detect_loading(group: GroupView, limits: Limits) -> Iterator[Finding]:
+    """Yield the time in which the coordinator was loading, or there was none."""
+    refused = _with(group, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    if not refused or len(refused) < limits["count"]:
+        return
+    begin, end = refused[0]["ts"], refused[-1]["ts"]
+    if end - begin < limits["lasted_ms"] * 1000:
+        return
+    errors = ", ".join(sorted({row["error_name"] for row in refused}))
+    yield Finding(
+        severity=WARNING if end - begin >= limits["warning_ms"] * 1000 else NOTICE,
+        begin=begin,
+        end=end,
+        cost=(end - begin) / 1000,
+        sentence=f"The coordinator of {quoted(group.group_id)} did not serve {counted(len(refused), 'request')} in "
+        f"{seconds(end - begin)} ({errors}).",
+        evidence=[reference("group_events", event=row["event"], ts=row["ts"]) for row in refused],
+    )
+
+
+def _with(group: GroupView, *codes: int) -> list[Row]:
+    return [row for row in group.events if row["error_code"] in codes]
+
+
+MOVED = Detector(
+    "coordinator-moved",
+    GROUP,
+    "The coordinator of the group moved to another broker: FindCoordinator responses differ, or a broker answered "
+    "NOT_COORDINATOR.",
+    detect_moved,
+    (Threshold("count", 1, "moves and refused requests"),),
+)
+LOADING = Detector(
+    "coordinator-loading",
+    GROUP,
+    "For some time there was no coordinator, or it was loading (COORDINATOR_NOT_AVAILABLE, "
+    "COORDINATOR_LOAD_IN_PROGRESS).",
+    detect_loading,
+    (
+        Threshold("count", 3, "refused requests"),
+        Threshold("lasted_ms", 500, "time in ms from the first to the last refused request"),
+        Threshold("warning_ms", 5_000, "time in ms from which on the finding is a warning"),
+    ),
+)

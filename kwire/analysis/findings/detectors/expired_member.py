@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kwire.analysis.findings.model import (
+    CRITICAL,
+    GROUP,
+    WARNING,
+    Detector,
+    Finding,
+    Limits,
+    quoted,
+    reference,
+    seconds,
+)
+from kwire.analysis.findings.views import GroupView
+
+
+def _expired(group: GroupView, *, static: bool) -> Iterator[Finding]:
+    for (life, member), row in sorted(group.memberships.items()):
+        if row["left_how"] != "silent" or (row["instance_id"] is not None) != static:
+            continue
+        signs = [event["ts"] for event in group.of_member.get(member, ()) if not event["inferred"]]
+        last = max((ts for ts in signs if ts <= row["left_ts"]), default=row["left_ts"])
+        timeout = row["session_timeout_ms"]
+        limit = "" if timeout is None else f"; its session timeout is {seconds(timeout * 1000)}"
+        who = f"The static member `{row['instance_id']}`" if static else f"{group.name(member)}"
+        why = "did not return in time" if static else "sent no LeaveGroup"
+        yield Finding(
+            severity=CRITICAL if static else WARNING,
+            begin=last,
+            end=row["left_ts"],
+            cost=(row["left_ts"] - last) / 1000,
+            client_id=row["client_id"],
+            member_id=member,
+            sentence=f"{who} was lost from {quoted(group.group_id)} by session timeout: it {why}{limit}.",
+            evidence=[reference("members", member_id=member, generation=row["generation"], life=life)],
+        )
+
+
+def detect_dynamic(group: GroupView, limits: Limits) -> Iterator[Finding]:  # noqa: ARG001
+    """Yield each dynamic member whose session expired."""
+    return _expired(group, static=False)
+
+
+def detect_static(group: GroupView, limits: Limits) -> Iterator[Finding]:  # noqa: ARG001
+    """Yield each static member whose session expired."""
+    return _expired(group, static=True)
+
+
+EXPIRED = Detector(
+    "expired-member",
+    GROUP,
+    "A member was lost by session timeout instead of leaving: it crashed, was killed, was suspended, or lost its "
+    "network. Until the timeout its partitions had no reader. Members that leave by LeaveGroup are no finding.",
+    detect_dynamic,
+)
+EXPIRED_STATIC = Detector(
+    "expired-static-member",
+    GROUP,
+    "A static member (`group.instance.id`) was away for longer than its session timeout, so that its partitions were "
+    "given to others.",
+    detect_static,
+)

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from kwire.analysis.columns import Row
+from kwire.analysis.findings.model import (
+    GROUP,
+    WARNING,
+    Detector,
+    Finding,
+    Limits,
+    Threshold,
+    counted,
+    quoted,
+    reference,
+    seconds,
+)
+from kwire.analysis.findings.views import GroupView, most_in_window
+
+Client = tuple[str | None, str | None, str | None]
+
+
+def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
+    """Yield each client that leaves the group, or is evicted, and returns, several times within the window."""
+    by_client: dict[Client, list[Row]] = defaultdict(list)
+    spells = {(row["life"], row["member_id"], row["joined_ts"]): row for row in group.members}
+    for row in spells.values():
+        if row["joined_ts"] is not None:
+            by_client[row["client_id"], row["host"], row["instance_id"]].append(row)
+    for client, rows in sorted(by_client.items(), key=lambda item: [part or "" for part in item[0]]):
+        returns = sorted(_returns(rows))
+        if not returns:
+            continue
+        first, last = most_in_window(returns, limits["window_ms"] * 1000)
+        together = _together(rows)
+        if (last - first + 1) / together < limits["returns"]:
+            continue
+        count = last - first + 1
+        begin, end = returns[first], returns[last]
+        yield Finding(
+            severity=WARNING,
+            begin=begin,
+            end=end,
+            cost=count,
+            client_id=client[0],
+            sentence=f"`{client[2] or client[0]}` left {quoted(group.group_id)} and returned {counted(count, 'time')} "
+            f"in {seconds(end - begin)}.",
+            evidence=[
+                reference("members", member_id=row["member_id"], generation=row["generation"], life=row["life"])
+                for row in sorted(rows, key=lambda row: row["joined_ts"])
+            ],
+        )
+
+
+def _returns(rows: list[Row]) -> Iterator[int]:
+    """Yield the times of joins for which a member of the same client had gone before; each departure counts once."""
+    departures = sorted(row["left_ts"] for row in rows if row["left_ts"] is not None)
+    for joined in sorted(row["joined_ts"] for row in rows):
+        if departures and departures[0] <= joined:
+            departures.pop(0)
+            yield joined
+
+
+def _together(rows: list[Row]) -> int:
+    """Return how many members of a client were in the group at once, at most."""
+    changes = [(row["joined_ts"], 1) for row in rows]
+    changes += [(row["left_ts"], -1) for row in rows if row["left_ts"] is not None]
+    most = now = 0
+    for _, change in sorted(changes):
+        now += change
+        most = max(most, now)
+    return max(most, 1)
+
+
+DETECTOR = Detector(
+    "flapping-member",
+    GROUP,
+    "One client leaves the group, or is evicted, and joins again, several times. A client is a client id on a "
+    "host, with "
+    "its instance id if it is static. If several members share these, their returns are divided by the largest number "
+    "of them that were in the group at once.",
+    detect,
+    (
+        Threshold("returns", 3, "joins after a departure, within the window"),
+        Threshold("window_ms", 300_000, "width of the window in ms"),
+    ),
+)

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from kwire.analysis.columns import Row
+from kwire.analysis.events import CLASSIC, CONSUMER
+from kwire.analysis.findings.model import (
+    GROUP,
+    NOTICE,
+    WARNING,
+    Detector,
+    Finding,
+    Limits,
+    Threshold,
+    quoted,
+    reference,
+    seconds,
+)
+from kwire.analysis.findings.views import GroupView, median
+
+_ASKED = {"join_sent", "sync_sent"}
+_COMMITS = {"commit", "commit_error"}
+
+
+def detect_near_misses(group: GroupView, limits: Limits) -> Iterator[Finding]:
+    """Yield for each member its longest silence, if that was almost its session timeout, and it was alive after it."""
+    for (_, member), row in sorted(group.memberships.items()):
+        timeout = row["session_timeout_ms"] or limits["session_timeout_ms"]
+        worst: tuple[int, Row, Row] | None = None
+        for earlier, later in pairwise(_signs(group, member)):
+            silence = later["ts"] - earlier["ts"]
+            waited = earlier["event"] in _ASKED
+            if not waited and silence >= timeout * 1000 * limits["share"] and (worst is None or silence > worst[0]):
+                worst = silence, earlier, later
+        if worst is None:
+            continue
+        silence, earlier, later = worst
+        yield Finding(
+            severity=WARNING,
+            begin=earlier["ts"],
+            end=later["ts"],
+            cost=silence / 1000,
+            client_id=row["client_id"],
+            member_id=member,
+            sentence=f"{group.name(member)} sent nothing to the coordinator of {quoted(group.group_id)} for "
+            f"{seconds(silence)}; its session timeout is {seconds(timeout * 1000)}.",
+            evidence=[
+                reference("group_events", member_id=member, event=one["event"], ts=one["ts"])
+                for one in (earlier, later)
+            ],
+        )
+
+
+def detect_jitter(group: GroupView, limits: Limits) -> Iterator[Finding]:
+    """Yield each member whose heartbeats come at irregular intervals."""
+    for (_, member), row in sorted(group.memberships.items()):
+        beats = [
+            (earlier, later)
+            for earlier, later in pairwise(row for row in _signs(group, member) if row["event"] not in _COMMITS)
+            if earlier["event"] == later["event"] == "heartbeat" and later["ts"] > earlier["ts"]
+        ]
+        intervals = [later["ts"] - earlier["ts"] for earlier, later in beats]
+        if row["protocol"] not in (CLASSIC, CONSUMER) or not intervals or len(intervals) < limits["count"]:
+            continue
+        asked = beats[-1][1]["interval_ms"]  # the broker of a KIP-848 group asks for an interval
+        usual = asked * 1000 if asked else median(intervals)
+        late = [one for one in intervals if one >= usual * limits["ratio"] and one - usual >= limits["late_ms"] * 1000]
+        if len(late) < max(limits["late"], 1):
+            continue
+        events = group.of_member[member]
+        yield Finding(
+            severity=NOTICE,
+            begin=events[0]["ts"],
+            end=events[-1]["ts"],
+            cost=max(late) / 1000,
+            client_id=row["client_id"],
+            member_id=member,
+            sentence=f"Heartbeats of {group.name(member)} in {quoted(group.group_id)} are irregular: {len(late)} of "
+            f"{len(intervals)} came {seconds(min(late))} or more after the one before, usually it is {seconds(usual)}.",
+            evidence=[reference("group_events", member_id=member, event="heartbeat")],
+        )
+
+
+def _signs(group: GroupView, member: str) -> list[Row]:
+    """Return the events of a member that renew its session or wait for the coordinator, in order."""
+    return [
+        row
+        for row in group.of_member.get(member, ())
+        if not row["inferred"] and row["event"] not in ("planned", "leave") and not row["event"].startswith("txn_")
+    ]
+
+
+NEAR_MISS = Detector(
+    "heartbeat-near-miss",
+    GROUP,
+    "A member was silent for most of its session timeout, and was heard again: a pause of the process or the network "
+    "that almost evicted it. Waiting for responses to JoinGroup and SyncGroup does not count. In KIP-848 groups the "
+    "session timeout is a setting of the broker, which is not in the traffic: `session_timeout_ms` counts.",
+    detect_near_misses,
+    (
+        Threshold("share", 0.7, "silence as a share of the session timeout"),
+        Threshold("session_timeout_ms", 45_000, "session timeout in ms of groups that do not show theirs"),
+    ),
+)
+JITTER = Detector(
+    "heartbeat-jitter",
+    GROUP,
+    "Heartbeats of a member come at irregular intervals: the process is short of CPU, collects garbage, or is blocked.",
+    detect_jitter,
+    (
+        Threshold("count", 10, "intervals between heartbeats that are needed"),
+        Threshold("ratio", 1.8, "an interval of so many times the median is late"),
+        Threshold("late_ms", 250, "time in ms beyond the median that is late"),
+        Threshold("late", 3, "late heartbeats"),
+    ),
+)

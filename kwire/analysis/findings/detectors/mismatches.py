@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from kwire.analysis.columns import Row
+from kwire.analysis.findings.model import (
+    CRITICAL,
+    GROUP,
+    NOTICE,
+    WARNING,
+    Detector,
+    Finding,
+    Limits,
+    Threshold,
+    counted,
+    quoted,
+    reference,
+    seconds,
+)
+from kwire.analysis.findings.views import GroupView
+from kwire.errorcodes import ErrorCode
+
+_REFUSED = {ErrorCode.INCONSISTENT_GROUP_PROTOCOL, ErrorCode.UNSUPPORTED_ASSIGNOR}
+
+
+def detect_subscriptions(group: GroupView, limits: Limits) -> Iterator[Finding]:
+    """Yield the longest time in which members of the group subscribed to different topics."""
+    generations: dict[tuple[int, int], list[Row]] = defaultdict(list)
+    for row in group.members:
+        generations[row["life"], row["generation"]].append(row)
+    ordered = sorted(generations.items(), key=lambda item: item[0])
+    starts: dict[tuple[int, int], int] = {
+        (row["life"], row["to_generation"]): row["ended_ts"] or row["joined_ts"] or row["started_ts"]
+        for row in group.rebalances
+    }
+    spell: tuple[int, int, list[Row]] | None = None
+    worst: tuple[int, int, list[Row]] | None = None
+    for number, (about, rows) in enumerate(ordered):
+        begin = starts.get(about, min(row["joined_ts"] or group.end for row in rows))
+        until = starts.get(ordered[number + 1][0], group.end) if number + 1 < len(ordered) else group.end
+        subscriptions = {tuple(sorted(row["subscription"])) for row in rows if row["subscription"] is not None}
+        if len(subscriptions) < 2:
+            spell = None
+            continue
+        since: int = spell[0] if spell else begin
+        spell = since, until, rows
+        if worst is None or spell[1] - spell[0] > worst[1] - worst[0]:
+            worst = spell
+    if worst is None or worst[1] - worst[0] < limits["lasted_ms"] * 1000:
+        return
+    begin, end, rows = worst
+    shown = {group.name(row["member_id"]): ", ".join(row["subscription"] or ()) for row in rows}
+    different = sorted(set(shown.values()))
+    yield Finding(
+        severity=WARNING,
+        begin=begin,
+        end=end,
+        cost=(end - begin) / 1000,
+        sentence=f"Members of {quoted(group.group_id)} subscribe to different topics for {seconds(end - begin)}: "
+        f"{' | '.join(one or 'none' for one in different[:4])}.",
+        evidence=[
+            reference("members", member_id=row["member_id"], generation=row["generation"], life=row["life"])
+            for row in rows
+        ],
+    )
+
+
+def detect_assignors(group: GroupView, limits: Limits) -> Iterator[Finding]:
+    """Yield members that were refused because of their assignor, or else that offer other assignors than the rest."""
+    refused = [row for row in group.events if row["event"] == "join_error" and row["error_code"] in _REFUSED]
+    if len(refused) >= max(limits["count"], 1):
+        names = sorted({row["client_id"] or "" for row in refused})
+        yield Finding(
+            severity=CRITICAL,
+            begin=refused[0]["ts"],
+            end=refused[-1]["ts"],
+            cost=len(refused),
+            client_id=refused[0]["client_id"],
+            member_id=refused[0]["member_id"],
+            sentence=f"{counted(len(refused), 'join')} of {', '.join(map(quoted, names))} to {quoted(group.group_id)} "
+            f"refused with {refused[0]['error_name']}: its assignor or protocol is not one of the other members.",
+            evidence=[
+                reference("group_events", event="join_error", ts=row["ts"], client_id=row["client_id"])
+                for row in refused
+            ],
+        )
+        return
+    offers: dict[str, Row] = {}
+    for row in group.events:
+        if row["event"] == "join_sent" and row["protocol_name"] and row["member_id"]:
+            offers[row["member_id"]] = row
+    last = group.rebalances[-1]["members_after"] if group.rebalances else None
+    present = [row for member, row in sorted(offers.items()) if last is None or member in last]
+    if len({row["protocol_name"] for row in present}) > 1:
+        different = sorted({row["protocol_name"] for row in present})
+        yield Finding(
+            severity=NOTICE,
+            begin=min(row["ts"] for row in present),
+            end=max(row["ts"] for row in present),
+            sentence=f"Members of {quoted(group.group_id)} offer different assignors: {' | '.join(different[:4])}.",
+            cost=len(different),
+            evidence=[
+                reference("group_events", event="join_sent", member_id=row["member_id"], ts=row["ts"])
+                for row in present
+            ],
+        )
+
+
+SUBSCRIPTIONS = Detector(
+    "subscription-mismatch",
+    GROUP,
+    "Members of one group subscribe to different topics for longer than a rolling upgrade takes. It is allowed, but "
+    "often a mistake: two applications with the same group id.",
+    detect_subscriptions,
+    (Threshold("lasted_ms", 30_000, "time in ms"),),
+)
+ASSIGNORS = Detector(
+    "assignor-mismatch",
+    GROUP,
+    "A member cannot join because no assignor is common to all members (INCONSISTENT_GROUP_PROTOCOL) or the "
+    "broker does "
+    "not have it (UNSUPPORTED_ASSIGNOR); or, as a notice, the members of the last generation offer different "
+    "assignors.",
+    detect_assignors,
+    (Threshold("count", 1, "refused joins"),),
+)

@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from kwire.analysis.columns import Row
+from kwire.analysis.events import partition_name
+from kwire.analysis.findings.model import (
+    CRITICAL,
+    GROUP,
+    NOTICE,
+    WARNING,
+    Detector,
+    Finding,
+    Limits,
+    Threshold,
+    quoted,
+    reference,
+    seconds,
+)
+from kwire.analysis.findings.views import GroupView, Place, median
+
+
+def detect_stuck(group: GroupView, limits: Limits) -> Iterator[Finding]:
+    """Yield each partition whose offset stays for long although there are records, while its member commits."""
+    wait = limits["stuck_ms"] * 1000
+    times: dict[str | None, list[int]] = defaultdict(list)
+    for row in group.commits:
+        if row["outcome"] == "committed":
+            times[row["member_id"]].append(row["ts"])
+    for place, rows in sorted(group.of_partition.items()):
+        for begin, until, offset in _standstills(rows, group.end):
+            since = group.first_mark_above(place, offset, begin)
+            if since is None or until - since < wait:
+                continue
+            if not any(since + wait / 2 < ts <= until for ts in times[rows[-1]["member_id"]]):
+                continue  # its member commits nothing at all: that is another finding
+            yield Finding(
+                severity=CRITICAL,
+                begin=since,
+                end=until,
+                cost=(until - since) / 1000,
+                client_id=rows[-1]["client_id"],
+                member_id=rows[-1]["member_id"],
+                topic=place[0],
+                partition=place[1],
+                sentence=f"{quoted(group.group_id)} is stuck at offset {offset} of `{partition_name(*place)}` for "
+                f"{seconds(until - since)}, although there are later records.",
+                evidence=[reference("offset_commits", topic=place[0], partition=place[1], offset=offset)],
+            )
+            break
+
+
+def _standstills(rows: Sequence[Row], end: int) -> Iterator[tuple[int, int, int]]:
+    """Yield the times in which the committed offset of a partition was the same: begin, end and offset."""
+    begin, offset = rows[0]["ts"], rows[0]["offset"]
+    for row in rows[1:]:
+        if row["offset"] != offset:
+            yield begin, row["ts"], offset
+            begin, offset = row["ts"], row["offset"]
+    yield begin, max(end, begin), offset
+
+
+def detect_lagging(group: GroupView, limits: Limits) -> Iterator[Finding]:
+    """Yield each partition whose lag is large, and grew."""
+    for place, rows in sorted(group.of_partition.items()):
+        lags = [(row["ts"], row["lag"]) for row in rows if row["lag"] is not None]
+        if len(lags) < limits["commits"]:
+            continue
+        third = max(len(lags) // 3, 1)
+        first, last = (median([lag for _, lag in some]) for some in (lags[:third], lags[-third:]))
+        if last < limits["records"] or last < first * limits["growth"] or lags[-1][1] < limits["records"]:
+            continue
+        yield Finding(
+            severity=WARNING,
+            begin=lags[0][0],
+            end=lags[-1][0],
+            cost=lags[-1][1],
+            client_id=rows[-1]["client_id"],
+            member_id=rows[-1]["member_id"],
+            topic=place[0],
+            partition=place[1],
+            sentence=f"The lag of {quoted(group.group_id)} on `{partition_name(*place)}` grew from {lags[0][1]} to "
+            f"{lags[-1][1]} records in {seconds(lags[-1][0] - lags[0][0])}.",
+            evidence=[reference("offset_commits", topic=place[0], partition=place[1])],
+        )
+
+
+def detect_hot(group: GroupView, limits: Limits) -> Iterator[Finding]:
+    """Yield each partition that receives far more records than the others of its topic."""
+    by_topic: dict[str, list[tuple[int, Place, int, int]]] = defaultdict(list)
+    for place in {*group.marks, *group.of_partition}:
+        seen = [*group.marks.get(place, ())]
+        seen += [(row["ts"], row["offset"]) for row in group.of_partition.get(place, ())]
+        offsets = [offset for _, offset in seen]
+        times = [ts for ts, _ in seen]
+        by_topic[place[0]].append((max(offsets) - min(offsets), place, min(times), max(times)))
+    for _, grown in sorted(by_topic.items()):
+        if len(grown) < limits["partitions"]:
+            continue
+        for records, place, begin, end in sorted(grown):
+            others = median([one[0] for one in grown if one[1] != place])
+            if records >= limits["records"] and records >= max(others, 1) * limits["ratio"]:
+                yield Finding(
+                    severity=NOTICE,
+                    begin=begin,
+                    end=end,
+                    cost=records,
+                    topic=place[0],
+                    partition=place[1],
+                    sentence=f"`{partition_name(*place)}` is hot: {records} records in {seconds(end - begin)}, the "
+                    f"median of the other partitions that {quoted(group.group_id)} reads is {others:.0f}.",
+                    evidence=[reference("offset_commits", topic=place[0], partition=place[1])],
+                )
+
+
+STUCK = Detector(
+    "stuck-partition",
+    GROUP,
+    "The committed offset of a partition stays where it is although there are later records, while its member goes on "
+    "to commit: a record that cannot be processed, or a reader that hangs.",
+    detect_stuck,
+    (Threshold("stuck_ms", 60_000, "time in ms from the first later record on"),),
+)
+LAGGING = Detector(
+    "lagging-partition",
+    GROUP,
+    "The lag of a partition at commits is large and grows: the median of the last third of the commits against that of "
+    "the first third. The lag of a group that catches up falls.",
+    detect_lagging,
+    (
+        Threshold("records", 1_000, "lag at the end, in records"),
+        Threshold("growth", 1.5, "lag of the last third divided by that of the first"),
+        Threshold("commits", 6, "commits of the partition with a known lag"),
+    ),
+)
+HOT = Detector(
+    "hot-partition",
+    GROUP,
+    "One partition receives far more records than the others of its topic that the group reads: keys are distributed "
+    "unevenly, so that more members do not help.",
+    detect_hot,
+    (
+        Threshold("ratio", 4, "records of the partition divided by the median of the others"),
+        Threshold("records", 500, "records of the partition"),
+        Threshold("partitions", 3, "partitions of the topic that are needed"),
+    ),
+)

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kwire.analysis.findings.model import (
+    GROUP,
+    WARNING,
+    Detector,
+    Finding,
+    Limits,
+    Threshold,
+    counted,
+    quoted,
+    reference,
+    seconds,
+)
+from kwire.analysis.findings.views import GroupView
+
+
+def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
+    """Yield each generation whose leader took long from its JoinGroup response to its SyncGroup."""
+    received: dict[tuple[str, int], tuple[int, int]] = {}
+    for event in group.events:
+        about = event["member_id"], event["generation"]
+        if event["event"] == "join_done" and event["members"]:
+            received[about] = event["ts"], len(event["members"])
+        elif event["event"] == "sync_sent" and about in received:
+            begin, members = received.pop(about)
+            took = event["ts"] - begin
+            if took >= limits["took_ms"] * 1000:
+                yield Finding(
+                    severity=WARNING,
+                    begin=begin,
+                    end=event["ts"],
+                    cost=took / 1000,
+                    client_id=event["client_id"],
+                    member_id=event["member_id"],
+                    sentence=f"The leader {group.name(event['member_id'])} took {seconds(took)} to assign generation "
+                    f"{event['generation']} of {quoted(group.group_id)} to {counted(members, 'member')}.",
+                    evidence=[
+                        reference("group_events", member_id=event["member_id"], event=name, ts=ts)
+                        for name, ts in (("join_done", begin), ("sync_sent", event["ts"]))
+                    ],
+                )
+
+
+DETECTOR = Detector(
+    "slow-assignment",
+    GROUP,
+    "The leader of a classic group took long to compute the assignment: from the response to its JoinGroup to its "
+    "SyncGroup. All members wait for it.",
+    detect,
+    (Threshold("took_ms", 1_000, "time in ms"),),
+)

@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kwire.analysis.columns import Row
+from kwire.analysis.events import CLASSIC, CONSUMER
+from kwire.analysis.findings.model import (
+    GROUP,
+    WARNING,
+    Detector,
+    Finding,
+    Limits,
+    Threshold,
+    quoted,
+    reference,
+    seconds,
+)
+from kwire.analysis.findings.views import GroupView
+from kwire.errorcodes import ErrorCode
+
+
+def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
+    """Yield each member for which the others of a rebalance waited."""
+    for row in group.rebalances:
+        if row["protocol"] == CLASSIC:
+            yield from _classic(group, row, limits["wait_ms"] * 1000)
+    yield from _consumer(group, limits["wait_ms"] * 1000)
+
+
+def _classic(group: GroupView, row: Row, wait: float) -> Iterator[Finding]:
+    """The join phase ends when all members of the generation before have sent JoinGroup, or with the timeout."""
+    joined: int | None = row["joined_ts"]
+    started: int = row["started_ts"]
+    before = set(row["members_before"] or ()) - {row["trigger_member"]}
+    if joined is None or not before:
+        return
+    asked: dict[str, int] = {}
+    arrived: dict[str, int] = {}
+    left: set[str] = set()
+    for event in group.events:
+        member = event["member_id"]
+        if event["event"] == "leave" and event["ts"] <= joined:
+            left.add(member)
+        if member not in before or not started <= event["ts"] <= joined:
+            continue
+        if event["error_code"] == ErrorCode.REBALANCE_IN_PROGRESS:
+            asked.setdefault(member, event["ts"])
+        elif event["event"] == "join_sent":
+            arrived.setdefault(member, event["ts"])
+    missing = sorted(before - arrived.keys() - left - set(row["members_after"] or ()))
+    for member, ts in sorted(arrived.items()):
+        late = ts - asked.get(member, started)
+        if late >= wait and ts == max(arrived.values()) and not missing:
+            yield _finding(group, row, member, late, ts, "was the last to join")
+    for member in missing if row["trigger"] != "expired" else ():
+        late = joined - asked.get(member, started)
+        if late >= wait:
+            yield _finding(group, row, member, late, joined, "did not join at all")
+
+
+def _consumer(group: GroupView, wait: float) -> Iterator[Finding]:
+    """A member of a KIP-848 group delays others while it has not acknowledged a revocation."""
+    for member, events in sorted(group.of_member.items()):
+        owned: set[str] = set()
+        revoked: tuple[int, int | None, set[str]] | None = None
+        for event in events:
+            if event["protocol"] != CONSUMER or event["partitions"] is None:
+                continue
+            share = set(event["partitions"])
+            if event["event"] == "assigned":
+                if owned - share:
+                    revoked = revoked or (event["ts"], event["generation"], share)
+                else:
+                    owned = share
+            elif event["event"] == "owned" and revoked is not None and not share - revoked[2]:
+                late, generation = event["ts"] - revoked[0], revoked[1]
+                if late >= wait:
+                    yield Finding(
+                        severity=WARNING,
+                        begin=revoked[0],
+                        end=event["ts"],
+                        cost=late / 1000,
+                        client_id=event["client_id"],
+                        member_id=member,
+                        sentence=f"{group.name(member)} took {seconds(late)} to give up partitions in epoch "
+                        f"{generation} of {quoted(group.group_id)}.",
+                        evidence=[reference("group_events", member_id=member, event="owned", ts=event["ts"])],
+                    )
+                owned, revoked = share, None
+            elif event["event"] == "owned":
+                owned = share
+
+
+def _finding(group: GroupView, row: Row, member: str, late: float, end: int, what: str) -> Finding:
+    return Finding(
+        severity=WARNING,
+        begin=row["started_ts"],
+        end=end,
+        cost=late / 1000,
+        member_id=member,
+        client_id=next((one["client_id"] for one in group.of_member.get(member, ())), None),
+        sentence=f"{group.name(member)} {what} generation {row['to_generation']} of {quoted(group.group_id)}: "
+        f"the others waited {seconds(late)}.",
+        evidence=[reference("rebalances", to_generation=row["to_generation"], life=row["life"])],
+    )
+
+
+DETECTOR = Detector(
+    "slow-joiner",
+    GROUP,
+    "The members of a rebalance waited for one member. In a classic group it is the last one of the generation before "
+    "that sent JoinGroup, long after it was asked to (REBALANCE_IN_PROGRESS; else after the trigger), or one that sent "
+    "none until the rebalance timeout. In a KIP-848 group it acknowledged a revocation late.",
+    detect,
+    (Threshold("wait_ms", 3_000, "time in ms that the others waited"),),
+)

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kwire.analysis.findings.model import (
+    CRITICAL,
+    GROUP,
+    WARNING,
+    Detector,
+    Finding,
+    Limits,
+    Threshold,
+    quoted,
+    reference,
+    seconds,
+)
+from kwire.analysis.findings.views import GroupView
+
+POLL_TIMEOUT = "poll timeout"  # in the reason of a LeaveGroup (KIP-800)
+
+
+def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
+    """Yield each member that almost exceeded, or exceeded, its ``max.poll.interval.ms``."""
+    for (life, member), row in sorted(group.memberships.items()):
+        limit = row["rebalance_timeout_ms"]
+        events = group.of_member.get(member, ())
+        left = next((one for one in events if one["event"] == "leave" and POLL_TIMEOUT in (one["reason"] or "")), None)
+        interval = "" if limit is None else f"; its max.poll.interval.ms is {seconds(limit * 1000)}"
+        if left is not None:
+            yield Finding(
+                severity=CRITICAL,
+                begin=left["ts"] - (limit or 0) * 1000,
+                end=left["ts"],
+                cost=limit or 0,
+                client_id=row["client_id"],
+                member_id=member,
+                sentence=f"{group.name(member)} left {quoted(group.group_id)} because it did not poll in "
+                f"time{interval}.",
+                evidence=[reference("group_events", member_id=member, event="leave", ts=left["ts"])],
+            )
+            continue
+        if not limit or row["joined_ts"] is None:
+            continue
+        gap = _longest_pause(group, row["client_id"], row["host"], row["joined_ts"], row["left_ts"] or group.end)
+        if gap is None or gap[1] - gap[0] < limit * 1000 * limits["share"]:
+            continue
+        begin, end = gap
+        beats = [one for one in events if one["event"] == "heartbeat" and begin < one["ts"] < end]
+        if beats:
+            yield Finding(
+                severity=WARNING,
+                begin=begin,
+                end=end,
+                cost=(end - begin) / 1000,
+                client_id=row["client_id"],
+                member_id=member,
+                sentence=f"{group.name(member)} fetched nothing for {seconds(end - begin)} while it was in "
+                f"{quoted(group.group_id)}{interval}.",
+                evidence=[reference("members", member_id=member, generation=row["generation"], life=life)],
+            )
+
+
+def _longest_pause(
+    group: GroupView, client_id: str | None, host: str | None, begin: int, end: int
+) -> tuple[int, int] | None:
+    """Return the longest time without a Fetch of a client between two of its Fetches, or before the end."""
+    spans = [span for span in group.spans if (span.client_id, span.host) == (client_id, host)]
+    spans = sorted((span for span in spans if span.end >= begin and span.begin <= end), key=lambda span: span.begin)
+    if not spans:
+        return None
+    pauses = []
+    reached = spans[0].end
+    for span in spans[1:]:
+        if span.begin > reached:
+            pauses.append((reached, span.begin))
+        reached = max(reached, span.end)
+    if reached < end:
+        pauses.append((reached, end))
+    return max(pauses, key=lambda pause: pause[1] - pause[0], default=None)
+
+
+DETECTOR = Detector(
+    "slow-poll",
+    GROUP,
+    "A member sends heartbeats, but fetches nothing for most of its `max.poll.interval.ms` (the rebalance "
+    "timeout of its "
+    "JoinGroup or heartbeat): the application processes one batch of records for very long. Or it left because it did "
+    "not poll in time, as the reason of its LeaveGroup says (KIP-800). Polls themselves are not in the traffic; "
+    "consumers of librdkafka fetch ahead, so that only their LeaveGroup shows it.",
+    detect,
+    (Threshold("share", 0.8, "time without Fetch as a share of the rebalance timeout"),),
+)

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from kwire.analysis.findings.model import (
+    CRITICAL,
+    TRANSACTION,
+    WARNING,
+    Detector,
+    Finding,
+    Limits,
+    Threshold,
+    counted,
+    quoted,
+    reference,
+    seconds,
+)
+from kwire.analysis.findings.observations import ABORT, CLOSED, COMMIT, FENCED, INIT, LAST, WORK, Step
+from kwire.analysis.findings.views import TransactionView
+
+
+def detect_zombies(view: TransactionView, limits: Limits) -> Iterator[Finding]:
+    """Yield the refused requests of producers that were fenced, as one finding."""
+    fenced = [one for one in view.steps if one.kind == FENCED]
+    if len(fenced) < limits["count"]:
+        return
+    first = fenced[0]
+    inits = [one for one in view.steps if one.kind == INIT and one.ts <= first.ts]
+    by_other = inits and (inits[-1].conn_id, inits[-1].client_id) != (first.conn_id, first.client_id)
+    cause = f"`{inits[-1].client_id}` at {inits[-1].host} took over" if by_other else "its transaction timed out"
+    yield Finding(
+        severity=CRITICAL,
+        begin=first.ts,
+        end=fenced[-1].ts,
+        cost=len(fenced),
+        client_id=first.client_id,
+        sentence=f"`{first.client_id}` at {first.host} is a zombie producer of {quoted(view.transactional_id)}: "
+        f"{counted(len(fenced), 'request')} refused because {cause}.",
+        evidence=[reference("frames", conn_id=one.conn_id, number=one.number) for one in fenced],
+    )
+
+
+def detect_hanging(view: TransactionView, limits: Limits) -> Iterator[Finding]:
+    """Yield each transaction that was open for long, or that was open when its producer was gone."""
+    timeout = limits["timeout_ms"]
+    opened: Step | None = None
+    for step in view.steps:
+        if step.kind == INIT and step.timeout_ms:
+            timeout = step.timeout_ms
+        if step.kind == WORK:
+            opened = opened or step
+        elif opened is not None and step.kind in (COMMIT, ABORT, INIT, FENCED):
+            yield from _long(view, opened, step, timeout, limits, "was open for")
+            opened = None
+    if opened is not None:
+        last = _last_sign(view.steps, opened)
+        is_gone = last.kind == CLOSED
+        how = "was still open when its producer was gone, after" if is_gone else "was still open after"
+        yield from _long(view, opened, last, 0 if is_gone else timeout, limits, how)
+
+
+def _last_sign(steps: Sequence[Step], opened: Step) -> Step:
+    """Return the last step, of which an open connection counts more than closed ones of the same producer."""
+    later = [one for one in steps if one.ts >= opened.ts and (one.kind != CLOSED or one.client_id == opened.client_id)]
+    still = [one for one in later if one.kind == LAST]
+    return max(still or later or [opened], key=lambda one: one.ts)
+
+
+def _long(
+    view: TransactionView, opened: Step, end: Step, timeout: float, limits: Limits, how: str
+) -> Iterator[Finding]:
+    lasted = end.ts - opened.ts
+    if lasted < timeout * 1000 * limits["share"]:
+        return
+    yield Finding(
+        severity=CRITICAL if end.kind in (LAST, CLOSED) else WARNING,
+        begin=opened.ts,
+        end=end.ts,
+        cost=lasted / 1000,
+        client_id=opened.client_id,
+        sentence=f"A transaction of {quoted(view.transactional_id)} {how} {seconds(lasted)}: readers with "
+        "read_committed wait for its end.",
+        evidence=[reference("frames", conn_id=opened.conn_id, number=opened.number)],
+    )
+
+
+ZOMBIE = Detector(
+    "zombie-producer",
+    TRANSACTION,
+    "Requests of a transactional producer are refused because it is fenced (INVALID_PRODUCER_EPOCH, PRODUCER_FENCED): "
+    "another producer initialised the same transactional id, or the transaction timed out. Two running producers with "
+    "the same id fence each other in turn.",
+    detect_zombies,
+    (Threshold("count", 1, "refused requests"),),
+)
+HANGING = Detector(
+    "hanging-transaction",
+    TRANSACTION,
+    "A transaction was open for most of its timeout (`transaction.timeout.ms` in InitProducerId), or its "
+    "producer closed "
+    "its connections without ending it. Readers with read_committed stop at its first record.",
+    detect_hanging,
+    (
+        Threshold("share", 0.5, "time that the transaction was open as a share of its timeout"),
+        Threshold("timeout_ms", 60_000, "timeout in ms of producers whose InitProducerId was not captured"),
+    ),
+)

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from kwire.analysis.events import partition_name
+from kwire.analysis.findings.model import (
+    CRITICAL,
+    GROUP,
+    WARNING,
+    Detector,
+    Finding,
+    Limits,
+    Threshold,
+    counted,
+    quoted,
+    reference,
+    seconds,
+)
+from kwire.analysis.findings.observations import FetchSpan
+from kwire.analysis.findings.views import GroupView, Place
+
+
+def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
+    """Yield for each rebalance the partitions that were not fetched for long around it."""
+    clients = {(row["client_id"], row["host"]) for row in group.members}
+    spans: dict[Place, list[FetchSpan]] = defaultdict(list)
+    for span in group.spans:
+        if (span.client_id, span.host) in clients:
+            spans[span.topic, span.partition].append(span)
+    pauses = {place: _pauses(own, limits["unread_ms"] * 1000) for place, own in spans.items()}
+    seen: set[tuple[int, Place]] = set()
+    for row in group.rebalances:
+        until = row["ended_ts"] or row["joined_ts"] or row["started_ts"]
+        places = [place for own in group.shares(row["life"], row["to_generation"]).values() for place in own]
+        gaps = [
+            (begin, end, place)
+            for place in places
+            for begin, end in pauses.get(place, ())
+            if begin <= until and end >= row["started_ts"] and (begin, place) not in seen
+        ]
+        seen |= {(begin, place) for begin, _, place in gaps}
+        if not gaps:
+            continue
+        begin, end, worst = max(gaps, key=lambda gap: (gap[1] - gap[0], gap[2]))
+        longest = end - begin
+        several = f" and {counted(len(gaps) - 1, 'other partition')}" if len(gaps) > 1 else ""
+        verb = "were" if len(gaps) > 1 else "was"
+        yield Finding(
+            severity=CRITICAL if longest >= limits["critical_ms"] * 1000 else WARNING,
+            begin=min(gap[0] for gap in gaps),
+            end=max(gap[1] for gap in gaps),
+            cost=longest / 1000,
+            topic=worst[0],
+            partition=worst[1],
+            sentence=f"`{partition_name(*worst)}`{several} {verb} not fetched for {'up to ' if several else ''}"
+            f"{seconds(longest)} around generation {row['to_generation']} of {quoted(group.group_id)}.",
+            evidence=[
+                reference("assignments", generation=row["to_generation"], topic=topic, partition=partition)
+                for _, _, (topic, partition) in sorted(gaps, key=lambda gap: gap[2])
+            ],
+        )
+
+
+def _pauses(spans: Sequence[FetchSpan], least: float) -> list[tuple[int, int]]:
+    """Return the times of at least ``least`` microseconds in which no connection fetched a partition: begin and end."""
+    pauses = []
+    reached: int | None = None
+    for span in sorted(spans, key=lambda span: span.begin):
+        if reached is not None and span.begin - reached >= least:
+            pauses.append((reached, span.begin))
+        reached = span.end if reached is None else max(reached, span.end)
+    return pauses
+
+
+DETECTOR = Detector(
+    "unavailable-partition",
+    GROUP,
+    "A partition was not fetched for long around a rebalance: from the last Fetch of the old owner to the first "
+    "Fetch of "
+    "the new one. A Fetch names no member: it counts for the group if a member has its client id and address.",
+    detect,
+    (
+        Threshold("unread_ms", 5_000, "time in ms without a Fetch"),
+        Threshold("critical_ms", 30_000, "time in ms from which on the finding is critical"),
+    ),
+)

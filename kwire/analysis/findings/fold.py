@@ -1,0 +1,174 @@
+"""The rows of ``findings``: of a group, of clients, and of transactional ids. Each depends only on its own input."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from kwire.analysis import tables
+from kwire.analysis.clusters import Clusters
+from kwire.analysis.columns import Row
+from kwire.analysis.findings.catalogue import DETECTORS
+from kwire.analysis.findings.model import CLIENT, GROUP, TRANSACTION, Detector, Finding, rows
+from kwire.analysis.findings.observations import Connected, FetchSpan, Step, Tally
+from kwire.analysis.findings.views import ClientView, GroupView, Place, TransactionView
+from kwire.analysis.groups.history import Ends
+
+Settings = Mapping[str, float]  # changed thresholds, by ``detector.threshold``
+_Client = tuple[str | None, str | None, str]  # cluster, client id and host
+_OF_GROUPS = ("group_events", "rebalances", "members", "assignments", "offset_commits", "violations")
+
+
+def settings_of(changes: Iterable[str]) -> dict[str, float]:
+    """Return thresholds from texts of the form ``detector.threshold=value``.
+
+    Raises: ValueError for another form, an unknown name, or a value that is not a number.
+    """
+    known = {f"{detector.name}.{one.name}" for detector in DETECTORS for one in detector.thresholds}
+    settings: dict[str, float] = {}
+    for change in changes:
+        name, _, value = change.partition("=")
+        if name not in known:
+            raise ValueError(f"{name} is not a threshold: docs/findings.md lists them")
+        try:
+            settings[name] = float(value)
+        except ValueError:
+            raise ValueError(f"{change}: {value or 'nothing'} is not a number") from None
+    return settings
+
+
+def of_group(
+    capture_id: str,
+    group_id: str,
+    made: Mapping[str, Sequence[Row]],
+    ends: Ends,
+    spans: Iterable[FetchSpan],
+    names: Mapping[str, str],
+    clusters: Clusters,
+    settings: Settings,
+) -> list[Row]:
+    """Return the rows of ``findings`` of all groups with one group id.
+
+    Args:
+        capture_id: id of the capture.
+        group_id: the group id.
+        made: rows of these groups by table name, from ``history.fold``.
+        ends: end offsets of partitions.
+        spans: times in which partitions were fetched, of these groups and possibly of others.
+        names: topic names; a key is the text ``id:`` followed by the topic id.
+        clusters: clusters of the brokers.
+        settings: changed thresholds.
+    """
+    apart: dict[str | None, dict[str, list[Row]]] = defaultdict(lambda: {name: [] for name in _OF_GROUPS})
+    for name in _OF_GROUPS:
+        for row in made[name]:
+            apart[row["cluster"]][name].append(row)
+    fetched: dict[Place, list[tuple[str | None, FetchSpan]]] = defaultdict(list)
+    for span in spans:
+        place = names.get(span.topic, span.topic), span.partition
+        fetched[place].append((clusters.id_of(span.conn_id, span.broker, span.begin), span))
+    found: list[Row] = []
+    for cluster, own in sorted(apart.items(), key=lambda item: item[0] or ""):
+        events = sorted(own["group_events"], key=_event_order)
+        places = sorted({(row["topic"], row["partition"]) for row in events if row["topic"] is not None})
+        read = [
+            _named(span, place[0])
+            for place in places
+            for where, span in fetched.get(place, ())
+            if where in (cluster, None) or cluster is None
+        ]
+        view = GroupView(
+            group_id,
+            events,
+            sorted(own["rebalances"], key=lambda row: row["started_ts"]),
+            sorted(own["members"], key=lambda row: (row["life"], row["generation"], row["member_id"])),
+            own["assignments"],
+            sorted(own["offset_commits"], key=lambda row: row["ts"]),
+            own["violations"],
+            {place: marks for place in places if (marks := ends.all(cluster, *place))},
+            sorted(read, key=lambda span: (span.begin, span.conn_id, span.topic, span.partition)),
+        )
+        found += rows(_found(GROUP, view, settings), capture_id, group_id, cluster)
+    return tables.FINDINGS.sorted(found)
+
+
+def _event_order(row: Row) -> tuple[int, str, int, int]:
+    return row["ts"], row["conn_id"] or "", row["number"], row["part"]
+
+
+def _named(span: FetchSpan, topic: str) -> FetchSpan:
+    who = span.conn_id, span.broker, span.client_id, span.host
+    return FetchSpan(*who, topic, span.partition, span.begin, span.end)
+
+
+def of_clients(
+    capture_id: str,
+    tallies: Iterable[Tally],
+    connections: Iterable[Connected],
+    clusters: Clusters,
+    settings: Settings,
+) -> list[Row]:
+    """Return the rows of ``findings`` of clients: each client id on each host, in each cluster.
+
+    Args:
+        capture_id: id of the capture.
+        tallies: all counted calls of these clients, in any order.
+        connections: all their connections, in any order.
+        clusters: clusters of the brokers.
+        settings: changed thresholds.
+    """
+    calls: dict[_Client, dict[tuple[int, int], Tally]] = defaultdict(dict)
+    opened: dict[_Client, list[Connected]] = defaultdict(list)
+    for tally in sorted(tallies, key=lambda one: (one.window, one.api_key, one.conn_id, one.first_ts)):
+        client = clusters.of(tally.conn_id, tally.broker, tally.first_ts), tally.client_id, tally.host
+        _add(calls[client], tally)
+    for one in sorted(connections, key=lambda one: (one.first_ts, one.conn_id)):
+        opened[clusters.of(one.conn_id, one.broker, one.first_ts), one.client_id, one.host].append(one)
+    found: list[Row] = []
+    for client in sorted({*calls, *opened}, key=lambda one: (one[0] or "", one[1] or "", one[2])):
+        cluster, client_id, host = client
+        view = ClientView(client_id, host, list(calls.get(client, {}).values()), opened.get(client, []))
+        found += rows(_found(CLIENT, view, settings), capture_id, None, cluster)
+    return tables.FINDINGS.sorted(found)
+
+
+def _add(totals: dict[tuple[int, int], Tally], tally: Tally) -> None:
+    about = tally.window, tally.api_key
+    total = totals.get(about)
+    if total is None:
+        who = tally.conn_id, tally.broker, tally.client_id, tally.host
+        total = totals[about] = Tally(*who, *about)
+    total.calls += tally.calls
+    total.throttle_ms += tally.throttle_ms
+    total.first_ts = min(total.first_ts, tally.first_ts)
+    total.last_ts = max(total.last_ts, tally.last_ts)
+    for code, (count, first, last) in tally.errors.items():
+        known = total.errors.setdefault(code, [0, first, last])
+        total.errors[code] = [known[0] + count, min(known[1], first), max(known[2], last)]
+
+
+def of_transactions(capture_id: str, steps: Iterable[Step], clusters: Clusters, settings: Settings) -> list[Row]:
+    """Return the rows of ``findings`` of transactional ids, each in each cluster.
+
+    Args:
+        capture_id: id of the capture.
+        steps: all steps of these transactional ids, in any order.
+        clusters: clusters of the brokers.
+        settings: changed thresholds.
+    """
+    by_id: dict[tuple[str | None, str], list[Step]] = defaultdict(list)
+    for one in steps:
+        by_id[clusters.of(one.conn_id, one.broker, one.ts), one.transactional_id].append(one)
+    found: list[Row] = []
+    for (cluster, name), own in sorted(by_id.items(), key=lambda item: (item[0][0] or "", item[0][1])):
+        view = TransactionView(name, sorted(own, key=lambda one: (one.ts, one.conn_id, one.number, one.kind)))
+        found += rows(_found(TRANSACTION, view, settings), capture_id, None, cluster)
+    return tables.FINDINGS.sorted(found)
+
+
+def _found(of: str, view: Any, settings: Settings) -> Iterator[tuple[Detector, Finding]]:
+    for detector in DETECTORS:
+        if detector.of == of:
+            for one in detector.detect(view, detector.limits(settings)):
+                yield detector, one

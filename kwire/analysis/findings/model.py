@@ -1,0 +1,136 @@
+"""A finding, a detector and its thresholds as data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kwire.analysis import tables
+from kwire.analysis.columns import Row
+
+CRITICAL, WARNING, NOTICE = "critical", "warning", "notice"
+SEVERITIES = (CRITICAL, WARNING, NOTICE)  # worst first
+
+GROUP, CLIENT, TRANSACTION = "group", "client", "transaction"  # what a detector looks at
+
+MOST_EVIDENCE = 20  # references to rows in one finding
+
+Limits = Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """A setting of a detector.
+
+    Attributes:
+        name: name inside the detector, such as ``window_ms``.
+        default: value that docs/findings.md documents.
+        meaning: what the value limits, with its unit.
+    """
+
+    name: str
+    default: float
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that a detector recognised.
+
+    Attributes:
+        severity: CRITICAL, WARNING or NOTICE.
+        begin: first evidence, in microseconds since 1970.
+        end: last evidence, in microseconds since 1970.
+        sentence: one sentence for people.
+        cost: by which findings of one severity are ordered, the largest first: ms where the trouble lasts, or a count.
+        evidence: references to rows of other tables, from ``reference``.
+    """
+
+    severity: str
+    begin: int
+    end: int
+    sentence: str
+    cost: float = 0.0
+    evidence: Sequence[str] = ()
+    client_id: str | None = None
+    member_id: str | None = None
+    topic: str | None = None
+    partition: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Detector:
+    """A detector: a function without state that finds one kind of trouble.
+
+    Attributes:
+        name: value of the column ``finding``.
+        of: what it looks at: GROUP, CLIENT or TRANSACTION.
+        about: paragraph of docs/findings.md.
+        thresholds: its settings.
+        detect: returns the findings in a view, with values of the thresholds by name.
+    """
+
+    name: str
+    of: str
+    about: str
+    detect: Callable[[Any, Limits], Iterable[Finding]]
+    thresholds: tuple[Threshold, ...] = field(default=())
+
+    def limits(self, settings: Mapping[str, float]) -> dict[str, float]:
+        """Return the values of the thresholds. ``settings``: changed values, by ``detector.threshold``."""
+        return {one.name: settings.get(f"{self.name}.{one.name}", one.default) for one in self.thresholds}
+
+
+def reference(table: str, **values: Any) -> str:
+    """Return a reference to rows of a table: the table's name and values of columns, as ``table column=value``."""
+    return " ".join([table, *(f"{name}={value}" for name, value in values.items() if value is not None)])
+
+
+def rows(
+    found: Iterable[tuple[Detector, Finding]], capture_id: str, group_id: str | None, cluster: str | None
+) -> Iterator[Row]:
+    """Yield the rows of ``findings``.
+
+    Args:
+        found: findings with their detectors.
+        capture_id: id of the capture.
+        group_id: group that the findings are about; None if they are about no group.
+        cluster: cluster of the group or the client; None if unknown.
+    """
+    for detector, one in found:
+        yield tables.FINDINGS.row(
+            capture_id=capture_id,
+            rank=SEVERITIES.index(one.severity) + 1,
+            severity=one.severity,
+            finding=detector.name,
+            group_id=group_id,
+            cluster=cluster,
+            client_id=one.client_id,
+            member_id=one.member_id,
+            topic=one.topic,
+            partition=one.partition,
+            begin_ts=one.begin,
+            end_ts=one.end,
+            cost=float(one.cost),
+            sentence=one.sentence,
+            evidence=list(one.evidence[:MOST_EVIDENCE]),
+            evidence_count=len(one.evidence),
+        )
+
+
+def seconds(us: float) -> str:
+    """Return a duration in microseconds as text: ``2.9 s`` or ``35 ms``."""
+    if us < 1_000_000:
+        return f"{us / 1000:.0f} ms"
+    return f"{us / 1e6:.1f} s" if us < 600_000_000 else f"{us / 60e6:.0f} min"
+
+
+def counted(number: float, what: str) -> str:
+    """Return a number with its noun: ``1 partition``, ``8 partitions``."""
+    return f"{number:.0f} {what}" if number == 1 else f"{number:.0f} {what}s"
+
+
+def quoted(name: str | None) -> str:
+    """Return a name that a client chose, in backquotes."""
+    return f"`{name}`" if name else "a client without id"

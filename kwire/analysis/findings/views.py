@@ -1,0 +1,151 @@
+"""What detectors look at: the rows of one group, the calls of one client, the steps of one transactional id."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TypeVar
+
+from kwire.analysis.columns import Row
+from kwire.analysis.findings.observations import Connected, FetchSpan, Step, Tally
+
+SHORT = 8  # characters of a member id that tell it from others of its client
+Place = tuple[str, int]  # topic and partition
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class GroupView:
+    """One group of one cluster: its rows of the other tables, sorted, and what was read of its partitions.
+
+    Attributes:
+        marks: times and high watermarks of the partitions that the group commits.
+        spans: times in which those partitions were fetched.
+    """
+
+    group_id: str
+    events: Sequence[Row]
+    rebalances: Sequence[Row]
+    members: Sequence[Row]
+    assignments: Sequence[Row]
+    commits: Sequence[Row]
+    violations: Sequence[Row]
+    marks: Mapping[Place, Sequence[tuple[int, int]]] = field(default_factory=dict)
+    spans: Sequence[FetchSpan] = ()
+
+    @cached_property
+    def end(self) -> int:
+        """The last time at which anything of the group was seen."""
+        times = [row["ts"] for row in self.events[-1:]]
+        times += [marks[-1][0] for marks in self.marks.values() if marks]
+        times += [span.end for span in self.spans]
+        return max(times, default=0)
+
+    @cached_property
+    def memberships(self) -> Mapping[tuple[int, str], Row]:
+        """The last row of ``members`` of each member, by life and member id."""
+        return {(row["life"], row["member_id"]): row for row in self.members}
+
+    @cached_property
+    def names(self) -> Mapping[str, str]:
+        """Names of members for people: the client id, with the end of the member id if several members share it."""
+        clients: dict[str, set[str]] = defaultdict(set)
+        for row in (*self.events, *self.members):
+            if row["member_id"] and row["client_id"]:
+                clients[row["client_id"]].add(row["member_id"])
+        return {
+            member: client if len(members) == 1 else f"{client} ..{member[-SHORT:]}"
+            for client, members in clients.items()
+            for member in members
+        }
+
+    def name(self, member_id: str | None) -> str:
+        """Return the name of a member in backquotes."""
+        return f"`{self.names.get(member_id, member_id)}`" if member_id else "a member"
+
+    @cached_property
+    def of_member(self) -> Mapping[str, Sequence[Row]]:
+        """The rows of ``group_events`` of each member, by member id."""
+        by_member: dict[str, list[Row]] = defaultdict(list)
+        for row in self.events:
+            if row["member_id"]:
+                by_member[row["member_id"]].append(row)
+        return by_member
+
+    @cached_property
+    def of_partition(self) -> Mapping[Place, Sequence[Row]]:
+        """The commits of each partition that took effect, in order."""
+        by_place: dict[Place, list[Row]] = defaultdict(list)
+        for row in self.commits:
+            if row["outcome"] == "committed":
+                by_place[row["topic"], row["partition"]].append(row)
+        return by_place
+
+    def shares(self, life: int, generation: int) -> Mapping[str, Sequence[Place]]:
+        """Return the partitions of each member in a generation, by member id."""
+        return self._shares.get((life, generation), {})
+
+    @cached_property
+    def _shares(self) -> Mapping[tuple[int, int], Mapping[str, list[Place]]]:
+        made: dict[tuple[int, int], dict[str, list[Place]]] = defaultdict(lambda: defaultdict(list))
+        for row in self.assignments:
+            made[row["life"], row["generation"]][row["member_id"]].append((row["topic"], row["partition"]))
+        return made
+
+    def first_mark_above(self, place: Place, offset: int, since: int) -> int | None:
+        """Return when a high watermark above an offset was first seen, from a time on; None if never.
+
+        A watermark that was seen before counts from ``since``.
+        """
+        marks = self.marks.get(place, ())
+        at = bisect_right(marks, since, key=lambda mark: mark[0])
+        if at and marks[at - 1][1] > offset:
+            return since
+        return next((ts for ts, mark in marks[at:] if mark > offset), None)
+
+
+@dataclass(frozen=True)
+class ClientView:
+    """One client id on one host, in one cluster: its calls, counted, and its connections."""
+
+    client_id: str | None
+    host: str
+    tallies: Sequence[Tally]
+    connections: Sequence[Connected]
+
+    @property
+    def name(self) -> str:
+        """The client for people: its id in backquotes, and its address."""
+        return f"`{self.client_id}` at {self.host}" if self.client_id else f"a client without id at {self.host}"
+
+
+@dataclass(frozen=True)
+class TransactionView:
+    """One transactional id in one cluster, with the steps of its producers in order."""
+
+    transactional_id: str
+    steps: Sequence[Step]
+
+
+def most_in_window(times: Sequence[int], window: float) -> tuple[int, int]:
+    """Return the first and the last index of the most times that are within a window; of several, the first.
+
+    Args:
+        times: sorted times, at least one.
+        window: width, in the unit of the times.
+    """
+    best, low = (0, 0), 0
+    for high, time in enumerate(times):
+        while time - times[low] > window:
+            low += 1
+        if high - low > best[1] - best[0]:
+            best = low, high
+    return best
+
+
+def median(values: Sequence[float]) -> float:
+    """Return the median of at least one value, the lower one of two."""
+    return sorted(values)[(len(values) - 1) // 2]

@@ -1,0 +1,76 @@
+"""Findings of stories with planted trouble, and of innocent ones; ``make findings`` has many more of both."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from effort import amount
+from tools.handmade_calls import two_members
+from tools.trouble import SCENARIOS, Scenario
+
+from kwire.analysis.findings.catalogue import DETECTORS
+from kwire.analysis.findings.fold import settings_of
+from kwire.analysis.findings.model import MOST_EVIDENCE
+from kwire.analysis.run import analyse
+from kwire.analysis.tables import EVERY
+from kwire.capture import Call, Connection, read
+
+NUMBERS = range(amount(1, 6))
+
+
+def test_every_detector_has_stories() -> None:
+    assert [one.detector for one in SCENARIOS] == [one.name for one in DETECTORS]
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda one: one.detector)
+def test_planted_trouble_is_found(scenario: Scenario, tmp_path: Path) -> None:
+    for number in NUMBERS:
+        rows = scenario.planted(number).tables(tmp_path)["findings"]
+        own = [row for row in rows if row["finding"] == scenario.detector]
+        assert own, number
+        for row in own:
+            assert row["begin_ts"] <= row["end_ts"]
+            assert row["sentence"].endswith(".")
+            assert 0 < len(row["evidence"]) == min(row["evidence_count"], MOST_EVIDENCE)
+            for reference in row["evidence"]:
+                table, *columns = reference.split(" ")
+                named = {column.partition("=")[0] for column in columns if "=" in column}
+                assert named <= {column.name for column in EVERY[table].columns}, reference
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda one: one.detector)
+def test_innocent_story_has_no_such_finding(scenario: Scenario, tmp_path: Path) -> None:
+    for number in NUMBERS:
+        rows = scenario.innocent(number).tables(tmp_path)["findings"]
+        assert [row["sentence"] for row in rows if row["finding"] == scenario.detector] == [], number
+
+
+def test_thresholds_change_findings(tmp_path: Path) -> None:
+    story = next(one for one in SCENARIOS if one.detector == "expired-member").planted(0)
+    items = list(read(story.capture(tmp_path)))
+    calls = [item for item in items if isinstance(item, Call)]
+    connections = [item for item in items if isinstance(item, Connection)]
+    for limit, expected in (("1", True), ("1000000", False)):
+        settings = settings_of([f"costly-rebalance.stopped_ms={limit}"])
+        rows = analyse(calls, connections, "story", settings=settings)["findings"]
+        assert ("costly-rebalance" in {row["finding"] for row in rows}) == expected
+
+
+def test_sentence_names_cause_and_moved_partitions(tmp_path: Path) -> None:
+    story = next(one for one in SCENARIOS if one.detector == "costly-rebalance").planted(1)
+    rows = [row for row in story.tables(tmp_path)["findings"] if row["finding"] == "costly-rebalance"]
+    assert [row["sentence"] for row in rows] == [
+        "Generation 3 of `billing` stopped consumption for 12.0 s because `worker-1` was lost by session timeout; "
+        "5 of 6 partitions moved."
+    ]
+
+
+@pytest.mark.parametrize("change", ["storm.count=3", "rebalance-storm.count", "rebalance-storm.count=many"])
+def test_threshold_that_cannot_be(change: str) -> None:
+    with pytest.raises(ValueError, match=r"threshold|number"):
+        settings_of([change])
+
+
+def test_group_in_good_order_has_no_findings() -> None:
+    assert two_members().tables()["findings"] == []
