@@ -304,7 +304,7 @@ async def open_cluster(
     disk = opened_data_dir = None
     if data_dir is not None:
         from mockbroker.storage.data_dir import DataDir
-        from mockbroker.storage.real_disk import RealDisk  # not importable on every platform
+        from mockbroker.storage.real_disk import RealDisk
 
         disk = RealDisk(Path(data_dir))
         opened_data_dir = DataDir(disk, str(data_dir))

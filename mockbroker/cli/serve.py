@@ -6,10 +6,12 @@ import gc
 import json
 import logging
 import os
+import re
 import signal
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TextIO
 
@@ -19,7 +21,7 @@ import trio
 from mockbroker.api.clock import Clock
 from mockbroker.api.cluster import Cluster, open_cluster
 from mockbroker.api.open_listeners import PortInUseError
-from mockbroker.api.plan import CLOCKS, MANUAL
+from mockbroker.api.plan import CLOCKS, MANUAL, MAX_NODE_ID
 from mockbroker.base.errors import ConflictError, FaultRuleError
 from mockbroker.base.release import KAFKA_4_2, RELEASES
 from mockbroker.base.settings import Settings, SettingsError, read_properties
@@ -48,8 +50,9 @@ from mockbroker.storage.disk import DataDirError
 # Arguments of gc.set_threshold. In a cluster of 50,000 partitions a collection of generation 0 takes 1 ms, of
 # generation 1 10 ms, and of generation 2 more than 100 ms; generation 2 is collected once in 50 million new objects.
 COLLECT_AFTER = (10_000, 5, 1_000)
+HOST = re.compile(r"(?=.*[A-Za-z_])[A-Za-z0-9_.-]+")
 USERS_VARIABLE = "MOCKBROKER_USERS"
-MECHANISMS = "sasl.enabled.mechanisms"
+MECHANISMS, ADVERTISED = "sasl.enabled.mechanisms", "advertised.listeners"
 log = logging.getLogger("mockbroker")
 
 
@@ -62,7 +65,18 @@ log = logging.getLogger("mockbroker")
     show_default=True,
     help="Port of broker 0; broker n listens on port + n. 0 picks free ports.",
 )
+@click.option(
+    "--advertise",
+    metavar="HOST",
+    help="Host that clients connect to, if it is not --host. Ports are those of the listeners; the setting "
+    "advertised.listeners can change them too.",
+)
 @click.option("--brokers", type=click.IntRange(1, 1000), default=1, show_default=True, help="Number of brokers.")
+@click.option(
+    "--first-broker-id",
+    type=click.IntRange(0, MAX_NODE_ID - 1000),
+    help="Id of the first broker; the others follow.  [default: the setting node.id, or 0]",
+)
 @click.option("--topic", "topics", multiple=True, metavar="NAME[:PARTITIONS]", help="Create a topic. Repeatable.")
 @click.option(
     "--set",
@@ -148,7 +162,9 @@ log = logging.getLogger("mockbroker")
 def command(
     host: str,
     port: int,
+    advertise: str | None,
     brokers: int,
+    first_broker_id: int | None,
     topics: tuple[str, ...],
     settings: tuple[str, ...],
     config: Path | None,
@@ -179,6 +195,7 @@ def command(
     broker_settings = _read_config(config) | _parse_settings(settings)
     passwords = _environment_users() | _read_users(users_file) | _parse_users(users)
     broker_settings |= _security(broker_settings, listeners, tls is not None, sasl, bool(passwords))
+    broker_settings |= _advertised(advertise, broker_settings, bool(passwords))
     check_ready_file(ready_file)
     partitions = _parse_topics(topics, Settings.parse(broker_settings).num_partitions)
     _warn_unauthenticated(host, broker_settings)
@@ -198,6 +215,7 @@ def command(
                 host=host,
                 port=port,
                 brokers=brokers,
+                first_node=first_broker_id,
                 topics=partitions,
                 config=broker_settings,
                 as_version=as_version,
@@ -378,6 +396,31 @@ def _security(
     if tls and not any(listener.tls for listener in parsed):
         raise click.UsageError("--tls: no listener uses TLS; add --listener SSL or --listener SASL_SSL")
     return settings
+
+
+def _advertised(host: str | None, given: Mapping[str, str], users: bool) -> dict[str, str]:
+    """Return the broker settings for the option --advertise.
+
+    Args:
+        host: Value of --advertise; None if it was not given.
+        given: The broker settings given so far.
+        users: Whether SASL users are configured.
+    """
+    if host is None:
+        return {}
+    if given.get(ADVERTISED):
+        raise click.UsageError(f"--advertise conflicts with {ADVERTISED}, which names hosts too: remove one of them")
+    if not HOST.fullmatch(host) and not _is_address(host):
+        raise click.UsageError(f"--advertise {host}: expected a host name or an IP address, without a port")
+    listeners = of_settings(Settings.parse(given), users=users)
+    return {ADVERTISED: ",".join(f"{listener.name}://{host}:0" for listener in listeners)}
+
+
+def _is_address(host: str) -> bool:
+    try:
+        return not ip_address(host).is_unspecified  # no client can connect to 0.0.0.0 or ::
+    except ValueError:
+        return False
 
 
 def _mechanisms(text: str) -> str:

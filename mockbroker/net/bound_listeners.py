@@ -17,6 +17,7 @@ log = logging.getLogger("mockbroker")
 
 BACK_OFF = 0.1  # seconds to wait after accept() failed for lack of file descriptors or memory
 BACKLOG = 1_024
+REUSE = getattr(socket, "SO_EXCLUSIVEADDRUSE", socket.SO_REUSEADDR)  # SO_REUSEADDR shares the port on Windows
 ACCEPTS = 64  # connections accepted at once
 CLOSED = -1  # the file descriptor of a closed socket
 OUT_OF_FILES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
@@ -218,7 +219,7 @@ def _bound(host: str, port: int) -> socket.socket:
     )[0]
     sock = socket.socket(family, kind, protocol)
     try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.setsockopt(socket.SOL_SOCKET, REUSE, 1)
         sock.setblocking(False)
         sock.bind(address)
     except OSError:

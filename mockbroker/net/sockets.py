@@ -11,6 +11,7 @@ import logging
 import secrets
 import socket
 import struct
+import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -42,7 +43,9 @@ READ_AHEAD = 65_536  # maximum bytes buffered while a request is pending; with m
 SEND_TIMEOUT = 30.0  # seconds without progress after which the connection of a slow reader is closed
 FRAME_TIMEOUT = 30.0  # maximum seconds from the first to the last byte of a request, or for a TLS handshake
 CHECK_INTERVAL = 5.0  # seconds between two checks for connections that are idle or too slow
-RESET = struct.pack("ii", 1, 0)  # SO_LINGER on, 0 s: close() drops unsent bytes and sends a reset
+RESET = struct.pack(
+    "HH" if sys.platform == "win32" else "ii", 1, 0
+)  # SO_LINGER on, 0 s: close() drops unsent bytes and sends a reset
 HANDSHAKE_FAILURE = b"\x15\x03\x03\x00\x02\x02\x28"  # TLS record: a fatal alert
 NONCE_BYTES = 18  # random bytes in the server's part of a SCRAM nonce
 

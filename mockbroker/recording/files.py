@@ -18,6 +18,7 @@ log = logging.getLogger("mockbroker")
 
 INTERVAL = 0.1  # seconds between two writes; events of the last interval are lost if the process is killed
 PRIVATE = 0o600
+BINARY = getattr(os, "O_BINARY", 0)  # Windows alone has it
 
 
 class RecordingFiles:
@@ -84,8 +85,11 @@ class RecordingFiles:
             try:
                 if part.begins:
                     self._close()
-                    self._file = os.open(part.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, PRIVATE)
-                    os.fchmod(self._file, PRIVATE)
+                    self._file = os.open(
+                        part.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | BINARY, PRIVATE
+                    )
+                    if hasattr(os, "fchmod"):  # not on Windows before Python 3.13
+                        os.fchmod(self._file, PRIVATE)
                 data = memoryview(part.data)
                 while data:
                     data = data[os.write(self._file, data) :]

@@ -6,7 +6,6 @@ Source: Kafka's LogManager.loadLogs, LogLoader, PartitionMetadataFile, Checkpoin
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -16,6 +15,7 @@ from pathlib import Path
 from uuid import UUID
 
 from kwire.records.batch import Batch
+from mockbroker.storage.file_locks import lock_shared
 from mockbroker.storage.layout import (
     META_PROPERTIES,
     PARTITION_METADATA,
@@ -97,7 +97,7 @@ def _is_partition(path: Path) -> bool:
 def _check_unlocked(folder: Path) -> None:
     with suppress(FileNotFoundError, PermissionError), (folder / LOCK).open("rb") as lock:
         try:
-            fcntl.lockf(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            lock_shared(lock.fileno())
         except OSError as error:
             if error.errno in _LOCKED:
                 raise LogDirError(f"{folder}: locked by a running broker; stop the broker first") from error

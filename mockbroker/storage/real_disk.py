@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -11,10 +10,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from mockbroker.storage.disk import DataDirError
+from mockbroker.storage.file_locks import lock_exclusively
 
 LOCK = ".lock"  # the name that Kafka uses
 OPEN_FILES = 128  # maximum files that remain open for the next append
 LOCKED = {errno.EAGAIN, errno.EACCES}
+PLAIN = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)  # flags of every file; Windows has the second alone
+O_DIRECTORY = getattr(os, "O_DIRECTORY", None)  # None on Windows, which cannot sync a folder
 
 
 class RealDisk:
@@ -32,13 +34,13 @@ class RealDisk:
         self._open: OrderedDict[str, int] = OrderedDict()
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self._lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | PLAIN, 0o644)
         except OSError as error:
             raise DataDirError(
                 f"data directory {folder}: cannot create or open the folder: {error.strerror}"
             ) from error
         try:
-            _lock(self._lock)
+            lock_exclusively(self._lock)
         except OSError as error:
             os.close(self._lock)
             reason = (
@@ -67,7 +69,7 @@ class RealDisk:
 
     def write(self, file: str, data: bytes) -> None:
         self._close_file(file)  # the catalogue has credentials: no other user may read it
-        number = os.open(self._folder / file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        number = os.open(self._folder / file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | PLAIN, 0o600)
         try:
             with _named(file):
                 _write_all(number, data)
@@ -82,7 +84,9 @@ class RealDisk:
             os.fsync(self._opened(file))
 
     def sync_folder(self, folder: str) -> None:
-        number = os.open(self._folder / folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        if O_DIRECTORY is None:
+            return
+        number = os.open(self._folder / folder, os.O_RDONLY | O_DIRECTORY | PLAIN)
         try:
             os.fsync(number)
         finally:
@@ -91,7 +95,7 @@ class RealDisk:
     def rename(self, old: str, new: str) -> None:
         self._close_file(old)
         self._close_file(new)
-        os.rename(self._folder / old, self._folder / new)
+        os.replace(self._folder / old, self._folder / new)
 
     def remove(self, file: str) -> None:
         self._close_file(file)
@@ -112,7 +116,7 @@ class RealDisk:
                     os.fsync(oldest)  # Linux reports a later write-back error only to open descriptors of the file
                 finally:
                     os.close(oldest)
-            number = os.open(self._folder / file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+            number = os.open(self._folder / file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | PLAIN, 0o644)
         self._open[file] = number
         return number
 
@@ -120,11 +124,6 @@ class RealDisk:
         number = self._open.pop(file, None)
         if number is not None:
             os.close(number)
-
-
-def _lock(number: int) -> None:
-    fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    fcntl.lockf(number, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the kind of lock that Java uses: keeps Kafka out as well
 
 
 @contextmanager

@@ -313,6 +313,8 @@ ROWS = [
     Row("listener at a port out of range", serve("--listener", "SSL://:65540"), "Error: --listener: port 65540 is out of range (0-65535)"),
     Row("listener that is given twice", serve("--listener", "SSL", "--listener", "SSL"), "Error: --listener: duplicate listener name in SSL,SSL: give each listener its own name"),
     Row("TLS without a listener", serve("--tls", "auto", "--listener", "PLAINTEXT"), "Error: --tls: no listener uses TLS; add --listener SSL or --listener SASL_SSL"),
+    Row("advertised host with a port", serve("--advertise", "a:1"), "Error: --advertise a:1: expected a host name or an IP address, without a port"),
+    Row("advertised host twice", serve("--advertise", "a", "--set", "advertised.listeners=PLAINTEXT://b:1"), "Error: --advertise conflicts with advertised.listeners, which names hosts too: remove one of them"),
     Row("TLS with two certificates", serve("--tls", "auto", "--set", "ssl.keystore.location=x"), "Error: --tls auto conflicts with ssl.keystore.location, which already names certificates: remove one of them"),
     Row("unknown SASL mechanism", serve("--sasl", "GSSAPI"), "Error: --sasl has an invalid value: expected one or more of OAUTHBEARER, PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 (comma-separated, each once), got 'GSSAPI'"),
     Row("rule for principals", serve("--tls", "auto", "--set", "ssl.principal.mapping.rules=RULE:x"), "Error: ssl.principal.mapping.rules: 'RULE:x' does not begin with a rule: expected DEFAULT or RULE:PATTERN/REPLACEMENT/, optionally with L or U at the end"),

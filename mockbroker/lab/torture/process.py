@@ -118,14 +118,24 @@ class ClientProcess:
             self._process.wait(seconds)
 
     def end(self) -> None:
-        """End the client and its childrenwith SIGTERM, and after a few seconds with SIGKILL."""
+        """End the client and its children with SIGTERM, and after a few seconds with SIGKILL."""
         self._signal(signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(GRACE)
-        self._signal(signal.SIGKILL)
+        self._signal(getattr(signal, "SIGKILL", signal.SIGTERM))
         self._process.wait()
         self._reader.join(GRACE)
 
     def _signal(self, number: int) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, number)
+            if hasattr(os, "killpg"):
+                os.killpg(self._process.pid, number)
+            else:  # Windows: no groups of processes, and every signal ends a process at once
+                self._terminate_all()
+
+    def _terminate_all(self) -> None:
+        with contextlib.suppress(psutil.Error):
+            top = psutil.Process(self._process.pid)
+            for process in (*top.children(recursive=True), top):
+                with contextlib.suppress(psutil.Error):
+                    process.terminate()

@@ -394,3 +394,14 @@ def test_the_file_of_a_real_broker(tmp_path: Path) -> None:
         _, stderr = process.communicate(timeout=30)
     assert stderr.count("\n") == 1
     assert "without effect in mockbroker: controller.quorum.bootstrap.servers, " in stderr
+
+
+def test_advertised_host_and_first_broker_id() -> None:
+    """Clients of several suites expect ids from 1."""
+    mapped = "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,INTERNAL:PLAINTEXT"
+    listeners = ["--listener", "PLAINTEXT", "--listener", "INTERNAL://:0", "--set", mapped]
+    with served("--brokers", "2", "--advertise", "kafka.test", "--first-broker-id", "1", *listeners) as (_, places):
+        assert [host for host, _ in places] == ["kafka.test", "kafka.test"]
+        response = ask(("127.0.0.1", places[0][1]), MetadataRequest(topics=[]), 12)
+        assert isinstance(response, MetadataResponse)
+        assert [(each.node_id, (each.host, each.port)) for each in response.brokers] == list(enumerate(places, 1))
