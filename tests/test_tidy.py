@@ -379,6 +379,7 @@ TESTS_OF_MANY: Mapping[str, list[str]] = {  # scenarios and properties that no m
         "records/test_init",
     ],
     "mockbroker": [
+        "test_other_systems",
         "test_bad_input",  # malformed bytes to a served broker
         "page/test_built",  # TypeScript
         "page/test_page",
