@@ -21,6 +21,7 @@ VERBS = {
     "groups": "Show members, rebalances and commits of the groups in a capture.",
     "layout": "Show the wire layout of an API.",
     "pipeline": "Convert captures into tables with Spark.",
+    "readiness": "Report whether captured clients and groups are ready for Kafka 4.",
     "report": "Write a page with charts from the tables of a pipeline.",
 }
 
@@ -29,6 +30,7 @@ EXTRAS = {
     "capture": "capture",
     "groups": "capture",
     "pipeline": "spark",
+    "readiness": "capture",
     "report": "report",
 }  # subcommands that need an extra
 

@@ -231,6 +231,7 @@ ROWS = [
     Row("capture without groups", Run(("kwire", "groups", "x.jsonl"), files={"x.jsonl": json.dumps(FRAME) + "\n"}), "Error: no consumer group in the captures"),
     Row("folder without tables", run("kwire report empty --html page.html", files={"empty": None}), "Error: empty has no tables: write them with `kwire pipeline` or `kwire groups --tables`"),
     Row("file that is not a table", run("kwire report t --html page.html", files={"t": None, "t/rebalances": None, "t/rebalances/x.parquet": b"text"}), "Error: t/rebalances is not a valid table rebalances: $REASON"),
+    Row("client with requests that Kafka 4 removed", run("kwire readiness x.jsonl", files={"x.jsonl": json.dumps(FRAME | {"hex": "00020000" "00000007" "ffff" "ffffffff" "00000000"}) + "\n"}), "1 of the clients cannot use Kafka 4.2"),
     Row("threshold that does not exist", run("kwire groups", CAPTURE, "--threshold", "storm.count=3"), "Error: storm.count is not a threshold: docs/findings.md lists them"),
     Row("threshold that is not a number", run("kwire groups", CAPTURE, "--threshold", "rebalance-storm.count=many"), "Error: rebalance-storm.count=many: many is not a number"),
     Row("end of no stream", run("kwire pipeline --input x --output y --once"), "Error: --once requires --stream"),

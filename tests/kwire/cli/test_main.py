@@ -109,6 +109,7 @@ PRINTING = [  # a verb each, with what it needs to print something; --help for t
     ["groups", "--json", CAPTURE],
     ["layout", "Fetch"],
     ["pipeline", "--help"],
+    ["readiness", CAPTURE],
     ["report", "--help"],
     ["--help"],
     ["--version"],

@@ -1,0 +1,59 @@
+"""The command ``kwire readiness``, which reports whether captured clients and groups are ready for Kafka 4."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+
+import click
+
+from kwire.analysis import run
+from kwire.analysis.readiness import BLOCKED, TARGETS, statements
+from kwire.capture import Call, Connection, Problem, Skipped, read
+from kwire.cli.lines import progress, rare_garbage_collection
+from kwire.command import one_line, report_problems
+
+
+@click.command("readiness")
+@click.argument("paths", nargs=-1, required=True, metavar="FILE|DIR...")
+@click.option("--target", type=click.Choice(TARGETS), default="4.2", show_default=True, help="Release to upgrade to.")
+@click.option("--json", "as_json", is_flag=True, help="A JSON array instead of text.")
+def command(paths: tuple[str, ...], target: str, as_json: bool) -> None:
+    """Report whether the clients and groups in captures are ready for Kafka 4.
+
+    For each client id and version of its library: requests in versions that Kafka 4 removed (KIP-896). For each group:
+    whether it can move to the consumer protocol (KIP-848).
+
+    The exit code is 1 if a client is blocked, or if a file is damaged.
+    """
+    connections: list[Connection] = []
+    problems: list[Problem | Skipped] = []
+
+    def calls() -> Iterator[Call]:
+        for item in reading:
+            if isinstance(item, Call):
+                yield item
+            elif isinstance(item, Connection):
+                connections.append(item)
+            else:
+                problems.append(item)
+
+    with rare_garbage_collection(), progress(paths) as shown:
+        try:
+            reading = read(paths, progress=shown)
+        except OSError as error:
+            raise click.UsageError(f"cannot read {error.filename}: {error.strerror}") from error
+        rows = list(statements(run.analyse(calls(), connections, "readiness", problems, frames=False)))
+    if as_json:
+        click.echo(json.dumps([asdict(row) for row in rows], indent=1))
+    else:
+        for row in rows:
+            software = f" ({row.software})" if row.software else ""
+            click.echo(one_line(f"{row.state:8} {row.kind:6} {row.name}{software}: {row.detail}", 10_000))
+    blocked = sum(row.state == BLOCKED for row in rows)
+    report_problems(reading.damage, reading.notes(), None)
+    if blocked:
+        click.echo(f"{blocked} of the clients cannot use Kafka {target}", err=True)
+        sys.exit(1)

@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from golden import ROOT
+from tools.pcap import Talk, packets, pcap, prefixed
+
+from kwire import encode_request, encode_response
+from kwire.cli.readiness import command
+from kwire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+
+CAPTURES = ROOT / "fixtures" / "captures"
+
+
+@pytest.mark.parametrize("family", ["confluent-kafka", "java-4.2.0", "aiokafka", "kafka-python"])
+def test_clients_of_today_are_ready(family: str) -> None:
+    path = next(path for path in sorted(CAPTURES.iterdir()) if path.name.startswith(family))
+    result = CliRunner().invoke(command, [str(path), "--json"])
+    rows = json.loads(result.stdout)
+    assert (result.exit_code, {row["state"] for row in rows if row["kind"] == "client"}) == (0, {"ready"})
+
+
+def test_blocked_client_is_exit_code_1(tmp_path: Path) -> None:
+    talk = Talk()
+    request = encode_request(ListOffsetsRequest(replica_id=-1), 0, correlation_id=1, client_id="old")
+    segments = [*talk.open(), *talk.say(True, prefixed(request))]
+    segments += talk.say(False, prefixed(encode_response(ListOffsetsResponse(), 0, correlation_id=1)))
+    file = tmp_path / "old.pcap"
+    file.write_bytes(pcap(packets([*segments, *talk.close()])))
+    result = CliRunner().invoke(command, [str(file)])
+    assert result.exit_code == 1
+    assert result.stdout == "blocked  client old: removed requests: ListOffsets v0 (1)\n"
+    assert result.stderr == "1 of the clients cannot use Kafka 4.2\n"
