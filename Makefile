@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE  # each of the many processes would compile everything that it imports
 
-.PHONY: help demo test test-bare test-long check format docs man native page bench findings bench-attacks bench-bystander bench-broker bench-consumer bench-groups bench-authorizer bench-assignors clients failover interop assignors simulate simulate-check simulate-coverage farm fuzz mutants planted soak \
+.PHONY: help demo test test-bare test-long check format docs man pyz container native page bench findings bench-attacks bench-bystander bench-broker bench-consumer bench-groups bench-authorizer bench-assignors clients failover interop assignors simulate simulate-check simulate-coverage farm fuzz mutants planted soak \
 	clean oracle oracle-stop oracle-check
 
 help:  ## this list
@@ -60,6 +60,12 @@ native: .venv/.dev  ## the native engine (Rust 1.85 or newer), which kwire then 
 			$(BIN)/maturin develop --release --locked --manifest-path native/Cargo.toml && \
 		$(BIN)/kwire --version; \
 	else echo "make native: cargo is not installed (https://rustup.rs); kwire keeps its compiled engine"; fi
+
+pyz: .venv/.dev  ## mockbroker as one file for this platform and Python, into dist/
+	$(BIN)/python packaging/pyz.py dist
+
+container: .venv/.dev  ## the steps of the Containerfile in a plain folder, from the wheel in dist/, without a container engine
+	$(BIN)/python packaging/container_steps.py
 
 page: .venv/.dev  ## the live page from its sources in mockbroker/page/
 	$(BIN)/python tools/page.py
