@@ -35,8 +35,8 @@ def decode(message: type[M], data: Data, version: int, *, engine: Engine | None 
             varints, tags in ascending order without duplicates, no tagged field at its default, booleans 0 or 1.
 
     Raises:
-        DecodeError: the data is invalid; the error contains path and byte offset of the invalid field. For data of more
-            than ``limits.MAX_EXPLAINED`` bytes it contains no path, and the offset is where decoding stopped.
+        DecodeError: the data is invalid; the error contains path and byte offset of the invalid field. For data above
+            ``limits.MAX_EXPLAINED`` bytes it contains no path, and the offset at which decoding stopped.
         SchemaError: the message does not have this version.
     """
     if engine is None and data.__class__ is bytes and len(data) <= UNWEIGHED and not strict:

@@ -1,4 +1,4 @@
-"""Generation of Python source: names, lines, functions for structs, and executing the result.
+"""Generates Python source (names, lines, functions for structs) and executes it.
 
 The engines (``engines/``) and the JSON forms (``json/``) generate functions for each version of a message with this
 module.
@@ -17,7 +17,7 @@ SPACE: Mapping[str, Any] = {"ZERO_UUID": ZERO_UUID}  # names that ``Names.value`
 
 
 class Names:
-    """The global names that the generated source of one message uses.
+    """The global names in the generated source of one message.
 
     Attributes:
         definitions: expressions by name; the source begins with these assignments.
@@ -43,7 +43,7 @@ class Names:
     def hand_in(self, name: str, thing: Any) -> str:
         """Return a global name through which the generated source accesses an object of this process.
 
-        Such names begin with an underscore; no other names do.
+        These names, and no others, begin with an underscore.
         """
         base, number = f"_{name}", 1
         name = base

@@ -53,8 +53,8 @@ class LazyGroup(click.Group):
     """A click group that imports a subcommand's module only when the subcommand runs.
 
     Args:
-        package: name of the package with one module per subcommand. A module has the name of its subcommand, with ``_``
-            appended to a Python keyword, and defines the click command as ``command``.
+        package: name of the package with one module per subcommand. A module is named like its subcommand (with ``_``
+            appended if that is a Python keyword) and defines the click command as ``command``.
         verbs: one-line help by subcommand.
         extras: pip extra by subcommand, for the subcommands that need one.
     """
@@ -183,7 +183,7 @@ def _first(error: BaseException) -> Any:
 
 
 def _report_failed_write(error: OSError) -> int:
-    """Print the error of a failed write to stdout on stderr, unless the pipe is closed; return the exit code."""
+    """Report a failed write to stdout on stderr, unless the pipe is closed; return the exit code."""
     if isinstance(error, BrokenPipeError):
         return UNREAD
     about = f" {error.filename}" if error.filename else ""

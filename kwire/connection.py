@@ -1,4 +1,4 @@
-"""The two sides of a Kafka connection without a socket: received bytes in, requests or responses out, in order.
+"""The two sides of a Kafka connection, without a socket: they turn received bytes into requests or responses, in order.
 
 Responses are sent in the order of the requests. A broker processes one request of a connection at a time (Kafka's
 SocketServer mutes the channel meanwhile), so ``ServerSide`` returns the next request only after the previous one was
@@ -19,7 +19,7 @@ NO_REQUEST = "no request is waiting for a response"
 
 
 class ServerSide:
-    """The broker's side of a connection: received bytes become requests, one at a time, and responses become bytes.
+    """The broker's side of a connection: it decodes received bytes to requests, one at a time, and encodes responses.
 
     Args:
         limit: maximum size of a request, in bytes.

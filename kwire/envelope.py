@@ -86,7 +86,8 @@ def find_api(key: int, version: int) -> Api:
 def request_form(frame: bytes) -> tuple[Api, int, int]:
     """Return API, version and header version of a request.
 
-    An ApiVersions request may have any version, also one that kwire does not know, because its header can be decoded.
+    An ApiVersions request may have any version, even one that kwire does not know, because its header can always be
+    decoded.
     Raises: Truncated if the bytes end too early; UnknownApi for an API key that kwire does not declare.
     """
     key, version = peek_request(frame)
@@ -288,7 +289,7 @@ def pack_response(encoded: bytes, message: type, version: int, correlation_id: i
 
     Args:
         encoded: the encoded body.
-        message: class of the body, which determines the header version.
+        message: class of the body, which selects the header version.
         version: version of the body.
         correlation_id: correlation id of the request.
 

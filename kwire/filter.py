@@ -1,4 +1,5 @@
-"""The filter language of ``--where``: Python's comparisons, ``and``, ``or``, ``not`` and ``in``, and nothing else.
+"""The filter language of ``--where``: Python's comparisons, ``and``, ``or``, ``not`` and ``in``, without any other
+syntax.
 
     api_name == 'JoinGroup' and latency_ms > 10
     error_code != 0 or body.group_id in ['orders', 'billing']
@@ -130,7 +131,7 @@ def _hint(name: str, candidates: Sequence[str], otherwise: str = "") -> str:
 
 
 def _check(left: ast.expr, operation: ast.cmpop, right: ast.expr, columns: Mapping[str, Column]) -> None:
-    """Check that a comparison can have different results for different rows.
+    """Check that the result of a comparison depends on the row.
 
     Args:
         left: the left side.
@@ -138,7 +139,7 @@ def _check(left: ast.expr, operation: ast.cmpop, right: ast.expr, columns: Mappi
         right: the right side.
         columns: columns by name, with their types and values.
 
-    Raises: _InvalidPart if the result is the same, true or false, for every row.
+    Raises: _InvalidPart if the comparison is always true or always false.
     """
     if isinstance(operation, (ast.In, ast.NotIn)):
         if isinstance(right, ast.Name) and columns.get(right.id, Column()).kind == "a number":

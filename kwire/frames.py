@@ -1,6 +1,6 @@
 """Length-prefixed frames: splitting a byte stream into frames, and adding the prefix.
 
-Memory grows with the bytes received, never with the length that a prefix announces.
+Memory grows with the bytes received, not with the announced length.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class FrameBuffer:
     def next_frame(self) -> bytes | None:
         """Return the next complete frame without its prefix, or None if more bytes are needed.
 
-        Raises: FrameError if the length is negative or above the limit; no further frame of the stream can be read.
+        Raises: FrameError if the length is negative or above the limit; the stream is unusable after that.
         """
         if self._frame is not None:
             return self._next_large_frame()
@@ -120,7 +120,7 @@ class FrameBuffer:
 
     @property
     def complete(self) -> bool:
-        """True if ``next_frame`` would return a frame or raise FrameError."""
+        """True if ``next_frame`` would return a frame or raise FrameError, instead of None."""
         if self._frame is not None:
             return not self._missing
         held = len(self._data) - self._at - PREFIX.size
@@ -130,9 +130,7 @@ class FrameBuffer:
         return held >= size or size > self.limit
 
     def _release_consumed(self) -> None:
-        """Replace a large buffer by a small one, once its frames were returned and only the start of the next frame
-        remains.
-        """
+        """Replace a large buffer with a small one when only the start of the next frame remains in it."""
         if self._at > SMALL:
             self._data = self._data[self._at :]
             self._at = 0

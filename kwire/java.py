@@ -40,7 +40,7 @@ def uuid_hash(uuid: UUID) -> int:
 
 
 def partition_hash(topic: str, partition: int) -> int:
-    """Return Java's ``TopicPartition.hashCode`` as an integer that is not yet truncated to 32 bits."""
+    """Return Java's ``TopicPartition.hashCode`` as an integer, not yet truncated to 32 bits."""
     return 31 * (31 + partition) + string_hash(topic)
 
 
@@ -50,7 +50,7 @@ def share_partition_hash(topic_id: UUID, partition: int) -> int:
 
 
 def id_partition_hash(topic_id: UUID, partition: int) -> int:
-    """Return ``hashCode`` of the broker's ``TopicIdPartition`` as an integer that is not yet truncated to 32 bits."""
+    """Return ``hashCode`` of the broker's ``TopicIdPartition`` as an integer, not yet truncated to 32 bits."""
     return 31 * (31 + uuid_hash(topic_id)) + partition
 
 
@@ -59,7 +59,7 @@ def map_order(keys: Iterable[str], most: int = 0) -> list[str]:
 
     Args:
         keys: strings in insertion order.
-        most: largest number of keys that the map ever had; 0 if it never had more than now.
+        most: largest number of keys that the map ever had; 0 if that is the current number.
     """
     return bucket_order(keys, string_hash, most)
 
@@ -70,8 +70,8 @@ def timeline_map_order(keys: Iterable[str], most: int = 0) -> list[str]:
     Source: Kafka's BaseHashTable.findSlot and SnapshottableHashTable.CurrentIterator.
 
     Args:
-        keys: strings in insertion order, each of which was set again since the map had ``most`` keys.
-        most: largest number of keys that the map ever had; 0 if it never had more than now.
+        keys: strings in insertion order, all of which have been set again since the map had ``most`` keys.
+        most: largest number of keys that the map ever had; 0 if that is the current number.
     """
     listed = list(keys)
     bits = 1
@@ -89,8 +89,8 @@ def bucket_order(keys: Iterable[_Key], hash_of: Callable[[_Key], int], most: int
     Args:
         keys: keys in insertion order.
         hash_of: function that returns Java's hash code of a key.
-        most: largest number of keys that the map ever had, which determines the number of buckets; 0 if it never had
-            more than now.
+        most: largest number of keys that the map ever had, which determines the number of buckets; 0 if that is the
+            current number.
     """
     listed = list(keys)
     return _by_bucket(listed, hash_of, table_size(max(most, len(listed))))
@@ -99,7 +99,7 @@ def bucket_order(keys: Iterable[_Key], hash_of: Callable[[_Key], int], most: int
 def copy_order(keys: Iterable[_Key], hash_of: Callable[[_Key], int]) -> list[_Key]:
     """Return keys in the order of a Java HashSet that was constructed from a collection.
 
-    Such a set has twice the buckets at 12, 24, 48 ... keys, one key earlier than a set filled by add().
+    Such a set doubles its buckets at 12, 24, 48 ... keys, one key earlier than a set filled by add().
 
     Args:
         keys: keys in insertion order.
@@ -112,8 +112,8 @@ def copy_order(keys: Iterable[_Key], hash_of: Callable[[_Key], int]) -> list[_Ke
 def grouped_order(calls: Iterable[str]) -> list[str]:
     """Return strings in the order of a Java HashMap filled by computeIfAbsent.
 
-    computeIfAbsent inserts a key at the head of its bucket, and resizes before the insertion, so the last new key does
-    not resize.
+    computeIfAbsent inserts a key at the head of its bucket, and resizes before the insertion, so the last new key
+    causes no resize.
 
     Args:
         calls: the arguments of the calls, in order; they may repeat.
@@ -155,7 +155,7 @@ def table_size(held: int, size: int = 16) -> int:
 
     Args:
         held: the largest number of keys.
-        size: the number of buckets at first.
+        size: the initial number of buckets.
     """
     while held > size * 3 // 4:
         size *= 2
@@ -172,7 +172,7 @@ def bucket_of(value: int, size: int) -> int:
 def partition_for(group_id: str, partitions: int) -> int:
     """Return the partition of ``__consumer_offsets`` that stores the state of a group.
 
-    As in Java, the absolute value of the smallest integer is taken as 0.
+    As in Kafka, the absolute value of Java's smallest integer counts as 0.
 
     Source: Kafka's GroupCoordinatorService.partitionFor and Utils.abs.
     """

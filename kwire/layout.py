@@ -1,7 +1,7 @@
 """The wire layout of one message version: a tree of six kinds of nodes that no longer depends on versions.
 
-The engines, the JSON form and the text of ``kwire layout`` are each one ``match`` over these kinds. Only this module
-tests versions. A layout is plain data.
+Each engine, the JSON form and the output of ``kwire layout`` is one ``match`` over these kinds. Only this module
+compares versions. A layout is plain data.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Fixed:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """The layout of a UTF-8 string that follows its length: int16, or an unsigned varint of length + 1 if compact."""
+    """The layout of a UTF-8 string after its length: int16, or an unsigned varint of length + 1 if compact."""
 
     compact: bool
     null: bool
@@ -36,7 +36,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """The layout of bytes that follow their length: int32, or an unsigned varint of length + 1 if compact."""
+    """The layout of bytes after their length: int32, or an unsigned varint of length + 1 if compact."""
 
     compact: bool
     null: bool
@@ -45,7 +45,7 @@ class Blob:
 
 @dataclass(frozen=True, slots=True)
 class List:
-    """The layout of an array whose elements follow their count: int32, or an unsigned varint of count + 1 if
+    """The layout of an array with its elements after their count: int32, or an unsigned varint of count + 1 if
     compact.
     """
 
@@ -56,7 +56,7 @@ class List:
 
 @dataclass(frozen=True, slots=True)
 class Maybe:
-    """The layout of a nullable struct that follows a marker.
+    """The layout of a nullable struct, which begins with a marker.
 
     The marker is a signed byte (-1 null, 1 present), or in a tagged field an unsigned varint (0 null, 1 present).
     """
@@ -90,7 +90,7 @@ class Record:
         type: class of the struct.
         slots: fields outside the tagged section.
         tagged: fields in the tagged section, by tag.
-        absent: fields that this version cannot carry; encoding raises an error unless they have their default.
+        absent: fields that this version lacks; encoding raises an error unless they have their default value.
     """
 
     type: type
@@ -172,7 +172,7 @@ def _node(field: Field, version: int, flexible: bool, depth: int) -> Node:
             element = _node(field.of, version, flexible, depth)
             if smallest(element) == 0:
                 raise SchemaError(
-                    f"array elements of type {field.of.struct} take no bytes, so the data cannot bound their count"
+                    f"array elements of type {field.of.struct} have size 0: an array needs elements of at least 1 byte"
                 )
             return List(element, compact, null)
         case "struct":
@@ -186,7 +186,7 @@ def _node(field: Field, version: int, flexible: bool, depth: int) -> Node:
 def smallest(node: Node) -> int:
     """Return the size in bytes of the shortest value of this node.
 
-    Every element of an array needs at least this size, so it limits the count of elements.
+    Each array element takes at least this size, which limits the possible count of elements.
     """
     match node:
         case Fixed(wire):
@@ -208,7 +208,7 @@ _NUMBER = 32
 
 
 def weight(node: Node) -> int:
-    """Return the memory, in bytes, of the smallest decoded value with this layout, without its strings and bytes.
+    """Return the memory in bytes that the smallest decoded value of this layout takes, without strings and bytes.
 
     ``kwire.limits`` explains how the memory of a decoded message is limited.
     """
@@ -228,12 +228,12 @@ def weight(node: Node) -> int:
 
 
 def element_weight(array: List) -> int:
-    """Return the memory, in bytes, that one element of the array takes at least after decoding."""
+    """Return the minimum memory, in bytes, of one decoded element of the array."""
     return _PLACE + weight(array.element)
 
 
 def heaviest(node: Node) -> float:
-    """Return the maximum memory, in bytes, that one encoded byte of this layout can take after decoding.
+    """Return the maximum memory, in bytes, that one encoded byte of this layout can need when decoded.
 
     Strings and bytes are not counted.
     """

@@ -1,4 +1,4 @@
-"""Public names of a package that are imported on first use, so that one name does not load the whole package.
+"""Lazy public names of a package: each is imported on first use, so that one name does not load the whole package.
 
 The names are listed in one place, the stub ``__init__.pyi`` of the package, which type checkers read too. Each line of
 the stub imports one name: ``from kwire.codec import decode as decode``.
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def lazy_names(names: "dict[str, object]") -> "tuple[Callable[[str], object], Callable[[], list[str]]]":
-    """Return the functions ``__getattr__`` and ``__dir__`` for a package whose public names are imported on first use.
+    """Return the functions ``__getattr__`` and ``__dir__`` that import the public names of a package on first use.
 
     Args:
         names: The package's ``globals()``; a name is stored there when it is first used.

@@ -1,4 +1,4 @@
-"""Limits on what received bytes can make kwire read or allocate, each with its reason.
+"""Limits on what kwire reads or allocates for received bytes, each with its reason.
 
 The limits of decompression are in ``kwire.records.limits``.
 """

@@ -17,7 +17,8 @@ _reported: list[int] = []  # SIGINT, once its line is written
 
 
 def run(module: str) -> None:
-    """Run a click command with the arguments of the process. Raises: SystemExit with the exit code of the command.
+    """Run a click command with the command-line arguments of the process. Raises: SystemExit with the exit code of the
+    command.
 
     ``module``: name of the module that contains the command, as the function ``main``.
     """

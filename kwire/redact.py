@@ -18,7 +18,8 @@ MESSAGES = {name.partition(".")[0] for name in FIELDS}
 
 
 def redact(message: Any) -> bool:
-    """Replace the secrets in a decoded message, such as passwords and tokens, by REDACTED; return whether it had any.
+    """Replace the secrets in a decoded message, such as passwords and tokens, by REDACTED; return whether there were
+    any.
 
     The message itself is changed.
     """

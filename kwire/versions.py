@@ -1,4 +1,5 @@
-"""All versions of a message side by side: when fields were added or removed, became nullable, compact or tagged.
+"""All versions of a message side by side, which shows when fields were added, removed, or became nullable, compact or
+tagged.
 
 The functions compare the layouts of the versions, not the declarations.
 """
@@ -23,7 +24,7 @@ class Row:
 
     Attributes:
         path: path of the field without indices, as in ``topics.partitions.index``.
-        depth: number of structs around the field.
+        depth: number of structs that contain the field.
         field: declaration of the field; None for the tagged section of a struct.
         forms: wire type by version, for the versions that have the field.
     """
@@ -108,8 +109,8 @@ def ranges(table: Sequence[Row], versions: Sequence[int]) -> list[Versions]:
 def text(message: type, width: int | None = None) -> str:
     """Return all versions of a message as a table: a row for each field, a column for each range of equal versions.
 
-    A cell with SAME has the same type as the cell to its left. The rows below a struct, indented, are its fields, so
-    the type of an array of structs is just "array".
+    A cell with SAME has the same type as the cell to its left. The fields of a struct are in the indented rows below
+    it, so the type of an array of structs is just "array".
 
     Args:
         width: maximum width in characters; further columns go into another table below. None for one table.

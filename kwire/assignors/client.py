@@ -199,7 +199,7 @@ def check(assignments: Mapping[str, Assignment], topics: Topics, members: Subscr
             if topic not in subscribed:
                 raise AssignorError(f"{label}, which does not subscribe to {topic}")
             if (other := owners.setdefault((topic, number), member_id)) != member_id:
-                raise AssignorError(f"{label}, but also to {other!r}")
+                raise AssignorError(f"{topic}-{number} is assigned to {member_id!r}, but also to {other!r}")
         if len(set(assignment.partitions)) != len(assignment.partitions):
             twice = next(p for n, p in enumerate(assignment.partitions) if p in assignment.partitions[:n])
             raise AssignorError(f"{twice[0]}-{twice[1]} is assigned to {member_id!r} twice")
@@ -212,8 +212,10 @@ def _check_withheld(owners: Mapping[TopicPartition, str], members: Subscriptions
         for partition in member.owned:
             owner = owners.get(partition, member_id)
             if owner != member_id and partition not in members[owner].owned:
-                label = f"{partition[0]}-{partition[1]} is assigned to {owner!r}"
-                raise AssignorError(f"{label}, but {member_id!r} owns it and must revoke it first")
+                raise AssignorError(
+                    f"{partition[0]}-{partition[1]} is assigned to {owner!r}, "
+                    f"but {member_id!r} owns it and must revoke it first"
+                )
 
 
 def read_subscription(blob: ConsumerProtocolSubscription, instance_id: str | None = None) -> Subscription:

@@ -206,7 +206,7 @@ def prefix(value: object, version: int) -> bytes:
         return KEYS.get(name, version).to_bytes(2, "big", signed=True)
     if (own := getattr(value, "version")) != version:  # noqa: B009 - all of them have it
         raise EncodeError(
-            f"the value is {own}, but the message is encoded as version {version}: set both to the same version",
+            f"the version field is {own}, but the message is encoded as version {version}: use the same version",
             path="version",
             message=name,
             version=version,

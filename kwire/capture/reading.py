@@ -132,8 +132,8 @@ def when(call: Call) -> tuple[int, int]:
 class Reading:
     """One pass over a capture, an iterator.
 
-    It yields calls, connections when they end, problems of files, and finally skipped packets. The calls of one read
-    are in the order of their completion. Calls without a response follow when their connection ends.
+    It yields calls, connections when they end, problems of files, and finally skipped packets. The calls from one block
+    of the file are in order of completion. Calls without a response follow when their connection ends.
 
     Attributes:
         topic_names: topic names by topic id, as captured so far. ``name_of`` searches the whole capture.
@@ -216,9 +216,9 @@ class Reading:
         return Conversation(key, row, ports=self.ports, bodies=self.bodies, raw=self.raw, redacted=self.redacted)
 
     def _note(self, items: Iterable[Call | Connection]) -> None:
-        """Collect the information that calls and connections contain about the whole capture.
+        """Collect information about the whole capture from calls and connections.
 
-        This information is topic names, and the reasons of incomplete decoding.
+        That is, topic names and the reasons of incomplete decoding.
         """
         for item in items:
             if isinstance(item, Connection):
@@ -276,7 +276,7 @@ def read(
         bodies: API keys whose bodies are decoded; None for all. For other APIs only headers are decoded.
         raw: True to keep the frames as bytes too.
         redacted: True to redact secrets.
-        progress: function that is called with the number of bytes read; for a gzip file or frame log only at its end.
+        progress: function that is called with the number of bytes read; for a gzip file or frame log, only at its end.
 
     Raises: OSError for a path that does not exist.
     """

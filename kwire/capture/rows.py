@@ -1,4 +1,4 @@
-"""The rows that ``kwire capture`` prints: one per frame."""
+"""The rows that ``kwire capture`` prints, one per frame."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def in_order(
 
 
 def row_of(call: Call, is_response: bool) -> Row:
-    """Return the row of one frame, without its body.
+    """Return the row of a frame, without its body.
 
     Args:
         call: call of the frame.
@@ -173,7 +173,7 @@ def body_of(call: Call, is_response: bool, context: Context = PLAIN) -> Row | No
 def remark_row(item: Connection | Problem | Skipped) -> Row | None:
     """Return a row about traffic that could not be decoded; None for a connection that was decoded completely.
 
-    A row about damage has ``error``. A row about a connection or about skipped packets has ``reason`` and ``note``.
+    A row about damage has the key ``error``; a row about a connection or skipped packets has ``reason`` and ``note``.
     """
     row: Row = dict.fromkeys(COLUMNS)
     match item:

@@ -48,7 +48,7 @@ KEY_BYTES = 32
     help="Port of the brokers; other traffic is ignored. May be repeated.",
 )
 def command(source: str, output: Path, keep: tuple[str, ...], key_file: Path | None, ports: tuple[int, ...]) -> None:
-    """Replace the names, keys, values and other text in captured traffic, so that it can be given away.
+    """Replace names, keys, values and other text in captured traffic, so that it can be shared.
 
     Captures are pcap and pcapng files, also compressed with gzip, frame logs, and folders of these files.
 
@@ -56,12 +56,12 @@ def command(source: str, output: Path, keep: tuple[str, ...], key_file: Path | N
     kwire anonymize trace.pcap -o shared.pcapng
     kwire anonymize --keep topics --key-file secret recording.jsonl -o shared.jsonl
 
-    Equal originals have equal replacements, so groups and topics can still be followed. Fields keep their length, and
-    record batches have valid checksums. Whatever cannot be decoded is left out; stderr has the numbers.
+    Equal originals get equal replacements, so groups and topics can still be tracked. Fields keep their length, and
+    record batches have valid checksums. Data that cannot be decoded is left out; stderr reports how much.
     """
     writer = writer_of(output)
     if writer is None:
-        raise click.UsageError(f"-o {output}: unknown form {output.suffix!r}; use one of {', '.join(WRITERS)}")
+        raise click.UsageError(f"-o {output}: unknown format {output.suffix!r}: use one of {', '.join(WRITERS)}")
     lines.writable(output, [source])
     key = _key(key_file)
     anonymizer = Anonymizer(Pseudonyms(key), writer, keep_topics="topics" in keep)
@@ -91,7 +91,7 @@ def _key(key_file: Path | None) -> bytes:
 
 
 def save(path: Path, parts: Iterable[bytes]) -> None:
-    """Write a file that only its owner can read. It appears under its name when it is complete.
+    """Write a file that only its owner can read. The file is renamed to its final name when it is complete.
 
     Args:
         path: path of the file.

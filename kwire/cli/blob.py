@@ -35,7 +35,7 @@ def command(blob_type: str, source: str) -> None:
       {"fields": {...}, "version": n}    encoded, to user_data_hex
     With "assignor": "cooperative-sticky", or if 4 bytes are neither v1 nor v0, the data is a generation only.
 
-    For an invalid line {"error": {"message", "path", "offset"}} is printed in its place, and the exit code is 1.
+    For an invalid line, {"error": {"message", "path", "offset"}} is printed instead, and the exit code is 1.
     """
     if blob_type in STORED:
         lines.work_through(source, lambda line: convert(BLOBS[blob_type], lines.parse_object(line)))

@@ -28,7 +28,7 @@ def command(source: str, response: bool, api_key: int | None, api_version: int |
     kwire decode 00120000000000070000
     kwire decode --response --api-key 12 --api-version 0 000000070000
 
-    For an invalid frame {"error": {"message", "path", "offset"}} is printed in its place, and the exit code is 1.
+    For an invalid frame, {"error": {"message", "path", "offset"}} is printed instead, and the exit code is 1.
     """
     defaults = frames.Defaults(frames.DIRECTIONS[response], api_key, api_version)
     frames.work_through(source, lambda line: decode(defaults.read(line), engine))

@@ -23,9 +23,9 @@ def command(source: str, engine: Engine | None) -> None:
     """Encode JSON lines from `kwire decode` to frames: {"hex": ...} each, without the length prefix.
 
     Required are direction, api_key, api_version and body; optional are header (correlation_id, client_id), trailing
-    (hex of bytes after the body) and all fields of the body that have their default.
+    (hex of bytes after the body) and fields of the body that have their default value.
 
-    For an invalid line {"error": {"message", "path", "offset"}} is printed in its place, and the exit code is 1.
+    For an invalid line, {"error": {"message", "path", "offset"}} is printed instead, and the exit code is 1.
     """
     lines.work_through(source, lambda line: {"hex": encode(lines.parse_object(line), engine).hex()})
 

@@ -56,10 +56,10 @@ def command(
 ) -> None:
     """Show frames as annotated hex: offset, bytes, path, type and value of every field, as a tree.
 
-    Input is as for `kwire decode`. Every byte is shown once, in order. In a string, `|` separates the length from the
-    text; the row of an array shows the bytes of its count. A message inside a field is shown below the field: the
-    subscription in a JoinGroup, the assignment in a SyncGroup, record batches and their records. Offsets into
-    decompressed data begin with `+`.
+    The input is the same as for `kwire decode`. Every byte is shown once, in order. In a string, `|` separates the
+    length from the text; the row of an array shows the bytes of its count. A message inside a field is shown below the
+    field: the subscription in a JoinGroup, the assignment in a SyncGroup, record batches and their records. Offsets
+    into decompressed data begin with `+`.
 
     \b
     kwire explain 00120000000000070000
@@ -68,7 +68,7 @@ def command(
     With --json a line is {"offset", "length", "path", "type", "value", "hex", "end", "depth"}: offset, length and hex
     of the line's own bytes, "end" of the piece with everything below it; "note" is the meaning of a value, "reason" why
     bytes cannot be decoded, and "within" the path of the compressed field that contains the piece. Values are those of
-    `kwire decode`; for an array the count.
+    `kwire decode`; for an array, the count.
 
     An invalid frame is shown up to the invalid field, followed by the remaining bytes and the error; the exit code is
     1.

@@ -31,8 +31,8 @@ def command(api: str, version: int | None, request: bool, response: bool, source
     """Show the wire layout of an API: fields in wire order, with their types in each version.
 
     In the table of all versions, a column is a range of versions with equal layouts. " means the same type as in the
-    column to the left; - means that these versions do not have the field. Columns that do not fit are in another table
-    below.
+    column to the left; - means that these versions do not have the field. Columns that do not fit are continued in
+    another table below.
 
     \b
     API is Kafka's name; case and underscores do not matter.

@@ -1,7 +1,7 @@
 """Input and output of the commands that process one line at a time.
 
-An invalid line does not stop the command. On stdout, ``{"error": ...}`` takes the place of its result; stderr gets one
-line about the error; the exit code is 1.
+An invalid line does not stop the command. Instead of its result, ``{"error": ...}`` is printed to stdout and one line
+to stderr; the exit code is 1.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def work_through(source: str, work: Work, *, text: bool = False) -> None:
     Args:
         source: path of a file, or ``-`` for stdin.
         work: function that returns the result for a line.
-        text: True if the output is text, so errors go to stderr only.
+        text: True if the output is text, so that errors go only to stderr.
 
     Raises: click.UsageError if there is no input, or it cannot be read.
     """
@@ -103,7 +103,7 @@ def report(name: str, lines: Iterator[bytes], work: Work, *, text: bool = False)
         name: name of the input in error messages.
         lines: lines of the input, as bytes.
         work: function that returns the result for a line.
-        text: True if the output is text, so errors go to stderr only.
+        text: True if the output is text, so that errors go only to stderr.
     """
     refused = False
     for number, line in enumerate(lines, start=1):
@@ -125,8 +125,7 @@ def report(name: str, lines: Iterator[bytes], work: Work, *, text: bool = False)
 
 
 def lines(stream: BinaryIO, name: str) -> Iterator[bytes]:
-    """Yield the lines of a stream. Of a line longer than MAX_LINE bytes, only the first MAX_LINE + 1 bytes are
-    returned.
+    """Yield the lines of a stream. A line longer than MAX_LINE bytes is cut after MAX_LINE + 1 bytes.
 
     ``name``: name of the stream in error messages.
     """
@@ -261,7 +260,7 @@ def _print(result: Result) -> None:
 
 
 def columns() -> int:
-    """Return the width of text output in characters: that of the terminal, or WIDTH if stdout is not a terminal."""
+    """Return the width of text output in characters: the terminal's width, or WIDTH if stdout is not a terminal."""
     return shutil.get_terminal_size((WIDTH, 0)).columns if sys.stdout.isatty() else WIDTH
 
 
@@ -286,7 +285,7 @@ def writable(output: str | Path | None, inputs: Iterable[str] = ()) -> None:
 def rare_garbage_collection() -> Iterator[None]:
     """Run the cyclic garbage collector only rarely inside the block.
 
-    The rows are millions of objects without cycles: the collector would need a fifth of the time and find nothing.
+    There are millions of row objects without cycles; the collector would take a fifth of the time and find nothing.
     """
     before = gc.get_threshold()
     gc.set_threshold(OBJECTS, 20, 20)

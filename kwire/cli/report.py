@@ -15,7 +15,7 @@ from kwire.cli.lines import needed, writable
 @click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--html", required=True, type=click.Path(dir_okay=False, path_type=Path), help="File to write.")
 def command(folder: Path, html: Path) -> None:
-    """Write a self-contained page about the tables in DIR: rebalances, members, lag, versions, latency, errors."""
+    """Write a self-contained HTML page from the tables in DIR: rebalances, members, lag, versions, latency, errors."""
     writable(html)
     needed("plotly", "report")
     try:

@@ -1,4 +1,5 @@
-"""The compiled engine: it translates a Layout into Python source and then functions, fast and without error context.
+"""The compiled engine: it translates a Layout into Python source and then into functions, which are fast and have no
+error context.
 
 A reader and a writer are generated when a version of a message is first decoded or encoded, and cached. They only
 accept or refuse their input; ``kwire.codec`` gets the reason of a refusal from the reference engine.
@@ -70,7 +71,7 @@ def _decode_weighed(message: type, data: bytes, offset: int, version: int, weigh
 
 
 def rough_error(message: type, version: int, size: int, refusal: BaseException) -> DecodeError:
-    """Return the DecodeError for an invalid message above 64 KiB, which is not decoded again by the reference engine.
+    """Return the DecodeError for an invalid message above 64 KiB, which the reference engine does not decode again.
 
     The error has no field path; its offset is the position that the reader had reached.
 

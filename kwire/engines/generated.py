@@ -40,7 +40,7 @@ NAMES: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class ReaderOptions:
-    """Options of a generated reader. Each option makes decoding slower, so readers are used without options where
+    """Options of a generated reader. Each option makes decoding slower, so readers are generated without options where
     possible.
 
     Attributes:
@@ -62,8 +62,9 @@ class WriterOptions:
     """Options of a generated writer.
 
     Attributes:
-        careful: True to encode every text: surrogate escapes as the original bytes, and also text whose length does not
-            fit in one byte of a varint. Without this option, such text raises UnicodeEncodeError or IndexError.
+        careful: True to encode every text: surrogate escapes as the original bytes, and text of any length, even if the
+            length needs several bytes as varint. Without this option, such text raises UnicodeEncodeError or
+            IndexError.
         sliced: True to make the writer a generator; its second argument is the number of array elements between yields.
     """
 
@@ -87,7 +88,7 @@ def run(source: str, names: Names) -> dict[str, Any]:
 
 
 def missing(record: Record) -> list[tuple[str, Field]]:
-    """Return name and declaration of each field of a struct that does not exist in this version.
+    """Return name and declaration of each field that a struct lacks in this version.
 
     A reader sets such a field to its default.
     """

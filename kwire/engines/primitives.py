@@ -1,8 +1,8 @@
 """Construct classes for Kafka's wire types; each checks a length or count before it uses it.
 
-The classes of the construct package are not used for variable lengths: its varint reads without limit, its arrays loop
-over any count, and its errors have no byte offset. Every failure here is a DecodeError or EncodeError with the path of
-the field; a DecodeError also contains the byte offset where the field begins.
+The classes of the construct package are not used for variable lengths: its varints have no length limit, its arrays
+loop over any count, and its errors have no byte offset. Every failure here is a DecodeError or EncodeError with the
+path of the field; a DecodeError also contains the byte offset where the field begins.
 
 As in Kafka, any negative length is null, any non-zero byte is true, and unknown or unordered tags are accepted. Text
 that is not UTF-8 survives a round trip (as surrogate escapes).
@@ -70,7 +70,7 @@ def spend(context: Any, weight: int, path: str, start: int) -> None:
 
 
 class Budget:
-    """The memory that one decoded message may take.
+    """The memory limit of one decoded message.
 
     Attributes:
         most: maximum memory of the message, in bytes.
@@ -167,7 +167,7 @@ def read_tag_count(stream: BinaryIO, path: str) -> int:
 def check_tag_size(stream: BinaryIO, size: int, path: str) -> None:
     """Check that the remaining bytes contain a tagged field of ``size`` bytes.
 
-    Raises: Truncated if the bytes end too early.
+    Raises: Truncated if they do not.
     """
     if size > bytes_left(stream):
         raise Truncated(f"expected {size} bytes, found {bytes_left(stream)}", path=where(path), offset=stream.tell())
@@ -280,7 +280,7 @@ class Length(Construct):
 
 
 class Text(Construct):
-    """The construct of a UTF-8 string that follows its length."""
+    """The construct of a UTF-8 string: length, then text."""
 
     def __init__(self, length: Length) -> None:
         super().__init__()
@@ -315,7 +315,9 @@ class Text(Construct):
 
 
 class Blob(Construct):
-    """The construct of bytes that follow their length. Record batches are such bytes, and are not decoded here."""
+    """The construct of bytes: length, then content. Records fields are also read as bytes, without decoding the
+    batches.
+    """
 
     def __init__(self, length: Length) -> None:
         super().__init__()
@@ -339,9 +341,9 @@ class Blob(Construct):
 
 
 class Counted(Construct):
-    """The construct of an array whose elements follow their count.
+    """The construct of an array: count, then elements.
 
-    It raises before it reads the first element if the remaining bytes cannot contain ``count`` elements.
+    If the remaining bytes cannot contain ``count`` elements, it raises before it reads the first one.
     """
 
     def __init__(self, element: Construct, length: Length, smallest: int, weight: int) -> None:

@@ -1,9 +1,9 @@
 """Generation of readers: Python source of a function that decodes one version of a message.
 
-One call of ``struct`` reads neighbouring fixed fields, the length that follows them, and the string or the array of
-integers before them. Lengths above 127, and tagged fields that are present, take a separate branch. Only the last line
-of the function checks for the end of the data: unpackers raise by themselves, and a slice that is too short leaves
-``pos`` past the end. Array elements of equal lengths are read row by row (``shapes``).
+Adjacent fixed-size fields are read by one call of ``struct``, together with the length that follows and the string or
+integer array that precedes them. Lengths above 127, and tagged fields that are present, take a separate branch. Only
+the last line of the function checks for the end of the data: unpackers raise by themselves, and a slice that is too
+short leaves ``pos`` past the end. Array elements of equal lengths are read as rows (``shapes``).
 
 The function is ``(buf, pos) -> (value, end)``. With the option ``weighed`` it is ``(buf, pos, left) -> (value, end)``
 and refuses a message that takes more than ``left`` bytes of memory (limits.weight_limit).
@@ -54,8 +54,8 @@ class _ReadFunction:
     """The builder of the Python source of one function, which reads a struct.
 
     Attributes:
-        lead: string, bytes or array that no statement reads yet; None if there is no such field.
-        run: fixed-size fields that no statement reads yet, each as struct code and target variable.
+        lead: pending string, bytes or array, which no statement reads yet; None if there is none.
+        run: pending fixed-size fields, which no statement reads yet, as struct code and target variable.
         after: statements to add after the pending fields were read.
     """
 

@@ -111,7 +111,7 @@ class RecordStruct(Adapter):
 
 
 class Section(primitives.Tagged):
-    """The construct of a tagged section that does not add its own name to the paths in errors.
+    """The construct of a tagged section, without its own name in the paths of errors.
 
     The path of a field in it is ``topics[0].node_id``, not ``topics[0].unknown_tags.node_id``.
     """

@@ -1,7 +1,7 @@
 """Runtime of compiled readers and writers: tables of packers, varints, uuids, tagged sections.
 
 The functions keep no error context: invalid input raises Refused, or any exception of ``struct`` and Python. Tables
-grow with use up to TABLE_SIZE entries, whatever the input.
+grow with use up to TABLE_SIZE entries.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class _WireLength:
 
 @dataclass(frozen=True, slots=True)
 class _Value:
-    """An argument of struct's ``pack`` that is one value, not an array."""
+    """An argument of struct's ``pack`` that is a single value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +149,8 @@ class Packers(Table):
     in order, each array as one list; elements of several bytes (``*16s``) are a single bytes object.
 
     Args:
-        pieces: struct codes in order; ``*i`` is a compact count and elements of code ``i``, ``+i`` the same with a
-            count of four bytes.
+        pieces: struct codes in order; ``*i`` is a compact count with elements of code ``i``, ``+i`` is a four-byte
+            count with such elements.
     """
 
     def __init__(self, *pieces: str) -> None:
@@ -187,7 +187,7 @@ class Packers(Table):
 
 
 def _values(codes: str) -> int:
-    """Return the number of values of a struct format."""
+    """Return the number of values in a struct format."""
     return len(struct.unpack(f">{codes}", bytes(struct.calcsize(f">{codes}"))))
 
 

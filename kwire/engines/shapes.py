@@ -1,8 +1,8 @@
 """Rows: array elements with equal lengths, read by one ``struct.iter_unpack``.
 
 The elements of a Kafka array usually have the same shape: the same number of replicas, ids of one length, no tagged
-fields. The first element is read normally. Its lengths are the key of a loop that reads the following elements of this
-shape; the loop checks the lengths of every row, and stops at the first row with other lengths. A loop is generated
+fields. The first element is read normally. Its lengths select a generated loop that reads the following elements of
+this shape; the loop checks the lengths in every row and stops at the first row with other lengths. A loop is generated
 after its key was looked up WARM times, and at most MAX_SHAPES loops are cached, so that input cannot make the engine
 generate code without limit.
 """
@@ -45,8 +45,7 @@ def _uniform(node: Node) -> bool:
 
 
 def key_of(record: Record, before: int) -> list[str]:
-    """Return the names of the variables that contain the lengths inside an element. Their values are the key of its
-    loop.
+    """Return the names of the variables that contain the lengths inside an element. Their values select the loop.
 
     Args:
         record: layout of the element.
@@ -96,7 +95,7 @@ class Shapes(Table):
 
 
 class _Row:
-    """The builder of the Python source of a loop that reads rows of one shape."""
+    """Builds the Python source of a loop that reads rows of one shape."""
 
     def __init__(self, counts: tuple[int, ...], options: ReaderOptions) -> None:
         self.counts: Iterator[int] = iter(counts)
@@ -158,7 +157,7 @@ class _Row:
                 self.body.append(f"{target} = {self.counted(node)}")
 
     def counted(self, node: Node) -> str:
-        """Return a Python expression for a string, bytes or an array; the key of the loop determines its length."""
+        """Return a Python expression for a string, bytes or an array; its length is fixed by the key of the loop."""
         assert isinstance(node, (Text, Blob, List))
         count = next(self.counts)
         code, written = "B" if node.compact else "h" if isinstance(node, Text) else "i", count

@@ -1,7 +1,7 @@
 """Generation of writers: Python source of a function that encodes one version of a message.
 
-The function collects byte strings and joins them once. Neighbouring fixed fields, and arrays of fixed elements between
-them, are written by one ``pack``. Short lengths come from a table.
+The function collects byte strings and joins them once. Adjacent fixed-size fields, and arrays of fixed-size elements
+between them, are written by one ``pack``. Short lengths come from a table.
 
 The function is ``(value) -> bytes``. It checks the class of every struct and container, because otherwise a string
 would be accepted as an array of strings, and one struct as another. Other wrong values raise errors of ``struct`` and
@@ -45,9 +45,9 @@ class _WriteFunction:
     """The builder of the Python source of one function, which writes a struct.
 
     Attributes:
-        run: struct codes of fields that no statement writes yet, each with the expression of its value.
+        run: pending fields, which no statement writes yet, as struct code and expression of the value.
         lengths: expressions for the lengths of the arrays in the run.
-        parts: expressions of bytes that are not joined yet.
+        parts: expressions of bytes to join.
         looped: True once the generated function contains a list ``out``.
     """
 

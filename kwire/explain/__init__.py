@@ -1,7 +1,7 @@
 """Explanation of a frame, field by field: bytes, name, wire type, value and meaning of each field.
 
-An Explanation is a tree of Pieces. Its leaves are in the order of the frame and cover each byte once, including
-headers, counts, markers, tagged sections, and at the end trailing or undecodable bytes.
+An Explanation is a tree of Pieces. Its leaves are in frame order and cover each byte once, including headers, counts,
+markers and tagged sections, and trailing or undecodable bytes at the end.
 
 >>> explanation = explain_request(bytes.fromhex("0012000000000007ffff"))
 >>> explanation.name

@@ -1,4 +1,4 @@
-"""Meanings of numbers in messages: names and times that a reader of a message would otherwise look up."""
+"""Meanings of numbers in messages, such as names of error codes and readable times."""
 
 from __future__ import annotations
 

@@ -30,8 +30,8 @@ class Piece:
         path: path as in error messages, ``protocols[0].metadata``; messages inside a field continue the path of the
             field.
         type: Kafka's name of the wire type; STRUCT, TAG_TYPE, UNREAD, or a part of a record batch.
-        value: value in the JSON form. For an array it is the count, for a tagged field the tag, for a nullable struct
-            that is present 1; None for null and for pieces without a value.
+        value: value in the JSON form. For an array: the count; for a tagged field: the tag; for a present nullable
+            struct: 1. None for null and for pieces without a value.
         note: meaning of the value, such as the name of an error code; empty if there is none.
         head: size in bytes of the length at the start of a leaf.
         error: reason why the bytes could not be decoded or decompressed; empty if there is no error.
@@ -58,14 +58,14 @@ class Piece:
     def name(self) -> str:
         """The last component of the path, such as ``metadata`` or ``topics[0]``.
 
-        For bytes that describe the bytes after them, it is ``(count)``, ``(length)``, ``(tag)``, ``(size)`` or
+        For a piece that describes the next bytes, it is ``(count)``, ``(length)``, ``(tag)``, ``(size)`` or
         ``(presence)``.
         """
         return self.path.rpartition(".")[2]
 
     @property
     def own(self) -> int:
-        """The number of bytes at the start of the piece that belong to no inner field.
+        """The number of bytes at the start of the piece that are not part of an inner piece.
 
         For a leaf these are all bytes; for a node, the bytes of its count or length.
         """
@@ -201,7 +201,8 @@ class TreeBuilder:
         return tuple(root.pieces)
 
     def give_up(self, error: DecodeError, end: int) -> tuple[Piece, ...]:
-        """Return the pieces before the position of ``error``, and an UNREAD piece for all bytes from there to ``end``.
+        """Return the pieces before the position of ``error``, followed by an UNREAD piece for all bytes from there to
+        ``end``.
 
         The UNREAD piece is in the innermost open node and has its path if the error has none; pieces after the position
         of the error are dropped.

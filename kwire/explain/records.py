@@ -1,7 +1,7 @@
 """Explanation of records fields: batches of magic 2 with their records, and messages of magic 0 and 1.
 
-Decompressed data has an Explanation of its own, because it is not part of the frame; its size is limited. The batches
-after an invalid batch are decoded too. Source: DefaultRecordBatch, DefaultRecord and LegacyRecord in
+Decompressed data has an Explanation of its own, because it is not part of the frame; its size is limited. Batches after
+an invalid batch are still decoded. Source: DefaultRecordBatch, DefaultRecord and LegacyRecord in
 org.apache.kafka.common.record.
 """
 
@@ -63,7 +63,7 @@ TIMED_MESSAGE: Form = (*MESSAGE, ("timestamp", "int64"))
 
 
 class Allowance:
-    """The limits that remain for decompressed data in one frame.
+    """The remaining limits for decompressed data in one frame.
 
     Attributes:
         bytes: number of bytes that may still be decompressed.
@@ -89,7 +89,7 @@ def explain_records(data: bytes, base: int, prefix: str, allowance: Allowance) -
 
 
 class Reader:
-    """A reader of ``data`` up to ``end`` that adds pieces to ``tree``.
+    """A reader that decodes ``data`` up to ``end`` and adds pieces to ``tree``.
 
     Args:
         allowance: remaining allowance for decompressed data in the frame.
@@ -316,7 +316,7 @@ class Reader:
         return value
 
     def _bytes(self, path: str, length_at: Callable[[], tuple[int, int]]) -> bytes:
-        """Read bytes after their length, and return them; a negative length is null.
+        """Read and return bytes that are preceded by their length; a negative length means null.
 
         Raises: Truncated if the bytes end too early.
 
@@ -360,7 +360,7 @@ class Reader:
         raise LimitError(f"a varint is longer than the limit of {MAX_VARINT} bytes", offset=self.at)
 
     def _packed(self, path: str, attributes: int, read_content: Callable[[Reader], object]) -> None:
-        """Add a leaf for the remaining data, which is compressed, with the explanation of its decompressed content.
+        """Add a leaf for the remaining, compressed data, with an explanation of its decompressed content.
 
         Args:
             path: path of the batch or message.
@@ -379,8 +379,7 @@ class Reader:
     def _unpack(
         self, path: str, codec: int, packed: bytes, read_content: Callable[[Reader], object]
     ) -> tuple[Explanation | None, str]:
-        """Return the explanation of compressed data, and ""; if the data cannot be decompressed, return None and the
-        reason.
+        """Return the explanation of compressed data and "", or None and the reason if the data cannot be decompressed.
 
         Args:
             path: path of the data.

@@ -1,7 +1,7 @@
-"""Decoding of a message by its Layout that adds a piece for every field.
+"""Decodes a message by its Layout, and adds a piece for every field.
 
-Leaves are decoded by ``engines.primitives``, so the same input is refused as in decoding. The content of fields that
-contain other messages or record batches is added below the field.
+Leaves are decoded by ``engines.primitives``, so that explaining refuses the same input as decoding. The content of a
+field with another message or record batches is added below the field.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Walk:
     Args:
         base: offset of the data in the frame.
         prefix: prefix of all paths.
-        seen: strings decoded before by field name, such as the protocol type; they determine the format of bytes
+        seen: previously decoded strings by field name, such as the protocol type, which determine the format of bytes
             fields.
     """
 
@@ -244,7 +244,8 @@ class Walk:
         return None if content.error and group is None else (content.name, content.pieces)
 
     def _user_data(self, value: bytes, base: int, prefix: str) -> tuple[str, tuple[Piece, ...]] | None:
-        """Explain the user data of the sticky assignors. It contains no version: the newest version that fits is used.
+        """Explain the user data of the sticky assignors. The data contains no version, so the newest version that can
+        be decoded is used.
 
         Returns: a summary and the pieces, or None if no version can be decoded.
         """
@@ -259,14 +260,14 @@ class Walk:
 
 
 def explain_stored(blob: type, data: bytes, base: int, prefix: str, seen: Mapping[str, str]) -> Explanation:
-    """Return the explanation of a message whose version, an int16, is stored before it.
+    """Return the explanation of a message that follows its version, an int16.
 
     Args:
         blob: class of the message.
         data: the version and the message.
         base: offset of the data in the frame.
         prefix: prefix of all paths.
-        seen: strings decoded before by field name, which determine the format of bytes fields.
+        seen: previously decoded strings by field name, which determine the format of bytes fields.
     """
     walk = Walk(data, base=base, prefix=prefix, seen=seen)
     name = schema_of(blob).name
@@ -291,7 +292,7 @@ def explain_body(blob: type, version: int, data: bytes, base: int, prefix: str, 
         data: bytes of the message.
         base: offset of the data in the frame.
         prefix: prefix of all paths.
-        seen: strings decoded before by field name, which determine the format of bytes fields.
+        seen: previously decoded strings by field name, which determine the format of bytes fields.
     """
     walk = Walk(data, base=base, prefix=prefix, seen=seen)
     name = f"{schema_of(blob).name} v{version}"

@@ -1,4 +1,4 @@
-"""The edge cases that fuzzing uses most: values and lengths."""
+"""The most used edge cases of fuzzing: values and lengths."""
 
 from __future__ import annotations
 

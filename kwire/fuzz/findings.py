@@ -1,4 +1,5 @@
-"""Findings: files that describe how to reproduce a failure of a broker, and the reduction of findings to fewer steps.
+"""Findings: files that describe how to reproduce a failure of a broker, and functions that reduce findings to fewer
+steps.
 
 This module uses no sockets.
 """
@@ -56,7 +57,7 @@ class Finding:
     def what(self) -> str:
         """The description of the malformed request.
 
-        If the steps no longer contain that request, it is the description of the last step; "" without steps.
+        If that request was removed, the description of the last step; "" without steps.
         """
         return next((step.what for step in self.steps if step.broken), self.steps[-1].what if self.steps else "")
 
@@ -102,8 +103,7 @@ class Recorded:
     """The steps of a finding, adapted to another run.
 
     The names in the steps are replaced by the names of the new run, and the member ids by those that the broker assigns
-    in the new run. A member id is replaced only by one of the same length; member ids of the same client id have the
-    same length.
+    in the new run. A member id is replaced only by one of equal length, which all member ids of one client id have.
     """
 
     def __init__(self, steps: Sequence[Step], then: Names, now: Names) -> None:
@@ -157,7 +157,7 @@ def shrink(steps: Sequence[Step], holds: Callable[[Sequence[Step]], bool], tries
 
 
 def _smaller_variants(steps: list[Step]) -> Iterator[list[Step]]:
-    """Yield smaller variants of the steps, the largest reduction first.
+    """Yield smaller variants of the steps, largest reduction first.
 
     Each variant lacks one step; or a part of the last step, if the last step is the malformed one.
     """

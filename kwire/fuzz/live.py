@@ -1,7 +1,7 @@
-"""The fuzzer: it sends malformed requests to a broker and checks the broker. It uses sockets and a clock.
+"""The fuzzer: it sends malformed requests to a broker and checks the broker. This module uses sockets and a clock.
 
-After every case, a second connection checks that the broker accepts connections, that an independent group still has
-its member, generation and offsets, and that the topic of the run exists.
+After every test case, a second connection checks that the broker accepts connections, that an independent group still
+has its member, generation and offsets, and that the topic of the run exists.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class BrokerError(Exception):
 
 
 class Script(Protocol):
-    """The interface of the objects that supply the requests of a case one by one: Session and Recorded."""
+    """The interface of objects that supply the requests of a test case one by one: Session and Recorded."""
 
     steps: list[Step]
 
@@ -171,7 +171,7 @@ class Client:
 
 
 class Healthy:
-    """A group with one correct member.
+    """A control group with one correct member.
 
     No malformed request names this group; the fuzzer checks that the group stays intact.
 
@@ -192,7 +192,7 @@ class Healthy:
             raise
 
     def _settle(self) -> None:
-        """Find the coordinator, join the group, get an empty assignment, and commit an offset."""
+        """Set up the group: find the coordinator, join, get an empty assignment, and commit an offset."""
         self._must(self._once_ready(self._find), "find the coordinator of a group")
         answer = self._once_ready(self._join)
         if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
@@ -342,7 +342,7 @@ class Fuzzer:
             client.ask(DeleteTopicsRequest(topic_names=names, timeout_ms=10_000), 20, most=5)
 
     def run(self, cases: Sequence[int] | range) -> Iterator[Finding | None]:
-        """Run cases; yield a Finding, or None, for each. The run ends if the broker is no longer reachable."""
+        """Run test cases; yield a Finding or None for each. Stop if the broker is no longer reachable."""
         for case in cases:
             chance = Random(f"{self._seed}-{case}")  # noqa: S311 - not for secrets
             session = Session(chance, self._names, case, self.offered, self._api)
@@ -385,7 +385,9 @@ class Fuzzer:
             self._counting = True
 
     def _play(self, script: Script) -> Trouble | None:
-        """Run one case: send its requests, then check the broker. Return the failure; None if the broker is healthy."""
+        """Run one test case: send its requests, then check the broker. Return the failure; None if the broker is
+        healthy.
+        """
         trouble = None
         try:
             with Wire(self._address) as wire:

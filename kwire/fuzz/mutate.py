@@ -1,8 +1,8 @@
-"""Mutations of frames: one change at a time, each with a description in one line.
+"""Mutations of frames: each is one change, with a one-line description.
 
-Some mutations change fields (wrong lengths and counts, nulls, overlong varints, tags that are repeated or not in order,
-extreme integers, record batches with a wrong checksum); the others change raw bytes. All functions are pure: randomness
-comes from a ``random.Random`` that the caller passes.
+Some mutations change fields (wrong lengths and counts, nulls, overlong varints, repeated or disordered tags, extreme
+integers, record batches with a wrong checksum); the others change raw bytes. All functions are pure: randomness comes
+from a ``random.Random`` that the caller passes.
 """
 
 from __future__ import annotations
@@ -236,7 +236,7 @@ def _valid_length(node: Text | Blob | List, value: int) -> bytes:
 
 
 def _content_edits(site: Site, contents: tuple[bytes, ...]) -> Iterator[_Edit]:
-    """Yield edits of the content of a field, with a correct length: each of ``contents``, and null.
+    """Yield edits that replace the content of a field with null and each of ``contents``, with correct length.
 
     Args:
         site: mutation point of the field.
@@ -251,7 +251,7 @@ def _content_edits(site: Site, contents: tuple[bytes, ...]) -> Iterator[_Edit]:
 
 
 def _element_edits(data: bytes, site: Site) -> Iterator[_Edit]:
-    """Yield edits that remove or add array elements, with a correct count.
+    """Yield edits that remove or add array elements and correct the count.
 
     Args:
         data: the encoded bytes.

@@ -1,4 +1,4 @@
-"""The requests of a fuzzed client: the session of a consumer, in which one request is malformed.
+"""The requests of the fuzzing client: a consumer's session in which one request is malformed.
 
 The body of each request is built just before it is sent, from the earlier responses. The requests depend only on these
 responses and on the random number generator. This module uses no sockets.
@@ -145,7 +145,7 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A request of a case.
+    """A request of a test case.
 
     Attributes:
         data: bytes of the request, with their length prefix.
@@ -161,7 +161,7 @@ class Step:
 
 
 class Session:
-    """The requests of one case: those of a consumer, one of which is malformed.
+    """The requests of one test case: a consumer's session with one malformed request.
 
     Args:
         offered: versions that the broker supports, by API key.

@@ -1,6 +1,6 @@
 """Mutation points of a frame: each number, length, count, null marker and tag, with its position.
 
-Of a frame that cannot be decoded, only the mutation points before the invalid field are returned.
+For a frame that cannot be decoded, only the mutation points before the invalid field are returned.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Site:
         offset: start of the number, length, count or null marker.
         end: end of the number, length, count or null marker.
         value: decoded number, length or count; for a nullable struct, whether it is present; None for null.
-        whole: end of the content after the length, count or null marker.
+        whole: end of the content that follows the length, count or null marker.
         first: end of the first element of an array.
         entries: tagged fields of a tagged section.
     """
@@ -90,7 +90,7 @@ def response_sites(frame: bytes, api_key: int, api_version: int) -> list[Site]:
 def response_sites_in_slices(
     frame: bytes, api_key: int, api_version: int, size: int
 ) -> Generator[None, None, list[Site]]:
-    """Find the mutation points of a response frame in steps: yield after every ``size`` of them, 0 for never.
+    """Find the mutation points of a response frame in steps: yield after every ``size`` of them (0: never).
 
     Finally return the same list as ``response_sites``.
     """
@@ -115,7 +115,7 @@ class _Walk:
 
     Args:
         data: the message.
-        size: number of mutation points after which a step ends; 0 to do all in one step.
+        size: number of mutation points per step; 0 for a single step.
     """
 
     def __init__(self, data: bytes, size: int = 0) -> None:

@@ -29,7 +29,7 @@ _made: dict[tuple[type, int, bool], st.SearchStrategy[Any]] = {}
 
 
 def messages(message: type[M], version: int, *, nan: bool = True) -> st.SearchStrategy[M]:
-    """Return a strategy for all values that one version of a message, header or blob can carry.
+    """Return a strategy for all values of one version of a message, header or blob.
 
     Args:
         message: class of the message.

@@ -1,4 +1,4 @@
-"""Values of messages without Hypothesis, derived from a Layout: values with every field set, and random values."""
+"""Creates message values from a Layout, without Hypothesis: with every field set, or random."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def any_value(message: type[M], version: int, random: Random, known: Mapping[str
 
 
 def free_tag(record: Record, tag: int) -> int:
-    """Return ``tag`` if the struct declares no field with this tag, else the next higher free tag number."""
+    """Return ``tag`` if it is free in the struct, else the next higher free tag number."""
     used = {slot.tag for slot in record.tagged}
     while tag in used:
         tag += 1

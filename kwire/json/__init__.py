@@ -1,1 +1,1 @@
-"""Messages as JSON: as objects, as text, and as objects that also contain topic names and decoded nested messages."""
+"""Messages as JSON: as objects, as text, and as expanded objects with topic names and decoded nested messages."""

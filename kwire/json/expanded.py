@@ -1,4 +1,4 @@
-"""The JSON form of messages with additional decoded content, built by generated functions.
+"""The expanded JSON form of messages, which includes decoded content of fields; built by generated functions.
 
 The form is that of ``kwire.json.objects`` plus keys that begin with an underscore: ``_topic_name`` next to a topic id;
 ``_metadata``, ``_assignment`` and similar, with the output of ``kwire blob``, next to bytes that are a message;
@@ -37,7 +37,7 @@ MAX_RECORDS = 10_000  # maximum records shown of one field
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Information outside of a message that its expanded JSON form needs.
+    """Information from outside of a message that its expanded JSON form contains.
 
     Attributes:
         name_of: function that returns the topic name of a topic id; None for an unknown id.
@@ -73,7 +73,7 @@ def form_of(message: Any, version: int, context: Context = PLAIN) -> Form:
 
 
 def error_of(message: Any, version: int) -> int | None:
-    """Return the first error code of a response that is not 0; the top-level code comes before nested codes.
+    """Return the first error code of a response that is not 0; the top-level code precedes nested codes.
 
     The result is 0 if all error codes are 0, and None if the response has no error code.
 
@@ -268,7 +268,7 @@ def _inside(data: bytes | None, name: str, context: Context) -> Form | None:
 def _opened(data: bytes | None) -> list[Form] | None:
     """Return the JSON form of the record batches in ``data``, including their records.
 
-    The form of an invalid batch is an object with the error. The result is None for None.
+    For an invalid batch, the object contains the error. Return None for None.
     """
     if data is None:
         return None

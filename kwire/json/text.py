@@ -1,4 +1,5 @@
-"""Messages as JSON text, written by generated functions: equal to json.dumps of ``objects.to_json``, six times as fast.
+"""Messages as JSON text, written by generated functions: the result equals json.dumps of ``objects.to_json``, in a
+sixth of the time.
 
 A function is generated for each version of a message on first use, and cached.
 """
@@ -25,7 +26,7 @@ def json_text(message: Any, version: int, *, records: bool = True) -> str:
     """Return the JSON form of a message in this version, as one line of ASCII without spaces.
 
     Args:
-        records: False to write ``{"bytes": n}`` in place of record batches, where ``n`` is their size in bytes.
+        records: False to replace record batches with ``{"bytes": n}``, where ``n`` is their size.
 
     Raises: SchemaError if the message does not have this version.
     """

@@ -1,8 +1,8 @@
-"""AddPartitionsToTxn (key 24): partitions become part of a transaction before it writes to them (KIP-98).
+"""AddPartitionsToTxn (key 24): make partitions part of a transaction before it writes to them (KIP-98).
 
-v1 is answered before throttling; v2 adds the error PRODUCER_FENCED; v3 is flexible; v4 lets brokers add several
-transactions at once, and verify added partitions (KIP-890); v5 adds the error TRANSACTION_ABORTABLE. Clients stay
-below v4.
+since v1, throttled clients get the response before the delay; v2 adds the error PRODUCER_FENCED; v3 is flexible; v4
+lets brokers add several transactions at once, and verify added partitions (KIP-890); v5 adds the error
+TRANSACTION_ABORTABLE. Clients use versions below 4.
 """
 
 from kwire.schema import Api, Array, Bool, Int16, Int32, Int64, String, request, response, struct

@@ -1,4 +1,4 @@
-"""AllocateProducerIds (key 67): a broker gets a block of producer ids from the controller (KIP-730)."""
+"""AllocateProducerIds (key 67): a broker requests a block of producer ids from the controller (KIP-730)."""
 
 from kwire.schema import Api, Int16, Int32, Int64, request, response
 

@@ -1,7 +1,7 @@
 """AlterConfigs (key 33): replace the configuration of resources (KIP-133).
 
-Entries that are not in the request return to their default. v1 is answered before throttling; v2 is flexible.
-Replaced by IncrementalAlterConfigs.
+Entries that the request omits are reset to their default. Since v1, throttled clients get the response before the
+delay; v2 is flexible. Replaced by IncrementalAlterConfigs.
 """
 
 from kwire.schema import Api, Array, Bool, Int8, Int16, Int32, String, request, response, struct

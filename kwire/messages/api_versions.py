@@ -1,7 +1,7 @@
 """ApiVersions (key 18): request the supported APIs and versions of a broker, as the first request.
 
 v1 adds the throttle time; v3 is flexible, and adds the name and version of the client software (KIP-511) and the
-features (KIP-584); v4 allows features with a minimum of 0. The response header is always v0, so that a client can
+features (KIP-584); v4 allows features with a minimum level of 0. The response header is always v0, so that a client can
 decode the response to an unsupported version: error 35 in a v0 body.
 """
 

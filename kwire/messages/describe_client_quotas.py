@@ -1,6 +1,6 @@
 """DescribeClientQuotas (key 48): request the quotas of users, client ids and addresses (KIP-546).
 
-Match types: 0 this name, 1 the default, 2 any name. v1 is flexible.
+Match types: 0 exact name, 1 default, 2 any name. v1 is flexible.
 """
 
 from kwire.schema import Api, Array, Bool, Float64, Int8, Int16, Int32, String, request, response, struct

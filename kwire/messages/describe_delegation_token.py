@@ -1,6 +1,7 @@
 """DescribeDelegationToken (key 41): request the tokens of owners, or all tokens that the client may see (KIP-48).
 
-v1 is answered before throttling; v2 is flexible; v3 adds the requester of the token (KIP-373).
+Since v1, throttled clients get the response before the delay; v2 is flexible; v3 adds the requester of the token
+(KIP-373).
 """
 
 from kwire.schema import Api, Array, Bytes, Int16, Int32, Int64, String, request, response, struct

@@ -1,4 +1,6 @@
-"""DescribeTopicPartitions (key 75): partitions of topics, page by page, with eligible leader replicas (KIP-966)."""
+"""DescribeTopicPartitions (key 75): request partitions of topics, page by page, with eligible leader replicas
+(KIP-966).
+"""
 
 from uuid import UUID
 

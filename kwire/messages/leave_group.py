@@ -1,4 +1,4 @@
-"""LeaveGroup (key 13): members leave at once instead of by session timeout.
+"""LeaveGroup (key 13): leave a group immediately, without waiting for the session timeout.
 
 v1 adds the throttle time; v3 allows several members, also by instance id (KIP-345); v4 is flexible; v5 adds the
 reason (KIP-800).

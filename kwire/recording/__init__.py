@@ -1,6 +1,6 @@
-"""Writers of recordings, in forms that ``kwire capture`` reads: frame logs, and pcapng with TCP/IP packets.
+"""Writers of recordings, in formats that ``kwire capture`` reads: frame logs, and pcapng with TCP/IP packets.
 
-A writer does no I/O. Its methods return bytes, and each result can be appended to the file on its own.
+A writer does no I/O. Its methods return bytes to append to the file; the file is valid after each of them.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from kwire.recording.pcapng import PcapngFile
 
 
 class RecordingWriter(Protocol):
-    """The interface of the writers. Connections have numbers; times are microseconds since 1970.
+    """The interface of the writers. Connections are identified by number; times are microseconds since 1970.
 
     A client or broker is text of the form ``host:port``.
     """
 
     def begin(self) -> bytes:
-        """Return the beginning of a file. A recording may be continued in another file."""
+        """Return the beginning of a file. It is also called when the recording continues in another file."""
         ...
 
     def opened(self, connection: int, client: str, broker: str, time_us: int) -> bytes:
@@ -64,7 +64,7 @@ WRITERS: Mapping[str, Callable[[], RecordingWriter]] = {
 
 
 def writer_of(path: PurePath) -> RecordingWriter | None:
-    """Return a writer for the form that the suffix of a path names; None for another suffix."""
+    """Return a writer for the format that the suffix of a path selects; None for an unknown suffix."""
     writer = WRITERS.get(path.suffix)
     return None if writer is None else writer()
 

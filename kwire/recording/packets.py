@@ -1,4 +1,4 @@
-"""TCP/IP packets for the frames of a connection: handshake, sequence numbers, acknowledgements and checksums."""
+"""Builds the TCP/IP packets of a recorded connection: handshake, sequence numbers, acknowledgements, checksums."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ class TcpConnection:
 
     Args:
         client: end that opens the connection.
-        broker: end that accepts the connection; if the client has an IPv6 address, the address of this end becomes one.
+        broker: end that accepts the connection; if the client has an IPv6 address, the address of this end is converted
+            to one.
         initial: initial sequence number of the client; the initial number of the broker is derived from it.
     """
 
@@ -116,7 +117,7 @@ def _as_ipv6(address: IPv4Address | IPv6Address) -> IPv6Address:
 
 
 def _sum(data: bytes) -> int:
-    """Return a number that is congruent to the sum of the 16-bit words of the data, modulo 0xFFFF."""
+    """Return the sum of the 16-bit words of the data modulo 0xFFFF, or a number congruent to it."""
     return int.from_bytes(data + b"\0" * (len(data) % 2), "big") % 0xFFFF
 
 

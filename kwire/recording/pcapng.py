@@ -1,4 +1,4 @@
-"""The writer of pcapng files. Packets begin with the IP header (link type RAW), so there are no MAC addresses."""
+"""The writer of pcapng files. Packets begin with the IP header (link type RAW), without MAC addresses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ISN_STEP = 0x01000193  # distance of the initial sequence numbers of two connect
 class PcapngFile:
     """The writer of a pcapng file, with one TCP connection for each connection of the recording.
 
-    If a connection has the same endpoints as another open one, it gets another client port.
+    A connection with the same endpoints as another open connection gets another client port.
     """
 
     def __init__(self) -> None:

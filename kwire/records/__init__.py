@@ -1,4 +1,4 @@
-"""Records, which Produce and Fetch carry as opaque bytes, in Kafka's three formats.
+"""Records in Kafka's three formats, which Produce and Fetch carry as opaque bytes.
 
 ``read`` decodes all three. ``build_batch`` builds magic 2 (since Kafka 0.11), ``build_message_set`` magic 0 and 1.
 """
@@ -19,7 +19,7 @@ __all__ = ["Batch", "Message", "Record", "RecordSet", "build_batch", "build_mess
 class RecordSet(Protocol):
     """The common interface of a record batch (Batch, magic 2) and of a message of magic 0 or 1 (Message).
 
-    ``records`` decompresses the data, and so do ``base_offset`` and ``count`` of a compressed Message. The other
+    ``records`` decompresses the data; ``base_offset`` and ``count`` of a compressed Message also do. The other
     attributes are available without decompression.
 
     Attributes:

@@ -89,7 +89,7 @@ class Batch:
 
     @property
     def delete_horizon(self) -> int | None:
-        """Time from which compaction may drop tombstones and markers of the batch; None if it is not set.
+        """The time after which compaction may drop tombstones and markers of the batch; None if not set.
 
         The time is in milliseconds since 1970.
         """
@@ -111,8 +111,8 @@ class Batch:
     ) -> Iterator[R]:
         """Yield the decompressed records as instances of a subclass of Record, whose additional fields are not set.
 
-        In a compressed batch the offset of an error is the offset of the compressed part; the text of the error
-        contains the offset after decompression. Raises: CrcError, DecodeError, LimitError.
+        For a compressed batch, the offset in an error is that of the compressed part; the error text contains the
+        offset in the decompressed data. Raises: CrcError, DecodeError, LimitError.
 
         Args:
             into: the subclass of Record.
@@ -268,11 +268,11 @@ def build_batch(
         producer_id: producer id of an idempotent producer; -1 for another producer.
         producer_epoch: epoch of the producer id; -1 without a producer id.
         base_sequence: sequence number of the first record; -1 without a producer id.
-        log_append_time: timestamp of all records as consumers see them, in milliseconds since 1970; None to use the
+        log_append_time: timestamp that consumers get for all records, in milliseconds since 1970; None to use the
             records' own timestamps.
         transactional: True if the batch is part of a transaction.
         control: True for a control batch, such as the end of a transaction.
-        delete_horizon: time from which compaction may drop tombstones and markers of the batch, in milliseconds since
+        delete_horizon: time after which compaction may drop tombstones and markers of the batch, in milliseconds since
             1970, or None.
         max_timestamp: largest timestamp in the header, in milliseconds since 1970; None for that of the records.
 

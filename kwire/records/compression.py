@@ -80,7 +80,8 @@ def compress(codec: int, data: bytes, *, level: int | None = None, old_lz4: bool
     Args:
         codec: compression codec, a key of NAMES.
         data: bytes to compress.
-        level: compression level of gzip (1 to 9) or zstd (at most 22); None for the default. The others have none here.
+        level: compression level of gzip (1 to 9) or zstd (at most 22); None for the default. The other codecs have no
+            level here.
         old_lz4: True for an lz4 header checksum that also covers the magic bytes, as in message sets of magic 0
             (KAFKA-3160).
 
@@ -139,7 +140,7 @@ def _unsnappy(data: bytes, limit: int) -> bytes:
 def _xerial_blocks(data: bytes) -> Iterator[tuple[int, bytes]]:
     """Yield offset and bytes of each block of a snappy-java stream.
 
-    If streams were concatenated, there are further headers between the blocks.
+    Concatenated streams have further headers between blocks, which are skipped.
     """
     at = 0
     while at < len(data):
@@ -218,8 +219,8 @@ def _zstd_frames(data: bytes, limit: int) -> tuple[bytes, int]:
     contain it).
 
     zstd allocates the window that a header declares: up to 128 MiB, even for a frame of a few bytes. A window larger
-    than the output limit is never needed, but high compression levels declare one. Therefore the frame is not refused;
-    its window is made smaller. Source: RFC 8878, sections 3.1.1 and 3.1.2.
+    than the output limit is never needed, but high compression levels declare one. So such a frame is not refused; its
+    declared window is reduced. Source: RFC 8878, sections 3.1.1 and 3.1.2.
 
     Args:
         data: concatenated zstd frames.
@@ -309,7 +310,7 @@ LZ4_OLD_HEADER = LZ4_MAGIC + LZ4_FLAGS + _lz4_checksum(LZ4_MAGIC + LZ4_FLAGS)
 def _lz4(data: bytes, header: bytes = LZ4_HEADER) -> bytes:
     """Return ``data`` as one lz4 frame of independent blocks.
 
-    cramjam is not used for this, because the blocks of its frames depend on each other.
+    cramjam cannot be used for this: the blocks of its frames depend on each other.
     """
     parts = [header]
     for at in range(0, len(data), LZ4_BLOCK):

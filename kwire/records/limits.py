@@ -1,8 +1,8 @@
 """Limits on reading records, each with its reason. Sizes are in bytes.
 
-A small batch can declare large numbers: how many records it contains, how long they are, how large it is after
-decompression. None of these limits is Kafka's; each is far above what clients send, and prevents a hostile batch from
-costing more than its size allows.
+A small batch can declare large numbers of records, long records, or a large decompressed size. These limits, which
+Kafka does not have, are far above what clients send, and prevent a hostile batch from costing more than its size
+justifies.
 """
 
 MAX_DECOMPRESSED = (

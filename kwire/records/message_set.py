@@ -2,7 +2,7 @@
 
 A set is a sequence of messages. A compressed message is a wrapper: its value is another set. The offset of a wrapper is
 the offset of its last message; messages inside have absolute offsets in magic 0, and offsets relative to the first
-message in magic 1. Magic 1 added the timestamp; with log append time, the timestamp of the wrapper applies to all
+message in magic 1. Magic 1 adds the timestamp; with log append time, the timestamp of the wrapper applies to all
 messages inside. Source: org.apache.kafka.common.record.LegacyRecord, AbstractLegacyRecordBatch.
 """
 
@@ -41,7 +41,7 @@ MESSAGE = "Message"
 
 @dataclass(slots=True)  # not frozen: creating a frozen one takes longer than reading its header
 class Message:
-    """A message, or a wrapper that contains messages and corresponds to a batch of magic 2.
+    """A message of magic 0 or 1, or a wrapper: a compressed message that contains others, like a batch of magic 2.
 
     Attributes:
         position: byte offset of the message in the data that was read; offsets in errors count from the start of that
@@ -98,11 +98,11 @@ class Message:
     def records(self, *, verify_crc: bool = True, copy: bool = True, limit: int | None = None) -> Iterator[Record]:
         """Yield the messages as records.
 
-        The error of an invalid message is raised after the messages before it; an invalid size raises before any
-        message.
+        For an invalid message, the error is raised after the messages before it were yielded; for an invalid message
+        size, before any message.
 
-        In a wrapper the offset of an error is the offset of the wrapper's value; the text of the error contains the
-        offset after decompression. Raises: CrcError, DecodeError, LimitError.
+        For a wrapper, the offset in an error is that of the wrapper's value; the error text contains the offset in the
+        decompressed data. Raises: CrcError, DecodeError, LimitError.
 
         Args:
             verify_crc: False to skip the check of the checksum.
@@ -140,7 +140,7 @@ class Message:
             raise
 
     def _locate(self, error: DecodeError) -> None:
-        """Change the error of a message inside this wrapper: its path and offset then refer to the wrapper."""
+        """Change the path and offset in the error of an inner message, so that they refer to this wrapper."""
         error.reason += f" (byte {error.offset} after decompression)"
         error.offset = self.position
 
@@ -168,8 +168,8 @@ class Message:
         return (None, at) if size < 0 else (data[at : at + size], at + size)
 
     def _open(self, limit: int | None) -> bytes:
-        """Return the decompressed message set inside a wrapper. ``limit``: maximum size in bytes; None
-        for the default.
+        """Return the decompressed message set inside this wrapper. ``limit``: maximum size in bytes; None for the
+        default.
         """
         if self.codec not in CODECS:
             reason = f"compression codec {self.codec} is not allowed in message sets"
@@ -191,7 +191,7 @@ class Message:
             raise
 
     def _inner_offsets(self, body: bytes) -> tuple[int, int, int]:
-        """Return the number of messages inside a wrapper, and the encoded offsets of the first and the last one.
+        """Return the number of messages inside this wrapper, and the encoded offsets of the first and the last one.
 
         ``body``: decompressed message set of the wrapper.
         """
@@ -213,7 +213,7 @@ class Message:
         return count, first, last
 
     def _shift(self, last: int) -> int:
-        """Return the number to add to an encoded offset inside this wrapper to get the absolute offset.
+        """Return the difference between absolute and encoded offsets of the messages inside this wrapper.
 
         ``last``: encoded offset of the last message.
         """
@@ -260,7 +260,7 @@ def build_message_set(
         records: records in order.
         magic: format of the messages, 0 or 1.
         codec: number of the compression codec.
-        base_offset: offset of the first message; None for 0. The other messages have the following offsets.
+        base_offset: offset of the first message; None for 0. The other messages get consecutive offsets after it.
         keep_offsets: True to use the records' own offsets, as after compaction.
         log_append_time: timestamp of all messages, in milliseconds since 1970; None to use the records' own timestamps.
 
@@ -306,12 +306,12 @@ def _message(offset: int, magic: int, attributes: int, timestamp: int, key: byte
         )
         return struct.pack(">qiI", offset, len(tail) + 4, zlib.crc32(tail)) + tail
     except struct.error as error:
-        raise EncodeError(f"a field of the message header is out of range: {error}", message=MESSAGE) from error
+        raise EncodeError(f"offset or timestamp of the message is out of range: {error}", message=MESSAGE) from error
 
 
 def _prefixes(body: bytes) -> Iterator[tuple[int, int]]:
-    """Yield the position in ``body`` and the encoded offset of each message. A truncated last message is left out, as
-    in Kafka.
+    """Yield position in ``body`` and encoded offset of each message, without decoding the messages. A truncated last
+    message is left out, as in Kafka.
     """
     at = 0
     while len(body) - at >= PREFIX.size:

@@ -1,9 +1,9 @@
 """Encoding and decoding of records of magic 2: the decompressed bytes after the header of a batch.
 
-Decoding has a fast path for usual records, and a careful path for a single record where the fast path fails: a record
-with varints of more than two bytes, or with invalid data, for which the careful path raises the error. The fast path
-does not check bounds: an index past the end, or an end that does not match the record's length, leads to the careful
-path. Source: org.apache.kafka.common.record.DefaultRecord.
+Decoding has a fast path for usual records, and a careful path for single records on which the fast path fails: those
+with varints of more than two bytes, and those with invalid data, for which the careful path raises the error. The fast
+path does not check bounds; an index past the end, or a record that does not end at its declared length, leads to the
+careful path. Source: org.apache.kafka.common.record.DefaultRecord.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ R = TypeVar("R", bound=Record)
 
 
 class _Unusual(Exception):
-    """The exception of the fast path for a record that the fast path does not support."""
+    """Raised by the fast path for a record that needs the careful path."""
 
 
 _UNUSUAL = (_Unusual, IndexError, TypeError, struct.error, UnicodeDecodeError)
@@ -127,9 +127,9 @@ def _read_some(
 ) -> int:
     """Decode records until ``some`` has ``most`` more; return the offset of the next record.
 
-    This function is long and flat because decoding spends its time here. A byte below 128 is a complete varint. For two
-    bytes, a table contains the value; the lookup raises for a negative or longer varint. Timestamps and offsets may be
-    longer.
+    This function is long and flat, because decoding spends most of its time here. A byte below 128 is a complete
+    varint. For two bytes, a table contains the value; the lookup raises for a negative length and for a longer varint.
+    Timestamps and offsets may take more bytes.
 
     Args:
         data: decompressed records.
@@ -246,7 +246,9 @@ def _read_some(
 
 
 def _long_varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return the unsigned value of the varint at offset ``at``, before zigzag decoding, and the offset after it."""
+    """Return the raw unsigned value of the varint at offset ``at``, without zigzag decoding, and the offset after
+    it.
+    """
     value = 0
     for shift in range(0, 56, 7):
         byte = data[at]
@@ -358,7 +360,7 @@ def _blob(data: bytes, at: int, path: str) -> tuple[bytes | None, int]:
 
 
 def write_records(records: Sequence[Record], deltas: Iterable[int] | None, base_timestamp: int) -> bytes:
-    """Return the encoded records, as they follow the header of a batch.
+    """Return the encoded records: the part of a batch after its header.
 
     Args:
         records: the records.

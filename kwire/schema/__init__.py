@@ -1,9 +1,9 @@
-"""Declaring messages: versions, field kinds, and the decorators that turn a class body into a message class.
+"""The declaration of messages: versions, field kinds, and the decorators that turn a class body into a message class.
 
-A declaration is schema, typed value and documentation at once (docs/design.md shows one). A field without versions is
-in every version of its message; compact lengths and tagged sections follow from the message's flexible versions. The
-rules are those of Kafka's ``FieldSpec`` and ``MessageSpec``; a declaration that breaks a rule raises SchemaError at
-import. ``kwire.layout`` defines the encoding.
+A declaration is schema, typed class and documentation in one (docs/design.md shows an example). A field without
+versions is in every version of its message; compact lengths and tagged sections follow from the message's flexible
+versions. The rules are those of Kafka's ``FieldSpec`` and ``MessageSpec``; a declaration that breaks a rule raises
+SchemaError at import. ``kwire.layout`` defines the encoding.
 """
 
 from kwire.schema.classes import compares_by_fields

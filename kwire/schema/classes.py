@@ -1,6 +1,7 @@
-"""Building the class of a declared message: slots, and the methods of a dataclass.
+"""Builds the class of a declared message, with slots and the methods of a dataclass.
 
-``dataclasses`` would build the same classes ten times slower; there are a thousand structs, and a program uses a few.
+``dataclasses`` would build the same classes ten times slower; there are a thousand structs, of which a program uses
+only a few.
 """
 
 from __future__ import annotations
@@ -52,9 +53,9 @@ def _set_owner(method: Any, cls: type) -> None:
 
 
 def _first_init(cls: Any) -> Any:
-    """Return a constructor that builds the final constructor when it is called for the first time.
+    """Return a constructor that builds the real constructor on its first call.
 
-    This saves time, because a program constructs only few of the structs directly.
+    This saves time, because a program constructs few of the structs directly.
     """
 
     def __init__(self: Any, *args: Any, **values: Any) -> None:  # noqa: N807 - name of the method
@@ -76,7 +77,7 @@ class _Signature:
 
 
 def _init(fields: Mapping[str, Field]) -> Any:
-    """Return the constructor of a slots class: keyword arguments only, each with its default."""
+    """Return the constructor of a slots class: its arguments are keyword-only and have defaults."""
     fresh = {name for name, field in fields.items() if field.is_fresh}
     space: dict[str, Any] = {
         f"_{name}": (list if f.kind == "array" else f.struct) if name in fresh else f.initial()

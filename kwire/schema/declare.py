@@ -52,7 +52,7 @@ def response(api: Api) -> Callable[[type[T]], type[T]]:
 
 @dataclass_transform(kw_only_default=True)
 def data(*, versions: str, flexible: str) -> Callable[[type[T]], type[T]]:
-    """Return a decorator that declares a message which is stored inside other messages or in a log.
+    """Return a decorator that declares a message that is stored inside other messages or in a log.
 
     Args:
         versions: versions of the message, such as ``"0-3"``.

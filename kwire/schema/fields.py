@@ -27,9 +27,7 @@ class Versions:
 
     @classmethod
     def parse(cls, text: str) -> Versions:
-        """Return the range for a text such as ``"0-9"``, ``"6+"``, ``"5"`` or ``"none"``. Raises: SchemaError for
-        another form.
-        """
+        """Parse a text such as ``"0-9"``, ``"6+"``, ``"5"`` or ``"none"``. Raises: SchemaError for another form."""
         first, dash, last = text.partition("-")
         try:
             if text == "none":
@@ -100,9 +98,9 @@ class Field:
         versions: versions that have the field.
         null: versions in which the field may be null.
         tag: number of a tagged field in the tagged section; None for other fields.
-        default: value where the version lacks the field; UNSET for the default of the kind.
+        default: value in versions that lack the field; UNSET for the default of the kind.
         ignorable: True if encoding drops a value that the version cannot carry, False if encoding raises EncodeError.
-        flexible: versions in which the length is compact; None for the flexible versions of the message.
+        flexible: versions in which the length is compact; None if these are the flexible versions of the message.
         entity: Kafka's name for the kind of object that the value identifies, such as ``groupId``.
         of: declaration of the elements of an array; None for other kinds.
         struct: class of a struct; None for other kinds.

@@ -65,9 +65,9 @@ def schema_of(message: type) -> Schema:
 
 
 def unknown_tags(value: object) -> Mapping[int, bytes]:
-    """Return the tagged fields of a decoded struct that kwire has no declaration for: bytes by tag number.
+    """Return the undeclared tagged fields of a decoded struct: bytes by tag number.
 
-    Encoding the struct writes these fields again.
+    They are written again when the struct is encoded.
     """
     tags: dict[int, bytes] | None = getattr(value, "unknown_tags", None)
     return tags or {}

@@ -1,7 +1,7 @@
-"""Bundles: rows of one kind that a stage of the pipeline sends to the next, together with the key to group them by.
+"""Bundles: rows of one kind that a pipeline stage sends to the next stage, with the key to group them by.
 
-For Spark the rows of a bundle are opaque bytes. Therefore Spark moves few rows, and does not convert values. Counts are
-added up before they are bundled. This module does not depend on Spark.
+For Spark, the rows of a bundle are opaque bytes, so Spark moves few rows and converts no values. Counts are summed
+before they are bundled. This module does not depend on Spark.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ SUMMARY_KINDS = (
 def about_group(name: str) -> str:
     """Return the key by which Spark groups the events of a consumer group.
 
-    Two consumer groups may have the same key if a group id is not UTF-8.
+    Consumer groups whose ids are not UTF-8 may share a key.
     """
     return str(printable(f"group {name}"))
 
@@ -134,7 +134,7 @@ class Bundler:
     def add(self, rows: Rows) -> Iterator[Bundle]:
         """Yield bundles of rows, and clear ``rows``.
 
-        Rows of count tables are added up; ``finish`` yields their sums.
+        Rows of count tables are only summed; ``finish`` yields the sums.
         """
         complete = list(self._bundles(rows))
         rows.clear()

@@ -1,7 +1,7 @@
-"""The conversion of the segments of one connection to rows, which Spark tasks do for batches and for streams.
+"""Converts the segments of one connection to rows; Spark tasks do this for batches and streams.
 
-Payload does not pass through Spark: a task reads the payload from the file when it decodes a connection, so unused
-payload is never read. This module does not depend on Spark.
+Payload does not pass through Spark: a task reads it from the file when it decodes a connection, so that unused payload
+is never read. This module does not depend on Spark.
 """
 
 from __future__ import annotations
@@ -88,11 +88,11 @@ class Spool:
 
 
 def reaches(files: Sequence[int], positions: Sequence[int], starts: Sequence[int], sizes: Sequence[int]) -> list[int]:
-    """Return, for each segment of a connection, the file position up to which to read when the segment is read.
+    """Return, for each segment of a connection, up to which file position to read ahead.
 
     Segments that are close together are read as one range. A range ends where a segment ends, and may include headers
-    and a few packets of other connections. All connections together read each byte of a file once, and at most
-    1/FOREIGN of the bytes a second time.
+    and a few packets of other connections. All connections together read each byte of a file once, plus at most
+    1/FOREIGN of the bytes again.
 
     Args:
         files: number of the file of each segment.
@@ -178,7 +178,7 @@ class Payloads:
 
 @dataclass(slots=True)
 class ConnectionFollower:
-    """The conversion of the segments between two endpoints to rows, one connection after the other.
+    """Converts the segments between two endpoints to rows, one connection after the other.
 
     The state can be pickled between two segments.
     """
@@ -239,7 +239,7 @@ class ConnectionFollower:
         rows["tallies"] += self.observer.drain()
 
     def notice(self, call: Call, events: Sequence[GroupEvent], rows: Rows) -> None:
-        """Add rows that only a subclass needs; this class adds none.
+        """Add rows that only subclasses need; this class adds none.
 
         Args:
             call: a completed call.

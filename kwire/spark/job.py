@@ -64,7 +64,7 @@ class Job:
         Args:
             spark: Spark session.
             staging: the staging folder.
-            guess: files whose split positions are guessed.
+            guess: files that are divided at guessed record boundaries.
         """
         follow = ConnectionFollower if self.assignor is None else ReplayFollower
         ordered = ordered_references(spark, self.paths, self.split_size, stages.unpacked_in(staging), guess)
@@ -96,7 +96,7 @@ def ordered_references(
         paths: paths of the files.
         split_size: bytes of a file per task; None for the default.
         unpacked: folder to which the content of gzip files is decompressed; None to include it in the rows.
-        guess: files whose split positions are guessed.
+        guess: files that are divided at guessed record boundaries.
     """
     source.register(spark)
     cores, size = _cores(spark), sum(map(size_of, paths))

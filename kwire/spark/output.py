@@ -1,6 +1,6 @@
 """The output folder of the pipeline.
 
-It has a folder for each table, with a folder for each capture and each day in it.
+It contains a folder per table, with a folder per capture and day inside.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Output:
         stale: Collection[str] | None = None,
         kept: str | None = None,
     ) -> None:
-        """Replace the files of this capture with the files that tasks have written.
+        """Replace the files of a capture with newly written ones.
 
         Args:
             spark: Spark session.

@@ -34,7 +34,7 @@ _SPECIAL = re.compile(r"""[\x00-\x1f"#%'*/:=?\\\x7f{\[\]^]""")  # characters esc
 
 
 def day_of(table: Table) -> str | None:
-    """Return the name of the column that decides in which day's file a row is stored: the first column with a time.
+    """Return the name of the column whose time selects the day file of a row: the first column with a time.
 
     The result is None for a table without times.
     """
@@ -185,7 +185,7 @@ def _delete_stale(files: Any, folder: str, stale: Collection[str] | None) -> int
 
 
 def _no_rows(files: Any, begin: str, table: Table) -> str:
-    """Write a file with columns but without rows, so that readers of an empty table find its columns.
+    """Write a file with columns but no rows, so that an empty table still has its columns.
 
     Args:
         files: file system.

@@ -1,9 +1,9 @@
 """Encoding of values as bytes whose decoding cannot run code.
 
-This is the format of a stream's work folder, which other users may be able to write. The bytes are a pickle that names
-no function or class except ``MADE``; the decoder refuses every other name. ``MADE`` takes the name of a class in
-``MODULES`` and the values of its fields; it sets the fields without running code of the class. A value of an unknown
-type is not encoded.
+This is the format of a stream's work folder, which other users may be able to write. The bytes are a pickle in which
+``MADE`` is the only allowed name of a function or class. ``MADE`` is called with the name of a class in ``MODULES`` and
+the values of its fields; it creates the object without running code of the class. A value of an unknown type is not
+encoded.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ MADE = _Made()
 
 
 class _Writer(pickle.Pickler):
-    """The encoder of values."""
+    """The pickler that encodes known classes as calls of ``MADE``."""
 
     def reducer_override(self, value: Any) -> Any:
         """Return how pickle encodes an instance of a known class: as a call of ``MADE`` with the class name and the
@@ -142,7 +142,7 @@ class _Writer(pickle.Pickler):
 
 
 class _Reader(pickle.Unpickler):
-    """The decoder of values."""
+    """The unpickler that accepts no name except ``MADE``."""
 
     def find_class(self, module: str, name: str) -> Any:
         """Return ``MADE``. Raises: pickle.UnpicklingError for every other name."""

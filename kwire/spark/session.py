@@ -23,7 +23,7 @@ ROCKS = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvide
 def session(master: str | None = None, app: str = "kwire") -> SparkSession:
     """Return the active Spark session, or start one.
 
-    A session on this machine listens only on the loopback interface and has no web page.
+    A local session listens only on the loopback interface and has no web UI.
 
     Args:
         master: Spark's master; None for the master that spark-submit has set, or else this machine.

@@ -1,10 +1,9 @@
 """The data source ``spark.read.format("kafka_pcap").load(path)``: references to the TCP segments of captures.
 
-A row has the position of the payload in the file instead of the payload itself, so payload does not pass through Spark.
-Two kinds of rows are different. Content of a gzip file has no position in the file: it is decompressed to a file if
-there is a folder for such files, else the row has the payload. Rows of some IP fragments have the payload too. Large
-files are read in parts. The boundaries of the parts are found by one pass over the record headers, or guessed and then
-verified.
+A row contains the file position of the payload instead of the payload itself, so payload does not pass through Spark.
+There are two exceptions: the content of a gzip file is decompressed to another file if there is a folder for that, else
+the row contains the payload; and rows of some IP fragments contain the payload. Large files are read in parts. The
+boundaries of the parts are found by one pass over the record headers, or guessed and then verified.
 """
 
 from __future__ import annotations
@@ -80,7 +79,7 @@ class Part(InputPartition):
         unpacked: folder for decompressed content; None to include the content in the rows.
         guess: True if the boundaries are guessed.
         then: next part if the boundaries are guessed, else None.
-        carried: True if rows have the payload instead of its position.
+        carried: True if rows contain the payload instead of its position.
     """
 
     file: int
@@ -189,8 +188,9 @@ class CaptureReader(DataSourceReader):
 class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """The completed files of a rotating capture, in the order of their first packets, as a stream.
 
-    An offset of the stream consists of the first timestamp and the path of a file, and ``calls``: how often no file
-    arrived for ``idle`` seconds. A file that is compressed later (``tcpdump -z gzip``) keeps its offset.
+    An offset of the stream consists of the first timestamp and the path of a file, and ``calls``, a counter of the
+    times that no file arrived for ``idle`` seconds. A file that is compressed later (``tcpdump -z gzip``) keeps its
+    offset.
     """
 
     def __init__(
@@ -227,7 +227,7 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return start
 
     def _timers_are_due(self, start: dict[str, Any]) -> bool:
-        """Return True, once after each file, if the timers that the last batch started have expired.
+        """Return whether the timers of the last batch have expired; True at most once after each file.
 
         ``start``: current offset of the stream.
         """

@@ -1,4 +1,4 @@
-"""The stages of the pipeline, which convert references to segments into tables.
+"""The stages of the pipeline, which turn references to segments into tables.
 
 The first stage processes each connection, the second stage each group.
 """
@@ -197,7 +197,7 @@ def follow_segments(follower: ConnectionFollower, rows: pa.RecordBatch, payloads
 
 @dataclass(slots=True)
 class CaptureSummary:
-    """The results of the first stage that the Spark driver needs. They are small, mostly names."""
+    """The results of the first stage that the Spark driver needs: mostly names, little data."""
 
     names: dict[str, str] = field(default_factory=dict)  # topic names by id
     commits: set[tuple[str, str, int]] = field(default_factory=set)  # group, topic and partition
@@ -466,7 +466,7 @@ def _fold(
 
 @dataclass(frozen=True, slots=True)
 class TableBuilder:
-    """The conversion of the bundles with one key to rows of tables.
+    """Converts the bundles with one key to rows of tables.
 
     Attributes:
         capture_id: name of the capture.

@@ -1,10 +1,10 @@
-"""The streaming job: it adds the files of a rotating capture to the same tables, one after the other.
+"""The streaming job: it adds the files of a rotating capture to the same tables, one by one.
 
-Spark stores the state of each connection between two files. After each batch, the tables are as if the capture ended
-with this file: for each open connection a copy of its state is finished, and the resulting rows are replaced after the
-next batch. Rows of frames and of finished connections are final. The tables of groups and counts are divided into
-buckets, each with its own files. A batch recomputes the buckets that it changes; if it changes the name of a topic or
-the cluster of a broker, it recomputes all buckets.
+Spark keeps the state of each connection between files. After each batch, the tables look as if the capture ended there:
+a copy of each open connection's state is finished, and the resulting rows are replaced after the next batch. Rows of
+frames and of finished connections are final. The tables of groups and counts are divided into buckets, each with its
+own files. A batch recomputes the buckets that it changes; if it changes the name of a topic or the cluster of a broker,
+it recomputes all buckets.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ EVERY = "5 seconds"  # interval between listings of the folder
 
 
 class Follower(StatefulProcessor):
-    """The stateful Spark processor for the connections between two endpoints, over many batches."""
+    """The stateful Spark processor for the connections between two endpoints, across batches."""
 
     def __init__(self, capture_id: str, idle: int = IDLE, unpacked: str | None = None) -> None:
         self.capture_id = capture_id
@@ -329,7 +329,7 @@ class Stream:
 
     @staticmethod
     def _delete(folder: str) -> None:
-        """Delete a folder of earlier batches that Spark can no longer repeat."""
+        """Delete a folder of old batches, which Spark can no longer repeat."""
         files, inside = file_system(folder)
         if files.get_file_info(inside).type.name == "Directory":
             files.delete_dir(inside)

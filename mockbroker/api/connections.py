@@ -123,7 +123,7 @@ def selected(existing: Mapping[int, ConnectionSnapshot], connection_id: int | No
         case int(), None:
             if connection_id not in existing:
                 raise UnknownConnectionError(
-                    f"connection {connection_id} is not open: connections() lists those that are"
+                    f"connection {connection_id} is not open: connections() lists the open connections"
                 )
             return [connection_id]
         case None, str():
@@ -132,4 +132,4 @@ def selected(existing: Mapping[int, ConnectionSnapshot], connection_id: int | No
             matches = compile_glob(client_id)
             return [number for number, each in existing.items() if matches(each.client_id)]
         case _:
-            raise ValueError("disconnect needs either a connection id or client_id=, a glob of client ids")
+            raise ValueError("disconnect() needs exactly one of connection_id and client_id=, a glob of client ids")

@@ -180,8 +180,8 @@ class ControlClient:
         if isinstance(content, dict) and "detail" in content:
             raise ControlError(_description(content), content)
         raise ControlError(
-            f"{self.url} answered with status {response.status}, but not as the control API of mockbroker: "
-            "use the URL that serve --http has printed"
+            f"{self.url} answered with status {response.status}, but is not the control API of mockbroker: "
+            "use the URL that serve --http prints"
         )
 
     def _unreachable(self, error: Exception) -> ControlError:

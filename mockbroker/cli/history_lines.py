@@ -33,7 +33,7 @@ def compare(scheme: str, seed: int | None, seeds: int | None, *, as_json: bool, 
     is_default = seed is None and seeds is None
     stories = [DEFAULT] if is_default else [drawn(number) for number in range(first, first + (seeds or 1))]
     if html is not None and len(stories) > 1:
-        raise click.UsageError("--html can draw only one story: remove --seeds")
+        raise click.UsageError("--html shows only one scenario: remove --seeds")
     results: list[Measured] = []
     for story in stories:
         results = [_measured(name, story) for name in names]

@@ -247,7 +247,7 @@ def _tls(ca: Path | None, certificate: Path | None, *, unverified: bool) -> ssl.
             context.load_cert_chain(certificate)
     except (OSError, ssl.SSLError) as error:
         given = ca if certificate is None else certificate
-        raise click.UsageError(f"{given}: the file has no valid certificate, or not its key") from error
+        raise click.UsageError(f"{given}: the file must contain a valid certificate and its private key") from error
     if unverified:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE

@@ -68,7 +68,7 @@ def open_recording(to: str | None, size_mib: float | None, seconds: float | None
     path = Path(to)
     writer = writer_of(path)
     if writer is None:
-        raise click.UsageError(f"--record {path}: unknown form {path.suffix!r}; use one of {', '.join(WRITERS)}")
+        raise click.UsageError(f"--record {path}: unknown format {path.suffix!r}: use one of {', '.join(WRITERS)}")
     try:
         return RecordingFiles(path, writer, Limits(None if size_mib is None else int(size_mib * MIB), seconds))
     except OSError as error:

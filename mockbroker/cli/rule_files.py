@@ -49,7 +49,7 @@ def rules_of(content: Any) -> list[Any]:
         return content
     if isinstance(content, dict) and isinstance(content.get(KEY), list):
         if others := [str(name) for name in content if name != KEY]:
-            raise RuleFileError(f"unknown key {others[0]!r}: the only key at the top of a file of rules is {KEY}")
+            raise RuleFileError(f"unknown key {others[0]!r}: the only top-level key of a rule file is {KEY}")
         return list(content[KEY])
     if isinstance(content, dict) and {"match", "action"}.intersection(content):
         return [content]

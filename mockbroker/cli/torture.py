@@ -81,12 +81,12 @@ def command(
     session, and is correct again after a few seconds. Each case has one of these results:
 
     \b
-    survived  if it works again, or ends with code 0
-    refused   if it ends with an error of its own
-    stuck     if it runs on and does not work again
-    crashed   if it is ended by a signal or by an error of its runtime
-    grew      if it uses too much memory; it is ended then
-    skipped   if it does not take the step
+    survived  the client works again, or exits with code 0
+    refused   the client exits with an error that it reports itself
+    stuck     the client keeps running, but does not work again
+    crashed   a signal or a fatal error of its runtime ends the client
+    grew      the client uses too much memory, and is killed
+    skipped   the client never reaches the step
 
     First, the client runs against a correct broker, which shows the steps that it takes and its memory use. The exit
     code is 1 if a case is stuck, crashed or grew.
@@ -98,7 +98,7 @@ def command(
 
     chosen = select(cases or ("*",), steps)
     if not chosen:
-        raise click.UsageError("no case has such a name and step: --list prints all cases")
+        raise click.UsageError("no case matches the given names and steps: --list prints all cases")
     if only_list:
         for case in chosen:
             click.echo(f"{case.name:<48} {case.step:<24} {case.description}")

@@ -59,7 +59,7 @@ class Access:
         """
         hosts = headers.getlist("host")
         if self._token is None and (len(hosts) != 1 or name_of(hosts[0]) not in self._hosts):
-            raise Refused(421, "the Host header is not a name of this server: use the address that it printed")
+            raise Refused(421, "the Host header does not name this server: use the address that serve --http prints")
         self._check_origin(method, headers, hosts)
         if not is_open and not self.is_authenticated(headers):
             raise Refused(401, "a token is needed: send Authorization: Bearer TOKEN, or log in", headers=CHALLENGE)
@@ -74,7 +74,7 @@ class Access:
         if not self._is_token(token):
             raise Refused(
                 401,
-                "the token is not that of this server: use the token that serve --http was started with",
+                "the token is wrong: use the token that serve --http was started with",
                 headers=CHALLENGE,
             )
         session = self._new_session()

@@ -95,7 +95,7 @@ class SharedState:
                 try:
                     await self._refresh()
                 except Exception:
-                    log.exception("control API: the state of the live page cannot be brought up to date")
+                    log.exception("control API: the state of the live page cannot be refreshed")
             pause = max(PAUSE, SHARE * (trio.current_time() - began))
             if self.version != announced:
                 announced = self.version

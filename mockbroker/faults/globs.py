@@ -35,7 +35,7 @@ def _parts(glob: str) -> list[str]:
         elif character == "\\":
             literal = next(characters, None)
             if literal is None:
-                raise ValueError("a backslash at the end makes no character literal: write \\\\ for a backslash")
+                raise ValueError("the backslash at the end escapes no character: write \\\\ for a literal backslash")
             parts[-1] += re.escape(literal)
         else:
             parts[-1] += re.escape(character)

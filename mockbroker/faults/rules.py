@@ -165,7 +165,7 @@ class Rules:
 
     def _check_new(self, name: str) -> None:
         if name in self._rules:
-            raise RuleExists(f"the rule {name} exists already: replace the rule, or use another name")
+            raise RuleExists(f"the rule {name} already exists: replace the rule, or use another name")
 
     def _too_many(self) -> TooManyRules:
         return TooManyRules(f"there are {len(self._rules)} rules, and the limit is {self._limit}: remove rules first")

@@ -117,7 +117,7 @@ class Scripts:
     def check(self, name: str) -> None:
         """Check that no script has this name. Raises: RuleExists if there is one."""
         if name in self._scripts:
-            raise RuleExists(f"the preset {name} is active already: remove the preset, or use another name")
+            raise RuleExists(f"the preset {name} is already active: remove the preset, or use another name")
 
     def start(self, name: str, rules: Sequence[str], steps: Sequence[Step], now: float) -> None:
         """Start a script, and run its first steps.

@@ -54,5 +54,5 @@ class TlsRequests(ClientRequests):
         principal = principal_of(certificate, parse_rules(rules))
         if principal is None:
             name = distinguished_name(certificate)
-            raise RemoteProtocolError(f"no rule of {SETTING} applies to {name!r}: add one, or DEFAULT")
+            raise RemoteProtocolError(f"no rule of {SETTING} matches {name!r}: add a rule that does, or DEFAULT")
         return principal

@@ -81,7 +81,9 @@ class ClientQuotas:
         for key, value in changes.items():
             _check(entity, key, value)
         if entity not in self.quotas and len(self.quotas) >= MAX_ENTITIES:
-            raise QuotaError(f"{MAX_ENTITIES} entities have quotas, and no more are possible: remove some")
+            raise QuotaError(
+                f"{MAX_ENTITIES} entities have quotas, which is the limit: remove the quotas of an entity first"
+            )
         if validate_only:
             return
         quotas = self.quotas.setdefault(entity, {})

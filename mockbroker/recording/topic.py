@@ -65,7 +65,7 @@ class RecordingTopic:
             self._failed += self._producer.flush(FLUSH)
             if self._failed or self.recorder.dropped:
                 log.warning(
-                    "the recording is incomplete: %d records were not written, %d connections were cut",
+                    "the recording is incomplete: %d records were not written, %d connections are incomplete",
                     self._failed,
                     self.recorder.dropped,
                 )

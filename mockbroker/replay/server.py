@@ -247,5 +247,5 @@ def speed_of(text: str) -> float:
     except ValueError:
         speed = math.nan
     if not speed > 0:
-        raise ValueError(f"{text} is not a speed: use a number above 0, or max")
+        raise ValueError(f"{text} is not a valid speed: use a number above 0, or max")
     return speed

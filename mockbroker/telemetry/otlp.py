@@ -37,7 +37,7 @@ def decode(data: bytes) -> Mapping[str, Any]:
     from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
 
     if len(data) > MAX_DECODED:
-        raise ValueError(f"the metrics have {len(data)} bytes, and at most {MAX_DECODED} are decoded")
+        raise ValueError(f"the metrics have {len(data)} bytes, above the limit of {MAX_DECODED}")
     try:
         decoded = MetricsData.FromString(data)
     except DecodeError as error:

@@ -284,7 +284,7 @@ def mark(*arguments: Any, **keywords: Any) -> Callable[[], object]:
 
 ROWS = [
     # open_cluster, run_cluster
-    Row("certificate without a rule", unmapped_certificate, "RemoteProtocolError: no rule of ssl.principal.mapping.rules applies to 'CN=client,$REST': add one, or DEFAULT"),
+    Row("certificate without a rule", unmapped_certificate, "RemoteProtocolError: no rule of ssl.principal.mapping.rules matches 'CN=client,$REST': add a rule that does, or DEFAULT"),
     Row("cluster without brokers", opened(brokers=0), "SettingsError: brokers is 0: a cluster needs at least 1"),
     Row("replication factor", opened(config={"default.replication.factor": 3}), "SettingsError: default.replication.factor is 3, but the cluster has only 1 broker: start with 3 brokers"),
     Row("segment size", opened(config={"log.segment.bytes": 65_536}), "SettingsError: log.segment.bytes: 65536 is not between 1048576 and 2147483647 in Kafka 4.2"),
@@ -343,7 +343,7 @@ ROWS = [
     Row("eviction of an unknown member", in_trio(evict_unknown_member), "UnknownMemberError: group 'g' has no member 'b'; its members: 'a'"),
     Row("rebalance of an empty group", in_trio(rebalance_empty_group, topics=TOPICS), "EmptyGroupError: group 'g' has no members: there is nothing to rebalance"),
     Row("initial fault rule that is invalid", opened(faults=[{"api": "Heartbeat", "error": "REBALANCE"}]), "InvalidRule: faults[0].action.error: unknown value 'REBALANCE' (possible: REBALANCE_IN_PROGRESS)"),
-    Row("initial fault rules with one name", opened(faults=[{"name": "a", "api": "Heartbeat", "hold": True}] * 2), "RuleExists: the rule a exists already: replace the rule, or use another name"),
+    Row("initial fault rules with one name", opened(faults=[{"name": "a", "api": "Heartbeat", "hold": True}] * 2), "RuleExists: the rule a already exists: replace the rule, or use another name"),
     Row("initial fault rule that is no mapping", opened(faults=["hold"]), "InvalidRule: faults[0]: expected an object, got 'hold'\nfaults[0].action: a rule needs an action (possible: error, disconnect, hold, no_response, throttle_ms, respond, bytes_per_second, malform, evict, delay_ms)"),
     Row("fault rule that does not exist", on_shared(lambda cluster: cluster.faults.state("gate")), "UnknownFaultError: fault rule gate does not exist; existing rules: none"),
     Row("fault rule that is not applied in time", in_trio(wait_for_a_fault), "WaitTimeoutError: timed out after 0.01 s waiting for fault rule gate to hold 1 requests: it has matched 0, was applied to 0 and holds 0 requests\nrule: {'name': 'gate', 'match': {'api': 'Heartbeat'}, 'action': {'hold': True}}\nno group has had an event"),
@@ -356,8 +356,8 @@ ROWS = [
     Row("committed offset below zero", on_shared(lambda cluster: cluster.set_committed("g", {("orders", 0): -1})), "ValueError: offset -1 of orders-0 is out of range (0-9223372036854775807)"),
     Row("coordinator that is stopped", in_trio(coordinator_is_stopped), "CoordinatorUnavailableError: the coordinator of group 'g' is not running: start a replica of __consumer_offsets-3 (brokers 0)"),
     Row("coordinator that is loading", in_trio(coordinator_is_loading, brokers=2, config={"mockbroker.coordinator.load.ms": 1_000}), "CoordinatorUnavailableError: broker 0, the coordinator of group 'g', is loading its groups: wait until the loading time (mockbroker.coordinator.load.ms) is over"),
-    Row("connection that is not open", on_shared(lambda cluster: cluster.disconnect(999)), "UnknownConnectionError: connection 999 is not open: connections() lists those that are"),
-    Row("disconnection of nothing", on_shared(lambda cluster: cluster.disconnect()), "ValueError: disconnect needs either a connection id or client_id=, a glob of client ids"),
+    Row("connection that is not open", on_shared(lambda cluster: cluster.disconnect(999)), "UnknownConnectionError: connection 999 is not open: connections() lists the open connections"),
+    Row("disconnection of nothing", on_shared(lambda cluster: cluster.disconnect()), "ValueError: disconnect() needs exactly one of connection_id and client_id=, a glob of client ids"),
     Row("deletion of an internal topic", on_shared(lambda cluster: cluster.delete_topic("__consumer_offsets")), "InternalTopicError: topic __consumer_offsets cannot be deleted: the coordinators store their records in it"),
     Row("compaction of a topic without the policy", in_trio(topic_is_not_compacted), "NotCompactedError: topic orders is not compacted: set its configuration cleanup.policy=compact"),
     Row("deletion of records out of range", on_shared(lambda cluster: cluster.delete_records("orders", 0, 9)), "ValueError: cannot delete the records of orders-0 before offset 9: expected -1 to 0"),

@@ -223,7 +223,7 @@ ROWS = [
     Row("sum in a filter", where("latency_ms + 1 > 3"), "Error: --where: 'latency_ms + 1' is not supported in a filter: use comparisons, and, or, not, in, at character 1\n  latency_ms + 1 > 3\n  ^"),
     Row("field of a column", where("api_name.length > 3"), "Error: --where: 'api_name' has no fields: only body has fields, at character 1\n  api_name.length > 3\n  ^"),
     # kwire anonymize
-    Row("recording of an unknown form", run("kwire anonymize x.pcap -o out.txt", files={"x.pcap": b""}), "Error: -o out.txt: unknown form '.txt'; use one of .jsonl, .ndjson, .pcapng"),
+    Row("recording of an unknown form", run("kwire anonymize x.pcap -o out.txt", files={"x.pcap": b""}), "Error: -o out.txt: unknown format '.txt': use one of .jsonl, .ndjson, .pcapng"),
     Row("short key", run("kwire anonymize x.pcap -o out.jsonl --key-file key", files={"x.pcap": b"", "key": "secret"}), "Error: --key-file key: the key has 6 bytes, but at least 16 are needed"),
     # kwire groups, kwire report, kwire pipeline
     Row("capture that does not exist", groups("none.pcap"), "Error: cannot read none.pcap: No such file or directory"),

@@ -197,7 +197,7 @@ ROWS = [
     Row("subclass of a message", inherited, "SchemaError: Child: message classes cannot be subclassed"),
     Row("class without a declaration", lambda: schema_of(int), "SchemaError: <class 'int'> is not a declared message or struct: declare the class with request, response, data or struct"),
     Row("struct in a struct in a struct", lambda: resolve(deep(), 0), "SchemaError: Struct is nested deeper than 16 structs"),
-    Row("array of empty structs", lambda: resolve(declared(list[Empty], Array(Empty)), 0), "SchemaError: array elements of type <class 'messages.declarations.Empty'> take no bytes, so the data cannot bound their count"),
+    Row("array of empty structs", lambda: resolve(declared(list[Empty], Array(Empty)), 0), "SchemaError: array elements of type <class 'messages.declarations.Empty'> have size 0: an array needs elements of at least 1 byte"),
     Row("layout of a struct", lambda: resolve(JoinGroupRequest.Protocol, 0), "SchemaError: Protocol is a struct inside messages and has no versions of its own"),
     Row("layout of a version", lambda: resolve(JoinGroupRequest, 99), "SchemaError: JoinGroupRequest has no version 99: its versions are 0-9"),
     Row("layout of half a version", lambda: resolve(JoinGroupRequest, 1.5), "SchemaError: version must be an integer, got 1.5"),  # type: ignore[arg-type]
@@ -260,7 +260,7 @@ ROWS = [
     # stored messages
     Row("record without a key", lambda: decode_record("__consumer_offsets", None, None), "DecodeError: __consumer_offsets at byte 0: the record has no key, so its type is unknown"),
     Row("unknown record type", lambda: decode_record("__consumer_offsets", b"\0\x63", None), "UnknownRecordType: __consumer_offsets at byte 0: unknown record type 99: expected 0 to 23"),
-    Row("version field", lambda: encode_stored(LeaderChangeMessage(version=1), 0), "EncodeError: LeaderChangeMessage v0, version: the value is 1, but the message is encoded as version 0: set both to the same version"),
+    Row("version field", lambda: encode_stored(LeaderChangeMessage(version=1), 0), "EncodeError: LeaderChangeMessage v0, version: the version field is 1, but the message is encoded as version 0: use the same version"),
     # assignors
     Row("unknown assignor", lambda: assignor("fair"), "AssignorError: unknown assignor 'fair': use one of range, roundrobin, sticky, cooperative-sticky, sticky-0.11"),
     Row("unknown assignor of a replay", lambda: replay_of("fair", "", lambda _: None), "AssignorError: unknown assignor 'fair': use one of range, roundrobin, sticky, cooperative-sticky, sticky-0.11, uniform"),

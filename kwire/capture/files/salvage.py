@@ -92,7 +92,7 @@ class Records:
         Args:
             data: bytes to search.
             places: offsets of possible headers.
-            around: times in seconds; a plausible header has a time near to one of them. None for ``near``.
+            around: times in seconds; a plausible header has a time close to one of them; None for ``near``.
         """
         seconds, fraction, size, original = (words(data, self.kind, places + 4 * n).astype(np.int64) for n in range(4))
         good = (size >= LEAST_PACKET) & (size <= self.most) & (size <= original) & (original <= LARGEST_PACKET)

@@ -1,9 +1,9 @@
 """Division of large captures into parts without reading them completely.
 
-The boundaries are guessed: a boundary is a position at which several consecutive records are plausible. A guess is
-wrong if the captured traffic itself contains a capture. Therefore each part is verified. The first part begins at the
-start of the file, which is certain. A part that was read completely shows whether the next part begins at the right
-position. So all guesses are right if no part reports an error (``is_proven``).
+The boundaries are guessed: a boundary is a position at which several consecutive records are plausible. A guess may be
+wrong, for example if the captured traffic itself contains a capture. Therefore each part is verified: the first part
+begins at the start of the file, and reading a part completely shows where the next part must begin. If no part reports
+an error, all boundaries are right (``is_proven``).
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ def _search(first: Block) -> Records | Blocks:
 
 
 def is_proven(file: CaptureFile, then: Split | None, records: int) -> bool:
-    """Return whether the boundary after a part is right: the part was read without damage and ends where the next one
-    begins.
+    """Return whether the boundary after a part is right, that is, the part was read without damage and ends where the
+    next one begins.
 
     Args:
         file: file, after the part was read.

@@ -1,6 +1,6 @@
 """Reassembly of IP fragments.
 
-Only the first fragment has a TCP header. As soon as it is available, each later fragment becomes a segment of its own.
+Only the first fragment has a TCP header. Once it is available, each later fragment becomes a segment of its own.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class _FirstFragment(NamedTuple):
 
 @dataclass(slots=True)
 class _FragmentedPacket:
-    """A packet that was sent in fragments.
+    """An IP packet that was sent in fragments.
 
     Attributes:
         path: file of the fragments.
@@ -57,7 +57,7 @@ class _FragmentedPacket:
         early: fragments that were captured before the first one.
         dropped: number of early fragments that were dropped, because there were too many.
         last: size of the packet; None before its last fragment was captured.
-        seen: bytes of the fragments so far.
+        seen: number of bytes of the fragments so far.
     """
 
     path: str
@@ -96,7 +96,7 @@ class Fragments:
         return [Skipped(path, count, NO_FIRST_FRAGMENT) for path, count in sorted(given_up.items()) if count]
 
     def _give_up(self) -> None:
-        """Drop the oldest packet, because there are more than MAX_FRAGMENTED packets."""
+        """Drop the oldest packet, because the limit of MAX_FRAGMENTED packets is exceeded."""
         packet = self._packets.pop(next(iter(self._packets)))
         self.given_up[packet.path] += len(packet.early) + packet.dropped
 
@@ -142,7 +142,7 @@ class Fragments:
         return rows.plus(more)
 
     def _packet(self, part: Fragment, path: str) -> _FragmentedPacket:
-        """Return the packet to which a fragment belongs. A second first fragment begins another packet.
+        """Return the packet to which a fragment belongs. A second fragment with offset 0 begins another packet.
 
         Args:
             part: the fragment.

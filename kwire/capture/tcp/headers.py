@@ -258,7 +258,7 @@ class PacketHeaders:
         return Rows(*[rows, *ends, self._u32(at + 4), self._u32(at + 8), flags, start, captured, size])
 
     def _captured_rows(self, rows: Ints, needed: Ints) -> Ints:
-        """Return the rows of which at least ``needed`` bytes were captured; count the rest as incomplete."""
+        """Return the rows of which at least ``needed`` bytes were captured; count the others as incomplete."""
         enough = needed <= self.block.starts[rows] + self.block.sizes[rows]
         if enough.all():
             return rows

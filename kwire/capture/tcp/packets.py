@@ -1,8 +1,8 @@
 """Conversion of packets to TCP segments as columns, one block at a time, without an object per packet.
 
-A segment has the file position of its payload, so payload is not copied. A segment without payload is left out unless
-it opens or closes a connection. Checksums are not verified: in a capture on the sending host they may be wrong, because
-the network card sets them after the capture.
+A segment contains the file position of its payload, so the payload is not copied. A segment without payload is left out
+unless it opens or closes a connection. Checksums are not verified: in a capture on the sending host they may be wrong,
+because the network card computes them after the capture.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def read_segments(
         split: part of the file.
         ports: ports of brokers; empty for all traffic.
         guess: True if the boundaries of the part are guessed. If a boundary may be wrong, a problem NOT_PROVEN is
-            yielded. Damage other than a truncated file also means that it may be wrong.
+            yielded; damage other than a truncated file is also such a case.
         then: with ``guess``, the next part; None for the last part.
     """
     file = CaptureFile(split.path)

@@ -30,7 +30,8 @@ class Segments:
         start: position of the payload in the file.
         captured: captured bytes of the payload.
         size: sent bytes of the payload.
-        spare: payload by ``start``, for fragments that were captured before the first one and so are not in ``data``.
+        spare: payload by ``start``, for fragments that were captured before the first one and therefore are not in
+            ``data``.
     """
 
     path: str
@@ -61,7 +62,7 @@ class Segments:
         return self.data[start - self.base : start - self.base + size]
 
     def columns(self) -> dict[str, Any]:
-        """Return the segments as columns, by name. Instead of the payload, the columns contain its position."""
+        """Return the segments as columns, by name. They contain the position of the payload instead of the payload."""
         keys = [struct.pack(">QQHQQH", *key) for key in self.keys]
         return {
             "connection": np.array(keys, object)[self.flow] if keys else np.array([], object),
@@ -78,7 +79,7 @@ class Segments:
 
 
 def unpack_key(connection: bytes) -> Key:
-    """Return the key of a connection from the bytes that ``columns`` contains."""
+    """Decode the key of a connection from its encoding in ``columns``."""
     key: Key = struct.unpack(">QQHQQH", connection)
     return key
 

@@ -1,4 +1,4 @@
-"""The byte stream of one direction of a TCP connection, which is put together from segments in any order.
+"""The byte stream of one direction of a TCP connection, reassembled from segments that arrive in any order.
 
 A segment that arrives in order only advances ``next``. Other segments are buffered until the gap before them is filled
 or counts as lost. If bytes are sent twice, the first copy is used, as most receivers do.

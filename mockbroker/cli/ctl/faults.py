@@ -54,7 +54,7 @@ def add(session: Session, rule: str | None, file: Path | None, replace: bool, op
     for form in _forms(rule, file, options):
         name = form.get("name") if isinstance(form, dict) else None
         if replace and not isinstance(name, str):
-            raise click.UsageError("--replace needs a rule with a name: use --name, or the key name of the rule")
+            raise click.UsageError("--replace needs the name of the rule: use --name, or the key name in the rule")
         path = f"/v1/faults/{segment(name)}" if replace else "/v1/faults"
         answer = session.client.ask("PUT" if replace else "POST", path, body=form)
         session.show(answer, escape(answer["name"]))
@@ -78,7 +78,7 @@ def show(session: Session, name: str) -> None:
 def remove(session: Session, names: tuple[str, ...], all_: bool) -> None:
     """Remove fault rules, and release the requests that they hold. NAME may have the wildcards * and ?."""
     if all_ == bool(names):
-        raise click.UsageError("expected either NAME arguments, the rules to remove, or --all")
+        raise click.UsageError("expected either the names of the rules to remove, or --all")
     for name in ["*"] if all_ else names:
         if {"*", "?"}.intersection(name):
             session.client.ask("DELETE", "/v1/faults", query={"name": name})

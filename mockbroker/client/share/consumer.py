@@ -123,7 +123,7 @@ class ShareConsumer:
         Raises: IllegalUse in implicit mode, or if the record is not of the latest poll or is acknowledged.
         """
         if not self._explicit:
-            raise IllegalUse("records are acknowledged implicitly: set share_acknowledgement_mode to explicit")
+            raise IllegalUse("acknowledge() needs explicit acknowledgement: set share_acknowledgement_mode to explicit")
         for delivery in self._returned:
             if delivery.partition == (record.topic, record.partition) and record.offset in delivery.open:
                 delivery.acknowledge([record.offset], kind)

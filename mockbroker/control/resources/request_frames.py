@@ -48,7 +48,8 @@ async def details(control: Control, call: CheckedRequest) -> Answer:
     entry = _entry(control, number) if isinstance(number, int) else None
     if entry is None:
         raise Refused(
-            404, f"request {call.path['request']!r} is not kept: GET /v1/requests lists the requests that are kept"
+            404,
+            f"request {call.path['request']!r} is not in the request log: GET /v1/requests lists the logged requests",
         )
     row = row_json(control, number, entry)
     request, response = entry.frame, entry.response

@@ -317,7 +317,7 @@ def _member_state(member_id: str, number: int) -> MemberState:
         return MemberState(number)
     except ValueError:
         name = ConsumerGroupCurrentMemberAssignmentValue.__name__
-        raise DecodeError(f"member {member_id} has the unknown state {number}: expected 0 to 2", message=name) from None
+        raise DecodeError(f"member {member_id} has the invalid state {number}: expected 0 to 2", message=name) from None
 
 
 def _partition_set(topics: Iterable[ConsumerGroupCurrentMemberAssignmentValue.TopicPartition]) -> PartitionSet:

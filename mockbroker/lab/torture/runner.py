@@ -198,7 +198,7 @@ def examine(client: Client, limits: Limits) -> Health:
                 return Health(frozenset(apis), frozenset(), process.usage.memory, time.monotonic() - began)
             if process.exit_code is not None:
                 raise UnhealthyClientError(
-                    f"the client ends with code {process.exit_code} against a broker that behaves: {process.output}"
+                    f"the client exits with code {process.exit_code} although the broker is correct: {process.output}"
                 )
             if not goals:
                 raise UnhealthyClientError(

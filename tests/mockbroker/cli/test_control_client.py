@@ -14,10 +14,10 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
 @pytest.mark.parametrize(
     ("response", "message"),
     [
-        (json_response("200 OK", b"<html>"), "answered with status 200, but not as the control API"),
-        (json_response("302 Found", b"{}"), "answered with status 302, but not as the control API"),
-        (json_response("200 OK", b"[" * 100_000), "answered with status 200, but not as the control API"),
-        (json_response("404 Not Found", b"[]"), "answered with status 404, but not as the control API"),
+        (json_response("200 OK", b"<html>"), "answered with status 200, but is not the control API"),
+        (json_response("302 Found", b"{}"), "answered with status 302, but is not the control API"),
+        (json_response("200 OK", b"[" * 100_000), "answered with status 200, but is not the control API"),
+        (json_response("404 Not Found", b"[]"), "answered with status 404, but is not the control API"),
         (json_response("409 Conflict", b'{"detail": "a\\u001b[31m"}'), r"^a\\x1b\[31m$"),
         (b"SSH-2.0-x\r\n\r\n", "no response from http://127.0.0.1:.*SSH-2.0"),
         (b"", "no response from .*: Remote end closed connection without response; is mockbroker serve --http"),

@@ -84,7 +84,7 @@ async def test_after_a_failed_refresh_streams_need_the_document(caplog: pytest.L
             while state.version == version:
                 await state.followers.changed.park()
         nursery.cancel_scope.cancel()
-    assert "cannot be brought up to date" in caplog.text
+    assert "cannot be refreshed" in caplog.text
     assert data == b'{"n":1}'
     assert state.patches_since(version) is None
     assert (await state.encoded(fresh=False))[1] == b'{"n":3}'

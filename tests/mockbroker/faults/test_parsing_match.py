@@ -42,7 +42,7 @@ REFUSED = [  # match, path below match, detail, alternatives
     (
         {"topic": "a\\"},
         "topic",
-        "a backslash at the end makes no character literal: write \\\\ for a backslash",
+        "the backslash at the end escapes no character: write \\\\ for a literal backslash",
         (),
     ),
     ({"gruop": "a"}, "gruop", "unknown key", ("group",)),

@@ -90,7 +90,7 @@ def test_names_are_generated():
 
 def test_adding_an_existing_name_is_refused():
     rules = rules_of(form("a"))
-    with pytest.raises(RuleExists, match="the rule a exists already"):
+    with pytest.raises(RuleExists, match="the rule a already exists"):
         rules.add(parse_rule(form("a")))
 
 
@@ -106,7 +106,7 @@ def test_the_number_of_rules_is_limited():
 
 def test_all_rules_of_a_preset_are_added_or_none():
     rules = rules_of(form("a"), limit=3)
-    with pytest.raises(RuleExists, match="the rule a exists already"):
+    with pytest.raises(RuleExists, match="the rule a already exists"):
         rules.add_all([parse_rule(form("b")), parse_rule(form("a"))])
     with pytest.raises(TooManyRules, match="there are 1 rules, and the limit is 3"):
         rules.add_all([parse_rule(form(name)) for name in "bcd"])

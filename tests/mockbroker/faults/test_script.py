@@ -94,7 +94,7 @@ def test_name_that_exists_is_refused() -> None:
     stage = Stage()
     stage.scripts.start("s", [], [], 0.0)
     stage.scripts.check("other")
-    with pytest.raises(RuleExists, match="the preset s is active already"):
+    with pytest.raises(RuleExists, match="the preset s is already active"):
         stage.scripts.check("s")
 
 

@@ -298,7 +298,7 @@ def test_group_with_an_unknown_member_state_is_a_problem(log_dir: LogDir) -> Non
     assert offsets(result) == {"other": {0: 1}}
     assert [problem.text for problem in result.problems] == [
         "group 'g' cannot be rebuilt: ConsumerGroupCurrentMemberAssignmentValue at byte 0: member m has the"
-        " unknown state 77: expected 0 to 2"
+        " invalid state 77: expected 0 to 2"
     ]
 
 

@@ -45,7 +45,9 @@ def test_number_of_entities_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     known = quotas()
     known.alter(Entity("ann"), {"producer_byte_rate": 5}, validate_only=False)
     known.alter(Entity("ann"), {"producer_byte_rate": 6}, validate_only=False)
-    with pytest.raises(QuotaError, match="1 entities have quotas, and no more are possible: remove some"):
+    with pytest.raises(
+        QuotaError, match="1 entities have quotas, which is the limit: remove the quotas of an entity first"
+    ):
         known.alter(Entity("bob"), {"producer_byte_rate": 5}, validate_only=False)
     first = known.limit("producer_byte_rate", "ann", "")
     assert first is not None

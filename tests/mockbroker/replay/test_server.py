@@ -88,5 +88,5 @@ async def test_what_follows_a_departure(
 
 @pytest.mark.parametrize("text", ["0", "-1", "fast", "nan"])
 def test_a_speed_is_a_positive_number(text: str) -> None:
-    with pytest.raises(ValueError, match=f"{text} is not a speed: use a number above 0, or max"):
+    with pytest.raises(ValueError, match=f"{text} is not a valid speed: use a number above 0, or max"):
         speed_of(text)

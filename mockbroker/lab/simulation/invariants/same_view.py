@@ -118,28 +118,24 @@ class SameView(Watcher):
         if view is None:
             view = self._views[key] = View(response.protocol_name, leader)
         if (view.protocol, view.leader) != (response.protocol_name, leader):
-            views = (
-                f"{view.leader} {view.protocol} in one response and {leader} {response.protocol_name} for {member_name}"
-            )
             raise self.broken(
-                f"JoinGroup responses of group {group} in generation {response.generation_id} differ: {views}"
+                f"the JoinGroup responses of {at} differ: member {member_name} got leader {leader} and protocol "
+                f"{response.protocol_name}, another member got {view.leader} and {view.protocol}"
             )
         view.metadata[member_name] = request.protocols[0].metadata
         if response.members:
             if member_name != leader:
-                raise self.broken(
-                    f"the JoinGroup response of {member_name} lists the members of {at}, but {leader} is the leader"
-                )
+                raise self.broken(f"member {member_name} got the member list of {at}, although {leader} is the leader")
             view.listed = frozenset(self._name(group, member.member_id) for member in response.members)
             for member in response.members:
                 if view.metadata.get(self._name(group, member.member_id), member.metadata) != member.metadata:
                     raise self.broken(
-                        f"the leader of {at} got metadata of member {member.member_id} that this member did not send"
+                        f"the leader of {at} got other metadata of member {member.member_id} than this member sent"
                     )
         elif member_name == leader and not response.skip_assignment and response.leader == response.member_id:
-            raise self.broken(f"member {member_name} is the leader of {at}, but its JoinGroup response has no members")
+            raise self.broken(f"member {member_name} is the leader of {at}, but got no member list")
         if view.listed is not None and (missing := [name for name in view.metadata if name not in view.listed]):
-            raise self.broken(f"the JoinGroup response of the leader of {at} lacks the member {missing[0]}")
+            raise self.broken(f"the leader of {at} got a member list without {missing[0]}")
 
     def _synced(self, request: Any, response: Any) -> None:
         view = self._views.get((request.group_id, request.generation_id))

@@ -226,13 +226,13 @@ class DeliveryCounts(Watcher):
             leader = broker.share_partitions.loaded.get(key)
             before, former = self._counts.get((key, offset), (0, leader))
             self._counts[key, offset] = count, leader
-            what = f"offset {offset} of {described(key)} is delivered with the delivery count {count}"
+            record = f"offset {offset} of {described(key)}"
             if count > limit:
-                raise self.broken(f"{what}, above the limit of {limit}")
+                raise self.broken(f"the delivery count {count} of {record} is above the limit of {limit}")
             if former is leader and before and count != before + 1:
-                raise self.broken(f"{what}, expected {before + 1}")
+                raise self.broken(f"the delivery count of {record} is {count}, expected {before + 1}")
             if count < 1:
-                raise self.broken(f"{what}, expected at least 1")
+                raise self.broken(f"the delivery count of {record} is {count}, expected at least 1")
 
     def journaled(self, broker: Broker, event: Event) -> None:
         if event.event == EventKind.DELETE:

@@ -58,8 +58,10 @@ class Transitions(Watcher):
         for group_id in broker.groups:
             consumers = broker.groups.get_as(group_id, ConsumerGroup)
             if consumers is not None and consumers.assignment_epoch > consumers.epoch:
-                epochs = f"{consumers.assignment_epoch}, above its group epoch {consumers.epoch}"
-                raise self.broken(f"group {group_id} has the assignment epoch {epochs}")
+                raise self.broken(
+                    f"the assignment epoch {consumers.assignment_epoch} of group {group_id} is above "
+                    f"its group epoch {consumers.epoch}"
+                )
             group = broker.groups.get_as(group_id, ClassicGroup)
             if group is None:
                 self._states.pop(group_id, None)

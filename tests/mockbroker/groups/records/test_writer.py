@@ -293,7 +293,7 @@ def read(*entries: tuple[object, object]) -> CoordinatedGroup:
 
 
 def test_an_unknown_member_state_is_an_error():
-    with pytest.raises(DecodeError, match=r"member m has the unknown state 77: expected 0 to 2"):
+    with pytest.raises(DecodeError, match=r"member m has the invalid state 77: expected 0 to 2"):
         read(
             (ConsumerGroupMetadataKey(group_id="g"), ConsumerGroupMetadataValue(epoch=1)),
             (ConsumerGroupMemberMetadataKey(group_id="g", member_id="m"), ConsumerGroupMemberMetadataValue()),
