@@ -82,7 +82,7 @@ class Clusters:
         self._stated: Mapping[str, Changes] = defaultdict(list)
         self._listed: Mapping[str, Changes] = defaultdict(list)
         self._ids: dict[tuple[str | None, str], int] = {}
-        self._beside: dict[str, str] = {}  # by broker: a broker listed with it, without a cluster id
+        self._beside: dict[str, str] = {}  # broker -> another broker in a list without a cluster id
         every = sorted(set(statements), key=lambda one: (one.ts, one.conn_id, one.broker, one.nodes, one.cluster or ""))
         for one in every:
             if one.cluster is not None:

@@ -11,7 +11,7 @@ MAX_EXTENSIONS = 8  # IPv6 headers before TCP
 MAX_FRAGMENTED = 1_024  # packets with missing fragments
 MAX_EARLY_FRAGMENTS = 64  # fragments of one packet before its first one
 
-MAX_CONNECTIONS = 32_768  # open at a time; the one inactive longest is evicted, and is a new connection if it continues
+MAX_CONNECTIONS = 32_768  # open at a time; beyond that, the one that was idle longest is dropped
 EARLY_SEGMENTS = 16  # segments of a connection buffered until its SYN: packets are reordered by a few positions
 EARLY_BYTES = 1024 * 1024  # after the SYN: bytes that a peer may send before it is acknowledged
 MAX_HELD = 4 * 1024 * 1024  # buffered for one direction after a gap; receive windows are rarely larger

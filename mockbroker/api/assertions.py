@@ -183,7 +183,7 @@ def _doubly_owned(events: Iterable[Event], topics: set[str]) -> Iterator[str]:
     owners: dict[TopicPartition, str] = {}
     for event in events:
         if event.event == EventKind.GENERATION and event.leader:
-            owners.clear()  # in a classic group, the assignments of a generation replace those before
+            owners.clear()  # in a classic group, a generation replaces all earlier assignments
         elif event.event in GONE:
             owners = {partition: owner for partition, owner in owners.items() if owner != event.member_id}
         elif event.event == EventKind.ASSIGN:

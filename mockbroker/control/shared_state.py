@@ -21,7 +21,7 @@ PAUSE = 0.1  # seconds between two refreshes
 SHARE = 20  # a pause is also this many times as long as the refresh before it, which bounds the share of the CPU
 PATCHES_KEPT = 100  # maximum number
 BYTES_KEPT = 4 << 20  # maximum size of the patches in bytes
-NESTED = 3  # of the document: its collections, such as groups, and the members of a group
+NESTED = 3  # levels of the document that are compared: collections, such as groups, and the members of a group
 log = logging.getLogger("mockbroker")
 
 

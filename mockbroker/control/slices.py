@@ -10,7 +10,7 @@ import trio
 
 T = TypeVar("T")
 ENCODED_AT_ONCE = 1 << 17  # characters that are encoded before other tasks run
-NESTED = 4  # objects and arrays in each other that are divided: a list of groups, a group, its members, a member
+NESTED = 4  # levels of nesting that are divided: a list of groups, a group, its members, a member
 
 
 async def complete(slices: Generator[None, None, T]) -> T:

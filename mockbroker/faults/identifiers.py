@@ -30,7 +30,7 @@ PARTITION_NAMES = frozenset({"partition_index", "partition", "index"})  # in the
 COORDINATOR_TYPES = {0: GROUP, 1: TRANSACTIONAL_ID}  # CoordinatorType
 ACL_TYPES = {2: TOPIC, 3: GROUP, 5: TRANSACTIONAL_ID}  # ResourceType, in structs that have a principal
 CONFIG_TYPES = {2: TOPIC, 32: GROUP}  # ConfigResource.Type
-NULL_IS_UNCHANGED = frozenset(  # elsewhere a null array is everything there is, such as all topics
+NULL_IS_UNCHANGED = frozenset(  # in all other fields, a null array means everything, such as all topics
     {ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.SHARE_GROUP_HEARTBEAT, ApiKey.STREAMS_GROUP_HEARTBEAT}
 )
 NOT_REQUESTED = frozenset(

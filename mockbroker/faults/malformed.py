@@ -12,7 +12,7 @@ INT8, INT16, INT32 = ((-(1 << bits - 1), (1 << bits - 1) - 1) for bits in (8, 16
 NOT_NEGATIVE = (0, INT32[1])
 POSITIVE = (1, INT32[1])
 MOST_GARBAGE = 1 << 20  # bytes; more would show a client nothing else
-SMALLEST_BOMB = 64  # bytes; a record or message with a value fits into them
+SMALLEST_BOMB = 64  # bytes: enough for a record or message with a value
 LARGEST_BOMB = 1 << 30  # bytes; compressed about a thousandth of them
 
 

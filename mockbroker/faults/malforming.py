@@ -185,7 +185,7 @@ def _field_edits(sites: Sites, form: str, values: _Values) -> EditsInSlices:
             yield
         if not isinstance(site.node, kinds) or not values.names(site.path):
             continue
-        if not _is_nullable(site.node):  # null in place of it is an error
+        if not _is_nullable(site.node):  # null is an error here
             return [_field_edit(site, form, values)]
         nullable = nullable or site
     if nullable is None or (values.field is None and form == "null_array"):

@@ -38,7 +38,7 @@ from mockbroker.faults.sections import Section, suggestions
 
 BEFORE_OR_AFTER = ("before", "after")
 DISCONNECTS = ("before", "after", "mid-response")
-NEEDS = {  # keys that belong to others: key -> what it needs
+NEEDS = {  # key -> the key without which it is refused
     "when": "delay_ms, hold or no_response",
     "jitter_ms": "delay_ms",
     "bytes": 'disconnect with the value "mid-response"',

@@ -288,7 +288,7 @@ class Pump:
             more = self.resume(connection, now)
         else:
             more = self._serve_requests(connection, now, began + SLICE)
-        worked = self._stopwatch() - began  # without sending, which wakes the peer: the system may run it first
+        worked = self._stopwatch() - began  # excludes sending: it wakes the peer, which may run first
         self.flush(connection)
         self.weigh(connection)
         ended = self._stopwatch()

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 from kwire.apikeys import ApiKey
 
 HOST_AND_PORT = re.compile(r"(?:\[(?P<ipv6>[0-9a-fA-F:.]+)\]|(?P<host>[^\s\[\]:,]+)):(?P<port>[0-9]{1,5})")
-NOBODY = -1  # node id without a broker, in a FindCoordinator response with an error
+NOBODY = -1  # node id in a FindCoordinator response with an error
 
 
 class Address(NamedTuple):

@@ -12,16 +12,15 @@ from kwire.limits import MAX_FRAME
 
 SIZE = struct.Struct(">i")
 PASS = 0  # the frame is forwarded as it arrives
-COPY = -1  # so is this one, and a copy of it is collected
+COPY = -1  # the same, and a copy is collected
 
-# Takes the beginning of a frame, with its length prefix. Returns PASS or COPY, or the number of bytes that must be
-# there before it is called again; at the size of the whole frame, the frame is forwarded as a whole.
+# Takes the beginning of a frame, with its length prefix. Returns PASS, COPY, or the number of bytes that it needs to
+# decide. If this is the size of the frame, the frame is collected, and forwarded when it is complete.
 Inspect: TypeAlias = Callable[[bytes, int], int]
 Copied: TypeAlias = Callable[[bytes], None]
 
-# Takes received bytes, and the offset of a frame in them. Returns the offset of the first frame from there on that must
-# be inspected, or whose head has not arrived; this is above the number of bytes if only a part of the last frame before
-# it has arrived.
+# Takes received bytes, and the offset of a frame in them. Returns the offset of the next frame that must be inspected,
+# or whose head is incomplete. The offset is beyond the end of the bytes if the frame before it is incomplete.
 Skip: TypeAlias = Callable[[bytes, int], int]
 
 

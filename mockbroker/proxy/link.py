@@ -151,9 +151,9 @@ class Link:
         self._connection = connection
         self._intercepts = intercepts
         self._observers = observers
-        self._expected = 0  # responses, since the connection began
+        self._expected = 0  # number of responses to requests since the connection began
         self._arrived = 0  # of these, those that have begun to arrive
-        self._noted: deque[tuple[int, Exchange]] = deque()  # responses to process, each with the number before it
+        self._noted: deque[tuple[int, Exchange]] = deque()  # responses to process, each with its index
         self._skips = not observers and intercepts is never
         self._arriving: Exchange | None = None  # the exchange whose request is copied
         self._answered: Exchange | None = None  # the exchange whose response is copied

@@ -36,7 +36,7 @@ class WindowedRate:
             now: Time in seconds.
         """
         total = self._total_with(amount, now)
-        if total <= limit * (self._windows - 1) * self._size:  # the rate is divided by at least so many seconds
+        if total <= limit * (self._windows - 1) * self._size:  # the rate is measured over at least this many seconds
             return 0.0
         return self.excess(limit, now)
 

@@ -11,7 +11,7 @@ from kwire.layout import Blob, List, Maybe, Node, Record, resolve
 from kwire.records import read
 from mockbroker.replay.variables import CLIENT_MADE, IRRELEVANT
 
-SECRETS = frozenset({"auth_bytes", "hmac", "salt", "salted_password"})  # recordings do not have them
+SECRETS = frozenset({"auth_bytes", "hmac", "salt", "salted_password"})  # missing in recordings
 # Further fields that may differ, by API, if no request has the same values in them.
 LOOSE: Mapping[int, frozenset[str]] = {
     ApiKey.CONSUMER_GROUP_HEARTBEAT: frozenset({"topic_partitions"}),
@@ -22,7 +22,7 @@ LOOSE: Mapping[int, frozenset[str]] = {
     ApiKey.SYNC_GROUP: frozenset({"assignment"}),
     ApiKey.TXN_OFFSET_COMMIT: frozenset({"committed_offset", "committed_leader_epoch", "committed_metadata"}),
 }
-# APIs whose last response is repeated if clients ask more often than in the recording.
+# APIs whose last response is repeated if clients send more requests than in the recording.
 REPEATED = frozenset(
     {
         ApiKey.API_VERSIONS,

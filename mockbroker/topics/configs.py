@@ -328,7 +328,7 @@ def _double_text(value: float) -> str:
     """Return a number as Java's Double.toString formats it: with an exponent below 0.001 and from 10,000,000 on."""
     if not isfinite(value) or value == 0 or 1e-3 <= abs(value) < 1e7:
         return str(value).replace("inf", "Infinity").replace("nan", "NaN")
-    from decimal import Decimal  # no default is so small or large
+    from decimal import Decimal  # late: no default needs an exponent
 
     sign, digits, exponent = Decimal(str(value)).normalize().as_tuple()
     first, *rest = map(str, digits)

@@ -101,7 +101,7 @@ def apart(tables: Tables) -> dict[Name, dict[str, list[Row]]]:
     by_name = {name: {table: rows.get(name, []) for table, rows in by_group.items()} for name in groups}
     errors = by_group["errors"]
     for name in groups:
-        if clusters[name[0]] == 1:  # also what brokers of no known cluster answered
+        if clusters[name[0]] == 1:  # also errors from brokers whose cluster is unknown
             by_name[name]["errors"] = [row for other, rows in errors.items() if other[0] == name[0] for row in rows]
     return by_name
 
@@ -245,7 +245,7 @@ def restarts(rows: Tables) -> Iterator[dict[str, Any]]:
                 "trigger_member": row["member_id"],
                 "trigger_client": row["client_id"],
                 "trigger_evidence": row["reason"],
-                "stw_ms": None if about in there else stops.get(about),  # else it is that of the rebalance
+                "stw_ms": None if about in there else stops.get(about),  # else the rebalance has this duration
             }
 
 

@@ -322,7 +322,7 @@ def _heat_map(x: list[str], y: list[str], cells: list[list[int | None]], text: l
         "type": "heatmap",
         "x": x,
         "y": y,
-        "z": [[None if count is None else count.bit_length() for count in line] for line in cells],  # doublings
+        "z": [[None if count is None else count.bit_length() for count in line] for line in cells],  # log scale
         "customdata": cells,
         "text": text,
         "texttemplate": "%{text}",

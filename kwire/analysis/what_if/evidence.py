@@ -133,7 +133,7 @@ def wanted(subscriptions: Iterable[Subscribed], events: Iterable[GroupEvent]) ->
         yield from ((one.group_id, topic) for topic in one.subscription.topics)
     for event in events:
         yield from ((event.group_id, topic) for topic in event.topics or ())
-        if event.event == "assigned":  # topics of regular expressions
+        if event.event == "assigned":  # it names the topics that regular expressions match
             topics = {split_partition(partition)[0] for partition in event.partitions or ()}
             yield from ((event.group_id, topic) for topic in topics)
 

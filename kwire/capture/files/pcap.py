@@ -153,7 +153,7 @@ class Pcap:
         """
         for n in np.flatnonzero(odd).tolist():
             if n == 0 and not self._begins:
-                continue  # judged when the one before it was returned
+                continue  # checked together with the header before it
             if n == bad:
                 break
             if n + 1 < len(odd):

@@ -62,7 +62,7 @@ def position(call: CheckedRequest) -> int | None:
     if header is None:
         after: int | None = call.query["after"]
         return after
-    number = Whole().parse(header)  # of a client that connects again, so that it is newer than the parameter
+    number = Whole().parse(header)  # sent on reconnect: newer than the parameter
     if problems := list(Whole().problems(number, LAST_ID)):
         raise NotPossible(problems)
     return int(number)

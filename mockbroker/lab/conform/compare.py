@@ -163,7 +163,7 @@ IDENTITY = (
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 SHORT_UUID = re.compile(r"[0-9A-Za-z_-]{22}")  # a topic id, or a member id of the consumer protocol
 CLIENT_HOST = re.compile(r"/[0-9a-fA-F.:]+")
-REFUSED = re.compile(r"^Request .* needs ", re.DOTALL)  # then the operation; Kafka reports its request object
+REFUSED = re.compile(r"^Request .* needs ", re.DOTALL)  # Kafka quotes its internal request object here
 CLUSTER_ID = re.compile(r'(?<=the cluster id )"[^"]*"')  # in a text; it differs in each run
 LONG_NUMBER = re.compile(r"-?\d{13,}")  # a timestamp in a text, which differs in each run
 ASKED_OPERATIONS = -2147483648

@@ -17,7 +17,7 @@ from mockbroker.broker.broker import Broker
 from mockbroker.lab.simulation.script import Script
 from mockbroker.lab.simulation.watching import Watcher
 
-RECENT = 40  # requests for which a fault counts as the last one
+RECENT = 40  # number of requests after which the last fault is forgotten
 NO_FAULT = "no fault"
 NAMES: Mapping[int, str] = {key: api.name for key, api in APIS.items()}
 

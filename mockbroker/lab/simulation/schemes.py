@@ -317,7 +317,7 @@ def mix(seed: int, events: int) -> Script:
     base = data(seed, events)
     parts = [scheme(seed, events) for scheme in (swarm, shares, streams) if dice.chance(0.5)]
     if base.release == SCALA:
-        parts = []  # swarm alone has clients of this release
+        parts = []  # only swarm has clients for this release
     members = list(base.members)
     settings: dict[str, object] = {}
     for part in parts:

@@ -27,7 +27,7 @@ CONFIG = {
     "group.min.session.timeout.ms": "1000",
 }
 RECORD = b"a record of the torture test"
-MOST_UNANSWERED = 1_000  # requests that are looked at again
+MOST_UNANSWERED = 1_000  # pending requests that are checked again for a response
 TREE_LINES = 60  # fields of a response that are shown
 SHOWN_VALUE = 100  # characters of a value
 

@@ -21,7 +21,7 @@ from mockbroker.lab.torture.process import ClientProcess, Usage
 
 SAMPLED = 0.1  # seconds between samples of the client
 FED = 0.3  # seconds between records
-QUIET = 3.0  # seconds without a new API after which a client is known
+QUIET = 3.0  # the first run ends after this many seconds without a new API
 MEGABYTE = 1 << 20
 
 
@@ -246,7 +246,7 @@ class _Run:
         self._began = time.monotonic()
         self._behaves_since: float | None = None
         self._recovered: float | None = None
-        self._missing = set(health.goals)  # of the goals since the cluster behaves
+        self._missing = set(health.goals)  # goals not reached since the cluster is healthy again
         self._process = client.started(broker)
 
     def result(self) -> Result:

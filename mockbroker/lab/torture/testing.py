@@ -9,7 +9,7 @@ from mockbroker.lab.torture.case import Case
 from mockbroker.lab.torture.process import Usage
 from mockbroker.lab.torture.runner import Client, Health, Limits, Result, Verdict, applies, examine, run
 
-CLIENTS = 16  # whose behaviour against a broker that behaves is remembered
+CLIENTS = 16  # maximum number of clients whose run against a healthy broker is cached
 
 
 @lru_cache(CLIENTS)

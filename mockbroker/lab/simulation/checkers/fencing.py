@@ -7,7 +7,7 @@ from operator import itemgetter
 from mockbroker.lab.simulation.checkers.final_log import FinalLog
 from mockbroker.lab.simulation.history import Fenced
 
-SENT, DONE = 1, 0  # at the same time, a response comes first
+SENT, DONE = 1, 0  # sort order at the same time: responses first
 
 
 def find_zombie(log: FinalLog) -> str:

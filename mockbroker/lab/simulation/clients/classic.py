@@ -212,7 +212,7 @@ class ClassicClient(Reader):
         self.own(share)
         if gives_up or self.asked_for != self.topics or self.enforced:
             self.enforced = False
-            self.join_later()  # so that others get the revoked partitions, or with the new subscription
+            self.join_later()  # to release the revoked partitions, or to send the new subscription
 
     # --- heartbeats ---
 
@@ -229,7 +229,7 @@ class ClassicClient(Reader):
         )
         self.ask(ApiKey.HEARTBEAT, 4, request, self._beaten)
         if self.seen != {topic: self.partitions(topic) for topic in self.seen}:
-            self.join_later()  # a topic has got more partitions
+            self.join_later()  # a topic has more partitions now
 
     def _beaten(self, answer: HeartbeatResponse) -> None:
         self.beating = False

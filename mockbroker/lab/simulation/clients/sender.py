@@ -83,7 +83,7 @@ class Sender:
         self._settled = settled
         self._batches: dict[Place, deque[Batch]] = {}
         self._sequences: dict[Place, int] = {}
-        self._known: set[Place] = set()  # partitions that have a batch of the producer; they refuse a gap
+        self._known: set[Place] = set()  # partitions with a batch of the producer: they refuse gaps in sequence numbers
         self._numbers = 0
         self._due = False
 

@@ -22,7 +22,7 @@ from mockbroker.lab.simulation.network import Wire
 
 ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4
 MAX_WAIT_MS = 500
-LONGEST_WORK = 4.0  # seconds for which a member processes records; more than a lock may last
+LONGEST_WORK = 4.0  # seconds for which a member processes records; longer than a lock lasts
 REPEATED = 0.02  # probability that a fetch has the epoch of the last request, which the broker must refuse
 Place = tuple[UUID, int]  # topic id and partition
 Batch = tuple[int, int, tuple[int, ...]]  # first offset, last offset, types of acknowledgement

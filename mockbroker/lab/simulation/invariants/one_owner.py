@@ -118,7 +118,7 @@ class OneOwner(Watcher):
                 self._given |= {key: given for key, given in unloaded.items() if key[1] <= event.generation}
             case _:
                 pass
-        if event.event == EventKind.UPGRADE:  # classic members read on
+        if event.event == EventKind.UPGRADE:  # classic members continue to read
             for member_id in event.members:
                 generation, share = self._synced_shares.get((event.group, member_id), (-1, frozenset()))
                 if generation == event.generation:

@@ -118,7 +118,7 @@ class Sessions(Watcher):
         if event.event in BEGINNING:  # sessions of all members begin again, also of static ones that left
             for member_id in event.members:
                 self._renewed_at_latest[event.group, member_id] = now
-                if event.event == EventKind.DOWNGRADE:  # after a load, it was the timeout of consumer groups
+                if event.event == EventKind.DOWNGRADE:  # a load had set that of consumer groups
                     self._sessions[event.group, member_id] = self._classic.get((event.group, member_id), inf)
         if event.event in (EventKind.LEAVE, EventKind.EXPIRE):
             for kept in (self._renewed, self._renewed_at_latest, self._unused):

@@ -149,7 +149,7 @@ class OneHolder(Watcher):
             if holder.member_id != call.request.member_id:
                 if (key, offset) not in held:  # else it was released, and then acquired by the holder
                     self._check(broker, key, offset, holder, f"acknowledged by {call.request.member_id}", now)
-            elif kind == RENEW and call.ticket.received_at < holder.until:  # else it had ended, and the record too
+            elif kind == RENEW and call.ticket.received_at < holder.until:  # else the lock had expired
                 holder.until = max(holder.until, call.ticket.received_at + lock)
             else:
                 del self._holders[key, offset]
