@@ -53,9 +53,9 @@ class Upstream:
             except (OSError, trio.TooSlowError, trio.BrokenResourceError) as error:
                 problem = _reason(error)
             except (LoginError, FrameError) as error:
-                log.warning("cannot log in to the cluster at %s: %s: a client's connection is closed", address, error)
+                log.warning("cannot log in to the cluster at %s: %s: closing the client's connection", address, error)
                 return None
-        log.warning("cannot connect to the cluster at %s (%s): a client's connection is closed", names, problem)
+        log.warning("cannot connect to the cluster at %s (%s): closing the client's connection", names, problem)
         return None
 
     async def _connect(self, address: Address) -> trio.abc.Stream:

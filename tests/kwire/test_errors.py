@@ -23,6 +23,7 @@ def test_text(error: Exception, text: str) -> None:
 
 PARENTS = [
     (errors.SchemaError, errors.WireError),
+    (errors.EngineError, errors.WireError),
     (errors.EncodeError, errors.WireError),
     (errors.DecodeError, errors.WireError),
     (errors.Truncated, errors.DecodeError),

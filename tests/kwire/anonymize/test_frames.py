@@ -146,6 +146,8 @@ def history(path: Path) -> Any:
             del member["name"]  # made of other names
         for event in [*group["rebalances"], *group["restarts"]]:
             del event["trigger_evidence"]  # a sentence with names in it
+        for finding in group["findings"]:
+            del finding["sentence"], finding["evidence"]  # with names in them
     return json.loads(json.dumps(groups, default=str).replace(path.name, "capture"))
 
 
