@@ -20,6 +20,7 @@ from mockbroker.base.effects import (
     Close,
     Delivery,
     Effects,
+    NoReply,
     Note,
     Pace,
     Proceed,
@@ -358,6 +359,8 @@ class FaultStage(Stage):
         match fault.rule.action.effect:
             case Error(error=error):
                 return self._inject(entry, call, ErrorCode[error], now)
+            case Respond() if _without_response(call):
+                return self._answer(entry, [NoReply(call.ticket)], now)
             case Respond(respond=body):
                 try:
                     response = from_json(APIS[call.ticket.api_key].response, body, call.ticket.version)
@@ -387,7 +390,7 @@ class FaultStage(Stage):
             ticket.api_key, ticket.version, call.request, entry.fault.elements, code, self._lookups
         )
         rest = injection.split()
-        if rest is None and ticket.api_key == ApiKey.PRODUCE and call.request.acks == 0:
+        if rest is None and _without_response(call):
             return self._answer(entry, [Close(ticket, _unanswerable(entry))], now)
         if rest is None:
             return self._answer(entry, [Reply(ticket, injection.error_response())], now)
@@ -646,6 +649,11 @@ class FaultStage(Stage):
     def _notify(self) -> None:
         for changed in self.changed:
             changed()
+
+
+def _without_response(call: Call[Any]) -> bool:
+    """Return whether a request gets no response: a Produce with acks=0."""
+    return call.ticket.api_key == ApiKey.PRODUCE and call.request.acks == 0
 
 
 def _needs_records(rule: Rule) -> bool:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kwire.messages import APIS
+from kwire.messages.alter_configs import AlterConfigsRequest
 from kwire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 from kwire.messages.describe_delegation_token import DescribeDelegationTokenResponse
 from kwire.messages.heartbeat import HeartbeatRequest
+from kwire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from kwire.redact import FIELDS, REDACTED, redact
 
 MESSAGES = {side.__name__: side for api in APIS.values() for side in (api.request, api.response)}
@@ -28,6 +32,34 @@ def test_inside_arrays() -> None:
     token = DescribeDelegationTokenResponse.Token(hmac=b"h", token_id="t")
     redact(response := DescribeDelegationTokenResponse(tokens=[token]))
     assert (response.tokens[0].hmac, response.tokens[0].token_id) == (REDACTED, "t")
+
+
+@pytest.mark.parametrize("kind", [AlterConfigsRequest, IncrementalAlterConfigsRequest])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ssl.key.password",
+        "ssl.keystore.password",
+        "listener.name.internal.ssl.truststore.password",
+        "ssl.keystore.key",
+        "listener.name.a.scram-sha-256.sasl.jaas.config",
+        "sasl.oauthbearer.client.credentials.client.secret",
+        "sasl.oauthbearer.assertion.private.key.passphrase",
+        "delegation.token.secret.key",
+        "password.encoder.old.secret",
+    ],
+)
+def test_values_of_secret_configs(kind: Any, name: str) -> None:
+    configs = [kind.Resource.Config(name=each, value="v") for each in (name, "ssl.keystore.type", "retention.ms")]
+    configs.append(kind.Resource.Config(name=name, value=None))
+    request = kind(resources=[kind.Resource(resource_type=4, resource_name="1", configs=configs)])
+    assert redact(request)
+    assert [each.value for each in request.resources[0].configs] == ["[redacted]", "v", "v", None]
+
+
+def test_other_configs_have_no_secrets() -> None:
+    configs = [AlterConfigsRequest.Resource.Config(name="retention.ms", value="1")]
+    assert not redact(AlterConfigsRequest(resources=[AlterConfigsRequest.Resource(configs=configs)]))
 
 
 def test_nothing_else() -> None:

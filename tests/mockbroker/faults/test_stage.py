@@ -118,6 +118,18 @@ async def test_error_of_produce_without_acks_closes_the_connection() -> None:
         assert cluster.records("u") == []
 
 
+async def test_respond_to_produce_without_acks_sends_nothing() -> None:
+    async with opened() as cluster:
+        fault = cluster.faults.add(api="Produce", respond={"responses": []})
+        partition = ProduceRequest.Topic.Partition(index=0, records=build_batch([Record(value=b"v")]))
+        topics = [ProduceRequest.Topic(name="t", partition_data=[partition])]
+        connection = cluster.connect()
+        await connection.ask(ProduceRequest(acks=0, timeout_ms=1000, topic_data=topics), 7, answered=False)
+        assert (await connection.ask(HEARTBEAT, 4)).error_code == E.UNKNOWN_MEMBER_ID
+        assert fault.applied == 1
+        assert cluster.records("t") == []
+
+
 async def test_error_of_a_whole_produce_without_acks_closes_it() -> None:
     async with opened() as cluster:
         cluster.faults.error("Produce", "NOT_ENOUGH_REPLICAS")
