@@ -137,7 +137,10 @@ def test_rules_are_given_as_json_or_as_a_file(ctl: Ctl, form: str, tmp_path: Pat
 def test_a_rule_is_replaced_only_on_request(ctl: Ctl) -> None:
     ctl.run("faults", "add", "--name", "r", "--api", "Heartbeat", "--hold")
     again = ["faults", "add", "--name", "r", "--api", "Fetch", "--evict"]
-    assert "the rule r already exists" in ctl.run("faults", "add", "--name", "r", "--api", "Fetch", "--hold", code=1).stderr
+    assert (
+        "the rule r already exists"
+        in ctl.run("faults", "add", "--name", "r", "--api", "Fetch", "--hold", code=1).stderr
+    )
     ctl.run("faults", "add", "--replace", "--name", "r", "--api", "Fetch", "--hold")
     assert ctl.json("faults", "show", "r")["match"] == {"api": "Fetch"}
     assert ctl.run(*again, code=1).stderr.startswith("Error: ")
