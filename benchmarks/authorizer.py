@@ -53,9 +53,7 @@ INTRODUCTION = """\
 {day}, `make bench-authorizer` (`python benchmarks/authorizer.py --instructions`): instructions of a request, without
 sockets, from its bytes to those of its response, counted by valgrind; Linux, CPython {python}. The client needs three
 of the 1,000 ACLs. 1,000 client ids have quotas for Produce, Fetch and request time, and the client never exceeds its
-own. Goal: at most 10 % more. A request over a socket costs more (a Heartbeat: 188,000
-instructions and those of the kernel), so these are the highest ratios: over a socket, 1,000 quotas add 10 % to a
-Heartbeat.
+own. Goal: at most 10 % more.
 """
 AUTHORIZER = {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
 QUICK = {"group.initial.rebalance.delay.ms": 0, "mockbroker.join.settle.ms": 0}
