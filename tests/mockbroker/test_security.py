@@ -385,7 +385,7 @@ def test_certificate_without_a_rule_is_refused(caplog: pytest.LogCaptureFixture)
     with mockbroker.run_cluster(listeners=[SSL], config=config) as cluster:
         assert not is_heard(cluster, context_of(cluster, client=cluster.tls.client))
     (line,) = [record.getMessage() for record in caplog.records]
-    assert "no rule of ssl.principal.mapping.rules applies to 'CN=client," in line
+    assert "no rule of ssl.principal.mapping.rules matches 'CN=client," in line
 
 
 def test_acl_of_a_certificate() -> None:

@@ -20,7 +20,7 @@ def test_a_leader_with_directories() -> None:
 
 
 def test_message_with_another_version_field() -> None:
-    with pytest.raises(EncodeError, match="LeaderChangeMessage v1, version: the value is 0"):
+    with pytest.raises(EncodeError, match="LeaderChangeMessage v1, version: the version field is 0"):
         encode_stored(LeaderChangeMessage(), 1)
 
 

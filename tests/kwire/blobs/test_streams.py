@@ -64,5 +64,5 @@ def test_unknown_version() -> None:
 
 
 def test_the_version_is_in_it() -> None:
-    with pytest.raises(EncodeError, match="SubscriptionInfoData v2, version: the value is 0"):
+    with pytest.raises(EncodeError, match="SubscriptionInfoData v2, version: the version field is 0"):
         encode_stored(SubscriptionInfoData(), 2)

@@ -77,7 +77,7 @@ async def test_name_that_exists_is_refused_by_add_and_replaced_by_put() -> None:
         first = cluster.faults.error("Heartbeat", "REBALANCE_IN_PROGRESS", name="a")
         cluster.faults.error("Heartbeat", "UNKNOWN_MEMBER_ID", name="b")
         await cluster.connect().ask(HEARTBEAT)
-        with pytest.raises(RuleExists, match="the rule a exists already"):
+        with pytest.raises(RuleExists, match="the rule a already exists"):
             cluster.faults.hold("Heartbeat", name="a")
         cluster.faults.put_rule("a", {"match": {"api": "Heartbeat"}, "action": {"error": "ILLEGAL_GENERATION"}})
         assert [state.name for state in cluster.faults.states()] == ["a", "b"]
@@ -177,7 +177,7 @@ def test_preset_on_the_thread_handle() -> None:
 async def test_preset_is_applied_completely_or_not_at_all() -> None:
     async with open_cluster() as cluster:
         cluster.faults.hold("Heartbeat", name="leader-election-metadata")
-        with pytest.raises(RuleExists, match="the rule leader-election-metadata exists already"):
+        with pytest.raises(RuleExists, match="the rule leader-election-metadata already exists"):
             cluster.faults.preset("leader-election")
         with pytest.raises(FaultRuleError, match="topic: this parameter is required"):
             cluster.faults.preset("unclean-leader-election")
@@ -191,7 +191,7 @@ async def test_preset_is_applied_completely_or_not_at_all() -> None:
 async def test_preset_needs_a_name_of_its_own() -> None:
     async with open_cluster(topics={"t": 1}) as cluster:
         cluster.faults.preset("stale-metadata")
-        with pytest.raises(RuleExists, match="the preset stale-metadata is active already"):
+        with pytest.raises(RuleExists, match="the preset stale-metadata is already active"):
             cluster.faults.preset("stale-metadata")
         cluster.faults.preset("stale-metadata", name="second")
 

@@ -16,6 +16,8 @@ from tools.served_broker import serving
 from trio.testing import MockClock
 
 from kwire import ErrorCode as E
+from kwire import encode_request
+from kwire.frames import pack
 from kwire.messages.heartbeat import HeartbeatRequest
 from kwire.messages.metadata import MetadataRequest
 from kwire.messages.offset_commit import OffsetCommitRequest
@@ -104,8 +106,9 @@ def test_answers_before_a_reset_arrive() -> None:
     with running() as cluster:
         cluster.faults.disconnect("Heartbeat", "before", reset=True, skip=2)
         with connected(cluster) as connection:
-            for _ in range(4):
-                connection.send(*BEAT)
+            request, version = BEAT
+            frame = pack(encode_request(request, version, correlation_id=1, client_id=None))
+            connection.send_bytes(frame * 4)  # in one piece: a later one could meet the reset
             assert rest_of(connection) == (BEAT_RESPONSE * 2, "reset")
 
 

@@ -211,7 +211,7 @@ async def test_misuse_is_refused(cluster: Cluster) -> None:
     async with joined(cluster) as consumer:
         cluster.produce("orders", ["a"])
         (record,) = await records(consumer, 1)
-        with pytest.raises(IllegalUse, match="records are acknowledged implicitly"):
+        with pytest.raises(IllegalUse, match="needs explicit acknowledgement"):
             consumer.acknowledge(record)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(consumer.poll, 0.2)
