@@ -96,7 +96,8 @@ async def main(bootstrap: str) -> None:
         await rolling_restart(flag=False)
         for number in range(PARTITIONS):
             produce(bootstrap, topic, ["new"], number)
-        print("without the flag:", sorted(await all_read(PARTITIONS, 6)))
+        # a member that still has the flag may be assigned more partitions during the restart, and rewinds those too
+        print("without the flag:", sorted({place for place in await all_read(PARTITIONS, 6) if place[1] == 5}))
         for member in members:
             await member.stop()
 
