@@ -1,4 +1,4 @@
-"""LeaderAndIsr (key 4): the ZooKeeper controller tells brokers which partitions they lead or follow.
+"""LeaderAndIsr (key 4): the ZooKeeper controller sends each broker the partitions that it leads or follows.
 
 v1 adds whether a replica is new; v2 adds the broker epoch, and lists partitions by topic (KIP-380); v3 adds the
 replicas being added and removed (KIP-455); v4 is flexible; v5 adds topic ids (KIP-516); v6 adds the leader recovery

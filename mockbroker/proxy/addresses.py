@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 from kwire.apikeys import ApiKey
 
 HOST_AND_PORT = re.compile(r"(?:\[(?P<ipv6>[0-9a-fA-F:.]+)\]|(?P<host>[^\s\[\]:,]+)):(?P<port>[0-9]{1,5})")
-NOBODY = -1  # node id in a FindCoordinator response with an error
+NO_NODE = -1  # node id in a FindCoordinator response with an error
 
 
 class Address(NamedTuple):
@@ -93,7 +93,7 @@ def addresses_of(api_key: int, response: Any) -> dict[int, Address]:
     return {
         getattr(entry, node): Address(entry.host, entry.port)
         for entry, node in ENTRIES[api_key](response)
-        if entry.host and getattr(entry, node) != NOBODY
+        if entry.host and getattr(entry, node) != NO_NODE
     }
 
 

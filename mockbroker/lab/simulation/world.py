@@ -222,7 +222,7 @@ class World:
         client.slow = value
 
     def _pause(self, client: Client, value: float) -> None:
-        client.stands = max(client.stands, self.queue.now + value)
+        client.paused_until = max(client.paused_until, self.queue.now + value)
 
     def _stop_polling(self, client: Client, value: float) -> None:
         if isinstance(client, Reader) and client.up:
@@ -388,7 +388,7 @@ class World:
         for node in list(self.shell.away):
             self._broker_back(node)
         self.shell.remove_rules()
-        late = [client.stands for client in self.clients]
+        late = [client.paused_until for client in self.clients]
         readers = [client for client in self.clients if isinstance(client, Reader) and client.up]
         late += [client.polls_at for client in readers]  # work postponed until the next poll
         for client in self.clients:

@@ -9,7 +9,7 @@ from kwire.analysis.usage import FIRST_IN_4
 from kwire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 
 
-def told(log: CallLog, kind: str) -> list[Statement]:
+def statements_of(log: CallLog, kind: str) -> list[Statement]:
     return [one for one in statements(log.tables()) if one.kind == kind]
 
 
@@ -17,7 +17,7 @@ def test_client_with_removed_versions_is_blocked() -> None:
     log = two_members()
     for version in (FIRST_IN_4[8] - 1, FIRST_IN_4[8]):
         log.call("old", 900, OffsetCommitRequest(group_id=GROUP), OffsetCommitResponse(), version)
-    assert told(log, "client") == [
+    assert statements_of(log, "client") == [
         Statement(READY, "client", "a", "tea 1.0", "all requests are served"),
         Statement(READY, "client", "b", "tea 1.0", "all requests are served"),
         Statement(BLOCKED, "client", "old", "tea 1.0", "removed requests: OffsetCommit v1 (1)"),
@@ -34,4 +34,4 @@ def test_groups_by_assignor() -> None:
         log = CallLog()
         log.join("a", 0, 1, "a", protocol=assignor)
         log.sync("a", 10, 1, [0, 1], {"a": [0, 1]})
-        assert told(log, "group") == [Statement(state, "group", GROUP, None, detail)]
+        assert statements_of(log, "group") == [Statement(state, "group", GROUP, None, detail)]

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from kwire.analysis.events import error_name
 from kwire.analysis.findings.model import (
@@ -62,8 +62,7 @@ def detect_errors(client: ClientView, limits: Limits) -> Iterator[Finding]:
             for code in one.errors.keys() - EXPECTED:
                 errors[code].append(one)
         for code, own in sorted(errors.items()):
-            count = sum(one.errors[code][0] for one in own)
-            first, last = min(one.errors[code][1] for one in own), max(one.errors[code][2] for one in own)
+            count, first, last = _total(code, own)
             calls = sum(one.calls for one in tallies if one.first_ts <= last and one.last_ts >= first)
             if count < limits["count"] or count < calls * limits["share"]:
                 continue
@@ -80,7 +79,7 @@ def detect_errors(client: ClientView, limits: Limits) -> Iterator[Finding]:
 
 
 def detect_retries(client: ClientView, limits: Limits) -> Iterator[Finding]:
-    """Yield each API that a client calls again and again without a pause while it gets one error."""
+    """Yield each API that a client calls repeatedly without a pause while it receives one error."""
     for api, tallies in sorted(_by_api(client).items()):
         dense: dict[int, list[Tally]] = defaultdict(list)
         for one in tallies:
@@ -89,8 +88,7 @@ def detect_retries(client: ClientView, limits: Limits) -> Iterator[Finding]:
                 if count >= limits["count"] and count >= limits["per_second"] * span / 1e6 and code not in EXPECTED:
                     dense[code].append(one)
         for code, own in sorted(dense.items()):
-            count = sum(one.errors[code][0] for one in own)
-            first, last = min(one.errors[code][1] for one in own), max(one.errors[code][2] for one in own)
+            count, first, last = _total(code, own)
             yield Finding(
                 severity=WARNING,
                 begin=first,
@@ -149,6 +147,12 @@ def detect_throttling(client: ClientView, limits: Limits) -> Iterator[Finding]:
     )
 
 
+def _total(code: int, tallies: Sequence[Tally]) -> tuple[int, int, int]:
+    """Return how often tallies have an error code, and the times of the first and the last response with it."""
+    counts, firsts, lasts = zip(*(one.errors[code] for one in tallies), strict=True)
+    return sum(counts), min(firsts), max(lasts)
+
+
 def _by_api(client: ClientView) -> dict[int, list[Tally]]:
     by_api: dict[int, list[Tally]] = defaultdict(list)
     for one in client.tallies:
@@ -159,9 +163,8 @@ def _by_api(client: ClientView) -> dict[int, list[Tally]]:
 METADATA_STORM = Detector(
     "metadata-storm",
     CLIENT,
-    "A client asks for Metadata again and again: it looks for a topic or a leader that does not exist, or opens "
-    "clients "
-    "in a loop. Requests are counted in windows of 10 s.",
+    "A client requests Metadata in a loop: it looks for a topic or a leader that does not exist, or "
+    "opens clients in a loop. Requests are counted in windows of 10 s.",
     detect_metadata,
     (Threshold("per_second", 2, "Metadata requests per second in a window"),),
 )
@@ -169,9 +172,8 @@ ERROR_RATE = Detector(
     "error-rate",
     CLIENT,
     "A large share of the responses to one API has one error code. The finding begins with the first occurrence. "
-    "Errors "
-    "of the normal course do not count: REBALANCE_IN_PROGRESS, MEMBER_ID_REQUIRED, the errors of fetch sessions, and "
-    "UNSUPPORTED_VERSION.",
+    "Errors of the normal course do not count: REBALANCE_IN_PROGRESS, MEMBER_ID_REQUIRED, the errors of fetch "
+    "sessions, and UNSUPPORTED_VERSION.",
     detect_errors,
     (
         Threshold("count", 5, "responses with the error"),
@@ -192,9 +194,8 @@ RETRY_LOOP = Detector(
 RECONNECT_LOOP = Detector(
     "reconnect-loop",
     CLIENT,
-    "A client opens connections that soon end, again and again: authentication fails, a proxy or firewall cuts "
-    "them, or "
-    "the client is made anew for each request.",
+    "A client repeatedly opens connections that soon end: authentication fails, a proxy or firewall cuts them, "
+    "or the application creates a client for each request.",
     detect_reconnects,
     (
         Threshold("count", 10, "short connections within the window"),

@@ -65,7 +65,7 @@ def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
 DETECTOR = Detector(
     "rebalance-storm",
     GROUP,
-    "The group rebalances again and again. Rebalances because a client joins that was not in the group before, or "
+    "The group rebalances in a loop. Rebalances because a client joins that was not in the group before, or "
     "leaves and does not return, and the second half of a cooperative rebalance, do not count.",
     detect,
     (

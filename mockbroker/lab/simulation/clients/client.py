@@ -31,7 +31,7 @@ class Client:
         topics: subscribed topics.
         up: whether the process is running.
         life: number of times the process was started. Timers from before the last start are ignored.
-        stands: virtual time until which the process is paused, seconds; a pause models a garbage collection
+        paused_until: virtual time until which the process is paused, seconds; a pause models a garbage collection
         slow: additional network delay of each message, seconds.
         fatal: name of the error that ended the process, or "".
         link: network link between the client and the brokers.
@@ -60,7 +60,7 @@ class Client:
         self.topics = script.topics
         self.up = False
         self.life = 0
-        self.stands = 0.0
+        self.paused_until = 0.0
         self.slow = 0.0
         self.fatal = ""
         self.link = Link()
@@ -115,8 +115,8 @@ class Client:
     def _now(self, life: int, what: Callable[..., None], with_: tuple[Any, ...]) -> None:
         if life != self.life or not self.up:
             return
-        if self.queue.now < self.stands:
-            self.queue.at(self.stands, self._now, life, what, with_)
+        if self.queue.now < self.paused_until:
+            self.queue.at(self.paused_until, self._now, life, what, with_)
         else:
             what(*with_)
 
@@ -234,7 +234,7 @@ class Client:
             call: the request.
             response: the response body.
         """
-        if self.queue.now < self.stands or self._queued_responses:
+        if self.queue.now < self.paused_until or self._queued_responses:
             self._queued_responses.append((connection, call, response))
             self.later(0.0, self._read)
         elif self.up and connection.open:

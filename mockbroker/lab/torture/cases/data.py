@@ -10,6 +10,7 @@ from kwire.messages.fetch import FetchResponse
 from kwire.records import Record, build_batch
 from kwire.records.compression import NAMES, NONE
 from mockbroker.lab.torture.case import Case, Turn
+from mockbroker.lab.torture.cases.cluster import no_topics
 
 Partition = FetchResponse.Topic.Partition
 BOMB = 200 << 20  # bytes of zeros in one record
@@ -50,10 +51,6 @@ def no_end(response: Any, _request: Any, _: Turn) -> None:
 def negative_end(response: Any, _request: Any, _: Turn) -> None:
     for each in offsets(response):
         each.offset = -1_000
-
-
-def no_partitions(response: Any, _request: Any, _: Turn) -> None:
-    response.topics = []
 
 
 def other_partitions(response: Any, _request: Any, _: Turn) -> None:
@@ -228,7 +225,7 @@ CHANGES = [  # name, step, description, change, published
     ("huge-end-offsets", "ListOffsets", "returns offsets of 2^62", huge_end, ""),
     ("no-end-offsets", "ListOffsets", "returns offset -1 without an error", no_end, ""),
     ("negative-end-offsets", "ListOffsets", "returns offset -1000", negative_end, ""),
-    ("no-listed-partitions", "ListOffsets", "leaves all partitions out", no_partitions, ""),
+    ("no-listed-partitions", "ListOffsets", "leaves all partitions out", no_topics, ""),
     ("other-listed-partitions", "ListOffsets", "returns offsets of other partitions", other_partitions, ""),
     ("no-fetched-partitions", "Fetch", "leaves all partitions out", no_responses, ""),
     ("other-fetched-partitions", "Fetch", "returns other partitions", other_fetched, ""),

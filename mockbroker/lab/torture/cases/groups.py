@@ -10,6 +10,7 @@ from kwire.blobs.consumer_protocol import ConsumerProtocolAssignment
 from kwire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from kwire.messages.join_group import JoinGroupResponse
 from mockbroker.lab.torture.case import Case, Turn
+from mockbroker.lab.torture.cases.cluster import no_topics
 
 MANY_MEMBERS, MANY_PARTITIONS = 10_000, 1_000_000
 Member = JoinGroupResponse.Member
@@ -174,10 +175,6 @@ def no_groups(response: Any, _request: Any, _: Turn) -> None:
         response.groups = []
 
 
-def no_results(response: Any, _request: Any, _: Turn) -> None:
-    response.topics = []
-
-
 CHANGES = [  # name, step, description, change
     ("other-protocol", "JoinGroup", "chooses an assignor that no member has", other_protocol),
     ("absent-leader", "JoinGroup", "chooses a leader that is no member", absent_leader),
@@ -221,6 +218,6 @@ CHANGES = [  # name, step, description, change
     ("no-committed-offsets", "OffsetFetch", "leaves all partitions out", no_offsets),
     ("other-committed-partitions", "OffsetFetch", "returns offsets of other partitions", other_partitions),
     ("no-groups", "OffsetFetch", "leaves the group out", no_groups),
-    ("no-commit-results", "OffsetCommit", "leaves the results of all partitions out", no_results),
+    ("no-commit-results", "OffsetCommit", "leaves the results of all partitions out", no_topics),
 ]
 CASES = [Case(name, step, what, change=change) for name, step, what, change in CHANGES]

@@ -207,7 +207,7 @@ def nobody_waits_until_partitions_are_given_up(patch: Patch) -> None:
 
 
 @bug("I9", "I1", "I2")
-def the_target_is_not_made_anew(patch: Patch) -> None:
+def the_target_is_not_recomputed(patch: Patch) -> None:
     real = consumer.compute_target
 
     def assign(group: ConsumerGroup, *given: Any, **how: Any) -> Note:
