@@ -184,6 +184,7 @@ TESTED_ELSEWHERE = {
     "kwire/capture/files/gzipped": "tests/kwire/capture/files/test_capture_file.py and test_hostile.py",
     "kwire/capture/files/framelog": "tests/kwire/capture/files/test_capture_file.py",
     "kwire/capture/files/pcap*": "tests/kwire/capture/files/test_capture_file.py and test_hostile.py",
+    "kwire/cli/analysed": "tests/kwire/cli/test_groups.py, test_readiness.py and test_compare.py",
     **dict.fromkeys(
         (
             f"kwire/capture/calls/{part}"

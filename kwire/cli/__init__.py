@@ -14,6 +14,7 @@ VERBS = {
     "apis": "List every API that kwire knows.",
     "blob": "Decode and encode messages stored inside other messages.",
     "capture": "Print captured traffic, one row per frame.",
+    "compare": "Show two captures side by side, with what became worse.",
     "decode": "Decode frames to JSON.",
     "encode": "Encode JSON to frames.",
     "explain": "Show frames as annotated hex.",
@@ -28,6 +29,7 @@ VERBS = {
 EXTRAS = {
     "anonymize": "capture",
     "capture": "capture",
+    "compare": "capture",
     "groups": "capture",
     "pipeline": "spark",
     "readiness": "capture",

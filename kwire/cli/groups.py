@@ -5,22 +5,21 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import click
 
-from kwire.analysis import parquet, run
+from kwire.analysis import parquet
 from kwire.analysis.columns import Row
 from kwire.analysis.events import ACKNOWLEDGED, CLASSIC, CONSUMER
 from kwire.analysis.findings.fold import settings_of
 from kwire.analysis.report import by_group, html_page
 from kwire.analysis.tables import FINDINGS, PROBLEMS
 from kwire.analysis.what_if.replay import NAMES
-from kwire.capture import Call, Connection, Problem, Skipped, read
 from kwire.capture.files.capture_file import no_traffic
-from kwire.cli.lines import needed, progress, rare_garbage_collection, writable
+from kwire.cli.analysed import analysed
+from kwire.cli.lines import needed, writable
 from kwire.command import one_line, report_problems
 
 MOST = 12  # maximum names of partitions or members per line
@@ -82,27 +81,9 @@ def command(
     writable(html, paths)
     if html is not None:
         needed("plotly", "report")
-    connections: list[Connection] = []
-    problems: list[Problem | Skipped] = []
-
-    def calls() -> Iterator[Call]:
-        for item in reading:
-            if isinstance(item, Call):
-                yield item
-            elif isinstance(item, Connection):
-                connections.append(item)
-            else:
-                problems.append(item)
-
-    with rare_garbage_collection(), ExitStack() as stack:
-        try:
-            reading = read(paths, ports=ports, progress=stack.enter_context(progress(paths)))
-        except OSError as error:
-            raise click.UsageError(f"cannot read {error.filename}: {error.strerror}") from error
-        with_frames = tables is not None
-        results = run.analyse(
-            calls(), connections, capture_id, problems, frames=with_frames, assignor=assignor, settings=settings
-        )
+    results, reading = analysed(
+        paths, capture_id, ports, frames=tables is not None, assignor=assignor, settings=settings
+    )
     present = {row["group_id"] for name in by_group.OF_GROUPS for row in results[name] if row["group_id"] is not None}
     if wanted:
         results = {

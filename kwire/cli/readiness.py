@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
 from dataclasses import asdict
 
 import click
 
-from kwire.analysis import run
 from kwire.analysis.readiness import BLOCKED, TARGETS, statements
-from kwire.capture import Call, Connection, Problem, Skipped, read
-from kwire.cli.lines import progress, rare_garbage_collection
+from kwire.cli.analysed import analysed
 from kwire.command import one_line, report_problems
 
 
@@ -28,24 +25,8 @@ def command(paths: tuple[str, ...], target: str, as_json: bool) -> None:
 
     The exit code is 1 if a client is blocked, or if a file is damaged.
     """
-    connections: list[Connection] = []
-    problems: list[Problem | Skipped] = []
-
-    def calls() -> Iterator[Call]:
-        for item in reading:
-            if isinstance(item, Call):
-                yield item
-            elif isinstance(item, Connection):
-                connections.append(item)
-            else:
-                problems.append(item)
-
-    with rare_garbage_collection(), progress(paths) as shown:
-        try:
-            reading = read(paths, progress=shown)
-        except OSError as error:
-            raise click.UsageError(f"cannot read {error.filename}: {error.strerror}") from error
-        rows = list(statements(run.analyse(calls(), connections, "readiness", problems, frames=False)))
+    tables, reading = analysed(paths, "readiness", frames=False)
+    rows = list(statements(tables))
     if as_json:
         click.echo(json.dumps([asdict(row) for row in rows], indent=1))
     else:

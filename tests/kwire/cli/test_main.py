@@ -39,7 +39,7 @@ def test_every_verb_has_help(verb: str) -> None:
 def test_every_file_of_verbs_is_listed() -> None:
     assert main_command.callback is not None
     files = {path.stem for path in (Path(package.__file__).parent / "cli").glob("*.py")}
-    assert files == {*VERBS, "__init__", "frames", "lines"}
+    assert files == {*VERBS, "__init__", "analysed", "frames", "lines"}
 
 
 @pytest.mark.parametrize("verb", ["capture", "groups", "pipeline", ""])
@@ -110,6 +110,7 @@ PRINTING = [  # a verb each, with what it needs to print something; --help for t
     ["layout", "Fetch"],
     ["pipeline", "--help"],
     ["readiness", CAPTURE],
+    ["compare", CAPTURE, CAPTURE],
     ["report", "--help"],
     ["--help"],
     ["--version"],

@@ -1,0 +1,55 @@
+"""Captures read and analysed in one process, for the commands that show their tables."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kwire.analysis import run
+from kwire.analysis.columns import Row
+from kwire.capture import Call, Connection, Problem, Reading, Skipped, read
+from kwire.cli.lines import progress, rare_garbage_collection
+
+
+def analysed(
+    paths: Sequence[str], capture_id: str, ports: Collection[int] = (), **options: Any
+) -> tuple[dict[str, list[Row]], Reading]:
+    """Return the tables of a capture by name, and the pass over its files, which has the damage.
+
+    Args:
+        paths: files or folders of the capture.
+        capture_id: id of the capture.
+        ports: ports of brokers; other traffic is ignored. Empty for all ports.
+        options: further arguments of ``run.analyse``.
+
+    Raises: click.UsageError for a path that cannot be read.
+    """
+    connections: list[Connection] = []
+    problems: list[Problem | Skipped] = []
+
+    def calls(reading: Reading) -> Iterator[Call]:
+        for item in reading:
+            if isinstance(item, Call):
+                yield item
+            elif isinstance(item, Connection):
+                connections.append(item)
+            else:
+                problems.append(item)
+
+    with rare_garbage_collection():
+        try:
+            with progress(paths) as shown:
+                reading = read(paths, ports=ports, progress=shown)
+                return run.analyse(calls(reading), connections, capture_id, problems, **options), reading
+        except OSError as error:
+            if error.filename is None:
+                raise
+            raise click.UsageError(f"cannot read {error.filename}: {error.strerror}") from error
+
+
+def is_table_folder(path: str) -> bool:
+    """Return whether a path is a folder of tables, as ``kwire pipeline`` and ``kwire groups --tables`` write it."""
+    return (Path(path) / "rebalances").is_dir()

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from commands import kwire
+from tools.captures import CAPTURES
+
+QUIET = str(CAPTURES / "java-4.2.0__kafka-4.2.0__cooperative.pcap.gz")
+TIMEOUT = str(CAPTURES / "java-4.2.0__kafka-4.2.0__timeout.pcap.gz")
+
+
+def test_worse_measures_come_first() -> None:
+    done = kwire("compare", QUIET, TIMEOUT)
+    assert (done.exit_code, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert lines[2] == "worse: 2"
+    assert lines[3].split() == ["before", "after", "change"]
+    assert lines[4].split() == [
+        "finding",
+        "costly-rebalance",
+        "of",
+        "g-timeout-java-4.2.0-r2",
+        "notice",
+        "0",
+        "1",
+        "new",
+    ]
+    assert "not judged: " in lines[-1]
+
+
+def test_check_fails_if_something_is_worse() -> None:
+    assert kwire("compare", QUIET, TIMEOUT, "--check").exit_code == 1
+    assert kwire("compare", QUIET, QUIET, "--check").exit_code == 0
+
+
+def test_tables_equal_their_capture(tmp_path: Path) -> None:
+    folder = str(tmp_path / "tables")
+    kwire("groups", QUIET, "--tables", folder)
+    mixed = json.loads(kwire("compare", folder, TIMEOUT, "--json").stdout)
+    assert mixed == json.loads(kwire("compare", QUIET, TIMEOUT, "--json").stdout)
+    assert mixed["seconds"]["before"] > 0
+    assert {each["kind"] for each in mixed["differences"]} == {"group", "finding", "error", "api"}
+
+
+def test_all_has_a_line_for_each_measure() -> None:
+    lines = kwire("compare", QUIET, TIMEOUT, "--all").stdout.splitlines()
+    made = json.loads(kwire("compare", QUIET, TIMEOUT, "--json").stdout)["differences"]
+    titles = [line for line in lines if not line.startswith(" ")]
+    heads = [line for line in lines if line.split() == ["before", "after", "change"]]
+    assert len(lines) - len(titles) - len(heads) == len(made)
