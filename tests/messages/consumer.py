@@ -346,6 +346,7 @@ ROWS = [
     Row("protocol of a SyncGroup", syncing(lambda cluster: cluster.answer_sync([], protocol_name="sticky")), "InconsistentGroupProtocol: SyncGroup returned protocol 'sticky' of type 'consumer', expected 'range': INCONSISTENT_GROUP_PROTOCOL"),
     Row("assignment of 1 byte", syncing(lambda cluster: cluster.answer_sync(b"\0")), "ConsumerError: the assignment (1 bytes) in the SyncGroup response is not a ConsumerProtocolAssignment"),
     Row("truncated assignment", syncing(lambda cluster: cluster.answer_sync(encode_stored(ConsumerProtocolAssignment(), 3)[:-1])), "ConsumerError: the assignment of the group leader is invalid: ConsumerProtocolAssignment v3 at byte 6, user_data: expected 4 bytes, found 3"),
+    Row("too many partitions", syncing(lambda cluster: cluster.answer_sync([("t", n) for n in range(100_001)])), "ConsumerError: the group leader assigned 100,001 partitions, more than the maximum of 100,000: add members to the group, or check its assignor"),
     Row("error of a ConsumerGroupHeartbeat", heartbeat_error(ErrorCode.GROUP_MAX_SIZE_REACHED), "BrokerError: ConsumerGroupHeartbeat of group g failed: GROUP_MAX_SIZE_REACHED"),
     Row("topic of a ConsumerGroupHeartbeat", heartbeat_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED), "AuthorizationFailed: ConsumerGroupHeartbeat of group g failed: TOPIC_AUTHORIZATION_FAILED"),
     Row("committed offsets without permission", unread_error, "AuthorizationFailed: OffsetFetch of group g failed: GROUP_AUTHORIZATION_FAILED"),

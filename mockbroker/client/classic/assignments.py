@@ -26,6 +26,7 @@ from mockbroker.client.metadata import TopicPartition
 
 BLOB_VERSION = 3
 SMALLEST_ASSIGNMENT = 2  # bytes of the version field, with which every assignment begins
+MAX_PARTITIONS = 100_000  # in one assignment; each gets a position, an OffsetFetch entry and a ListOffsets entry
 
 
 def offered_protocols(
@@ -98,7 +99,7 @@ def encoded_assignments(assignments: Mapping[str, Assignment]) -> list[SyncGroup
 def decode_assignment(given: bytes) -> Assignment:
     """Return the assignment in a SyncGroup response. It has no partitions if ``given`` is empty.
 
-    Raises: ConsumerError if the bytes cannot be decoded.
+    Raises: ConsumerError if the bytes cannot be decoded, or for more than ``MAX_PARTITIONS`` partitions.
     """
     if not given:  # some leaders omit members without partitions
         return Assignment()
@@ -110,4 +111,9 @@ def decode_assignment(given: bytes) -> Assignment:
         blob, _ = decode_stored(ConsumerProtocolAssignment, given)
     except DecodeError as error:
         raise ConsumerError(f"the assignment of the group leader is invalid: {error}") from error
+    if (partitions := sum(len(topic.partitions) for topic in blob.assigned_partitions)) > MAX_PARTITIONS:
+        raise ConsumerError(
+            f"the group leader assigned {partitions:,} partitions, more than the maximum of {MAX_PARTITIONS:,}: "
+            "add members to the group, or check its assignor"
+        )
     return read_assignment(blob)
