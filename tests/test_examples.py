@@ -148,3 +148,12 @@ def test_a_client_for_torture_survives_a_case(program: str, family: str) -> None
     command = [*words, sys.executable, str(EXAMPLES / TORTURE / f"{program}.py")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, check=False)
     assert (done.returncode, done.stderr) == (0, "1 survived\n"), done.stdout
+
+
+def test_a_client_with_tls_and_sasl_survives_torture() -> None:
+    need_client("confluent-kafka")
+    options = ["--security-protocol", "SASL_SSL", "--case", "scram-wrong-signature", "--bad", "1"]
+    words = [sys.executable, "-m", "mockbroker", "torture", *options, "--"]
+    command = [*words, sys.executable, str(EXAMPLES / TORTURE / "confluent.py")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, check=False)
+    assert (done.returncode, done.stderr) == (0, "1 survived\n"), done.stdout

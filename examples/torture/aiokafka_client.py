@@ -5,8 +5,17 @@ import os
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.errors import KafkaError
+from aiokafka.helpers import create_ssl_context
 
 servers, topic = os.environ["MOCKBROKER_BOOTSTRAP_SERVERS"], os.environ["MOCKBROKER_TOPIC"]
+protocol = os.environ.get("MOCKBROKER_SECURITY_PROTOCOL", "PLAINTEXT")
+security = {"security_protocol": protocol}
+if protocol.endswith("SSL"):
+    security["ssl_context"] = create_ssl_context(cafile=os.environ["MOCKBROKER_TLS_CA"])
+if protocol.startswith("SASL"):
+    security["sasl_mechanism"] = os.environ["MOCKBROKER_SASL_MECHANISM"]
+    security["sasl_plain_username"] = os.environ["MOCKBROKER_SASL_USERNAME"]
+    security["sasl_plain_password"] = os.environ["MOCKBROKER_SASL_PASSWORD"]
 
 
 async def started(make):
@@ -37,9 +46,10 @@ async def main():
             max_poll_interval_ms=10_000,
             rebalance_timeout_ms=10_000,
             metadata_max_age_ms=3_000,
+            **security,
         )
     )
-    producer = await started(lambda: AIOKafkaProducer(bootstrap_servers=servers, request_timeout_ms=3_000))
+    producer = await started(lambda: AIOKafkaProducer(bootstrap_servers=servers, request_timeout_ms=3_000, **security))
     while True:
         try:
             for records in (await consumer.getmany(timeout_ms=500)).values():

@@ -5,8 +5,20 @@ import os
 from confluent_kafka import Consumer, KafkaException, Producer
 
 servers, topic = os.environ["MOCKBROKER_BOOTSTRAP_SERVERS"], os.environ["MOCKBROKER_TOPIC"]
+security = {
+    name: os.environ[variable]
+    for name, variable in {
+        "security.protocol": "MOCKBROKER_SECURITY_PROTOCOL",
+        "ssl.ca.location": "MOCKBROKER_TLS_CA",
+        "sasl.mechanism": "MOCKBROKER_SASL_MECHANISM",
+        "sasl.username": "MOCKBROKER_SASL_USERNAME",
+        "sasl.password": "MOCKBROKER_SASL_PASSWORD",
+    }.items()
+    if variable in os.environ
+}
 consumer = Consumer(
     {
+        **security,
         "bootstrap.servers": servers,
         "group.id": os.environ["MOCKBROKER_GROUP"],
         "auto.offset.reset": "earliest",
@@ -18,7 +30,9 @@ consumer = Consumer(
         "topic.metadata.refresh.interval.ms": 3_000,
     }
 )
-producer = Producer({"bootstrap.servers": servers, "socket.timeout.ms": 3_000, "message.timeout.ms": 10_000})
+producer = Producer(
+    {**security, "bootstrap.servers": servers, "socket.timeout.ms": 3_000, "message.timeout.ms": 10_000}
+)
 consumer.subscribe([topic])
 while True:
     message = consumer.poll(0.5)

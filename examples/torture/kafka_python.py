@@ -7,13 +7,24 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka.errors import KafkaError
 
 servers, topic = os.environ["MOCKBROKER_BOOTSTRAP_SERVERS"].split(","), os.environ["MOCKBROKER_TOPIC"]
+security = {
+    name: os.environ[variable]
+    for name, variable in {
+        "security_protocol": "MOCKBROKER_SECURITY_PROTOCOL",
+        "ssl_cafile": "MOCKBROKER_TLS_CA",
+        "sasl_mechanism": "MOCKBROKER_SASL_MECHANISM",
+        "sasl_plain_username": "MOCKBROKER_SASL_USERNAME",
+        "sasl_plain_password": "MOCKBROKER_SASL_PASSWORD",
+    }.items()
+    if variable in os.environ
+}
 
 
 def started(kind, **options):
     """Create a client; it may take several attempts, because it asks the broker for its versions."""
     while True:
         try:
-            return kind(bootstrap_servers=servers, request_timeout_ms=3_000, **options)
+            return kind(bootstrap_servers=servers, request_timeout_ms=3_000, **security, **options)
         except KafkaError as error:
             print(f"start: {error!r}", flush=True)
             time.sleep(0.5)

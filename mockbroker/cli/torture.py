@@ -14,6 +14,7 @@ from kwire.completion import api_names, complete
 from kwire.extras import missing
 from mockbroker.cli.completion import case_names
 from mockbroker.cli.quiet import SILENT, quiet
+from mockbroker.lab.torture.security import MECHANISMS, PROTOCOLS, Mechanism, Protocol, Security
 
 
 @click.command("torture")
@@ -37,6 +38,20 @@ from mockbroker.cli.quiet import SILENT, quiet
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random numbers of the cases.")
 @click.option("--jobs", type=click.IntRange(1, 64), default=4, show_default=True, help="Cases that run at once.")
 @click.option("--topic", default="torture", show_default=True, help="Topic that gets records: MOCKBROKER_TOPIC.")
+@click.option(
+    "--security-protocol",
+    type=click.Choice(PROTOCOLS, case_sensitive=False),
+    default="PLAINTEXT",
+    show_default=True,
+    help="Protocol of the broker's listener: MOCKBROKER_SECURITY_PROTOCOL.",
+)
+@click.option(
+    "--sasl-mechanism",
+    type=click.Choice(MECHANISMS, case_sensitive=False),
+    default="SCRAM-SHA-256",
+    show_default=True,
+    help="SASL mechanism of the client: MOCKBROKER_SASL_MECHANISM.",
+)
 @click.option("--bad", type=click.FloatRange(0.1), default=5.0, show_default=True, help="Seconds of misbehaviour.")
 @click.option(
     "--recovery",
@@ -65,6 +80,8 @@ def command(
     seed: int,
     jobs: int,
     topic: str,
+    security_protocol: Protocol,
+    sasl_mechanism: Mechanism,
     bad: float,
     recovery: float,
     memory: int,
@@ -121,7 +138,7 @@ def command(
     except ModuleNotFoundError as error:
         raise click.ClickException(str(missing(error, "torture"))) from error
     limits = Limits(start=start, bad=bad, recovery=recovery, memory=memory * MEGABYTE)
-    tested = Client(client, topic)
+    tested = Client(client, topic, security=Security(security_protocol, sasl_mechanism))
     results: list[Result] = []
     with quiet(SILENT):
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping
 from itertools import islice, product
+from pathlib import Path
 from typing import Any
 
 from kwire import APIS
@@ -14,8 +15,9 @@ from mockbroker.api.cluster import Cluster
 from mockbroker.api.thread import BrokerThread
 from mockbroker.base.effects import Ticket
 from mockbroker.base.errors import ConflictError, NotFoundError
-from mockbroker.broker.request_log import Request
+from mockbroker.broker.request_log import Request, api_key
 from mockbroker.lab.torture.case import Case
+from mockbroker.lab.torture.security import SASL_STEPS, Security
 from mockbroker.lab.torture.stage import HostileStage
 
 BROKERS, PARTITIONS = 2, 3
@@ -86,13 +88,22 @@ class HostileBroker:
             self._stage = stage = HostileStage(case, seed)
 
             def add(cluster: Cluster) -> None:
-                cluster.router.stages = (*cluster.router.stages, stage)
+                router = cluster.router
+                router.stages = (*router.stages, stage)
+                # The stage of a connection answers the requests of SASL itself, before the stages of all connections.
+                outer = {key: (*router.outer_stages.get(key, ()), stage) for key in map(api_key, SASL_STEPS)}
+                router.outer_stages = {**router.outer_stages, **outer}
 
             thread.call(add)
 
     @property
     def bootstrap_servers(self) -> str:
         return self._handle.bootstrap_servers
+
+    @property
+    def ca(self) -> Path | None:
+        """The file with the certificate of the authority that TLS clients must trust."""
+        return self._handle.tls.ca
 
     @property
     def applied(self) -> int:
@@ -161,9 +172,21 @@ class HostileBroker:
 
 
 @contextlib.contextmanager
-def hostile(case: Case | None, seed: int, topic: str, config: Mapping[str, Any]) -> Iterator[HostileBroker]:
-    """Run a cluster for a case. ``topic``: topic that the client uses; ``config``: further broker settings."""
-    thread = BrokerThread(brokers=BROKERS, topics={topic: PARTITIONS}, config={**CONFIG, **config})
+def hostile(
+    case: Case | None, seed: int, topic: str, config: Mapping[str, Any], security: Security
+) -> Iterator[HostileBroker]:
+    """Run a cluster for a case.
+
+    Args:
+        case: the case; None for a correct cluster.
+        seed: seed of the random numbers.
+        topic: topic that the client uses.
+        config: further broker settings.
+        security: security settings of the listener.
+    """
+    settings = {**CONFIG, **config}
+    options = security.cluster_options()
+    thread = BrokerThread(brokers=BROKERS, topics={topic: PARTITIONS}, config=settings, **options)
     try:
         yield HostileBroker(thread, topic, case, seed)
     finally:

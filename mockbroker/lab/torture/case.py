@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 CONNECT = "connect"  # the step before the first request
 EVERY = "*"  # every step
+TLS = "TLS"  # the TLS handshake, before the first request
 Change: TypeAlias = Callable[[Any, Any, "Turn"], None]  # changes a decoded response; also takes the request
 FrameChange: TypeAlias = Callable[[bytes, "Turn"], bytes]  # returns what is sent in place of a frame with its length
 
@@ -38,7 +39,7 @@ class Case:
 
     Attributes:
         name: name for ``--case``.
-        step: API whose responses are affected, or CONNECT or EVERY.
+        step: API whose responses are affected, or CONNECT, TLS or EVERY.
         description: what the broker does, as the end of a sentence that begins with "The broker".
         rules: fault rules, as keyword arguments of ``faults.add``.
         change: function that changes each response of the step.

@@ -16,8 +16,9 @@ from enum import StrEnum
 from typing import Any
 
 from mockbroker.lab.torture.broker import HostileBroker, hostile
-from mockbroker.lab.torture.case import CONNECT, EVERY, Case
+from mockbroker.lab.torture.case import CONNECT, EVERY, TLS, Case
 from mockbroker.lab.torture.process import ClientProcess, Usage
+from mockbroker.lab.torture.security import Security
 
 SAMPLED = 0.1  # seconds between samples of the client
 FED = 0.3  # seconds between records
@@ -78,18 +79,21 @@ class Client:
         topic: topic to which records are appended.
         group: group id in the environment variable MOCKBROKER_GROUP.
         config: further broker settings by Kafka's names.
+        security: security settings of the broker's listener, which the client finds in its environment.
     """
 
     command: Sequence[str]
     topic: str = "torture"
     group: str = "torture"
     config: Mapping[str, Any] = field(default_factory=dict)
+    security: Security = Security()
 
     def started(self, broker: HostileBroker) -> ClientProcess:
         environment = {
             "MOCKBROKER_BOOTSTRAP_SERVERS": broker.bootstrap_servers,
             "MOCKBROKER_TOPIC": self.topic,
             "MOCKBROKER_GROUP": self.group,
+            **self.security.environment(broker.ca),
         }
         return ClientProcess(self.command, environment)
 
@@ -103,12 +107,14 @@ class Health:
         goals: APIs whose responses prove progress; empty if the client exits by itself.
         memory: peak resident memory in bytes.
         seconds: seconds until the first progress.
+        has_tls: whether its connections use TLS.
     """
 
     apis: frozenset[str]
     goals: frozenset[str]
     memory: int
     seconds: float
+    has_tls: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +181,7 @@ def examine(client: Client, limits: Limits) -> Health:
     Raises:
         UnhealthyClientError: The client failed, or made no progress.
     """
-    with hostile(None, 0, client.topic, client.config) as broker:
+    with hostile(None, 0, client.topic, client.config, client.security) as broker:
         began = time.monotonic()
         process = client.started(broker)
         apis: set[str] = set()
@@ -195,7 +201,8 @@ def examine(client: Client, limits: Limits) -> Health:
                 if process.exit_code is not None or (goals and now > news + QUIET):
                     break
             if process.exit_code == 0:
-                return Health(frozenset(apis), frozenset(), process.usage.memory, time.monotonic() - began)
+                seconds = time.monotonic() - began
+                return Health(frozenset(apis), frozenset(), process.usage.memory, seconds, client.security.has_tls)
             if process.exit_code is not None:
                 raise UnhealthyClientError(
                     f"the client exits with code {process.exit_code} although the broker is correct: {process.output}"
@@ -207,11 +214,13 @@ def examine(client: Client, limits: Limits) -> Health:
                 )
         finally:
             process.end()
-    return Health(frozenset(apis), frozenset(goals), process.usage.memory, reached)
+    return Health(frozenset(apis), frozenset(goals), process.usage.memory, reached, client.security.has_tls)
 
 
 def applies(case: Case, health: Health) -> bool:
-    """Return whether a client ever sends the request of a case's step."""
+    """Return whether a client ever takes the step of a case."""
+    if case.step == TLS:
+        return health.has_tls
     return case.step in (CONNECT, EVERY) or case.step in health.apis
 
 
@@ -219,7 +228,7 @@ def run(
     case: Case, client: Client, health: Health, limits: Limits, seed: int = 0, stop: threading.Event | None = None
 ) -> Result:
     """Run a client against a case, and judge it. ``stop``: ends the run early when it is set, without a verdict."""
-    with hostile(case, seed, client.topic, client.config) as broker:
+    with hostile(case, seed, client.topic, client.config, client.security) as broker:
         return _Run(case, client, health, limits, seed, broker, stop or threading.Event()).result()
 
 
@@ -255,7 +264,7 @@ class _Run:
             code = self._process.exit_code
         finally:
             self._process.end()
-        command = shlex.join(self._client.command)
+        options = ["--case", self._case.name, "--seed", str(self._seed), *self._client.security.arguments]
         return Result(
             case=self._case,
             verdict=verdict,
@@ -267,7 +276,7 @@ class _Run:
             exit_code=code,
             output=self._process.output,
             response=self._broker.explanation(),
-            reproduce=f"mockbroker torture --case {self._case.name} --seed {self._seed} -- {command}",
+            reproduce=shlex.join(["mockbroker", "torture", *options, "--", *self._client.command]),
         )
 
     def _watch(self) -> Verdict:

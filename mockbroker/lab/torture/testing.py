@@ -8,13 +8,14 @@ from functools import lru_cache
 from mockbroker.lab.torture.case import Case
 from mockbroker.lab.torture.process import Usage
 from mockbroker.lab.torture.runner import Client, Health, Limits, Result, Verdict, applies, examine, run
+from mockbroker.lab.torture.security import Security
 
 CLIENTS = 16  # maximum number of clients whose run against a healthy broker is cached
 
 
 @lru_cache(CLIENTS)
-def _health(command: tuple[str, ...], topic: str, limits: Limits) -> Health:
-    return examine(Client(command, topic), limits)
+def _health(command: tuple[str, ...], topic: str, limits: Limits, security: Security) -> Health:
+    return examine(Client(command, topic, security=security), limits)
 
 
 class Torture:
@@ -29,7 +30,14 @@ class Torture:
         self.case = case
         self.seed = seed
 
-    def run(self, command: Sequence[str], *, topic: str = "torture", limits: Limits | None = None) -> Result:
+    def run(
+        self,
+        command: Sequence[str],
+        *,
+        topic: str = "torture",
+        limits: Limits | None = None,
+        security: Security | None = None,
+    ) -> Result:
         """Run a client against the case; return the result; ``survived`` is False if the client failed.
 
         The client is first run against a correct broker, once for all cases.
@@ -39,12 +47,16 @@ class Torture:
                 MOCKBROKER_TOPIC and a group id in MOCKBROKER_GROUP, and runs until it is stopped.
             topic: topic to which records are appended continuously.
             limits: thresholds of the verdicts; None for the defaults.
+            security: security settings of the broker's listener; None for plaintext. The client finds them in its
+                environment: MOCKBROKER_SECURITY_PROTOCOL, MOCKBROKER_TLS_CA, MOCKBROKER_SASL_MECHANISM,
+                MOCKBROKER_SASL_USERNAME and MOCKBROKER_SASL_PASSWORD.
 
         Raises:
             UnhealthyClientError: The client failed or made no progress with a correct broker.
         """
         limits = Limits() if limits is None else limits
-        client, health = Client(tuple(command), topic), _health(tuple(command), topic, limits)
+        client = Client(tuple(command), topic, security=Security() if security is None else security)
+        health = _health(tuple(command), topic, limits, client.security)
         if applies(self.case, health):
             return run(self.case, client, health, limits, self.seed)
         return Result(

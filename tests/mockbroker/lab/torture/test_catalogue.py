@@ -6,7 +6,7 @@ from collections import Counter
 
 from kwire import APIS
 from mockbroker import run_cluster
-from mockbroker.lab.torture.case import CONNECT, EVERY, Case
+from mockbroker.lab.torture.case import CONNECT, EVERY, TLS, Case
 from mockbroker.lab.torture.cases.frames import STEPS
 from mockbroker.lab.torture.catalogue import CASES, NAMED, PAIRS, select
 
@@ -22,7 +22,7 @@ def test_there_are_more_than_eighty_named_cases_and_twelve_steps() -> None:
 
 def is_complete(case: Case) -> bool:
     return (
-        case.step in {*NAMES, CONNECT, EVERY}
+        case.step in {*NAMES, CONNECT, TLS, EVERY}
         and [bool(case.rules), case.change is not None, case.frames is not None].count(True) == 1
         and case.description[-1:] not in ("", ".")
         and (not case.published or case.published.startswith("https://"))

@@ -42,6 +42,11 @@ def test_a_healthy_client_is_known_by_its_requests() -> None:
     assert not applies(CASES["no-leaders"], health)
 
 
+def test_cases_of_tls_are_for_clients_with_tls() -> None:
+    assert not applies(CASES["tls-failure"], HEALTH)
+    assert applies(CASES["tls-failure"], replace(HEALTH, has_tls=True))
+
+
 @pytest.mark.parametrize(
     ("reaction", "limits", "verdict", "exit_code"),
     [

@@ -25,13 +25,18 @@ FRAMES = [case for case in CASES.values() if case.frames is not None]
 ID = 77
 
 
-def response(step: str, version: int) -> Any:
-    """A response with a value in each field."""
+SCRAM = b"r=abcdef,s=QSXCR+Q6sek8bf92,i=4096", b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
+
+
+def response(step: str, version: int, number: int = 0) -> Any:
+    """A response with a value in each field. ``number``: number of earlier responses."""
     message: Any = full(APIS[api_key(step)].response, version)
     match step:
         case "Fetch":
             for part in (part for topic in message.responses for part in topic.partitions):
                 part.records = build_batch([Record(value=b"tea")], base_offset=9)
+        case "SaslAuthenticate":
+            message.auth_bytes = SCRAM[number % 2]
         case "ApiVersions":
             message.api_keys[0].api_key = ApiKey.FETCH
         case "Metadata":
@@ -42,10 +47,10 @@ def response(step: str, version: int) -> Any:
     return message
 
 
-def altered(stage: HostileStage, step: str, version: int) -> tuple[bytes, bytes]:
-    """The frame of a response, and what is sent in its place."""
+def altered(stage: HostileStage, step: str, version: int, number: int = 0) -> tuple[bytes, bytes]:
+    """The frame of a response, and what is sent in its place. ``number``: number of earlier responses."""
     ticket = Ticket(1, ID, api_key(step), version)
-    message = response(step, version)
+    message = response(step, version, number)
     call = Call(ticket, Client(0, "client", "127.0.0.1"), object(), b"")
     assert stage.before(call, 0.0) is call
     (reply,) = stage.after(call, [Reply(ticket, message)], 0.0)
@@ -85,8 +90,8 @@ def test_a_change_leaves_a_response_that_can_be_decoded(case: Case) -> None:
     changed = 0
     for version in versions(case):
         stage = HostileStage(case, seed=3)
-        for _ in range(2):  # some cases change every second response
-            frame, sent = altered(stage, case.step, version)
+        for number in range(2):  # some cases change every second response
+            frame, sent = altered(stage, case.step, version, number)
             decoded = decode_response(sent[4:], api_key(case.step), version)
             assert decoded.header.correlation_id == ID
             changed += frame != sent

@@ -1,0 +1,66 @@
+"""The listener of a torture case: plaintext or TLS, without authentication or with SASL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, get_args
+
+Protocol: TypeAlias = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+Mechanism: TypeAlias = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+PROTOCOLS: tuple[Protocol, ...] = get_args(Protocol)
+MECHANISMS: tuple[Mechanism, ...] = get_args(Mechanism)
+USER, PASSWORD = "torture", "torture-secret"
+SASL_STEPS = frozenset({"SaslHandshake", "SaslAuthenticate"})
+
+
+@dataclass(frozen=True, slots=True)
+class Security:
+    """The security settings that broker and client use.
+
+    Attributes:
+        protocol: security protocol of the listener, by Kafka's name.
+        mechanism: SASL mechanism, used if the protocol has SASL.
+    """
+
+    protocol: Protocol = "PLAINTEXT"
+    mechanism: Mechanism = "SCRAM-SHA-256"
+
+    @property
+    def has_tls(self) -> bool:
+        return self.protocol.endswith("SSL")
+
+    @property
+    def has_sasl(self) -> bool:
+        return self.protocol.startswith("SASL")
+
+    @property
+    def arguments(self) -> list[str]:
+        """The options of ``mockbroker torture`` that select these settings; none for plaintext."""
+        if self.protocol == "PLAINTEXT":
+            return []
+        mechanism = ["--sasl-mechanism", self.mechanism] if self.has_sasl else []
+        return ["--security-protocol", self.protocol, *mechanism]
+
+    def cluster_options(self) -> dict[str, Any]:
+        """Return the arguments of the cluster: its listener and its users."""
+        users = {USER: PASSWORD} if self.has_sasl else None
+        return {"listeners": [self.protocol], "users": users}
+
+    def environment(self, ca: Path | None) -> Mapping[str, str]:
+        """Return the environment variables that the client needs.
+
+        Args:
+            ca: file with the certificate of the authority that the client must trust; None without TLS.
+        """
+        variables: dict[str, str] = {"MOCKBROKER_SECURITY_PROTOCOL": self.protocol}
+        if self.has_tls:
+            variables["MOCKBROKER_TLS_CA"] = str(ca)
+        if self.has_sasl:
+            variables |= {
+                "MOCKBROKER_SASL_MECHANISM": self.mechanism,
+                "MOCKBROKER_SASL_USERNAME": USER,
+                "MOCKBROKER_SASL_PASSWORD": PASSWORD,
+            }
+        return variables
