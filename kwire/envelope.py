@@ -6,6 +6,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from typing import TYPE_CHECKING, Any, Generic, overload
 
 from kwire import codec
 from kwire.apikeys import ApiKey
@@ -21,29 +22,40 @@ from kwire.headers import (
 from kwire.messages import APIS
 from kwire.schema import Api, schema_of
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    M = TypeVar("M", default=Any)  # Request is Request
+else:
+    from typing import TypeVar
+
+    M = TypeVar("M")
+
 UNSUPPORTED_VERSION = 35
 
 
 @dataclass(slots=True, kw_only=True)
-class Request:
+class Request(Generic[M]):
     """A decoded request frame: its API, version, header and body.
 
     Attributes:
+        body: the message, such as a ``JoinGroupRequest``.
         trailing: bytes after the body, which Kafka ignores.
     """
 
     api: Api
     version: int
     header: RequestHeader
-    body: object
+    body: M
     trailing: bytes = b""
 
 
 @dataclass(slots=True, kw_only=True)
-class Response:
+class Response(Generic[M]):
     """A decoded response frame: its API, version, header and body.
 
     Attributes:
+        body: the message, such as a ``JoinGroupResponse``.
         version: version of the body; 0 if the broker answered ApiVersions with UNSUPPORTED_VERSION.
         trailing: bytes after the body, which Kafka ignores.
     """
@@ -51,7 +63,7 @@ class Response:
     api: Api
     version: int
     header: ResponseHeader
-    body: object
+    body: M
     trailing: bytes = b""
 
 
@@ -105,20 +117,33 @@ def decode_request_header(frame: bytes, *, engine: Engine | None = None) -> tupl
     return api, header, at
 
 
-def decode_request(frame: bytes, *, engine: Engine | None = None, strict: bool = False) -> Request:
+@overload
+def decode_request(
+    frame: bytes, message: type[M], *, engine: Engine | None = None, strict: bool = False
+) -> Request[M]: ...
+@overload
+def decode_request(
+    frame: bytes, message: None = None, *, engine: Engine | None = None, strict: bool = False
+) -> Request: ...
+def decode_request(
+    frame: bytes, message: type[Any] | None = None, *, engine: Engine | None = None, strict: bool = False
+) -> Request:
     """Decode a request frame, without its length prefix.
 
     Args:
         frame: header and body of the request.
+        message: the expected class of the body, such as ``JoinGroupRequest``, which type checkers then know; None for
+            any request.
         engine: "native", "compiled" or "reference"; None for the default.
         strict: True to accept only the canonical encoding of header and body, see ``kwire.decode``.
 
     Raises:
-        DecodeError: the frame is invalid; the offset counts from the start of the frame.
+        DecodeError: the frame is invalid, or it is not a ``message``; the offset counts from the start of the frame.
     """
     api, header, at = decode_request_header(frame, engine=engine)
     version = header.request_api_version
     find_api(api.key, version)
+    _check_expected(message, api.request, version)
     body, end = codec.decode_at(api.request, frame, at, version, engine=engine)
     if strict:
         codec.check_strict(header, frame[:at], 0, at, request_header_version(api, version), engine=engine)
@@ -188,8 +213,34 @@ def answers_unsupported(api: Api, frame: bytes, at: int) -> bool:
     return api.key == ApiKey.API_VERSIONS and frame[at : at + 2] == struct.pack(">h", UNSUPPORTED_VERSION)
 
 
+@overload
 def decode_response(
-    frame: bytes, api_key: int, api_version: int, *, engine: Engine | None = None, strict: bool = False
+    frame: bytes,
+    api_key: int,
+    api_version: int,
+    message: type[M],
+    *,
+    engine: Engine | None = None,
+    strict: bool = False,
+) -> Response[M]: ...
+@overload
+def decode_response(
+    frame: bytes,
+    api_key: int,
+    api_version: int,
+    message: None = None,
+    *,
+    engine: Engine | None = None,
+    strict: bool = False,
+) -> Response: ...
+def decode_response(
+    frame: bytes,
+    api_key: int,
+    api_version: int,
+    message: type[Any] | None = None,
+    *,
+    engine: Engine | None = None,
+    strict: bool = False,
 ) -> Response:
     """Decode a response frame, without its length prefix.
 
@@ -197,13 +248,16 @@ def decode_response(
         frame: header and body of the response.
         api_key: API key of the request.
         api_version: version of the request.
+        message: the expected class of the body, such as ``JoinGroupResponse``, which type checkers then know; None for
+            any response.
         engine: "native", "compiled" or "reference"; None for the default.
         strict: True to accept only the canonical encoding of header and body, see ``kwire.decode``.
 
     Raises:
-        DecodeError: the frame is invalid; the offset counts from the start of the frame.
+        DecodeError: the frame is invalid, or it is not a ``message``; the offset counts from the start of the frame.
     """
     api, api_version = response_api(api_key, api_version)
+    _check_expected(message, api.response, api_version)
     header_version = response_header_version(api, api_version)
     header, at = codec.decode_at(ResponseHeader, frame, 0, header_version, engine=engine)
     try:
@@ -217,6 +271,12 @@ def decode_response(
         codec.check_strict(header, frame[:at], 0, at, header_version, engine=engine)
         codec.check_strict(body, frame, at, end, api_version, engine=engine)
     return Response(api=api, version=api_version, header=header, body=body, trailing=frame[end:])
+
+
+def _check_expected(expected: type | None, found: type, version: int) -> None:
+    """Raise DecodeError if a caller expects another message than the one that the frame contains."""
+    if expected is not None and expected is not found:
+        raise DecodeError(f"found {found.__name__} v{version}", message=expected.__name__)
 
 
 def encode_request(

@@ -6,6 +6,8 @@ from mockbroker.api.cluster import ResetError as ResetError
 from mockbroker.api.cluster import open_cluster as open_cluster
 from mockbroker.api.connections import ConnectionSnapshot as ConnectionSnapshot
 from mockbroker.api.connections import UnknownConnectionError as UnknownConnectionError
+from mockbroker.api.fault_names import ApiName as ApiName
+from mockbroker.api.fault_names import ErrorName as ErrorName
 from mockbroker.api.fault_options import RuleOptions as RuleOptions
 from mockbroker.api.faults import Fault as Fault
 from mockbroker.api.faults import Faults as Faults
@@ -17,6 +19,12 @@ from mockbroker.api.groups import EmptyGroupError as EmptyGroupError
 from mockbroker.api.groups import UnknownGroupError as UnknownGroupError
 from mockbroker.api.groups import UnknownMemberError as UnknownMemberError
 from mockbroker.api.home import ClusterClosedError as ClusterClosedError
+from mockbroker.api.kafka_cluster import KafkaCluster as KafkaCluster
+from mockbroker.api.kafka_cluster import KafkaClusterFactory as KafkaClusterFactory
+from mockbroker.api.names import ClockMode as ClockMode
+from mockbroker.api.names import GroupState as GroupState
+from mockbroker.api.names import GroupTypeName as GroupTypeName
+from mockbroker.api.names import TransactionState as TransactionState
 from mockbroker.api.open_listeners import PortInUseError as PortInUseError
 from mockbroker.api.records import InternalTopicError as InternalTopicError
 from mockbroker.api.records import NotCompactedError as NotCompactedError

@@ -15,6 +15,7 @@ import pytest
 
 if TYPE_CHECKING:
     from mockbroker.api.fault_options import RuleGiven
+    from mockbroker.api.names import ClockMode
     from mockbroker.api.thread import BrokerThread, ThreadCluster
     from mockbroker.lab.torture.testing import Torture
 
@@ -102,7 +103,7 @@ def kafka_cluster_factory(request: pytest.FixtureRequest) -> Iterator[Callable[.
             config: Mapping[str, object] | None = None,
             listeners: Iterable[str] = (),
             users: Mapping[str, str] | None = None,
-            clock: str = "real",
+            clock: ClockMode = "real",
             as_version: str | None = None,
             data_dir: str | Path | None = None,
             port: int = 0,
@@ -180,7 +181,7 @@ class _Options:
     config: Mapping[str, object] = field(default_factory=dict)
     listeners: Iterable[str] = ()
     users: Mapping[str, str] = field(default_factory=dict)
-    clock: str = "real"
+    clock: ClockMode = "real"
     as_version: str | None = None
     data_dir: str | Path | None = None
     port: int = 0

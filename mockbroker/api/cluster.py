@@ -40,6 +40,7 @@ from mockbroker.topics.model import Node
 if TYPE_CHECKING:  # imported on demand: most clusters have no faults and no data directory
     from mockbroker.api.fault_options import RuleGiven
     from mockbroker.api.faults import Faults
+    from mockbroker.api.names import ClockMode, GroupState
     from mockbroker.storage.data_dir import DataDir
 
 WAIT_TIMEOUT = 10.0  # seconds; the default of wait_group: a group of three real clients needs one or two seconds
@@ -152,7 +153,11 @@ class Cluster(ClusterOperations):
         return self._server.connect(ids[0] if node is None else node, client_id)
 
     async def wait_group(
-        self, group_id: str, state: str | None = "Stable", members: int | None = None, timeout: float = WAIT_TIMEOUT
+        self,
+        group_id: str,
+        state: GroupState | None = "Stable",
+        members: int | None = None,
+        timeout: float = WAIT_TIMEOUT,
     ) -> GroupSnapshot:
         """Wait until a group is in a state with a number of members, and return a snapshot of it.
 
@@ -219,7 +224,7 @@ class Cluster(ClusterOperations):
         config: Mapping[str, object] | None,
         listeners: Iterable[str] = (),
         users: Mapping[str, str] | None = None,
-        clock: str = "real",
+        clock: ClockMode = "real",
         faults: Sequence[RuleGiven] = (),
     ) -> None:
         """Replace the cluster by a new one with other topics and settings, at other ports.
@@ -266,7 +271,7 @@ async def open_cluster(
     listeners: Iterable[str] = (),
     users: Mapping[str, str] | None = None,
     data_dir: str | Path | None = None,
-    clock: str = "real",
+    clock: ClockMode = "real",
     faults: Sequence[RuleGiven] = (),
 ) -> AsyncIterator[Cluster]:
     """Run a cluster for the duration of an ``async with`` block.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from mockbroker.api import connections, groups, snapshots
 from mockbroker.api import records as topic_records
@@ -21,6 +21,7 @@ from mockbroker.net.server import Server
 if TYPE_CHECKING:
     from mockbroker.api.fault_names import ApiName
 
+M = TypeVar("M")
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -69,16 +70,21 @@ class ClusterOperations(Handle):
         """Return the group events since the cluster started or was reset, oldest first."""
         return list(self._router.journal.events)
 
+    @overload
+    def requests(self, api: type[M]) -> list[Request[M]]: ...
+    @overload
+    def requests(self, api: ApiName | None = None) -> list[Request]: ...
     @operation
-    def requests(self, api: str | None = None) -> list[Request]:
+    def requests(self, api: ApiName | type[Any] | None = None) -> list[Request]:
         """Return the decoded requests of clients, oldest first.
 
         The latest 10,000 requests are kept, up to 32 MiB of frames.
 
         Args:
-            api: Only requests of this API, by Kafka's name such as ``"JoinGroup"``; None for all APIs.
+            api: Only requests of this API, by Kafka's name such as ``"JoinGroup"``, or by the class of its requests,
+                such as ``JoinGroupRequest``, whose fields type checkers then know; None for all APIs.
 
-        Raises: ValueError if ``api`` is not the name of an API.
+        Raises: ValueError if ``api`` is not the name of an API, or the class is not one of a request.
         """
         return self._router.requests.select(api)
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from secrets import token_bytes
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 from mockbroker.api import records
@@ -32,8 +32,8 @@ REPLICATION = (  # limited to the brokers
     "transaction.state.log.replication.factor",
     "share.coordinator.state.topic.replication.factor",
 )
-CLOCKS = ("real", MANUAL := "manual")
-
+MANUAL: Final = "manual"
+CLOCKS = ("real", MANUAL)
 MAX_NODE_ID = 2**31 - 1
 
 

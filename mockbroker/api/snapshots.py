@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
+from typing import TYPE_CHECKING, cast
 
 from mockbroker.broker.broker import Broker
-from mockbroker.groups.coordinated import DEAD, CoordinatedGroup
+from mockbroker.groups.coordinated import CoordinatedGroup
+
+if TYPE_CHECKING:
+    from mockbroker.api.names import GroupState, GroupTypeName, TransactionState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,23 +41,24 @@ class GroupSnapshot:
     Attributes:
         group_id: Id of the group.
         state: Classic groups: Empty, PreparingRebalance, CompletingRebalance or Stable. Groups of the consumer
-            protocol (KIP-848): Empty, Assigning, Reconciling or Stable. Dead if the group does not exist.
+            protocol (KIP-848): Empty, Assigning, Reconciling or Stable; share groups: Empty or Stable; streams groups
+            also NotReady. Dead if the group does not exist.
         generation: The generation of a classic group, or the epoch of a group of the consumer protocol.
         protocol_type: ``consumer`` for groups of consumers; "" before the first member joins.
         protocol: The partition assignment strategy or server-side assignor; None before one is chosen.
         leader: Member id of the leader; "" without one, as in every group of the consumer protocol.
         members: The members.
-        group_type: ``classic`` or ``consumer``.
+        group_type: ``classic``, ``consumer``, ``share`` or ``streams``.
     """
 
     group_id: str
-    state: str
+    state: GroupState
     generation: int = 0
     protocol_type: str = ""
     protocol: str | None = None
     leader: str = ""
     members: tuple[MemberSnapshot, ...] = ()
-    group_type: str = "classic"
+    group_type: GroupTypeName = "classic"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +79,7 @@ class TransactionSnapshot:
     transactional_id: str
     producer_id: int
     epoch: int
-    state: str
+    state: TransactionState
     timeout_ms: int
     started_ms: int | None
     partitions: tuple[tuple[str, int], ...]
@@ -84,7 +89,7 @@ class TransactionSnapshot:
 def snapshot(broker: Broker, group_id: str) -> GroupSnapshot:
     """Return a snapshot of a group; its state is Dead if the group does not exist."""
     group = broker.groups.get(group_id)
-    return GroupSnapshot(group_id=group_id, state=DEAD) if group is None else _of(group, broker)
+    return GroupSnapshot(group_id=group_id, state="Dead") if group is None else _of(group, broker)
 
 
 def snapshots(broker: Broker) -> dict[str, GroupSnapshot]:
@@ -121,7 +126,7 @@ def _of(group: CoordinatedGroup, broker: Broker) -> GroupSnapshot:
     view = broker.groups.types.of(group).view(group, broker.groups.context)
     return GroupSnapshot(
         group_id=group.group_id,
-        state=group.state_name,
+        state=cast("GroupState", group.state_name),
         generation=group.generation,
         protocol_type=group.protocol_type,
         protocol=view.protocol,
@@ -136,5 +141,5 @@ def _of(group: CoordinatedGroup, broker: Broker) -> GroupSnapshot:
             )
             for member_id, member in group.members.items()
         ),
-        group_type=group.type_name,
+        group_type=cast("GroupTypeName", group.type_name),
     )

@@ -11,7 +11,6 @@ import threading
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import contextmanager, suppress
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -29,6 +28,7 @@ from mockbroker.topics.model import Node
 
 if TYPE_CHECKING:  # imported on demand: most clusters have no faults
     from mockbroker.api.fault_options import RuleGiven
+    from mockbroker.api.names import ClockMode
     from mockbroker.api.thread_faults import ThreadFaults
 
 T = TypeVar("T")
@@ -93,7 +93,7 @@ class BrokerThread:
         config: Mapping[str, object] | None,
         listeners: Iterable[str] = (),
         users: Mapping[str, str] | None = None,
-        clock: str = "real",
+        clock: ClockMode = "real",
         faults: Sequence[RuleGiven] = (),
     ) -> ThreadCluster:
         """Replace the cluster by a new one in the same thread; existing handles become invalid.
@@ -243,12 +243,16 @@ class ThreadCluster(ThreadHandle, ClusterOperations):
         self._thread = thread
         self._start_count = cluster.start_count
         self.clock = ThreadClock(self)
+        self._faults: ThreadFaults | None = None
 
-    @cached_property
+    @property
     def faults(self) -> ThreadFaults:
-        from mockbroker.api.thread_faults import ThreadFaults
+        """The fault rules, which make the cluster misbehave on command."""
+        if self._faults is None:
+            from mockbroker.api.thread_faults import ThreadFaults
 
-        return ThreadFaults(self)
+            self._faults = ThreadFaults(self)
+        return self._faults
 
     compact = blocking(
         Cluster.compact,
@@ -296,7 +300,7 @@ def run_cluster(
     listeners: Iterable[str] = (),
     users: Mapping[str, str] | None = None,
     data_dir: str | Path | None = None,
-    clock: str = "real",
+    clock: ClockMode = "real",
     faults: Sequence[RuleGiven] = (),
 ) -> Iterator[ThreadCluster]:
     """Run a cluster in its own thread for the duration of a ``with`` block, for code that does not use trio.

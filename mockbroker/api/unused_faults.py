@@ -44,4 +44,4 @@ def _seen(cluster: Cluster, api: str | list[str] | None) -> list[str]:
         common = sorted(numbers.items(), key=lambda item: -item[1])[:APIS_SHOWN]
         return [f"requests: {', '.join(f'{number} {name}' for name, number in common) or 'none'}"]
     names = [api] if isinstance(api, str) else api
-    return [line for name in names for line in request_report(f"{name} requests", cluster.requests(name))]
+    return [line for name in names for line in request_report(f"{name} requests", cluster.router.requests.select(name))]

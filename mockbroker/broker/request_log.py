@@ -11,13 +11,22 @@ from collections import deque
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, overload
 
 from kwire import APIS
 from kwire.envelope import decode_request, decode_response
 from kwire.redact import redact
 from kwire.schema import schema_of
 from mockbroker.base.effects import Call, Ticket
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    M = TypeVar("M", default=Any)  # Request is Request
+else:
+    from typing import TypeVar
+
+    M = TypeVar("M")
 
 LENGTH = 4  # bytes of the length of a frame
 REQUESTS_KEPT = 10_000  # maximum number of requests; a group of 10 members sends as many in 5 minutes
@@ -26,7 +35,7 @@ LARGEST_RESPONSE = 1 << 20  # bytes; a larger response is not kept, which would 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(Generic[M]):
     """A request that the cluster received.
 
     Attributes:
@@ -50,7 +59,7 @@ class Request:
     client_id: str
     node: int
     host: str
-    body: Any
+    body: M
     response: Any = None
     error_code: int | None = None
     latency_ms: int | None = None
@@ -127,16 +136,20 @@ class RequestLog:
                 entry.response = None
         self._response_bytes = size
 
-    def select(self, api: str | None = None) -> list[Request]:
+    @overload
+    def select(self, api: type[M]) -> list[Request[M]]: ...
+    @overload
+    def select(self, api: str | None = None) -> list[Request]: ...
+    def select(self, api: str | type[Any] | None = None) -> list[Request]:
         """Return the logged requests, oldest first.
 
         Args:
-            api: Name of an API, such as ``JoinGroup``; None for the requests of all APIs.
+            api: Name of an API, such as ``JoinGroup``, or its class of requests; None for the requests of all APIs.
 
         Raises:
-            ValueError: The API is unknown.
+            ValueError: The API is unknown, or the class is not one of a request.
         """
-        wanted = None if api is None else api_key(api)
+        wanted = None if api is None else api_key(api) if isinstance(api, str) else _key_of(api)
         return [self.decode(entry) for entry in self._entries if wanted in (None, entry.api_key)]
 
     def entries(self, first: int) -> list[Ticket]:
@@ -174,6 +187,14 @@ class RequestLog:
             latency_ms=None if answered is None else round((answered - entry.received_at) * 1000),
             fault=entry.fault or None,
         )
+
+
+def _key_of(message: type) -> int:
+    """Return the API key of a class of requests. Raises: ValueError for another class."""
+    api = schema_of(message).api
+    if api is None or api.request is not message:
+        raise ValueError(f"{message.__name__} is not the request of an API: use a class such as JoinGroupRequest")
+    return api.key
 
 
 def api_key(name: str) -> int:

@@ -13,7 +13,7 @@ from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import click
 import trio
@@ -46,6 +46,9 @@ from mockbroker.cli.stdin import wait_end
 from mockbroker.net.addresses import is_loopback
 from mockbroker.net.listeners import of_settings, users_of
 from mockbroker.storage.disk import DataDirError
+
+if TYPE_CHECKING:
+    from mockbroker.api.names import ClockMode
 
 # Arguments of gc.set_threshold. In a cluster of 50,000 partitions a collection of generation 0 takes 1 ms, of
 # generation 1 10 ms, and of generation 2 more than 100 ms; generation 2 is collected once in 50 million new objects.
@@ -175,7 +178,7 @@ def command(
     users_file: Path | None,
     as_version: str,
     data_dir: Path | None,
-    clock: str,
+    clock: ClockMode,
     journal: Path | None,
     http: str | None,
     http_hosts: tuple[str, ...],

@@ -24,7 +24,7 @@ from trio.testing import wait_all_tasks_blocked
 import mockbroker
 from kwire.messages.api_versions import ApiVersionsRequest
 from kwire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from kwire.messages.join_group import JoinGroupRequest
+from kwire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kwire.messages.metadata import MetadataRequest
 from kwire.records import Record as WireRecord
 from kwire.records import build_batch
@@ -334,6 +334,7 @@ ROWS = [
     Row("records of an unknown topic", on_shared(lambda cluster: cluster.records("order")), "UnknownTopicError: topic 'order' does not exist; existing topics: orders"),
     Row("partition of a record", on_shared(lambda cluster: cluster.produce("orders", [Record(value=b"", partition=3)])), "UnknownTopicError: topic orders has no partition 3; its partitions are 0 to 2"),
     Row("requests of a misspelled API", on_shared(lambda cluster: cluster.requests("Heartbeet")), "ValueError: unknown API 'Heartbeet'; did you mean Heartbeat?"),
+    Row("requests by the class of a response", on_shared(lambda cluster: cluster.requests(JoinGroupResponse)), "ValueError: JoinGroupResponse is not the request of an API: use a class such as JoinGroupRequest"),
     Row("requests of an unknown API", on_shared(lambda cluster: cluster.requests("x")), "ValueError: unknown API 'x'"),
     Row("step of the clock", on_shared(lambda cluster: cluster.clock.advance(-1)), "ValueError: cannot advance the clock by -1 s: expected 0 to 315360000 s"),
     Row("line for the clock", clock_command("wait 5"), "'wait 5': expected advance SECONDS, stop, resume or now"),
