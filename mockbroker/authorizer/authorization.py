@@ -1,4 +1,4 @@
-"""The authorization of one request: the denied parts, the allowed part that is processed, and the final response."""
+"""The authorization of one request: its allowed part, its denied parts, and their errors in the response."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Authorization:
         return self.allows_cluster(Operation.CREATE) or self.access.allows(Operation.CREATE, ResourceType.TOPIC, topic)
 
     def names(self, check: Check) -> Iterator[str]:
-        """Yield the names of the resources in the request to which a check applies."""
+        """Yield the names in the request of the resources that a check is about, such as its topics."""
         partitions = self._fetched() if self.key == ApiKey.FETCH else None
         if partitions is not None:
             yield from dict.fromkeys(name for name, _ in partitions)
@@ -170,17 +170,20 @@ class Authorization:
 
     @property
     def has_many_denied(self) -> bool:
-        """Whether there are so many denied parts that the response must be made in slices."""
+        """Whether there are so many denied elements that the response must be built in slices."""
         return any(injection.is_large for injection in self.injections)
 
     def final(self, response: Any) -> Any:
-        """Return the response to the whole request. ``response``: the response to its allowed part."""
+        """Return the response to the whole request: the response to the allowed part, with errors for the denied parts.
+
+        ``response``: the response to the allowed part.
+        """
         return finished(self.final_in_slices(response))
 
     def final_in_slices(self, response: Any) -> Generator[None, None, Any]:
-        """Return the response to the whole request; yield between slices.
+        """Return the same as ``final``; yield between slices of the work.
 
-        ``response``: the response to its allowed part.
+        ``response``: the response to the allowed part.
         """
         for adjust in self.adjust:
             response = adjust(response)
@@ -189,8 +192,8 @@ class Authorization:
         return self._completed(response) if self.injections else response
 
     def _completed(self, response: Any) -> Any:
-        """Return a response that contains denied elements in Kafka's order, and with the fields that Kafka sets for
-        them.
+        """Return a response with its denied elements in the place where Kafka puts them, and with the fields that Kafka
+        sets for them.
         """
         if self.key == ApiKey.FETCH and self.request.session_epoch == SESSIONLESS:
             return _with_denied_last(response)
@@ -209,7 +212,9 @@ class Authorization:
         return [Reply(self.call.ticket, self._completed(response))]
 
     def _fetched(self) -> list[tuple[str, int]] | None:
-        """Return topic and index of each partition that a Fetch reads in its fetch session; None for other requests."""
+        """Return topic and partition index of everything that a Fetch in a fetch session reads; None for other
+        requests.
+        """
         sessions = self.broker.fetch_sessions(self.call.client.node)
         keys = sessions.partitions_of(self.request, self.version)
         if keys is None:
@@ -236,7 +241,7 @@ class Authorization:
         """Return the name of the resource that a field of the request identifies; None if it identifies no resource.
 
         Args:
-            identifier: Kind of the field, and the type field beside it.
+            identifier: Declaration of the field, with the field that gives its type.
             struct: The struct that contains the field.
             value: The value of the field.
         """
@@ -248,7 +253,7 @@ class Authorization:
         return name
 
     def _visible_name(self, topic_id: UUID) -> str | None:
-        """Return the name of a topic that the client may describe; None if there is no such topic or it may not."""
+        """Return the name of a topic; None if the topic does not exist, or the client may not describe it."""
         name = self.topic_name(topic_id)
         return name if name is not None and self.describes(name) else None
 

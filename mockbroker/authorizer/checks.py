@@ -1,6 +1,6 @@
-"""The operations and resources that each API needs. Source: Kafka's KafkaApis and ControllerApis.
+"""The table of the operations and resources that each API needs. Source: Kafka's KafkaApis and ControllerApis.
 
-``special.py`` and ``responses.py`` contain the APIs that need more than a check of names.
+``special.py`` and ``responses.py`` handle the APIs for which a check of names is not sufficient.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Changes of responses: only resources that the client may describe, and the operations that the client may perform.
+"""The changes of responses that hide resources which the client may not describe, and list the operations it may
+perform.
 
 Each function gets the authorization of a request and the response of the handler. A response may be cached, so a
 function returns a changed copy, or the response itself.

@@ -1,7 +1,7 @@
-"""Authorization of the APIs for which the table in ``checks.py`` is not enough.
+"""The authorization of APIs for which the table in ``checks.py`` is not sufficient.
 
-Each function gets the authorization of a request. If the whole request is denied, the function returns the response.
-Otherwise it removes the denied parts from the request, and returns None.
+Each function gets the authorization of a request. If it denies the whole request, it returns the response. Otherwise it
+removes the denied parts from the request, and returns None.
 
 Source: Kafka's KafkaApis and ControllerApis.
 """
@@ -153,7 +153,7 @@ def delete_topics(auth: Authorization) -> Steps:
 
 
 def describe_log_dirs(auth: Authorization) -> Effects | None:
-    """Respond with no log directories if the client lacks DESCRIBE on the cluster."""
+    """Respond with an empty list of log directories if the client lacks DESCRIBE on the cluster."""
     if auth.allows_cluster(Operation.DESCRIBE):
         return None
     error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED if auth.version >= LOG_DIRS_ERROR_SINCE else ErrorCode.NONE

@@ -29,7 +29,7 @@ READ, WRITE, GROUP, TOPIC = Operation.READ, Operation.WRITE, ResourceType.GROUP,
 
 
 class AuthorizerStage(Stage):
-    """The authorizer, applied to the requests of all connections.
+    """The stage of request processing that applies the authorizer to the requests of all connections.
 
     Args:
         router: The router.
@@ -95,11 +95,11 @@ class AuthorizerStage(Stage):
         return access
 
     def _authorize(self, auth: Authorization) -> Generator[None, None, Outcome]:
-        """Apply all checks to a request, and yield between slices.
+        """Apply all checks to a request; yield between slices of the work.
 
         Returns:
             The response if the whole request is denied; a changed call if a part is denied or the response will be
-            changed; None to process the request as it is.
+            changed; None to process the request unchanged.
         """
         key = auth.key
         if (special := BEFORE_CHECKS.get(key)) is not None and (answer := (yield from _run(special(auth)))) is not None:
@@ -118,16 +118,16 @@ class AuthorizerStage(Stage):
 
 
 def _run(answer: Effects | Generator[None, None, Effects | None] | None) -> Generator[None, None, Effects | None]:
-    """Return the result of a function of ``special``, and run it if it is a generator, yielding between slices."""
+    """Return the result of a function of ``special``; if the result is a generator, run it to its end and return what
+    it returns.
+    """
     if isinstance(answer, Generator):
         answer = yield from answer
     return answer
 
 
 def _authorized_call(auth: Authorization) -> Outcome:
-    """Return the call with the functions by which the coordinator checks which topics the client may describe and
-    create.
-    """
+    """Return the call as an AuthorizedCall, with functions that check which topics the client may describe and create."""
     call = auth.call
     return AuthorizedCall(call.ticket, call.client, call.request, call.frame, auth.describes, auth.creates)
 
@@ -148,7 +148,7 @@ def _check(auth: Authorization, check: Check) -> Generator[None, None, Effects |
 
 
 def _final(auth: Authorization, effect: Any) -> Any:
-    """Return the effect that responds to a request, with the errors of the denied elements.
+    """Return an effect of a request; if it is the response, with the errors of the denied elements added.
 
     A request without a response (acks=0) that has denied elements closes the connection.
     """
@@ -162,11 +162,11 @@ def _final(auth: Authorization, effect: Any) -> Any:
 
 
 def _merged_in_slices(auth: Authorization, reply: Reply) -> Steps:
-    """Add the errors of many denied elements to a response, and yield between slices.
+    """Add the errors of many denied elements to a response; yield between slices of the work.
 
     Args:
-        auth: The permissions of the client.
-        reply: The response.
+        auth: The authorization of the request.
+        reply: The response to the allowed part.
     """
     yield []
     response = yield from remaining(auth.final_in_slices(reply.response))
@@ -174,10 +174,10 @@ def _merged_in_slices(auth: Authorization, reply: Reply) -> Steps:
 
 
 def _final_in_slices(auth: Authorization, reply: Reply) -> Steps:
-    """Change the elements of a large response in slices, then the rest of the response.
+    """Change a large response: its elements in slices, then the rest.
 
     Args:
-        auth: The permissions of the client.
+        auth: The authorization of the request.
         reply: The response.
     """
     adjust, field = responses.ADJUSTED[auth.key], responses.LISTS[auth.key]

@@ -77,7 +77,7 @@ def broker_sources(name: str, settings: Settings, release: Release) -> list[Conf
 
 
 def set_values(names: tuple[str, ...], settings: Settings) -> Iterator[ConfigSource]:
-    """Yield the effective value of each setting in ``names`` that is set, in the order of ``names``."""
+    """Yield the effective values of those settings in ``names`` that are set, in the order of ``names``."""
     found = layers(settings)
     for name in names:
         layer = next((layer for layer in found if layer.text(name) is not None), None)

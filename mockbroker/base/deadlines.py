@@ -53,9 +53,10 @@ class Deadlines(Generic[K]):
         return len(self._at)
 
     def next(self) -> float:
-        """Return the earliest time, in seconds, at which a deadline can be due; inf without deadlines.
+        """Return a lower bound of the earliest deadline, in seconds; inf without deadlines.
 
-        The first deadline may be later than the returned time.
+        It may be earlier than the first deadline, because a postponed deadline is corrected only when its old time is
+        reached.
         """
         return self._heap[0][0] if self._heap else inf
 

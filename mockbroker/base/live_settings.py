@@ -70,7 +70,8 @@ class LiveSettings(Settings):
         self.change(static, {}, {})
 
     def change(self, static: Settings, cluster_wide: Mapping[str, str], of_broker: Mapping[str, str]) -> None:
-        """Recompute all values from the three sources. A value that mockbroker cannot use is ignored.
+        """Recompute all values from three sources: static, cluster-wide and per broker. A value that mockbroker cannot
+        use is ignored.
 
         Args:
             static: The settings that the cluster was started with.
@@ -121,7 +122,7 @@ class BrokerSettings:
         self.refresh()
 
     def keep_min_in_sync(self, keeps: bool) -> None:
-        """Set ``keeps_min_in_sync``, and apply the change. A cluster-wide value remains when the feature is disabled.
+        """Set ``keeps_min_in_sync``. An existing cluster-wide value remains if the feature is disabled.
 
         ``keeps``: the new value.
         """
@@ -156,7 +157,7 @@ class BrokerSettings:
         return {name: value for name, value in configs.items() if not (unchanged and name == MIN_IN_SYNC)}
 
     def refresh(self) -> None:
-        """Apply the content of ``configs`` after it was changed."""
+        """Recompute the settings of all brokers after a change of ``configs``."""
         cluster_wide = self.set_on(ALL_BROKERS)
         self.cluster.change(self.static, cluster_wide, {})
         nodes = {int(name) for name in self.configs if name.isdecimal() and name == str(int(name))}

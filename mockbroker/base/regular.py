@@ -8,7 +8,7 @@ ROUNDING = 1e-6  # intervals; maximum rounding error of a time that is a multipl
 
 
 def next_check(wanted: float, now: float, every: float) -> float:
-    """Return the time of the next regular check in seconds: at or after ``wanted``, and after ``now``.
+    """Return the time of the next check, in seconds; it is at or after ``wanted``, and after ``now``.
 
     Args:
         wanted: Time in seconds before which no check is needed.

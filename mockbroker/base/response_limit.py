@@ -1,4 +1,4 @@
-"""The size limit of one response, because a small request may ask for the same large item many times."""
+"""The size limit of a response, which is needed because a small request can ask for a large item many times."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class ResponseTooLargeError(Exception):
 
 
 class Room:
-    """The size of a response while it is built, checked against a limit.
+    """A counter for the size of a response while it is built, with a limit.
 
     Args:
         limit: Maximum size in bytes; NO_LIMIT for none.
@@ -44,7 +44,8 @@ class Room:
             )
 
     def describe_each(self, keys: Iterable[K], describe: Callable[[K], A], size: Callable[[A], int]) -> list[A]:
-        """Return the description of each key, and add its size to the size of the response.
+        """Return the description of each key, such as a topic, for a response, and add the sizes to that of the
+        response.
 
         ``describe`` is called only once for a repeated key, but its size is added each time.
 

@@ -334,7 +334,7 @@ class Settings:
         return str(value).lower() if isinstance(value, bool) else str(value)
 
     def with_values(self, values: Mapping[str, str]) -> Settings:
-        """Return static settings with some values replaced. ``values``: texts by Kafka's name of the setting.
+        """Return a copy of the settings with some values replaced. ``values``: texts by Kafka's name of the setting.
 
         An invalid value of a setting that has an effect is ignored. Settings without effect are stored unchecked.
         """

@@ -1,6 +1,6 @@
 """The keys of the broker's deadlines. The type of a key determines what happens at the deadline.
 
-Only the key of a group's next deadline is a plain string, the group id, because that is faster.
+The next deadline of a group has a plain string as key, the group id, because that is faster.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ class DismissDue:
 
     Attributes:
         ticket: Identity of the request.
-        what: The response and the reason for closing the connection; None in a key that is only used for comparison.
+        what: The response and the reason for closing the connection; None in a key that only serves to look up the
+            deadline.
     """
 
     ticket: Ticket
@@ -89,7 +90,8 @@ class ScriptDue:
 
     Attributes:
         name: Name of the script.
-        run: Function that does the step, called with the broker's time in seconds; None in a key that is only compared.
+        run: Function that does the step, called with the broker's time in seconds; None in a key that only serves to
+            look up the deadline.
     """
 
     name: str
@@ -125,11 +127,12 @@ class MoveDue(_ReplicaDue):
 
 @dataclass(frozen=True, slots=True)
 class ConnectionDue:
-    """The key of the time until which a new connection is delayed; it is then accepted or closed.
+    """The key of the end of a new connection's delay, after which the connection is accepted or closed.
 
     Attributes:
         number: Number of the delayed connection.
-        run: Function that is called with the broker's time at the deadline; None in a key that is only compared.
+        run: Function that is called with the broker's time at the deadline; None in a key that only serves to look up
+            the deadline.
     """
 
     number: int

@@ -29,7 +29,7 @@ AclError = tuple[ErrorCode, str]
 def begin_with_authorizer(
     broker: Broker, call: Call[Any], steps: Steps, refused: Callable[[ErrorCode, str], Any]
 ) -> Effects:
-    """Begin to handle an ACL request in slices; refuse it if the cluster has no authorizer.
+    """Handle the first slice of an ACL request; if the cluster has no authorizer, respond with an error instead.
 
     Args:
         broker: The state of the cluster.
@@ -68,7 +68,7 @@ def acl_of(creation: CreateAclsRequest.Creation) -> Acl:
 
 
 def filter_of(fields: FilterFields) -> AclFilter:
-    """Return the filter that a request describes."""
+    """Return the ACL filter in a request."""
     return AclFilter(
         fields.resource_type_filter,
         fields.pattern_type_filter,

@@ -41,7 +41,7 @@ class Token:
 
 
 class SaslState(Enum):
-    """The state of an authentication, which determines the valid next requests."""
+    """The state of an authentication, which determines which requests are valid next."""
 
     HANDSHAKE_OR_VERSIONS = auto()  # valid: SaslHandshake or ApiVersions
     HANDSHAKE = auto()  # valid: SaslHandshake
@@ -97,9 +97,13 @@ class Authentication:
                 return self._before_handshake(call)
 
     def _in_session(self, call: Call[Any], now: float) -> Outcome | None:
-        """Check a request after the authentication; return None to pass it to the handler.
+        """Check a request of an authenticated client; return None to pass it to its handler.
 
-        A SaslHandshake begins a re-authentication. ``now``: client time in seconds.
+        A SaslHandshake begins a re-authentication.
+
+        Args:
+            call: Request with its sender and its ticket.
+            now: The client time in seconds.
         """
         if (
             isinstance(call.request, SaslHandshakeRequest)
@@ -159,14 +163,20 @@ class Authentication:
         return Reply(ticket, response)
 
     def _check_principal(self, verdict: Verdict) -> Verdict:
-        """Return the verdict on a SASL token; return Failed if a re-authentication would change the principal."""
+        """Return the result of a SASL token, or Failed if a re-authentication would change the principal."""
         if isinstance(verdict, Authenticated) and self._previous_user not in ("", verdict.user):
             old, new = self._previous_user, verdict.user
             return Failed(f"Cannot change principals during re-authentication from User.{old}: User.{new}")
         return verdict
 
     def _complete(self, authenticated: Authenticated, now: float, wall_ms: int) -> int:
-        """Complete the authentication; return the session lifetime in milliseconds, 0 if the session has no end."""
+        """Complete the authentication; return the session lifetime in milliseconds, 0 for no limit.
+
+        Args:
+            authenticated: Result of the last token.
+            now: The client time in seconds.
+            wall_ms: The client time in milliseconds since 1970.
+        """
         expires_at_ms = authenticated.expires_at_ms
         limits = [] if expires_at_ms is None else [max(0, expires_at_ms - wall_ms)]
         if max_reauth_ms := self._settings.connections_max_reauth_ms:
@@ -189,7 +199,7 @@ class Authentication:
 
 
 class AuthenticationStage(Stage):
-    """The stage that authenticates a connection to a SASL listener.
+    """The stage of request processing that authenticates one connection to a SASL listener.
 
     A failed authentication is answered after ``connection.failed.authentication.delay.ms``.
     """

@@ -232,7 +232,9 @@ class Broker:
 
     @property
     def serves_streams_protocol(self) -> bool:
-        """Whether the streams rebalance protocol (KIP-1071) is enabled, by feature streams.version and by setting."""
+        """Whether the streams rebalance protocol (KIP-1071) is enabled. That requires the feature streams.version and a
+        setting.
+        """
         protocols = self.settings.group_coordinator_rebalance_protocols.split(",")
         return self.features.get("streams.version", 0) > 0 and "streams" in protocols
 
@@ -291,7 +293,7 @@ class Broker:
         return token_id
 
     def schedule_token_sweep(self, now: float) -> None:
-        """Set the deadline of the next check for expired delegation tokens; do nothing without tokens.
+        """Set the deadline of the next check for expired delegation tokens; do nothing if there are no tokens.
 
         ``now``: the broker's time in seconds.
         """
@@ -454,7 +456,7 @@ class Broker:
         return racks[ids.index(node) % len(racks)] or None
 
     def replica_error(self, partition: Partition | None, node: int, leader_epoch: int) -> ErrorCode:
-        """Return the error for a fetch from any replica, leader or follower; NONE if the broker has a replica.
+        """Return the error for a Fetch that a leader or a follower may answer; NONE if the broker has a replica.
 
         Args:
             partition: The partition; None if it does not exist.
@@ -475,8 +477,8 @@ class Broker:
         return max((node for node in self.cluster.in_sync(partition) if self.rack(node) == rack), default=-1)
 
     def leader_error(self, partition: Partition | None, node: int, leader_epoch: int = -1) -> ErrorCode:
-        """Return the error for a request that reads or writes a partition at its leader; NONE if the broker leads the
-        partition.
+        """Return the error for a request that only the leader of a partition may answer; NONE if the broker is the
+        leader.
 
         Args:
             partition: The partition; None if it does not exist.
@@ -614,11 +616,14 @@ class Broker:
 
 
 def _ended_as_committed(txn: Transaction, epoch: int) -> bool:
-    """Return whether the open batches of a producer belong to its last transaction, which was committed with markers
-    missing.
+    """Return whether the open batches of a producer belong to its last transaction, which was committed.
 
-    ``epoch``: producer epoch of the open batches. If the end of a transaction increments the epoch (KIP-890), batches
-    in the current epoch belong to a later transaction, whose start is missing in the transaction log.
+    This is called for a transaction that lacks markers. If the end of a transaction increments the epoch (KIP-890),
+    batches in the current epoch belong to a later transaction, whose start is missing in the transaction log.
+
+    Args:
+        txn: The last transaction of the producer in the transaction log.
+        epoch: Producer epoch of the open batches.
     """
     return txn.state is State.COMPLETE_COMMIT and (not txn.bumped or epoch < txn.epoch)
 
@@ -629,7 +634,11 @@ def _is_begin_lost(txn: Transaction, epoch: int) -> bool:
 
     Such batches are aborted. The producer is fenced, because otherwise the broker would answer a retry as a duplicate
     of an aborted batch. Without KIP-890, such batches cannot be distinguished from those of the last transaction,
-    unless there was none. ``epoch``: producer epoch of the open batches.
+    unless there was none.
+
+    Args:
+        txn: The last transaction of the producer in the transaction log.
+        epoch: Producer epoch of the open batches.
     """
     return epoch == txn.epoch and (txn.state is State.EMPTY or txn.bumped)
 

@@ -168,7 +168,7 @@ def start_broker(broker: Broker, node: int, now: float) -> Effects:
 
 
 def schedule_catch_up(broker: Broker, partition: Partition, node: int, now: float) -> None:
-    """Set the time at which a new replica is in sync.
+    """Schedule the time at which a new replica joins the in-sync replicas.
 
     Args:
         broker: The state of the cluster.
@@ -182,7 +182,8 @@ def schedule_catch_up(broker: Broker, partition: Partition, node: int, now: floa
 
 
 def complete_load(broker: Broker, index: int, now: float) -> Effects:
-    """Load the groups of a partition of ``__consumer_offsets`` from its records, after the loading time.
+    """Load the groups of a partition of ``__consumer_offsets`` from its records; called when the simulated loading time
+    is over.
 
     Args:
         broker: The state of the cluster.
@@ -300,7 +301,7 @@ def lead(broker: Broker, partition: Partition, node: int, now: float) -> Effects
     Args:
         broker: The state of the cluster.
         partition: The partition.
-        node: Broker id of the leader, which may be the present leader; or NO_LEADER.
+        node: Broker id of the leader, which may already be the leader; NO_LEADER to leave the partition without one.
         now: The broker's time in seconds.
     """
     effects: Effects = []

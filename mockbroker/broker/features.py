@@ -1,6 +1,6 @@
 """The finalized features of the cluster, and the validation of feature updates (KIP-584, KIP-778).
 
-Pure functions.
+The functions have no side effects.
 
 Source: Kafka's FeatureControlManager (4.2), as recorded in fixtures/conversations (features_updated).
 """
@@ -33,7 +33,7 @@ def finalized(release: Release, changed: Mapping[str, int]) -> dict[str, int]:
 def update_error(
     release: Release, features: Mapping[str, int], updates: Mapping[str, tuple[int, int]], controller: int
 ) -> str | None:
-    """Return Kafka's error message for the first update that is refused; None if all are accepted.
+    """Return Kafka's error message for the first invalid feature update of a request; None if all updates are valid.
 
     Args:
         release: The emulated Kafka release.

@@ -85,10 +85,7 @@ Unread: TypeAlias = tuple[Note, int]  # a note, and the ``time_ms`` of the event
 
 
 class Events(Sequence[Event]):
-    """The events that a journal keeps, oldest first. An event is built from its note when it is first read.
-
-    So events that are never read cost little; a rebalance has several events per member.
-    """
+    """The events that a journal keeps, oldest first. Events are built on first access, so that unread ones cost little."""
 
     __slots__ = ("_entries",)
 
@@ -121,9 +118,9 @@ class Events(Sequence[Event]):
 
 
 class Journal:
-    """The store of all events so far.
+    """The journal of a cluster, which stores its latest events.
 
-    The kinds in ``FREQUENT`` have a limit of their own, so that commits do not displace the events of a rebalance.
+    The kinds in ``FREQUENT`` have a separate limit, so that commits do not displace the events of a rebalance.
 
     Attributes:
         events: The events, oldest first.
@@ -193,7 +190,9 @@ class Journal:
 
 
 def _event(note: Note, time_ms: int) -> Event:
-    """Return the event of a note. ``time_ms``: milliseconds since the cluster was started or reset."""
+    """Return the journal event that a ``Note`` describes. ``time_ms``: milliseconds since the cluster was started or
+    reset.
+    """
     return Event(
         time_ms=time_ms,
         event=note.event,

@@ -86,7 +86,8 @@ class LogCleaner:
     def compact(self, topic: Topic, partition: Partition, config: LogConfig, now: float) -> Generator[None, None, None]:
         """Compact a partition now, in steps, even below the minimum ratio of cleanable bytes. Yield after each step.
 
-        The active segment ends, so that its records are compacted too. The arguments are those of ``schedule``.
+        The active segment is closed first, so that its records are compacted too. The arguments are those of
+        ``schedule``.
         """
         key = _key(topic, partition)
         while key in self._running and self._advance(key, partition):

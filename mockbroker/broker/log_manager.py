@@ -55,7 +55,7 @@ class LogManager:
         return config
 
     def appended(self, topic: Topic, partition: Partition, base_offset: int, now: float) -> None:
-        """Schedule the next checks of a log after an append.
+        """Schedule the checks that an append to a log makes necessary.
 
         Args:
             topic: The topic.

@@ -1,4 +1,4 @@
-"""Replicas that a test has paused: they fetch no more records, and leave the in-sync replicas (ISR).
+"""Replicas that a test has paused: they fetch no more records, and are removed from the in-sync replicas (ISR).
 
 If such a replica wins an unclean election, the records that it had not fetched are lost.
 """
@@ -18,7 +18,7 @@ def pause_replica(broker: Broker, partition: Partition, node: int) -> None:
         partition: The partition.
         node: Broker id of the follower, which must be in sync.
 
-    Raises: FailoverError.
+    Raises: FailoverError if the follower is not in sync.
     """
     followers = [replica for replica in broker.cluster.electable(partition) if replica != partition.leader]
     if node not in followers:

@@ -52,7 +52,9 @@ def cancel(broker: Broker, partition: Partition, now: float) -> Effects | None:
 
 
 def caught_up(broker: Broker, due: CatchUpDue, now: float) -> Effects:
-    """Make a new replica in sync; return the effects. ``now``: the broker's time in seconds."""
+    """Add a new replica to the in-sync replicas, and continue the reassignment; return the effects. ``now``: the
+    broker's time in seconds.
+    """
     cluster, topic = broker.cluster, broker.cluster.by_id.get(due.topic_id)
     partition = None if topic is None else topic.partition(due.partition)
     is_running = due.node in cluster.nodes
@@ -74,7 +76,15 @@ def caught_up(broker: Broker, due: CatchUpDue, now: float) -> Effects:
 def _replace(
     broker: Broker, partition: Partition, replicas: Sequence[int], reassignment: Reassignment | None, now: float
 ) -> Effects:
-    """Replace the replicas of a partition; if a replica is removed, the leader epoch increases."""
+    """Replace the replicas of a partition; if a replica is removed, increment the leader epoch. Return the effects.
+
+    Args:
+        broker: The state of the cluster.
+        partition: The partition.
+        replicas: Broker ids of the new replicas.
+        reassignment: The reassignment in progress; None if it is finished.
+        now: The broker's time in seconds.
+    """
     is_removed = not set(partition.replicas) <= set(replicas)
     added = set(replicas) - set(partition.replicas)
     partition.catching_up = (partition.catching_up | added) & set(replicas)

@@ -1,4 +1,4 @@
-"""Frames without secrets, for logs and recordings."""
+"""Removal of secrets from request and response frames, for logs and recordings."""
 
 from __future__ import annotations
 

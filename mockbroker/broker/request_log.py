@@ -114,7 +114,7 @@ class RequestLog:
             self.removed += 1
 
     def record_response(self, entry: Ticket, frame: bytes) -> None:
-        """Add the response to an entry. ``frame``: the response with its length."""
+        """Add the response to an entry. ``frame``: the response with its length prefix."""
         entry.answered_at = self.now
         self.answered += 1
         size = len(frame)

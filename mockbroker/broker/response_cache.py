@@ -23,11 +23,11 @@ class ResponseCache:
         return self._responses.get(key) if epoch == self._epoch else None
 
     def weight(self, key: Hashable) -> int:
-        """Return the approximate size, in bytes, of the response that is cached for a request key."""
+        """Return the approximate size in bytes of a cached response. ``key``: key of the request."""
         return self._weights[key]
 
     def keep(self, epoch: int, key: Hashable, response: object, weight: int) -> CachedResponse:
-        """Add a response, which must not be modified afterwards, unless it is larger than MAX_BYTES.
+        """Cache a response, unless it is larger than MAX_BYTES. It must not be modified afterwards.
 
         Args:
             epoch: Epoch of the cluster metadata.

@@ -1,5 +1,5 @@
-"""The router: it passes requests to their handlers and due deadlines to their owners, deterministically and without
-I/O.
+"""The router, which passes requests to their handlers and due deadlines to their owners. It is deterministic and does
+no I/O.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ FLEXIBLE_HEADER = 2  # first version of the request header with tagged fields
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A version of an API that the cluster serves.
+    """An API version that the cluster serves.
 
     Attributes:
         api: The API.
@@ -117,9 +117,9 @@ class ServedVersions(dict[bytes, Served | None]):
 
 @dataclass(frozen=True, slots=True)
 class UnsupportedVersion:
-    """Stands in for an ApiVersions request in an unsupported version, which cannot be decoded.
+    """The substitute for an ApiVersions request in an unsupported version, which cannot be decoded.
 
-    The version in its ticket is 0, the version of the response.
+    Its ticket has version 0, the version of the response.
     """
 
 
@@ -151,7 +151,7 @@ class Router:
         handlers: The handlers by API key; ApiVersions advertises their versions.
         served: The served API versions by the first four bytes of a request: API key and version.
         outer_stages: The stages of all connections that run before those of the connection, by API key.
-        noticing_stages: The stages that set deadlines (``StageDue``) or handle closed connections.
+        noticing_stages: The stages that must be notified of due deadlines (``StageDue``) and closed connections.
         stages: The stages of all connections that run after those of the connection.
         authorizing_stages: The stages that run between those of the connection and ``stages``, by API key.
         identity: Function that returns the identity of the client of a connection, by the number of the connection.
@@ -247,7 +247,8 @@ class Router:
         return (*outer, *own, *authorizing, *self.stages) if outer or own or authorizing else self.stages
 
     def _pass_on(self, passage: Passage, now: float) -> Effects:
-        """Call the next stages of a request, and its handler if all stages pass the request on; return the effects.
+        """Pass a request through its next stages and, if none of them answers or holds it, to its handler; return the
+        effects.
 
         Args:
             passage: State of the request.
@@ -260,11 +261,11 @@ class Router:
         return self._handle(passage.call, now) if effects is None else effects
 
     def _handle_and_process(self, call: Call[Any], stages: tuple[Stage, ...], now: float) -> Effects:
-        """Handle a request whose only stage processes its answer; return the effects.
+        """Handle a request whose only stage changes the response but not the request; return the effects.
 
         Args:
             call: The request.
-            stages: The stage.
+            stages: A tuple of this stage.
             now: The broker's time in seconds.
         """
         effects = self._handle(call, now)
@@ -282,7 +283,7 @@ class Router:
             return [Close(call.ticket, str(error))]
 
     def run(self, outcomes: Iterable[Outcome], now: float) -> list[Outcome]:
-        """Complete all unfinished work at the time ``now``, and return all outcomes.
+        """Complete all unfinished work among the outcomes, as if it took no time; return the final outcomes.
 
         ``now``: the broker's time in seconds.
         """
@@ -315,7 +316,7 @@ class Router:
         return outcomes
 
     def _encoding(self, reply: Reply) -> Unfinished:
-        """Return the work of encoding a response."""
+        """Return the encoding of a response as unfinished work."""
         return Unfinished(reply.ticket, partial(self._encode, reply.ticket, encoded(reply, self.broker.slice_size)))
 
     def _encode(self, ticket: Ticket, encoding: Generator[None, None, Reply], now: float) -> list[Outcome]:  # noqa: ARG002
@@ -408,7 +409,9 @@ class Router:
         return [effect for stage in self.noticing_stages for effect in stage.due(ticket, now)]
 
     def forget(self, ticket: Ticket) -> None:
-        """Discard a request whose connection was closed. A pending JoinGroup or SyncGroup remains, as in Kafka."""
+        """Discard a request whose connection was closed. As in Kafka, a pending JoinGroup or SyncGroup remains in its
+        group.
+        """
         if (passage := self._passages.get(ticket)) is not None and not passage.forget():
             del self._passages[ticket]
         self.broker.fetch_purgatory.remove(ticket)
@@ -425,7 +428,7 @@ class Router:
             stage.forget_connection(number)
 
     def finish(self, effects: Effects, now: float) -> list[Outcome]:
-        """Return the outcomes of effects.
+        """Convert effects to outcomes, such as encoded responses.
 
         This also writes changed groups to their logs and notes to the journal, and adapts responses to their API
         versions.

@@ -1,4 +1,5 @@
-"""Stages that process a request before its handler and its effects after it, such as authentication.
+"""Stages of request processing, such as authentication: each sees a request before its handler, and the effects after
+it.
 
 A stage applies to one connection, as authentication does, or to all connections: ``Router.outer_stages`` run before
 those of the connection, ``Router.stages`` after them.
@@ -24,7 +25,8 @@ class Stage:
         return False
 
     def only_processes_answer(self, call: Call[Any]) -> bool:  # noqa: ARG002
-        """Return True if ``before`` would surely return the call unchanged: a fast check for frequent requests.
+        """Return True if ``before`` is certain to return the call itself, so that only ``after`` has work: a fast check
+        for frequent requests.
 
         The router asks only the stage of a request without other stages. It then does not call ``before``, and calls
         ``process_response`` instead of ``after`` for a request that is answered at once.
@@ -49,12 +51,9 @@ class Stage:
             now: The broker's time in seconds.
 
         Returns:
-            None to pass the request on; a call, to pass on that call instead and get the effects that answer it in
-            ``after``; or effects, to skip later stages and the handler. If the effects contain no response, the stage
-            holds the request: later it continues it with a ``Proceed``, or answers it.
-            ``after``. Or the effects of the request, to skip later stages and the handler; without an effect that
-            answers the request, such as [], the stage holds the request, and continues it with a ``Proceed`` or
-            answers it in a later step.
+            None to pass the request on. A call to pass on that call instead, and to receive the effects that answer it
+                in ``after``. Effects to skip the later stages and the handler; if they do not answer the request, the
+                stage holds it, and later continues it with a ``Proceed`` or answers it.
         """
         return None
 
@@ -94,7 +93,7 @@ class Stage:
 
 @dataclass(slots=True)
 class Passage:
-    """The state of a request that is passed through the stages.
+    """The progress of a request through its stages.
 
     Attributes:
         call: The request as passed on by the last stage.
@@ -127,9 +126,8 @@ class Passage:
         return None
 
     def watch(self, call: Call[Any]) -> None:
-        """Continue the request with the call of a ``Proceed``.
-
-        The ``after`` method of the stage that held the request will process the response.
+        """Replace the request by the call of a ``Proceed``. The stage that held the request then gets the response in
+        ``after``.
         """
         self.call = call
         self.watching = (*self.watching, self.stages[self.passed - 1])
@@ -140,7 +138,7 @@ class Passage:
         return any(kept)
 
     def process_answer(self, effects: Effects, now: float) -> Effects:
-        """Call ``after`` of the watching stages, the last one first, until one holds the answer.
+        """Pass the answer to ``after`` of the watching stages, the last one first, until a stage holds it.
 
         ``now``: the broker's time in seconds.
 
@@ -158,13 +156,13 @@ class Passage:
 
 
 def outcome_of(ticket: Ticket, steps: Generator[None, None, Outcome]) -> Outcome:
-    """Do the first slice of a stage's work on a request; return the outcome of ``before``.
+    """Do the first slice of the work that a stage does in ``before``; return the result of ``before``.
 
     If slices remain, the stage holds the request until they are done.
 
     Args:
         ticket: Identity of the request.
-        steps: Generator that does one slice at a time, and returns the outcome.
+        steps: Generator that does one slice at a time, and returns the result of ``before``.
     """
     try:
         next(steps)
@@ -187,7 +185,7 @@ def _continued(ticket: Ticket, steps: Generator[None, None, Outcome]) -> Steps:
 
 
 def remaining(steps: Generator[None, None, R]) -> Generator[Effects, float, R]:
-    """Continue sliced work as slices without effects; return the result of the work."""
+    """Run a generator that yields between slices as one that yields effects (none); return its result."""
     while True:
         try:
             next(steps)

@@ -39,7 +39,7 @@ def find(broker: Broker, hmac: bytes) -> DelegationToken | ErrorCode:
 
 
 def put(broker: Broker, token: DelegationToken, now: float) -> None:
-    """Store a token, and schedule the check for its expiry. ``now``: the broker's time in seconds."""
+    """Store a delegation token, and schedule the check for its expiry. ``now``: the broker's time in seconds."""
     broker.cluster.tokens.put(token)
     broker.cluster.changed()
     broker.schedule_token_sweep(now)

@@ -13,7 +13,7 @@ from mockbroker.faults.rules import Fault
 
 
 class Phase(Enum):
-    """The phase of a request to which a rule was applied."""
+    """How far the processing of a request with an applied fault rule has got."""
 
     DELAYED_BEFORE = auto()
     HELD_BEFORE = auto()
@@ -66,7 +66,7 @@ class Affected:
 
 
 class AffectedRequests:
-    """The requests and connections to which rules were applied, in the order of application.
+    """The requests and connections to which rules were applied, in the order in which the rules were applied.
 
     Attributes:
         held: Number of held requests.
@@ -95,13 +95,18 @@ class AffectedRequests:
             self.unhold(entry)
 
     def hold(self, entry: Affected, phase: Phase) -> None:
-        """Record that a request is held until it is released. ``phase``: the phase in which it is held, one of HELD."""
+        """Mark a request as held, until ``unhold``.
+
+        Args:
+            entry: The request, with the rule that holds it.
+            phase: Phase in which it is held, one of HELD.
+        """
         entry.phase = phase
         self.held += 1
         self.held_bytes += entry.size
 
     def unhold(self, entry: Affected) -> None:
-        """End the hold of a request; do nothing if it is not held."""
+        """Mark a held request as no longer held; do nothing if it is not held."""
         if entry.phase in HELD:
             entry.phase = Phase.PROCESSING
             self.held -= 1
@@ -112,7 +117,8 @@ class AffectedRequests:
         return [entry for entry in self._entries.values() if entry.phase in HELD and entry.name == name]
 
     def of_connection(self, number: int) -> list[Affected]:
-        """Return the entries of a connection: that of the new connection itself, and those of its unanswered requests.
+        """Return the unfinished entries of a connection: the connection itself, if a rule was applied to it, and its
+        requests.
 
         ``number``: number of the connection.
         """

@@ -18,7 +18,7 @@ WITH_LENGTH = frozenset({"string", "bytes", "records", "array"})
 
 def obstacle(key: int, action: Action) -> str | None:
     """Return why a rule about an API cannot have a certain action, such as ``its response has no records``; None if it
-    can.
+    can. This decides whether a rule may combine the API with the action.
 
     Args:
         key: API key.
@@ -52,7 +52,7 @@ def malform_obstacle(key: int, form: str) -> str | None:
 
 @cache
 def fitting_fields(key: int, form: str) -> tuple[str, ...]:
-    """Return the paths of the response fields that a form of malformed response can change, such as
+    """Return the sorted paths of the response fields that a form of malformed response can change, such as
     ``topics.partitions``.
 
     Args:

@@ -63,13 +63,7 @@ BESIDE_ERROR: Mapping[int, Mapping[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class AnswerArray:
-    """An array in the response whose elements answer the elements of an array in the request.
-
-    Attributes:
-        request: Field of the request; "" if the elements are not requested.
-        response: Field of the response.
-        item: The answer to an element.
-    """
+    """An array of a response with one element for each element of an array in the request."""
 
     request: str
     response: str
@@ -78,13 +72,13 @@ class AnswerArray:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The part of a response that answers a request, or an element of an array in the request.
+    """The part of a response that corresponds to a request, or to an element of an array in the request.
 
     Attributes:
         struct: Class of the response, or of the element in the response.
-        error: The field of the error; "" without one.
-        copied: Identifying fields, as pairs of request field ("" for an element that is a plain value) and response
-            field.
+        error: The error field; "" without one.
+        copied: Fields whose values are copied from the request, as pairs of request field and response field. The
+            request field is "" if the element of the request is a plain value.
         beside_error: Values that other fields have if there is an error.
         arrays: Arrays whose elements can have errors.
         unrequested: The array of the response that carries errors although its elements are not in the request; None
@@ -108,7 +102,8 @@ class Answer:
         return bool(self.error or self.arrays or self.unrequested)
 
     def answer_to(self, field_name: str) -> Answer | None:
-        """Return the answer to the elements of an array in the request; None if they have no error of their own.
+        """Return the part of the response for the elements of an array in the request; None if the elements have no
+        error field.
 
         ``field_name``: the array in the request.
         """
@@ -164,7 +159,7 @@ def error_fields(key: int, version: int) -> dict[str, tuple[str, ...]]:
 
 
 def canonical(name: str) -> str:
-    """Return the common name of a field that has different names in different APIs.
+    """Return the name that represents all names of the same field in different APIs.
 
     For example, ``partition``, ``index`` and ``partition_index`` are the same field.
     """
@@ -195,7 +190,7 @@ def _fields(struct: type, version: int) -> dict[str, Field]:
 def _answer(
     key: int, version: int, requested: Mapping[str, Field], struct: type, plain: str = "", *, is_element: bool = False
 ) -> Answer:
-    """Derive from the declarations how a struct of the response answers a struct of the request.
+    """Return the description of how a struct of the response answers a struct of the request, from the declarations.
 
     Args:
         key: API key.

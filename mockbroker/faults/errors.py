@@ -1,7 +1,7 @@
-"""The action ``error``: matching elements of a request get an error, and the rest of the request is processed.
+"""The action ``error``: selected elements of a request, such as partitions, get an error; the others are processed.
 
-``ErrorInjection`` returns the rest of the request; the response if no element remains; and otherwise the response to
-the rest, with the errors added.
+``ErrorInjection`` removes the selected elements from the request, and adds their errors to the response. If no element
+remains, it builds the whole response.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ R = TypeVar("R")
 
 
 def finished(steps: Generator[None, None, R]) -> R:
-    """Run a generator that yields between slices to its end, without pauses; return its result."""
+    """Run a generator to its end and return its result; the values that it yields are discarded."""
     while True:
         try:
             next(steps)
@@ -47,7 +47,7 @@ def finished(steps: Generator[None, None, R]) -> R:
 
 @dataclass(slots=True)
 class Marks:
-    """The elements of a request, or of a struct in it, that get the error.
+    """A tree of the elements of a request that get the error. Each node is the request, or a struct in it.
 
     Attributes:
         marked: Whether the struct itself gets the error.
@@ -115,7 +115,9 @@ class ErrorInjection:
         lookups: Lookups = NO_LOOKUPS,
         beside: Mapping[str, Any] = NOTHING,
     ) -> Generator[None, None, ErrorInjection]:
-        """Return an injection; yield after every SLICE elements. The arguments are those of the class."""
+        """Create an ErrorInjection as the constructor does, with the same arguments; yield after every SLICE elements
+        of work.
+        """
         injection = cls.__new__(cls)
         yield from injection._steps(key, version, request, elements, code, lookups, beside)
         return injection
@@ -190,7 +192,7 @@ class ErrorInjection:
         return rest
 
     def error_response(self) -> Any:
-        """Return the response to a request without remaining elements; it contains only errors."""
+        """Return a response that consists only of errors, for a request of which no element remains to be processed."""
         return self._built(self._answer, self._named, self._marks)
 
     def merge(self, response: Any) -> Any:
@@ -208,7 +210,8 @@ class ErrorInjection:
         return self._with_errors_by_values(self._answer, merged, {}) if self._by_values else merged
 
     def _name_partitions(self, absent: Iterable[Mapping[str, Value]]) -> None:
-        """Add partitions of the fetch session that the request omits, and mark them as elements that get the error.
+        """Add the partitions of the fetch session that the Fetch does not name to the request, and mark them for the
+        error.
 
         ``absent``: topic name and partition number of each of these partitions.
         """
@@ -264,7 +267,8 @@ class ErrorInjection:
         return built
 
     def _name_of(self, answer: Answer, requested: Any, name: str) -> str | None:
-        """Return the name of a topic that is requested by id; None for any other field.
+        """Return the topic name for a name field of the response, if the request has the topic id; None for any other
+        field.
 
         Args:
             answer: Describes how the response answers the struct.
@@ -278,7 +282,8 @@ class ErrorInjection:
     def _merged(
         self, answer: Answer, requested: Any, marks: Marks, response: Any, numbers: Iterator[int]
     ) -> Generator[None, None, Any]:
-        """Return a copy of a struct of the response, with the errors of marked elements added; yield between slices.
+        """Return a copy of a struct of the response, with the errors of marked elements added; yield after every SLICE
+        elements.
 
         Args:
             answer: How the struct answers the request.
@@ -330,10 +335,11 @@ class ErrorInjection:
         return items
 
     def _with_errors_by_values(self, answer: Answer, response: Any, around: Mapping[str, Value]) -> Any:
-        """Return a copy of a struct of the response, with errors in matching elements that the request does not name.
+        """Return a copy of a struct of the response, with the error in elements that match the rule but are not in the
+        request.
 
         Args:
-            answer: How the struct answers the request.
+            answer: Describes how the struct answers the request.
             response: The struct in the response.
             around: Names in the enclosing structs, by kind of name.
         """
@@ -370,7 +376,7 @@ class ErrorInjection:
 
 
 def _size(marks: Marks) -> int:
-    """Return the number of marked elements plus the number of structs that contain them."""
+    """Return the number of marked elements, including the structs that contain marked elements."""
     return 1 + sum(_size(inner) for elements in marks.inner.values() for inner in elements.values())
 
 
@@ -398,7 +404,8 @@ def _expand(answer: Answer, requested: Any, marks: Marks, numbers: Iterator[int]
 
 
 def _without(answer: Answer, requested: Any, marks: Marks, numbers: Iterator[int]) -> Generator[None, None, Any | None]:
-    """Return a copy of a struct without its marked elements; None if all its elements are marked.
+    """Return a copy of a struct of the request without its marked elements, which get the error; None if none remains.
+    Yield after every SLICE elements.
 
     Args:
         answer: How the response answers the struct.

@@ -1,4 +1,4 @@
-"""The fields of a message at all depths."""
+"""Iteration over the fields of a message, including those of nested structs."""
 
 from __future__ import annotations
 

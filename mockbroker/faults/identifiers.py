@@ -64,7 +64,7 @@ class Identifier:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """An array in a request, whose elements a rule matches one by one; or a struct, treated as an array of one.
+    """An array in a request whose elements are matched individually. A nested struct is an array of one element.
 
     Attributes:
         field: The array or the struct.
@@ -107,7 +107,7 @@ def request_level(key: int, version: int) -> Level:
 
 @cache
 def terms_of(key: int) -> frozenset[str]:
-    """Return the kinds of names, such as group or topic, that the requests of an API contain in any version."""
+    """Return the kinds of names, such as group or topic, that occur in any version of the requests of an API."""
     versions = APIS[key].versions
     assert versions.last is not None
     every = range(versions.first, versions.last + 1)

@@ -56,7 +56,7 @@ class Form:
 
     @property
     def what(self) -> str:
-        """The kind of field that the form changes, as a phrase for messages."""
+        """The kind of field that the form changes, as a noun phrase for messages."""
         return {"array": "array", "length": "string, array or bytes", "records": "records"}.get(self.part, "field")
 
 

@@ -149,7 +149,7 @@ def _complete(records: bytes) -> Iterator[RecordSet]:
 
 
 def _has_values(each: RecordSet) -> TypeGuard[Batch | Message]:
-    """Return whether a batch has values that can be changed, that is, is not a control batch."""
+    """Return whether the values of a batch can be changed. Those of a control batch cannot."""
     return isinstance(each, Message) or (isinstance(each, Batch) and not each.control)
 
 
@@ -173,7 +173,14 @@ def _with_crc(data: bytes, magic: int) -> bytes:
 def _rebuilt(
     batch: Batch, *, attributes: int | None = None, count: int | None = None, body: bytes | None = None
 ) -> bytes:
-    """Return a record batch with other attributes, record count or records, and a valid CRC."""
+    """Return a copy of a record batch with some parts replaced, and a valid CRC.
+
+    Args:
+        batch: The batch.
+        attributes: New attributes; None to keep them.
+        count: New record count; None to keep it.
+        body: New bytes after the header, the records; None to keep them.
+    """
     body = batch.data[batches.HEADER.size :] if body is None else body
     header = batches.HEADER.pack(
         batch.base_offset,
@@ -195,7 +202,7 @@ def _rebuilt(
 
 
 def _changed(each: Batch | Message, change: Callable[[bytes], bytes], count: SliceCounter) -> BytesInSlices:
-    """Return a batch with changed values. Return it unchanged if its records cannot be decoded, or no value changes.
+    """Return a batch with changed values; the same batch if its records cannot be decoded or no value changes.
 
     Args:
         each: The batch or message.
@@ -228,7 +235,9 @@ def _changed(each: Batch | Message, change: Callable[[bytes], bytes], count: Sli
 
 
 def _with_records(batch: Batch, records: Sequence[Record], count: SliceCounter) -> BytesInSlices:
-    """Return a batch with other records, and a valid CRC. ``count``: counter of the work in the current slice."""
+    """Return a record batch with its records replaced, and a valid CRC. ``count``: counter of the work in the current
+    slice.
+    """
     parts = []
     for start in range(0, len(records), ELEMENTS):
         some = records[start : start + ELEMENTS]
@@ -319,10 +328,11 @@ def _crc32_of_zeros(zeros: int, crc: int) -> int:
 
 
 class _Affine(NamedTuple):
-    """An affine function of 32 bits over GF(2).
+    """An affine function from 32 bits to 32 bits over GF(2): XOR of a constant and of a column for each bit that is
+    set.
 
     Attributes:
-        constant: The result for 0.
+        constant: The function value of 0.
         columns: For each bit, the change of the result if the bit is set.
     """
 
@@ -330,7 +340,7 @@ class _Affine(NamedTuple):
     columns: Sequence[int]
 
     def of(self, value: int) -> int:
-        """Return the result for ``value``."""
+        """Return the function value of ``value``."""
         result = self.constant
         for bit, column in enumerate(self.columns):
             if value >> bit & 1:
@@ -338,5 +348,5 @@ class _Affine(NamedTuple):
         return result
 
     def twice(self) -> _Affine:
-        """Return the function that applies this one two times."""
+        """Return the function applied to its own result, f(f(x))."""
         return _Affine(self.of(self.constant), [self.of(column) ^ self.constant for column in self.columns])

@@ -97,7 +97,7 @@ def malformed_in_slices(
 
 
 class _Values:
-    """The parameters of one form of malformed response, a key of ``FORMS``.
+    """The values of the parameters of a form of malformed response, with defaults.
 
     A parameter that the fault rule does not set has its default.
     """
@@ -119,18 +119,20 @@ class _Values:
 
     @property
     def field(self) -> str | None:
-        """The path of the field to change; None for the first field that the form can change."""
+        """The path of the field to change, as the rule gives it; None for the first field that the form can change."""
         path = self._given.get("field")
         return None if path is None else str(path)
 
     def names(self, path: str) -> bool:
-        """Return whether the rule selects the field at a path, whose indexes are ignored; True if it names no field."""
+        """Return whether the field at ``path`` is the one that the rule names; True if the rule names none. Indexes in
+        ``path`` are ignored.
+        """
         return self.field is None or re.sub(r"\[\d+\]", "", path) == self.field
 
 
 @dataclass
 class _Response:
-    """A response frame, without its length prefix."""
+    """A response frame, without its length prefix, that is to be changed to a malformed one."""
 
     frame: bytes
     api_key: int
@@ -150,7 +152,9 @@ class _Response:
         return decode_at(ResponseHeader, self.frame, 0, header_version)[1]
 
     def sites(self) -> Generator[None, None, Sites]:
-        """Return the positions of every field, length and count, in the order of the bytes, in slices."""
+        """Return the positions of all fields, lengths and counts in the frame, in order; yield between slices of the
+        work.
+        """
         from kwire.fuzz.sites import (
             response_sites_in_slices,
         )  # imports construct; brokers without faults do not need it
@@ -162,7 +166,7 @@ _start = attrgetter("start")
 
 
 class _Edit(NamedTuple):
-    """A change of a frame: the bytes from ``start`` to before ``end`` are replaced."""
+    """A change of a frame: the bytes from ``start`` up to, but not including, ``end`` are replaced by ``data``."""
 
     start: int
     end: int

@@ -27,7 +27,7 @@ Criteria: TypeAlias = Mapping[str, Callable[[Any], bool]]  # by term
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """A part of a request that a rule matches.
+    """A part of a request that matches a rule, such as one partition in a Produce.
 
     Attributes:
         path: Field names and element indexes that lead to the part, such as ``("topics", 0)``; empty for the whole
@@ -179,12 +179,12 @@ def names_in(subject: Subject, term: str, most: int) -> list[str]:
 
 
 def elements_naming(subject: Subject, term: str, names: Container[str]) -> list[Element]:
-    """Return the elements of a request that contain one of some names, such as names of topics.
+    """Return the elements of a request that contain one of the given names, such as the partitions of certain topics.
 
     Args:
         subject: The request.
         term: Kind of the names, one of TERMS.
-        names: The names.
+        names: The names to search for.
     """
     criteria: Criteria = {term: names.__contains__}
     if subject.fetch_partitions is not None:
@@ -216,7 +216,7 @@ def _in_struct(
         subject: The request.
         level: Identifiers of the struct.
         struct: The struct.
-        criteria: Conditions that are not met yet, by kind of name.
+        criteria: Conditions that no enclosing struct has met yet, by kind of name.
         path: Path of the struct in the request.
         around: Names in the enclosing structs, by kind of name.
     """
@@ -266,11 +266,11 @@ def _empty_is_all(call: Call[Any]) -> bool:
 def _in_all_topics(subject: Subject, criteria: Criteria, around: Mapping[str, Value]) -> Iterator[Element]:
     """Yield the matching topics of a request about all topics.
 
-    It is assumed that every topic has the partition that the rule names.
+    If the rule names a partition, every topic is assumed to have it.
 
     Args:
         subject: The request.
-        criteria: Conditions that are not met yet, by kind of name.
+        criteria: Conditions that the rest of the request has not met yet, by kind of name.
         around: Other names in the request, by kind of name.
     """
     topic = criteria.get(TOPIC)

@@ -11,7 +11,7 @@ class Counters:
     """The counters of a rule. The same settings and requests always produce the same result.
 
     Attributes:
-        matched: Number of requests that were compared with the rule and matched.
+        matched: Number of requests that matched the rule.
         applied: Number of requests to which the rule was applied.
         ended: Whether the rule has ended, so that it is applied to no further request.
     """
@@ -38,7 +38,7 @@ class Counters:
         return True
 
     def undo(self) -> None:
-        """Undo the last application of the rule, because it had no effect."""
+        """Undo the last application of the rule in the counters, because the fault had no effect."""
         self.applied -= 1
 
     def delay_ms(self, delay: Delay) -> int:

@@ -1,4 +1,4 @@
-"""The conversion of fault rules from their JSON form, and back."""
+"""Conversion of fault rules from and to their JSON form."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ SEED_MAX = (1 << 63) - 1
 
 
 def parse_rule(form: object, served: Collection[int] = APIS, name: str = "") -> Rule:
-    """Return a rule from its JSON form.
+    """Convert a rule from its JSON form.
 
     Args:
-        form: The JSON value.
+        form: The decoded JSON value.
         served: API keys that a rule may name.
         name: The name of the rule, if it is given elsewhere, such as in a URL; "" otherwise.
 
@@ -47,7 +47,7 @@ def parse_rule(form: object, served: Collection[int] = APIS, name: str = "") -> 
 
 
 def warnings(rule: Rule) -> list[Problem]:
-    """Return warnings about a valid rule, such as an error that Kafka does not return for the API."""
+    """Return warnings about a valid rule, for example that Kafka never returns its error for the API."""
     found = []
     matches_produce = (
         "Produce" in rule.match.api if rule.match.api else applies_to(ApiKey.PRODUCE, rule.match, rule.action)
@@ -61,7 +61,7 @@ def warnings(rule: Rule) -> list[Problem]:
 
 
 def rule_to_json(rule: Rule) -> dict[str, Any]:
-    """Return the JSON form of a rule, without fields that have their default."""
+    """Return the JSON form of a rule. Fields with their default value are omitted."""
     match = _given(rule.match)
     if len(rule.match.api) == 1:
         match["api"] = rule.match.api[0]
@@ -111,7 +111,7 @@ def _check_any_api(match: Match, action: Action, served: Collection[int], proble
 
 
 def action_to_json(action: Action) -> dict[str, Any]:
-    """Return the JSON form of an action, without fields that have their default."""
+    """Return the JSON form of an action. Fields with their default value are omitted."""
     form: dict[str, Any] = {}
     for part in (action.effect, action.delay):
         if part is not None:
@@ -122,7 +122,7 @@ def action_to_json(action: Action) -> dict[str, Any]:
 
 
 def _given(value: Any) -> dict[str, Any]:
-    """Return the fields of a dataclass object that differ from their defaults, by name."""
+    """Return the fields of a dataclass instance that do not have their default value, by name."""
     return {
         field.name: content
         for field in fields(value)

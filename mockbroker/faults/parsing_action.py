@@ -1,4 +1,4 @@
-"""The conversion of the section ``action`` of a rule from its JSON form."""
+"""Conversion of the JSON object ``action`` of a fault rule."""
 
 from __future__ import annotations
 
@@ -50,9 +50,13 @@ ERRORS = [code.name for code in ErrorCode if code is not ErrorCode.NONE]
 
 
 def parse_action(section: Section, match: Match) -> Action:
-    """Return the action of a rule.
+    """Convert the JSON object ``action`` of a rule.
 
-    Problems are added to ``section``; if there are any, the result is not usable. ``match``: conditions of the rule.
+    If a value is not valid, a problem is added to ``section``, and the returned action must not be used.
+
+    Args:
+        section: The object ``action``, which collects the problems.
+        match: Conditions of the same rule; an action can be possible only for some APIs.
     """
     parsers = CONNECTION_EFFECTS if match.on == CONNECT else REQUEST_EFFECTS
     chosen = [key for key in parsers if key in section]
@@ -145,12 +149,12 @@ def _respond(section: Section, match: Match, _when: When) -> Respond:
 
 
 def _check_body(section: Section, body: Mapping[str, Any], key: int, match: Match) -> None:
-    """Add a problem if no version that the rule allows can encode a response body.
+    """Check the response body of the action ``respond``: at least one API version that the rule allows must encode it.
 
-    The problem text gives the reason for the newest version.
+    If none can, add a problem to ``section`` with the reason for the newest version.
 
     Args:
-        section: The section ``action``.
+        section: The object ``action``, which collects the problems.
         body: The response body in JSON form.
         key: API key.
         match: Conditions of the rule.
@@ -196,13 +200,13 @@ def _malform(section: Section, match: Match, _when: When) -> Malform:
 
 
 def _response_field(section: Section, name: str, form: str, keys: Collection[int]) -> str | None:
-    """Return the path of the response field that a form of malformed response changes; None for the default.
+    """Return the path of the response field that the rule selects for a malformed response; None for the default.
 
-    A problem is added to ``section`` if the rule names several APIs, or the response has no such field.
+    If the rule names several APIs, or the response has no such field, a problem is added to ``section``.
 
     Args:
-        section: The section ``action``.
-        name: Key of the path in the section.
+        section: The object ``action``, which collects the problems.
+        name: Key in the section whose value is the path.
         form: Name of the form of malformed response.
         keys: API keys that the rule names.
     """

@@ -1,4 +1,4 @@
-"""The conversion of the section ``match`` of a rule from its JSON form."""
+"""Conversion of the JSON object ``match``, the conditions of a fault rule."""
 
 from __future__ import annotations
 
@@ -21,9 +21,11 @@ REQUEST_KEYS = ("api", "version", "client_id", "principal", *TERMS, "where")
 
 
 def parse_match(section: Section, served: Collection[int]) -> Match:
-    """Return the conditions of a rule. Problems are added to ``section``.
+    """Convert the JSON object ``match`` of a rule. A problem is added to ``section`` for each value that is not valid.
 
-    ``served``: API keys that a rule may name.
+    Args:
+        section: The object ``match``, which collects the problems.
+        served: API keys that a rule may name.
     """
     on = section.choice("on", (REQUEST, CONNECT)) or REQUEST
     broker = section.integer("broker", 0)
@@ -61,9 +63,11 @@ def _terms(section: Section) -> dict[str, Any]:
 
 
 def _apis(section: Section, served: Collection[int]) -> tuple[str, ...]:
-    """Return the API names of a rule. An unknown name is added to the problems of ``section``.
+    """Return the names of the APIs in the conditions of a rule. A problem is added to ``section`` for an unknown API.
 
-    ``served``: API keys that a rule may name.
+    Args:
+        section: The object ``match``, which collects the problems.
+        served: API keys that a rule may name.
     """
     value = section.raw("api")
     if value is None and "api" not in section:

@@ -22,19 +22,16 @@ LONGEST_NAME = 80  # characters; the names of rules add a suffix
 
 @dataclass(frozen=True, slots=True)
 class StopBroker:
-    """The change that stops a broker, and starts the broker again at the end.
-
-    Attributes:
-        node: Id of the broker.
-    """
+    """The cluster change that stops a broker, and starts it again when the change ends."""
 
     node: int
 
 
 @dataclass(frozen=True, slots=True)
 class FreezeMetadata:
-    """The change that makes a broker return outdated metadata until the end. When it begins, the broker loses the
-    leadership of its partitions.
+    """The cluster change that makes a broker return outdated metadata until the change ends.
+
+    When the change begins, the broker loses the leadership of its partitions.
 
     Attributes:
         node: Id of the broker; None for the leader of the first partition.
@@ -47,7 +44,7 @@ class FreezeMetadata:
 
 @dataclass(frozen=True, slots=True)
 class LoseRecords:
-    """The change that elects an unclean leader for a partition, one that lacks the last records.
+    """The cluster change that loses the last records of a partition: it elects a leader that does not have them.
 
     Attributes:
         topic: Name of the topic.
@@ -81,12 +78,12 @@ class Phase:
 
 
 def no_rules(_: Values) -> list[RuleForm]:
-    """Return no rules, for presets that only change the cluster."""
+    """Return no rules; for a preset that only changes the cluster."""
     return []
 
 
 def no_phases(_: Values, __: Sequence[int]) -> list[Phase]:
-    """Return no cluster changes, for presets that consist only of rules."""
+    """Return no cluster changes; for a preset that consists only of rules."""
     return []
 
 
@@ -190,7 +187,8 @@ class Preset:
         return values
 
     def rules(self, form: object) -> list[RuleForm]:
-        """Return the fault rules of the preset in their JSON form. Raises: InvalidRule, with every invalid parameter.
+        """Return the JSON form of the fault rules that the preset creates for given parameters. Raises: InvalidRule,
+        with every invalid parameter.
 
         ``form``: the JSON object of the parameters.
         """

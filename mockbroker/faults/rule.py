@@ -57,8 +57,8 @@ class Occurrence:
     """How often a rule is applied. The attributes are evaluated in this order for each matching request.
 
     Attributes:
-        skip: Number of matching requests at the beginning to which the rule is not applied.
-        every: n: after the skipped requests, the first and then every n-th request may get the fault.
+        skip: Number of matching requests that are passed over first, without the fault.
+        every: Interval n: of the requests after the skipped ones, the first and then every n-th may get the fault.
         probability: Probability that such a request gets the fault, 0 to 1.
         seed: Seed of the random numbers, for the probability and for the jitter of a delay.
         times: Number of requests to which the rule is applied; None for no limit.
@@ -91,7 +91,8 @@ class Delay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Error:
-    """The action that responds with an error to the matching elements. The other elements are processed.
+    """The action that responds with an error to the elements of a request that match the rule, such as its partitions.
+    The other elements are processed.
 
     Attributes:
         error: Name of the error.

@@ -44,7 +44,7 @@ class ActiveRule:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A rule that applies to a request or a connection.
+    """A fault for one request or connection: the rule that causes it, and what it affects.
 
     Attributes:
         active: The rule.

@@ -1,4 +1,4 @@
-"""Scripts: the timed steps of a preset, such as a rolling restart, by the broker's clock."""
+"""Scripts: the timed steps of a preset, such as a rolling restart. Times are those of the broker's clock."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ class Script:
 
     @property
     def next(self) -> float | None:
-        """The time of the next step, in seconds of the broker's clock; None if no step remains."""
+        """The time of the next begin or end of a step, in seconds of the broker's clock; None if no step remains."""
         return min((queue[0][0] for queue in (self._lasting, self._waiting) if queue), default=None)
 
     def run(self, now: float) -> Iterator[str]:
-        """Run the due steps: first end steps, then begin steps; yield a description of each.
+        """End the steps whose end is due, then begin the steps whose begin is due; yield a description of each change.
 
         ``now``: the broker's time in seconds.
         """
@@ -71,7 +71,9 @@ class Script:
                 yield step.what[0]
 
     def stop(self) -> Iterator[str]:
-        """Discard the steps that have not begun, and end the steps that have begun; yield a description of each end."""
+        """Discard the steps that have not begun, and end those that have; yield a description of each change that is
+        undone.
+        """
         self._waiting.clear()
         while self._lasting:
             yield from _end(heappop(self._lasting)[2])
@@ -115,7 +117,7 @@ class Scripts:
         return list(self._scripts)
 
     def check(self, name: str) -> None:
-        """Check that no script has this name. Raises: RuleExists if there is one."""
+        """Check that no script has this name. Raises: RuleExists if a script has it."""
         if name in self._scripts:
             raise RuleExists(f"the preset {name} is already active: remove the preset, or use another name")
 
@@ -128,7 +130,7 @@ class Scripts:
             steps: The steps.
             now: The broker's time in seconds.
 
-        Raises: the exception of a step that cannot begin immediately; then the script is not started.
+        Raises: the exception of a first step that fails; the script is then not started.
         """
         script = Script(name, rules, steps, now)
         try:

@@ -1,4 +1,4 @@
-"""The reading of JSON objects key by key, with a list of all problems."""
+"""Reading of JSON objects key by key, which collects all problems instead of stopping at the first one."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class Problem:
     possible: tuple[str, ...] = ()
 
     def inside(self, place: str) -> Problem:
-        """Return the same problem with the path of the rule in an enclosing value in front.
+        """Return the problem with a path that begins with the position of the rule in an enclosing value.
 
-        ``place``: path of the rule in that value, such as ``faults[0]``.
+        ``place``: position of the rule in that value, such as ``faults[0]``.
         """
         return replace(self, path=f"{place}.{self.path}" if self.path else place)
 
@@ -54,7 +54,7 @@ class InvalidRule(FaultRuleError):
 
 
 class Section:
-    """A JSON object that is read key by key. A wrong value is added to the problems, and the key counts as absent.
+    """A JSON object that is read key by key. An invalid value is recorded as a problem and treated as absent.
 
     Attributes:
         form: The object; empty if the JSON value is not an object.
@@ -76,7 +76,7 @@ class Section:
             self.problems.append(Problem(path, f"expected an object, got {shorten(form)}"))
 
     def __contains__(self, key: str) -> bool:
-        """Return whether the key is present. The key then counts as known."""
+        """Return whether the key is present, and mark it as known."""
         self._known.append(key)
         return key in self.form
 
@@ -87,11 +87,11 @@ class Section:
         return self.form[key] if key in self else default
 
     def accept(self, keys: Iterable[str]) -> None:
-        """Mark keys as known, although their values are not read."""
+        """Mark keys as known, so that ``refuse_unknown`` accepts them although their values are not read."""
         self._known += keys
 
     def at(self, key: str) -> str:
-        """Return the path of a key, such as ``match.api``."""
+        """Return the path of a key from the root of the rule, such as ``match.api``."""
         return ".".join(part for part in (self.path, key) if part)
 
     def refuse(self, key: str, detail: str, possible: Collection[str] = ()) -> None:
@@ -160,9 +160,9 @@ class Section:
         return None
 
     def refuse_unknown(self, needs: Mapping[str, str] = NOTHING) -> None:
-        """Add a problem for each key of the object that was not read.
+        """Record a problem for each key of the object that was neither read nor accepted.
 
-        ``needs``: for a key, the other key that must be present too.
+        ``needs``: keys that are valid only beside another key, with that other key.
         """
         known = dict.fromkeys(self._known)
         for key in self.form:
@@ -177,7 +177,9 @@ def is_integer(value: object) -> bool:
 
 
 def suggestions(name: str, options: Collection[str]) -> tuple[str, ...]:
-    """Return the options that are similar to a name; all options if none is similar and their number is small."""
+    """Return the options whose names are similar to a wrong name; if there are none, all options, provided they are
+    few.
+    """
     by_plain = {option.lower(): option for option in options}
     if name.lower() in by_plain:
         return (by_plain[name.lower()],)

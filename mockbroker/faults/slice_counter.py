@@ -1,4 +1,4 @@
-"""Divides the work on a malformed response into slices, by elements and bytes."""
+"""The division of the work on a malformed response into slices, by the number of elements and bytes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ BytesInSlices: TypeAlias = Generator[None, None, bytes]  # yields after each sli
 
 
 class SliceCounter:
-    """A counter of the work in a slice. It counts elements instead of time, so that simulations are reproducible."""
+    """A counter of the work in a slice. It measures work in elements and bytes, not in time, so that simulations are
+    reproducible.
+    """
 
     __slots__ = ("_done",)
 
@@ -20,7 +22,10 @@ class SliceCounter:
         self._done = 0
 
     def is_full(self, size: int = 0) -> bool:
-        """Count an element of ``size`` bytes. If that fills the slice, return True and begin the next slice."""
+        """Count an element, and return whether the slice is now full; a full slice is followed by a new, empty one.
+
+        ``size``: size of the element in bytes.
+        """
         self._done += 1 + size // ELEMENT
         if self._done < ELEMENTS:
             return False

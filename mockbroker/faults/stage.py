@@ -74,7 +74,7 @@ def connection_ticket(number: int) -> Ticket:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """The decision of the fault rules about a new connection.
+    """What the fault rules do with a new connection.
 
     Attributes:
         how: "serve" its requests; "mute" it, so that no request is served until an ``Unmute``; "close" or "reset" it;
@@ -143,7 +143,7 @@ class FaultStage(Stage):
         return added
 
     def end(self, names: Iterable[str], now: float) -> Effects:
-        """End rules, so that they are applied to no further request, and release the requests that they hold.
+        """End rules: they are applied to no further request, and the requests that they hold are released.
 
         Args:
             names: Names of the rules.
@@ -246,8 +246,10 @@ class FaultStage(Stage):
         return len(self._affected.held_by(name))
 
     def is_silent(self, number: int) -> bool:
-        """Return whether a rule leaves a connection without any further response. ``number``: number of the
-        connection.
+        """Return whether no further response may be sent on a connection, because of a rule with the action
+        ``no_response``.
+
+        ``number``: number of the connection.
         """
         return any(entry.phase is Phase.SILENT and entry.ticket.connection == number for entry in self._affected)
 
@@ -273,7 +275,7 @@ class FaultStage(Stage):
         self._notify()
 
     def _attach(self) -> None:
-        """Register the stage at the router, for the APIs that have rules."""
+        """Register the stage with the router, for the APIs to which a rule may apply."""
         self._router.outer_stages = dict.fromkeys(self.rules.keys, (self,))
 
     # --- requests ---
@@ -348,10 +350,15 @@ class FaultStage(Stage):
             self._notify()
 
     def _begin(self, entry: Affected, now: float) -> Effects | Call[Any]:
-        """Carry out the part of an action that comes before the request is processed; return the effects or the
-        request.
+        """Carry out the part of an action that precedes the processing of the request.
 
-        The delay of the rule has already passed. ``now``: the broker's time in seconds.
+        The delay of the rule has already passed.
+
+        Args:
+            entry: The request, with the rule that is applied to it.
+            now: The broker's time in seconds.
+
+        Returns: the request, if it is processed next; otherwise the effects.
         """
         call, fault = entry.call, entry.fault
         assert call is not None
@@ -408,16 +415,18 @@ class FaultStage(Stage):
         return [*effects, Proceed(call.ticket, call)] if effects else call
 
     def _continue(self, entry: Affected, outcome: Effects | Call[Any]) -> Effects:
-        """Return the effects that continue a request which was delayed or held before it was processed."""
+        """Return the effects that resume a request after its delay or hold before processing. ``outcome``: the request
+        to process, or the effects that end it.
+        """
         return [Proceed(entry.ticket, outcome)] if isinstance(outcome, Call) else outcome
 
     def _answer(self, entry: Affected, effects: Effects, now: float) -> Effects:
-        """Delay the response if the rule requires it; then carry out the part of the action that follows the
-        processing.
+        """Continue a request that was processed: delay its response if the rule requires it, then carry out the rest of
+        the action.
 
         Args:
             entry: The request, with the rule that is applied to it.
-            effects: The effects so far.
+            effects: The effects of the request, including its response.
             now: The broker's time in seconds.
         """
         delay = entry.fault.rule.action.delay
@@ -457,9 +466,12 @@ class FaultStage(Stage):
         return [self._changed(entry, effect, now) for effect in effects]
 
     def _changed(self, entry: Affected, effect: Any, now: float) -> Any:
-        """Return the response, changed as the action requires.
+        """Return an effect of the request; if it is the response, changed as the action requires.
 
-        ``now``: the broker's time in seconds.
+        Args:
+            entry: The request, with the rule that is applied to it.
+            effect: The effect.
+            now: The broker's time in seconds.
         """
         if not isinstance(effect, Reply):
             if entry.injection is None or not isinstance(effect, Answer):
@@ -476,9 +488,13 @@ class FaultStage(Stage):
         return effect
 
     def _malform(self, entry: Affected, now: float, frame: bytes) -> BytesInSlices:
-        """Return a malformed response frame, in slices. A rule about records applies only to a response with records.
+        """Return a malformed response frame, made in slices. A rule about records applies only to a response with
+        records.
 
-        ``now``: the broker's time in seconds.
+        Args:
+            entry: The request, with the rule that is applied to it.
+            now: The broker's time in seconds.
+            frame: The valid response frame.
         """
         effect, fault = entry.fault.rule.action.effect, entry.fault
         assert isinstance(effect, Malform)
@@ -496,9 +512,10 @@ class FaultStage(Stage):
         return changed
 
     def _affects(self, elements: Iterable[Element]) -> Callable[[str | UUID, int], bool] | None:
-        """Return a function that returns whether a rule affects a partition; None if it affects all partitions.
+        """Return a predicate for the partitions that a rule affects; None if it affects all partitions.
 
-        The function takes the name or the id of a topic, and the index of a partition.
+        The predicate takes the name or id of a topic, and the index of a partition. ``elements``: the matching
+        elements.
         """
         partitions: dict[str, set[int] | None] = {}  # None for all partitions of the topic
         for element in elements:
@@ -557,7 +574,8 @@ class FaultStage(Stage):
     # --- connections ---
 
     def admit(self, number: int, connection: NewConnection, now: float) -> Admission | None:
-        """Apply the rules for new connections; return None if the connection is served as usual.
+        """Apply the rules for new connections; return None if no rule applies, so that the connection is served as
+        usual.
 
         Args:
             number: Number of the connection.
@@ -599,7 +617,7 @@ class FaultStage(Stage):
         return Admission(how, name)
 
     def _admit_later(self, entry: Affected) -> Effects:
-        """Return the effects on a delayed connection, such as closing it, after the delay."""
+        """Return the effects on a delayed connection whose delay is over, such as closing it."""
         admission = self._admission(entry)
         if admission.how == "mute":
             return []
@@ -652,25 +670,25 @@ class FaultStage(Stage):
 
 
 def _without_response(call: Call[Any]) -> bool:
-    """Return whether a request gets no response: a Produce with acks=0."""
+    """Return whether a request has no response, as a Produce with acks=0."""
     return call.ticket.api_key == ApiKey.PRODUCE and call.request.acks == 0
 
 
 def _needs_records(rule: Rule) -> bool:
-    """Return whether a rule has an effect only on responses with records."""
+    """Return whether the action of a rule has an effect only on responses that contain records."""
     effect = rule.action.effect
     return isinstance(effect, Malform) and FORMS[effect.malform].part == "records"
 
 
 def _unanswerable(entry: Affected) -> str:
-    """Return the reason for closing a connection because of an error in a request without response (acks=0), as Kafka
-    does.
+    """Return the reason for closing the connection of a request that gets an error but has no response (acks=0), as in
+    Kafka.
     """
     return f"{_reason(entry)}: an error in a request without response"
 
 
 def _reason(entry: Affected) -> str:
-    """Return the reason of a fault, as text for the log and the journal."""
+    """Return the text that names the rule and its fault, for the log and the journal."""
     return f"fault rule {entry.name}"
 
 
@@ -686,7 +704,7 @@ def _cut(size: int | None, frame: bytes) -> BytesInSlices:
 
 
 def _delivered(effect: Any, delivery: Delivery) -> Any:
-    """Return a response with another delivery, such as a slow one; other effects are returned unchanged."""
+    """Return an effect with another delivery, such as a slow one, if it is a response; return other effects unchanged."""
     return replace(effect, delivery=delivery) if isinstance(effect, Reply) else effect
 
 

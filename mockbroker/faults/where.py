@@ -1,4 +1,4 @@
-"""The condition ``where`` of a rule: a filter of ``kwire capture --where`` over the body of a request."""
+"""The condition ``where`` of a rule: a filter of the request body, in the language of ``kwire capture --where``."""
 
 from __future__ import annotations
 

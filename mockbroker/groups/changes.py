@@ -1,8 +1,7 @@
 """State objects that record which of their fields change, so that only the affected records are written.
 
-Setting a field, or setting or deleting a key of a table, counts as a change unless the class lists the field as
-transient. So a new field is persisted by default. Forgetting to list a transient field costs only a comparison with the
-last written record.
+Setting a field, or setting or deleting a key of a table, counts as a change unless the class lists the field in
+TRANSIENT. So a new field of a class is persisted by default.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class Recorded:
     changes: Changes
 
     def __new__(cls, *args: Any, **fields: Any) -> Any:  # noqa: ARG004
-        """Return an object without fields; setting them records all of them as changed."""
+        """Return a new object without fields. Each field that the constructor then sets is recorded as changed."""
         new = super().__new__(cls)
         set_field(new, "changes", Changes())
         return new

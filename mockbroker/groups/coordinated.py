@@ -71,7 +71,7 @@ class CoordinatedGroup(Recorded, ABC):
 
     @property
     def state_filter(self) -> str:
-        """The lower-case name of the state, which the state filter of ListGroups is compared with."""
+        """The state name in lower case, which is compared with the state filter of ListGroups."""
         return self.state_name.lower()
 
     @property
@@ -90,7 +90,10 @@ class CoordinatedGroup(Recorded, ABC):
         return not self.members
 
     def is_replaced_by(self, type_name: str) -> bool:
-        """Return whether the group is replaced when a member of another group type joins; the offsets are kept."""
+        """Return whether this group is deleted when the first member of another group type joins. Its offsets are kept.
+
+        ``type_name``: name of the other group type.
+        """
         return self.empty and type_name in self.replaced_by
 
     @property

@@ -85,7 +85,7 @@ class Heartbeat:
 
 @dataclass(slots=True, kw_only=True)
 class LeavingMember:
-    """One member that a LeaveGroup request names."""
+    """A member in a LeaveGroup request."""
 
     member_id: str
     instance_id: str | None = None

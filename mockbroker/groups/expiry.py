@@ -14,7 +14,7 @@ from mockbroker.groups.offsets import Committed, Offsets
 def delete_expired(
     offsets: Offsets, retention_start: RetentionStart, now: float, retention: float
 ) -> list[tuple[str, int]]:
-    """Delete the offsets that have expired at ``now``; return the topics and partitions of these offsets.
+    """Delete the offsets that have expired at ``now``; return their topics and partitions.
 
     Offsets with a pending transactional offset do not expire.
 

@@ -31,7 +31,7 @@ RetentionStart: TypeAlias = Callable[[str, Committed], float | None]
 
 
 class _AllTopics:
-    """A container in which every topic name is found."""
+    """A container that contains every topic name."""
 
     def __contains__(self, topic: object) -> bool:
         return True
@@ -133,7 +133,7 @@ TopicCreator: TypeAlias = Callable[[Iterable[NewTopic], float, float], Mapping[s
 
 
 def create_no_topics(topics: Iterable[NewTopic], now: float, error_ttl: float) -> Mapping[str, str]:  # noqa: ARG001
-    """Create no topics and return {}. Used in contexts where groups are only read from records."""
+    """Return {} without creating topics. For contexts that only serve to load groups from records."""
     return {}
 
 
@@ -211,7 +211,7 @@ CrossTypeHandler: TypeAlias = Callable[[Any, Any, Context, float], GroupEffects]
 
 
 class Refused(Exception):
-    """Raised to answer a request with an error; the group is unchanged.
+    """The error that a request gets in its response. If it is raised, the group is unchanged.
 
     Attributes:
         error: Error code.
@@ -306,8 +306,8 @@ class GroupType(ABC, Generic[G]):
     # --- failover ---
 
     def unload(self, group: G) -> Effects:  # noqa: ARG002
-        """Fail the pending requests of a group, because another broker coordinates the group now; return the
-        effects.
+        """Answer the pending requests of a group that is unloaded, because another broker now coordinates it; return
+        the effects.
         """
         return []
 
@@ -497,12 +497,14 @@ class GroupTypes:
         return self._by_name[group.type_name]
 
     def of_record(self, key: object) -> GroupType[Any] | None:
-        """Return the type whose records use keys of this class; None if there is no such type."""
+        """Return the group type to whose records a key belongs; None if there is no such type. ``key``: the decoded
+        key.
+        """
         return self._by_record.get(type(key))
 
     def cross_type_handler(self, group: CoordinatedGroup, event_type: GroupType[Any]) -> CrossTypeHandler | None:
-        """Return the handler of an event in a group of another type, such as a JoinGroup in a consumer group; None
-        without one.
+        """Return the handler for an event in a group of another type, such as a JoinGroup in a consumer group; None if
+        there is none.
 
         Args:
             group: The group.

@@ -94,7 +94,13 @@ def check_size(group: CoordinatedGroup, max_size: int, member_id: str | None = N
 
 
 def find_member(members: Mapping[str, M], group_id: str, member_id: str) -> M:
-    """Return the member with this member id. Raises: Refused if the group has no such member."""
+    """Return the member with a given member id. Raises: Refused if the group has no such member.
+
+    Args:
+        members: Members of the group by member id.
+        group_id: Group id, for the error message.
+        member_id: The member id.
+    """
     member = members.get(member_id)
     if member is None:
         raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group_id}.")
@@ -102,7 +108,7 @@ def find_member(members: Mapping[str, M], group_id: str, member_id: str) -> M:
 
 
 def fenced_epoch(group_type: str, epoch: int, member_epoch: int) -> Refused:
-    """Return the error for a member that sends a wrong epoch.
+    """Return the FENCED_MEMBER_EPOCH error for a member that sends a wrong epoch.
 
     Args:
         group_type: Name of the group type.

@@ -87,16 +87,14 @@ class Offsets:
         self.unwritten_transactional.setdefault((producer_id, epoch), {})[topic, partition] = committed
 
     def restore(self, offsets: Mapping[TopicPartition, tuple[int, Committed]]) -> None:
-        """Add committed offsets that were loaded from records, each with the position of its record in the log."""
+        """Add committed offsets that were loaded from records, each with the log offset of its record."""
         for topic_partition, (log_offset, committed) in offsets.items():
             self._last_sequence = max(self._last_sequence, log_offset + 1)
             self._sequences[topic_partition] = log_offset + 1  # 0 means that no offset was stored
             self.committed[topic_partition] = committed
 
     def restore_transactional(self, producer_id: int, offsets: Mapping[TopicPartition, tuple[int, Committed]]) -> None:
-        """Add the offsets of an open transaction that were loaded from records, each with the position of its record in
-        the log.
-        """
+        """Add the offsets of an open transaction that were loaded from records, each with the log offset of its record."""
         self._last_sequence = max(self._last_sequence, *(log_offset + 1 for log_offset, _ in offsets.values()))
         self.pending_transactional[producer_id] = {
             topic_partition: (log_offset + 1, committed) for topic_partition, (log_offset, committed) in offsets.items()
@@ -147,7 +145,7 @@ class Offsets:
         return bool(partitions)
 
     def _remove_open_transaction(self, producer_id: int, topic_partition: TopicPartition) -> None:
-        """Record that the open transaction of a producer no longer contains an offset of the partition."""
+        """Remove the pending offset of a partition from the open transaction of a producer."""
         producer_ids = self._open_transactions.get(topic_partition, set())
         producer_ids.discard(producer_id)
         if not producer_ids:

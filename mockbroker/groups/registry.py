@@ -82,7 +82,12 @@ class Groups(dict[str, CoordinatedGroup]):
         return self._apply(group, self.types.of(group).tick(group, self.context, now))
 
     def _apply(self, group: CoordinatedGroup | None, group_effects: GroupEffects) -> Effects:
-        """Register new groups and schedule the next timer of the group; return the other effects."""
+        """Register new groups, schedule the next timer of the group, and return the other effects.
+
+        Args:
+            group: The group; None if it does not exist.
+            group_effects: The effects of an event or timer.
+        """
         effects: Effects = []
         for effect in group_effects:
             if isinstance(effect, RegisterGroup):
@@ -157,7 +162,7 @@ class Groups(dict[str, CoordinatedGroup]):
         self.mark_dirty(group_id)
 
     def unload(self, group_id: str) -> None:
-        """Remove a group from memory; its records are kept."""
+        """Remove a group from memory. Its records remain in the offsets topic."""
         del self[group_id]
         self._count_pending_members(group_id, 0)
         self._deadlines.forget(group_id)
@@ -173,7 +178,7 @@ class Groups(dict[str, CoordinatedGroup]):
         self._deadlines.set(group.group_id, group.timers.next())
 
     def mark_dirty(self, group_id: str) -> None:
-        """Record that a group may have changed, so that its records are compared and written."""
+        """Record that a group may have changed, so that its changed records are written after the current step."""
         self.dirty[group_id] = None
         if self.watched is not None:
             self.watched.add(group_id)

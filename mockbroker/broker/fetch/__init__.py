@@ -1,1 +1,1 @@
-"""Fetch requests: fetch sessions, and the purgatory of fetches that wait for records."""
+"""Handling of Fetch requests: fetch sessions, and the purgatory of fetches that wait for records."""

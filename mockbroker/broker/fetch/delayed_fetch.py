@@ -1,4 +1,4 @@
-"""Reads partitions for Fetch requests, and delays requests until enough records are available.
+"""Reading of partitions for Fetch requests, and the delay of requests until enough records are available.
 
 For versions up to v3, record batches are converted to message sets. Source: Kafka's DelayedFetch and ReplicaManager.
 """
@@ -53,7 +53,7 @@ class FetchResult:
 
 
 def complete_delayed_fetches(broker: Broker, partitions: Iterable[Partition]) -> Effects:
-    """Complete the delayed fetches that are satisfied after a change of these partitions, such as an append.
+    """Complete the delayed fetches for which a change of partitions, such as an append, provides enough records.
 
     Delayed share fetches are completed after the request, by ``Router.finish``.
 
@@ -80,7 +80,7 @@ def complete_delayed_fetches(broker: Broker, partitions: Iterable[Partition]) ->
 
 
 def complete_transaction(broker: Broker, end: Ended) -> Effects:
-    """Complete the end of a transaction; return the effects: journal events, and responses to delayed fetches."""
+    """Return the effects of the end of a transaction: journal events, and responses to delayed fetches."""
     return [*end.notes, *complete_delayed_fetches(broker, end.appended)]
 
 
@@ -100,7 +100,7 @@ def complete_expired_fetch(broker: Broker, due: FetchDue) -> Effects:
 
 
 def fetch_in_slices(broker: Broker, call: Call[FetchRequest], context: FetchContext) -> Steps:
-    """Read many partitions in slices, then respond or delay the fetch.
+    """Read the partitions of a large Fetch in slices, then respond or delay the fetch.
 
     A fetch is not in the purgatory while its partitions are read, so an append in between would not complete it.
     Therefore it is delayed only if no partition has changed since it was read; otherwise all partitions are read again.
@@ -129,7 +129,7 @@ def fetch_in_slices(broker: Broker, call: Call[FetchRequest], context: FetchCont
 def responds_at_once(call: Call[FetchRequest], context: FetchContext, result: FetchResult) -> bool:
     """Return whether a fetch is answered without delay, because it has enough records or an error.
 
-    The first call for a fetch also stores its missing partitions.
+    The first call for a fetch also stores in ``context`` which partitions do not exist.
     """
     if context.missing is None:
         context.missing = {key for key, _, response in result.responses if response.error_code in MISSING}
@@ -147,7 +147,7 @@ def is_satisfied(call: Call[FetchRequest], result: FetchResult) -> bool:
 
 
 def reply(broker: Broker, call: Call[FetchRequest], context: FetchContext, result: FetchResult) -> Reply:
-    """Return the response to a fetch, and update its session."""
+    """Return the response to a fetch, and update its fetch session."""
     if context.is_stale:
         return _stale_session(call, context)
     builder = _ResponseBuilder(context)
@@ -173,7 +173,7 @@ def _reply_in_slices(broker: Broker, call: Call[FetchRequest], context: FetchCon
 
 
 def _stale_session(call: Call[FetchRequest], context: FetchContext) -> Reply:
-    """Return the error response to a fetch whose session has meanwhile been used by another request."""
+    """Return the error response to a fetch whose fetch session was used by another request in the meantime."""
     assert context.session is not None
     error = ErrorCode.INVALID_FETCH_SESSION_EPOCH
     return Reply(call.ticket, FetchResponse(error_code=error, session_id=context.session.session_id))
@@ -223,7 +223,7 @@ def read(broker: Broker, call: Call[FetchRequest], context: FetchContext) -> Fet
 
 
 class _Reader:
-    """The reader of the partitions of a fetch, in order, up to the maximum size of the response."""
+    """The reader of the partitions of a fetch. It reads them in order, up to the maximum size of the response."""
 
     def __init__(self, broker: Broker, call: Call[FetchRequest], context: FetchContext, result: FetchResult) -> None:
         self._broker = broker
@@ -257,7 +257,8 @@ class _Reader:
                 result.watched.append((partition.topic, partition.index))
 
     def _is_on_older_segment(self, fetched: FetchPartition, partition: Partition) -> bool:
-        """Return whether a fetch reads from an older segment, which ends its response; the next fetch reads further.
+        """Return whether a fetch reads from a segment that is not the newest. Its response is sent at once and ends
+        with that segment.
 
         Source: Kafka's DelayedFetch.tryComplete.
         """
@@ -267,14 +268,16 @@ class _Reader:
 
 
 def _redirects(response: PartitionResponse) -> bool:
-    """Return whether a response makes the client truncate its log first, or read from another replica."""
+    """Return whether a response asks the client to do something else first: truncate its log, or read from another
+    replica.
+    """
     return response.diverging_epoch.end_offset >= 0 or response.preferred_read_replica != -1
 
 
 def _is_unchanged(fetched: FetchPartition, partition: Partition) -> bool:
     """Return whether a partition of a fetch session is left out of the response, because its offsets have not changed.
 
-    Most partitions of a session are unchanged.
+    This is the usual case.
     """
     request, log = fetched.request, partition.log
     return (

@@ -37,7 +37,7 @@ class FetchPartition:
     Attributes:
         topic: Topic name; "" while a topic id is not resolved.
         topic_id: Topic id; NO_ID if the request has topic names.
-        request: Entry of the partition in the latest request that contained the partition.
+        request: The latest entry for the partition in a request.
         high_watermark: High watermark in the last response; UNKNOWN before the first response.
         log_start: Log start offset in the last response; UNKNOWN before the first response.
         partition: The partition of the cluster, as of ``cluster_epoch``; None if it does not exist.
@@ -190,7 +190,9 @@ class FetchSessionCache:
         return FetchContext(session.partitions, now, by_id, session, epoch=session.epoch)
 
     def partitions_of(self, request: FetchRequest, version: int) -> list[Key] | None:
-        """Return the partitions that a request reads if it continues a session, else None. The cache is not changed."""
+        """Return the partitions that a request in a fetch session reads; None for a request without a session. The
+        cache is not changed.
+        """
         if request.session_epoch in (INITIAL, FINAL):
             return None
         session = self._shard(request.session_id).sessions.get(request.session_id)
@@ -225,8 +227,8 @@ class _CacheShard:
         self.sessions.pop(session_id, None)
 
     def touch(self, session: FetchSession, now: float) -> None:
-        """Store the time of a session's use, and make it the most recently used session. ``now``: broker time in
-        seconds.
+        """Record the use of a session: store its time, and make it the most recently used session. ``now``: broker time
+        in seconds.
         """
         session.last_used = now
         session.size = len(session.partitions)
@@ -245,7 +247,8 @@ class _CacheShard:
         return session_id
 
     def _try_evict(self, size: int, now: float) -> bool:
-        """Evict an unused session, or an old session with fewer partitions; return False if no session can be evicted.
+        """Evict a session to free a slot: an unused one, or an old one with fewer partitions. Return False if there is
+        none.
 
         Args:
             size: Number of partitions of the new session.

@@ -50,8 +50,7 @@ def handle(broker: Broker, call: Call[AddPartitionsToTxnRequest], now: float) ->
 
 
 def _add_combined(broker: Broker, call: Call[AddPartitionsToTxnRequest], now: float) -> None:
-    """Handle a request of a client: add all partitions to the transaction in one step, so that the transaction is
-    logged once.
+    """Handle a request of a client: add all partitions to the transaction in one step, so that it is logged once.
 
     ``now``: the broker's time in seconds.
     """
@@ -123,7 +122,9 @@ def _partitions(topics: list[Topic]) -> list[tuple[str, int]]:
 
 
 def _merged(errors: Errors) -> list[TopicResult]:
-    """Return the results without duplicate topics and partitions, as Kafka does for errors and verifications."""
+    """Return the results for the response, with duplicate topics and partitions merged, as Kafka does for errors and
+    verifications.
+    """
     topics: dict[str, TopicResult] = {}
     for (name, index), error in errors.items():
         result = TopicResult.Partition(partition_index=index, partition_error_code=error)

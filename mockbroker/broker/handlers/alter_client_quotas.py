@@ -48,5 +48,5 @@ def _alter(broker: Broker, entry: Entry, *, validate_only: bool) -> Answered:
 
 
 def _position(part: Entry.Entity) -> int:
-    """Return the sort position of a part of a quota entity in the response."""
+    """Return the sort position in the response of a component of a quota entity, such as the user."""
     return TYPES.index(part.entity_type) if part.entity_type in TYPES else len(TYPES)

@@ -70,7 +70,7 @@ def _cancel(broker: Broker, partition: Partition, now: float, effects: Effects) 
 def _alter(
     broker: Broker, partition: Partition, target: Sequence[int], now: float, effects: Effects, *, is_changeable: bool
 ) -> Failure:
-    """Begin a reassignment of one partition; return the error, or the result without an error.
+    """Begin the reassignment of one partition; return the error, or the result without an error.
 
     Args:
         broker: The state of the cluster.
@@ -78,7 +78,7 @@ def _alter(
         target: Broker ids of the new replicas.
         now: The broker's time in seconds.
         effects: List to which the effects are added.
-        is_changeable: Whether the replication factor may change.
+        is_changeable: Whether the request may change the replication factor.
     """
     if not is_changeable and len(target) != (factor := len(reassignments.current_replicas(partition))):
         text = f"The replication factor is changed from {factor} to {len(target)}"

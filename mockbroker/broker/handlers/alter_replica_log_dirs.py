@@ -1,4 +1,4 @@
-"""AlterReplicaLogDirs: v0-2. A replica has moved after ``mockbroker.replica.catch.up.ms``.
+"""AlterReplicaLogDirs: v0-2. A move takes ``mockbroker.replica.catch.up.ms``.
 
 Source: Kafka's ReplicaManager.alterReplicaLogDirs.
 """

@@ -29,13 +29,13 @@ def handle(broker: Broker, call: Call[ApiVersionsRequest], now: float) -> Effect
 
 
 def is_valid(request: ApiVersionsRequest, version: int) -> bool:
-    """Return whether the name and version of the client library are valid (KIP-511)."""
+    """Return whether the name and version of the client software in an ApiVersions request are valid (KIP-511)."""
     software = (request.client_software_name, request.client_software_version)
     return version < SOFTWARE_SINCE or all(CLIENT_SOFTWARE.fullmatch(text) for text in software)
 
 
 def _response(broker: Broker, *, optional: bool) -> ApiVersionsResponse:
-    """Return the response to a valid request.
+    """Return the ApiVersions response.
 
     Args:
         broker: The state of the cluster.

@@ -33,9 +33,9 @@ def handle(broker: Broker, call: Call[ConsumerGroupHeartbeatRequest], now: float
 
 
 def _check(broker: Broker, call: Call[ConsumerGroupHeartbeatRequest]) -> None:
-    """Validate the fields of the request in Kafka's order.
+    """Validate the fields of a ConsumerGroupHeartbeat in Kafka's order.
 
-    Raises: Refused.
+    Raises: Refused if a field is not valid.
     Source: Kafka's GroupCoordinatorService.throwIfConsumerGroupHeartbeatRequestIsInvalid.
     """
     request = call.request

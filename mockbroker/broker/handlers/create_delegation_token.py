@@ -42,7 +42,7 @@ def owner_of(request: CreateDelegationTokenRequest, requester: Principal) -> Pri
 
 
 def response_for(request: CreateDelegationTokenRequest, requester: Principal) -> CreateDelegationTokenResponse:
-    """Return the response to a refused request, without its error."""
+    """Return the response to a refused request, without the error code."""
     owner, no_time = owner_of(request, requester), token_requests.NO_TIME
     return CreateDelegationTokenResponse(
         principal_type=owner.type,

@@ -25,7 +25,7 @@ def handle(broker: Broker, call: Call[CreateTopicsRequest], now: float) -> Effec
 
 
 def _create_topics(broker: Broker, call: Call[CreateTopicsRequest]) -> Steps:
-    """Create the topics in slices. A topic name that occurs twice is refused, with one result in the response."""
+    """Create the topics in slices. A name that occurs twice gets one error."""
     many = len(call.request.topics) > broker.slice_size
     if many:
         yield []  # a slice has decoded the topics, the next one counts them
@@ -49,7 +49,7 @@ def _create_topics(broker: Broker, call: Call[CreateTopicsRequest]) -> Steps:
 
 
 def _requested_partitions(broker: Broker, topic: RequestTopic) -> int:
-    """Return the requested number of partitions, whether or not the topic can be created."""
+    """Return the number of partitions that a request asks for, even if the topic cannot be created."""
     if topic.assignments:
         return len(topic.assignments)
     return broker.settings.num_partitions if topic.num_partitions == DEFAULT else max(topic.num_partitions, 0)
@@ -79,7 +79,9 @@ def _error_response(topic: RequestTopic, error: TopicError) -> ResponseTopic:
 
 
 def _reported(broker: Broker, configs: topic_configs.Configs) -> list[ResponseTopic.Config]:
-    """Return all configurations of a topic for the response. (The values are not normalized as in DescribeConfigs.)"""
+    """Return all configurations of a topic for the CreateTopics response. (The values are not normalized as in
+    DescribeConfigs.)
+    """
     reported: list[ResponseTopic.Config] = []
     settings = broker.settings_of(broker.cluster.controller)
     for name in topic_configs.topic_configs(broker.release):

@@ -76,7 +76,9 @@ def _duplicate(name: str | None, topic_id: UUID) -> ResponseTopic:
 
 
 def adapt_response(response: DeleteTopicsResponse, version: int) -> DeleteTopicsResponse:
-    """Return the response as it is from v5 on, and without error messages before v5."""
+    """Return a response in the format of an older API version: the error code of v5+ for deleted ids, and error
+    messages, are replaced.
+    """
     for topic in response.responses:
         if version < 5:
             topic.error_message = None
@@ -108,7 +110,9 @@ def _error_message(requested: RequestTopic) -> str:
 
 
 def _split(broker: Broker, request: DeleteTopicsRequest) -> list[DeleteTopicsRequest]:
-    """Split a request into slices of topics; return [] if it is small, has duplicates, or has both names and ids."""
+    """Split a large request into slices of topics; return [] if it must not be split: it is small, has duplicates, or
+    has both names and ids.
+    """
     topics, names, size = request.topics, request.topic_names, broker.slice_size
     if max(len(topics), len(names)) <= size:
         return []

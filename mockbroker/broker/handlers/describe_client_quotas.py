@@ -16,7 +16,7 @@ Entry = DescribeClientQuotasResponse.Entry
 
 
 class _InvalidFilterError(ValueError):
-    """Raised for a filter that is not valid; the message is Kafka's."""
+    """The error for a quota filter that is not valid. The message is Kafka's."""
 
     def __init__(self, message: str, code: ErrorCode = ErrorCode.INVALID_REQUEST) -> None:
         super().__init__(message)

@@ -110,7 +110,7 @@ def _error_message(call: Call[DescribeConfigsRequest], requested: Resource) -> s
 
 
 def _adapt(config: Config, call: Call[DescribeConfigsRequest]) -> Config:
-    """Adapt a configuration to the API version: synonyms exist from v1 on, if requested, and the type from v3 on.
+    """Adapt a configuration to the API version: synonyms exist since v1 (if requested), the type since v3.
 
     In v0, is_default is always false, as in Kafka 3.9.
     """
@@ -165,7 +165,7 @@ def _loggers(broker: Broker, name: str, node: int) -> tuple[Mapping[str, Config]
 
 
 def _client_metrics(broker: Broker, name: str) -> tuple[Mapping[str, Config], ErrorCode]:
-    """Return the configurations of a client metrics subscription, which need not exist."""
+    """Return the configurations of a client metrics subscription; those of an unknown subscription have their defaults."""
     if not name:
         return {}, ErrorCode.INVALID_REQUEST
     own = broker.cluster.client_metrics.get(name, {})
@@ -184,7 +184,7 @@ def _client_metrics(broker: Broker, name: str) -> tuple[Mapping[str, Config], Er
 
 
 def _group(broker: Broker, group_id: str) -> tuple[Mapping[str, Config], ErrorCode]:
-    """Return the configurations of a group, which need not exist."""
+    """Return the configurations of a group; those of an unknown group have their defaults."""
     if not group_id:
         return {}, ErrorCode.INVALID_REQUEST
     own = broker.cluster.group_configs.get(group_id)

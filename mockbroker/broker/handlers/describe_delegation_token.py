@@ -40,7 +40,7 @@ def _describe(broker: Broker, call: Call[DescribeDelegationTokenRequest]) -> Ste
 
 
 def described(token: DelegationToken) -> Token:
-    """Return a token as a struct of the response."""
+    """Return a delegation token as a struct of the response."""
     return Token(
         principal_type=token.owner.type,
         principal_name=token.owner.name,

@@ -36,7 +36,16 @@ def _describe(broker: Broker, call: Call[DescribeLogDirsRequest]) -> Steps:
 def _add(
     broker: Broker, dirs: dict[str, LogDir], replica: Replica, topic: Topic, partition: Partition, *, is_wanted: bool
 ) -> None:
-    """Add a replica to its log directory in the response, and to the directory to which it is being moved."""
+    """Add a replica to the response: to its log directory, and to the directory to which it is being moved.
+
+    Args:
+        broker: The state of the cluster.
+        dirs: The log directories of the response by path.
+        replica: The replica.
+        topic: Its topic.
+        partition: Its partition.
+        is_wanted: Whether the request asks for this partition.
+    """
     future = broker.log_dirs.future.get(replica)
     for path in [broker.log_dirs.of(replica, topic.name), *([] if future is None else [future])]:
         described, is_future = dirs[path], path == future

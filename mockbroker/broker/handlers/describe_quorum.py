@@ -51,7 +51,9 @@ def _voter(broker: Broker, node: int, now: float) -> Topic.Partition.ReplicaStat
 
 
 def _not_hosted(request: DescribeQuorumRequest) -> DescribeQuorumResponse:
-    """Return an error for each partition: a request must name only the metadata log."""
+    """Return the response to a request for any other partition than that of the metadata log: an error for each
+    partition.
+    """
     error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     topics = [
         Topic(

@@ -32,7 +32,7 @@ def handle(broker: Broker, call: Call[DescribeShareGroupOffsetsRequest], now: fl
 
 
 def _describe_groups(broker: Broker, call: Call[DescribeShareGroupOffsetsRequest]) -> Steps:
-    """Describe each group in the request, duplicates included, in slices."""
+    """Describe each group in the request, including duplicates; yield between slices."""
     room, groups, handled = broker.response_room(), [], 0
     for requested in call.request.groups:
         group = Group(group_id=requested.group_id)
@@ -57,7 +57,7 @@ def _describe_groups(broker: Broker, call: Call[DescribeShareGroupOffsetsRequest
 def _error(
     broker: Broker, call: Call[DescribeShareGroupOffsetsRequest], requested: DescribeShareGroupOffsetsRequest.Group
 ) -> ErrorCode:
-    """Return the error of a group. As in Kafka, partitions named by the request are described by any broker."""
+    """Return the error of a requested group. As in Kafka, any broker describes the partitions that the request names."""
     if not broker.serves_share_groups:
         return ErrorCode.UNSUPPORTED_VERSION
     if requested.topics is not None:
@@ -68,7 +68,7 @@ def _error(
 def _topics(
     broker: Broker, requested: DescribeShareGroupOffsetsRequest.Group
 ) -> Iterator[tuple[str, Topic | None, Iterable[int]]]:
-    """Yield name, topic and partitions of the requested topics, or of the initialized ones if all are requested."""
+    """Yield name, topic and partitions of each requested topic; if the request names none, of each initialized topic."""
     topics = broker.cluster.topics
     if requested.topics is not None:
         for each in requested.topics:
@@ -87,7 +87,9 @@ def _initialized(broker: Broker, group_id: str) -> Iterator[tuple[UUID, Sequence
 
 
 def _describe(broker: Broker, group_id: str, topic: Topic | None, index: int) -> Partition:
-    """Return the start offset of a partition, and its lag if the number of completed deliveries is known."""
+    """Return the start offset of a share partition, and its lag, which is known only with the number of completed
+    deliveries.
+    """
     partition = None if topic is None else topic.partition(index)
     summary = None
     if topic is not None and partition is not None:

@@ -25,7 +25,13 @@ def _handle(broker: Broker, call: Call[DescribeUserScramCredentialsRequest], now
 
 
 def _describe(users: Users, name: str, count: int) -> Result:
-    """Return the description of the credentials of a user. ``count``: how often the request names the user."""
+    """Return the result for a user: the SCRAM credentials, or an error.
+
+    Args:
+        users: All users.
+        name: Name of the user.
+        count: How often the request names the user; more than once is an error.
+    """
     if count > 1:
         text = f"Cannot describe SCRAM credentials for the same user twice in a single request: {name}"
         return Result(user=name, error_code=ErrorCode.DUPLICATE_RESOURCE, error_message=text)
@@ -41,7 +47,7 @@ def _describe(users: Users, name: str, count: int) -> Result:
 
 
 def _split(broker: Broker, request: DescribeUserScramCredentialsRequest) -> list[DescribeUserScramCredentialsRequest]:
-    """Split a request into slices of users; return [] if it is small or has duplicates."""
+    """Split a large request into slices of users; return [] if it must not be split: it is small or has duplicates."""
     users, size = request.users or [], broker.slice_size
     if len(users) <= size or len({user.name for user in users}) < len(users):
         return []

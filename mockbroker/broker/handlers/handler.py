@@ -1,4 +1,6 @@
-"""The interface of API handlers, and the authorized operations in responses: without an authorizer, all operations."""
+"""The interface of API handlers, and the authorized operations in responses. Without an authorizer, all operations are
+authorized.
+"""
 
 from __future__ import annotations
 
@@ -55,9 +57,7 @@ class Handler:
         return handler
 
     def __getattr__(self, name: str) -> Any:
-        """Import the handler's module and set its functions. Python calls this only for attributes that are not set
-        yet.
-        """
+        """Import the handler's module and set its functions. Python calls this for the first access to one of them."""
         if name not in ("handle", "adapt_response"):
             raise AttributeError(name, name=name, obj=self)
         module = import_module(self._module)

@@ -41,7 +41,7 @@ def handle(broker: Broker, call: Call[JoinGroupRequest], now: float) -> Effects:
 
 
 def adapt_response(response: JoinGroupResponse, version: int) -> JoinGroupResponse:
-    """Return the response with "" instead of null for a missing protocol name before v7."""
+    """Adapt a response to an older API version: before v7, a missing protocol name is "" instead of null."""
     if version < 7 and response.protocol_name is None:
         return replace(response, protocol_name="")
     return response
@@ -59,6 +59,8 @@ def _validate(broker: Broker, call: Call[JoinGroupRequest]) -> ErrorCode:
 
 
 def _id_prefix(call: Call[JoinGroupRequest]) -> str:
-    """Return the prefix of a new member id: client id, or instance id of a static member, as franz-go expects."""
+    """Return the prefix of a new member id: the instance id of a static member, else the client id. franz-go relies on
+    it.
+    """
     instance_id = call.request.group_instance_id
     return call.client.client_id if instance_id is None else instance_id

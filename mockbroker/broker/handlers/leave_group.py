@@ -22,7 +22,7 @@ def handle(broker: Broker, call: Call[LeaveGroupRequest], now: float) -> Effects
 
 
 def adapt_response(response: LeaveGroupResponse, version: int) -> LeaveGroupResponse:
-    """Return the response for the API version: before v3, only the error code of the one member."""
+    """Adapt a response to an older API version: before v3, it contains only the error code of the single member."""
     if version >= 3:
         return response
     errors = [member.error_code for member in response.members]

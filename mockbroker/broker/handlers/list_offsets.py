@@ -113,9 +113,15 @@ def _readable_end(partition: Partition, request: ListOffsetsRequest) -> int:
 
 
 def _lookup(partition: Partition, timestamp: int, end: int) -> tuple[int, int] | None:
-    """Return the offset for a timestamp and its record's timestamp; None if there is no such offset before ``end``.
+    """Return the offset that a ListOffsets timestamp selects, and the timestamp of its record.
 
-    The returned timestamp is -1 for the start and the end of the log.
+    The returned timestamp is -1 for the start and the end of the log. The result is None if there is no such offset
+    before ``end``.
+
+    Args:
+        partition: The partition.
+        timestamp: Milliseconds since 1970, or a special value such as EARLIEST.
+        end: Offset up to which the client can read.
     """
     log = partition.log
     match timestamp:

@@ -40,7 +40,8 @@ def handle(broker: Broker, call: Call[ListTransactionsRequest], now: float) -> E
 
 
 def _exceeds_duration(txn: Transaction, duration_ms: int, now: float) -> bool:
-    """Return whether a transaction has been open for more than ``duration_ms`` milliseconds.
+    """Return whether a transaction has been open for more than ``duration_ms`` milliseconds, a filter of
+    ListTransactions.
 
     As in Kafka, the result is True if no transaction is open.
     """

@@ -56,7 +56,9 @@ def handle(broker: Broker, call: Call[MetadataRequest], now: float) -> Effects: 
 
 
 def _respond(broker: Broker, call: Call[MetadataRequest], epoch: int, key: Hashable) -> Steps:
-    """Build a response in slices; cache it unless the metadata has changed in between, for example by a new topic."""
+    """Build a Metadata response in slices, and cache it unless the metadata has changed in between, for example by a
+    new topic.
+    """
     response = yield from _build_response(broker, call)
     if broker.cluster.epoch != epoch or call.client.node in broker.frozen_metadata:
         return [Reply(call.ticket, response)]
@@ -111,7 +113,13 @@ def _build_response(broker: Broker, call: Call[MetadataRequest]) -> Generator[Ef
 def _with_partitions(
     cluster: ClusterState, results: Iterable[TopicResult], size: int
 ) -> Generator[Effects, float, list[ResponseTopic]]:
-    """Add the metadata of the partitions to the results, in slices of ``size`` topics and partitions."""
+    """Add the metadata of the partitions to the topics of a response, in slices.
+
+    Args:
+        cluster: The cluster metadata.
+        results: The topics.
+        size: Number of topics and partitions in a slice.
+    """
     topics: list[ResponseTopic] = []
     remaining = size
     for result, topic in results:
@@ -130,8 +138,8 @@ def _with_partitions(
 
 
 def _report_operations(request: MetadataRequest, response: MetadataResponse) -> None:
-    """Set the requested authorized operations, for existing topics and unknown topic names, but not for unknown topic
-    ids.
+    """Set the authorized operations in a response, if requested: for existing topics and unknown names, but not for
+    unknown topic ids.
     """
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS

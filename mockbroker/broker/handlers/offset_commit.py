@@ -27,7 +27,7 @@ KnownPartition = tuple[Topic, RequestTopic, RequestPartition]
 
 
 class _ResponseBuilder:
-    """The builder of the response. As in Kafka, results of unknown partitions come first."""
+    """The builder of an OffsetCommit response. As in Kafka, the results of unknown partitions come first."""
 
     def __init__(self) -> None:
         self.topics: dict[object, OffsetCommitResponse.Topic] = {}
@@ -95,7 +95,7 @@ def _known_partitions(
 def _admit(
     broker: Broker, call: Call[OffsetCommitRequest], partitions: Iterable[tuple[str, int]], now: float
 ) -> tuple[CoordinatedGroup | None, ErrorCode]:
-    """Return the group to which a client may commit, or None and the error of all partitions.
+    """Return the group for a commit and NONE; or None and the error of all partitions, if the client may not commit.
 
     The empty group id is allowed. ``now``: the broker's time in seconds.
     """

@@ -36,11 +36,11 @@ PartitionResult = TypeVar(
 
 @dataclass(slots=True)
 class _Slice:
-    """The counter of the partitions that are read in the present slice.
+    """The counter of the partitions that are read in the current slice of the work.
 
     Attributes:
         size: Maximum number of partitions of a slice.
-        remaining: Number of partitions that may still be read in the present slice.
+        remaining: Number of partitions that may still be read in the current slice.
     """
 
     size: int
@@ -54,7 +54,7 @@ class _Slice:
         return self.remaining <= 0
 
     def next(self) -> Effects:
-        """Begin the next slice; return [], because reading has no effects."""
+        """Begin the next slice. Return [], the effects of the finished slice: reading has none."""
         self.remaining = self.size
         return []
 
@@ -88,7 +88,8 @@ class _VisibleOffsets:
         room: Room,
         slice_: _Slice,
     ) -> _VisibleOffsets:
-        """Return the offsets of a group: a copy if they are read in several slices, so that they are consistent.
+        """Return the visible offsets of a group. They are a copy if they are read in several slices, so that they are
+        consistent.
 
         Args:
             broker: The state of the cluster.
@@ -96,7 +97,7 @@ class _VisibleOffsets:
             group_id: Group id; a group that does not exist has no offsets.
             requested: Topics in the request; None for all topics.
             room: Counter of the size of the response.
-            slice_: Counter of the partitions in the present slice.
+            slice_: Counter of the partitions in the current slice.
         """
         group = broker.groups.get(group_id)
         offsets = group.offsets if group else EMPTY_OFFSETS  # a missing group is no error
@@ -118,7 +119,7 @@ def handle(broker: Broker, call: Call[OffsetFetchRequest], now: float) -> Effect
 
 
 def _fetch_groups(broker: Broker, call: Call[OffsetFetchRequest]) -> Steps:
-    """Fetch the offsets of several groups (v8+)."""
+    """Handle a request for several groups (v8+)."""
     room, slice_ = broker.response_room(), _Slice(broker.slice_size)
     # Results of requests for all topics, and their sizes.
     fetched_groups: dict[tuple[str, str | None, int], tuple[Group, int]] = {}
@@ -141,7 +142,7 @@ def _fetch_groups(broker: Broker, call: Call[OffsetFetchRequest]) -> Steps:
 
 
 def _fetch_one_group(broker: Broker, call: Call[OffsetFetchRequest]) -> Steps:
-    """Fetch the offsets of one group, with topic names (v0-7)."""
+    """Handle a request for one group, with topic names (v0-7)."""
     request = call.request
     requested = request.topics
     error = broker.coordinator_error(request.group_id, call.client.node)
@@ -175,7 +176,7 @@ def _partition_results(
     Args:
         struct: Class of a partition's result, which depends on the version.
         visible: Committed offsets of the group.
-        slice_: Counter of the partitions in the present slice.
+        slice_: Counter of the partitions in the current slice.
         name: Topic name.
         indexes: Partition indexes.
         error: Error code of all partitions, or 0.
@@ -252,7 +253,9 @@ def _fetch_group(
 
 
 def _requested_topic(broker: Broker, version: int, requested: OffsetFetchRequest.Group.Topic) -> _RequestedTopic:
-    """Return name, topic id, partition indexes and error of a requested topic, which has a topic id from v10 on."""
+    """Return name, topic id, partition indexes and error of a requested topic. The request has topic ids since v10,
+    names before.
+    """
     if version < IDS_SINCE:
         return requested.name, None, requested.partition_indexes, NONE
     topic = broker.cluster.by_id.get(requested.topic_id)

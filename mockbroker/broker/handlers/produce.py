@@ -86,7 +86,7 @@ def _response_topic(requested: RequestTopic, results: list[ResponsePartition]) -
 
 
 def _without_duplicates(requested: list[RequestTopic]) -> list[RequestTopic]:
-    """Return the topics with duplicate topics and partitions merged; if a partition occurs twice, its last data is
+    """Return the topics of a Produce without duplicate topics and partitions. The last data of a duplicate partition is
     used.
     """
     partitions_by_topic: dict[tuple[str, UUID], dict[int, RequestTopic.Partition]] = {}
@@ -124,7 +124,7 @@ def _add_to_transaction(broker: Broker, call: Call[ProduceRequest], transactiona
 
 
 def _has_transactions(request: ProduceRequest) -> bool:
-    """Return whether a request contains a transactional batch."""
+    """Return whether a Produce request contains a transactional batch."""
     for topic in request.topic_data:  # plain loops, because every request is checked
         for data in topic.partition_data:
             records = data.records
@@ -136,7 +136,7 @@ def _has_transactions(request: ProduceRequest) -> bool:
 
 
 def _error_response(request: ProduceRequest, error: ErrorCode) -> ProduceResponse:
-    """Return a response with the same error for every partition."""
+    """Return a Produce response with the same error for every partition."""
     return ProduceResponse(
         responses=[
             ProduceResponse.Topic(
@@ -225,7 +225,7 @@ def _append(
 
 
 def _recompressed(batch: Batch, rules: RecordRules) -> Batch | ErrorCode:
-    """Return a batch with the compression codec of the topic, or the error."""
+    """Return a batch compressed as the topic's ``compression.type`` requires, or the error."""
     try:
         recompressed = rules.recompressed(batch)
     except LimitError:
@@ -318,7 +318,8 @@ def _append_batch(
 
 
 def check(records: bytes | None, version: int, limit: int) -> Batch | ErrorCode | None:
-    """Validate the records of a partition; return their only batch, an error, or None for an empty message set (v0-2).
+    """Validate the records of a partition in a Produce; return their only batch, an error, or None for an empty message
+    set (v0-2).
 
     A truncated second batch is ignored, as in Kafka.
 
@@ -398,7 +399,7 @@ def _is_valid_for_log(batch: Batch) -> bool:
 
 
 def _may_be_truncated(records: bytes) -> bool:
-    """Return whether data that ends in the middle of a batch begins with a complete header and a valid batch length."""
+    """Return whether truncated data begins with a complete batch header and a valid batch length."""
     if len(records) < HEADER.size:
         return False
     length: int = HEADER.unpack_from(records)[1]

@@ -48,10 +48,12 @@ def handle(broker: Broker, call: Call[PushTelemetryRequest], now: float) -> Effe
 
 
 def _decoded(request: PushTelemetryRequest) -> Mapping[str, Any]:
-    """Return the fields of the journal event of a push.
+    """Return the fields of the journal event for pushed metrics.
 
     They are the client instance id, whether it is the last push, the decompressed size in bytes, and the decoded
-    metrics or the reason why they cannot be decoded. Raises: WireError for metrics that cannot be decompressed.
+    metrics or the reason why they cannot be decoded.
+
+    Raises: WireError for metrics that cannot be decompressed.
     """
     data = bytes(request.metrics)
     if request.compression_type != UNCOMPRESSED:

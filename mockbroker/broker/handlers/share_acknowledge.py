@@ -47,7 +47,7 @@ def handle(broker: Broker, call: Call[ShareAcknowledgeRequest], now: float) -> E
 
 
 def _use_session(broker: Broker, call: Call[ShareAcknowledgeRequest], member: SessionKey) -> ErrorCode:
-    """Check the session epoch of a request, and advance it; return the error, or NONE."""
+    """Check and advance the share session epoch of a request; return the error, or NONE."""
     epoch = call.request.share_session_epoch
     if epoch == INITIAL_EPOCH:
         return ErrorCode.INVALID_SHARE_SESSION_EPOCH

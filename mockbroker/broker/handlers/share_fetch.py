@@ -71,7 +71,16 @@ def handle(broker: Broker, call: Call[ShareFetchRequest], now: float) -> Effects
 def _handle_slices(
     broker: Broker, fetch: PendingShareFetch, named: Sequence[PartitionKey], effects: Effects, now: float
 ) -> Steps:
-    """Look up many partitions and then read them, both in slices; then respond or delay the request."""
+    """Handle a ShareFetch with many partitions: look the partitions up and read them, both in slices; then respond or
+    delay it.
+
+    Args:
+        broker: The state of the cluster.
+        fetch: The ShareFetch.
+        named: The partitions in the request.
+        effects: Effects of the request so far.
+        now: The broker's time in seconds.
+    """
     for number, some in enumerate(chunks(named, broker.slice_size)):
         if number:
             now = yield effects
@@ -97,7 +106,7 @@ def is_member_id(member_id: str | None) -> bool:
 
 
 def _has_invalid_renewal(call: Call[ShareFetchRequest]) -> bool:
-    """Return whether a request renews locks and also fetches records, which is not allowed."""
+    """Return whether a request both renews acquisition locks and fetches records, which is not allowed."""
     request = call.request
     fetches = request.max_bytes or request.min_bytes or request.max_records or request.max_wait_ms
     return call.version >= RENEW_SINCE and request.is_renew_ack and bool(fetches)
@@ -146,9 +155,9 @@ def _named(request: ShareFetchRequest) -> list[PartitionKey]:
 
 
 def _partitions_to_read(fetch: PendingShareFetch) -> list[PartitionKey]:
-    """Return the partitions to read.
+    """Return the partitions of the share session in the order in which this request reads them.
 
-    Each request starts with the next partition of the session, so that no partition starves.
+    Each request starts with another partition, so that no partition starves.
     """
     request = fetch.call.request
     if request.is_renew_ack or request.share_session_epoch == FINAL_EPOCH:
@@ -159,7 +168,7 @@ def _partitions_to_read(fetch: PendingShareFetch) -> list[PartitionKey]:
 
 
 def _resolve(broker: Broker, fetch: PendingShareFetch, named: Iterable[PartitionKey], now: float) -> None:
-    """Look up partitions and their share partitions; store these and the errors in ``fetch``."""
+    """Look up the requested partitions and their share partitions; store them, or their errors, in ``fetch``."""
     request = fetch.call.request
     for topic_id, index in named:
         topic = broker.cluster.by_id.get(topic_id)

@@ -34,9 +34,9 @@ def handle(broker: Broker, call: Call[ShareGroupHeartbeatRequest], now: float) -
 
 
 def _check(request: ShareGroupHeartbeatRequest) -> None:
-    """Validate the fields of the request in Kafka's order.
+    """Validate the fields of a ShareGroupHeartbeat in Kafka's order.
 
-    Raises: Refused.
+    Raises: Refused if a field is not valid.
     Source: Kafka's GroupCoordinatorService.throwIfShareGroupHeartbeatRequestIsInvalid.
     """
     for value, field in (

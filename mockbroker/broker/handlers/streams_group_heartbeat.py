@@ -76,7 +76,7 @@ def topic_names(topology: Topology) -> Iterator[str]:
 def _check_supported(request: StreamsGroupHeartbeatRequest) -> None:
     """Check that a request uses no feature that Kafka 4.2 does not support.
 
-    Raises: Refused.
+    Raises: Refused if it does.
     Source: Kafka's GroupCoordinatorService.throwIfStreamsGroupHeartbeatRequestIsUsingUnsupportedFeatures.
     """
     if request.instance_id is not None:
@@ -92,9 +92,9 @@ def _check_supported(request: StreamsGroupHeartbeatRequest) -> None:
 
 
 def _check(request: StreamsGroupHeartbeatRequest) -> None:
-    """Validate the fields of the request in Kafka's order.
+    """Validate the fields of a StreamsGroupHeartbeat in Kafka's order.
 
-    Raises: Refused.
+    Raises: Refused if a field is not valid.
     Source: Kafka's GroupCoordinatorService.throwIfStreamsGroupHeartbeatRequestIsInvalid.
     """
     for value, field in ((request.member_id, "MemberId"), (request.group_id, "GroupId"), (request.rack_id, "RackId")):
@@ -114,9 +114,9 @@ def _check(request: StreamsGroupHeartbeatRequest) -> None:
 
 
 def _check_join(request: StreamsGroupHeartbeatRequest, owned: Sequence[object]) -> None:
-    """Validate the fields of a request with which a member joins.
+    """Validate the fields of a StreamsGroupHeartbeat with which a member joins.
 
-    Raises: Refused if the request gets an error response.
+    ``owned``: the owned tasks in the request. Raises: Refused if a field is not valid.
     """
     if request.rebalance_timeout_ms == UNCHANGED:
         raise _invalid("RebalanceTimeoutMs must be provided in first request.")

@@ -48,7 +48,8 @@ def _handle(broker: Broker, call: Call[TxnOffsetCommitRequest], now: float) -> E
 def _admit(
     broker: Broker, call: Call[TxnOffsetCommitRequest], partitions: Sequence[tuple[str, RequestPartition]], now: float
 ) -> tuple[CoordinatedGroup | None, ErrorCode]:
-    """Return the group to which a producer may commit offsets, or None and the error of all partitions.
+    """Return the group for a transactional commit and NONE; or None and the error of all partitions, if the producer
+    may not commit.
 
     The producer id and epoch and the member are checked. ``now``: the broker's time in seconds.
     """

@@ -8,14 +8,14 @@ from typing import Protocol, TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class Challenge:
-    """A token was accepted and the exchange continues: the client must respond to ``token``."""
+    """The result of a token that was accepted while the exchange continues: the client must respond to ``token``."""
 
     token: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Authenticated:
-    """A token has completed the authentication.
+    """The result of a token that completes the authentication.
 
     Attributes:
         user: The authenticated principal.
@@ -32,7 +32,7 @@ class Authenticated:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A token was rejected, and the authentication has failed.
+    """The result of a rejected token: the authentication has failed.
 
     Attributes:
         text: Kafka's error message; None for the message that all mechanisms share.

@@ -87,7 +87,7 @@ def _object(segment: str) -> dict[str, Any] | None:
 
 
 def _valid(claims: dict[str, Any], wall_ms: int) -> bool:
-    """Return whether the claims of a token are valid now: subject, time of issue, time of expiry and scope.
+    """Return whether the claims of a token are valid: its subject, issue time, expiry time and scope.
 
     Args:
         claims: The claims; ``iat`` and ``scope`` may be missing.
@@ -105,5 +105,5 @@ def _valid(claims: dict[str, Any], wall_ms: int) -> bool:
 
 
 def _is_time(value: object) -> TypeGuard[float]:
-    """Return whether a value is a number of seconds that can be converted to milliseconds."""
+    """Return whether a claim is a number that can be converted from seconds to milliseconds."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < MAX_SECONDS

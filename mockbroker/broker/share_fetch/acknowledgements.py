@@ -75,7 +75,13 @@ def acknowledge_all(
 
 
 def _is_valid(batches: Sequence[AcknowledgementBatch], *, renew: bool, version: int) -> bool:
-    """Return whether acknowledgement batches are in order and have valid types."""
+    """Return whether the acknowledgement batches of a partition are in order and have valid types.
+
+    Args:
+        batches: The batches.
+        renew: Whether the request may renew locks.
+        version: Version of the request.
+    """
     previous = -1
     most = max(AcknowledgeType) if version >= RENEW_SINCE else AcknowledgeType.REJECT
     for first, last, types in batches:

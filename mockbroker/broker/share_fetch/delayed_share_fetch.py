@@ -1,4 +1,4 @@
-"""Acquires records for ShareFetch requests, delays requests without records, and completes them.
+"""Acquisition of records for ShareFetch requests, and the delay of requests until records are available.
 
 Source: Kafka's DelayedShareFetch, ShareFetchUtils and KafkaApis.handleShareFetchRequest.
 """
@@ -38,7 +38,7 @@ class _Acquirable(NamedTuple):
 
 
 def complete_delayed_share_fetches(broker: Broker, partitions: Iterable[Partition], now: float) -> Effects:
-    """Complete the delayed share fetches that are satisfied after a change of partitions, such as an append."""
+    """Complete the delayed share fetches for which a change of partitions, such as an append, provides records."""
     if not broker.share_fetch_purgatory.pending:
         return []
     topics = ((broker.cluster.topics.get(partition.topic), partition.index) for partition in partitions)
@@ -47,7 +47,7 @@ def complete_delayed_share_fetches(broker: Broker, partitions: Iterable[Partitio
 
 
 def complete_for_share_partitions(broker: Broker, keys: Iterable[StateKey], now: float) -> Effects:
-    """Complete the delayed share fetches that are satisfied after a change of share partitions, such as a release.
+    """Complete the delayed share fetches for which a change of share partitions, such as a release, provides records.
 
     ``keys``: the share partitions, of one group.
     """
@@ -57,7 +57,7 @@ def complete_for_share_partitions(broker: Broker, keys: Iterable[StateKey], now:
 
 
 def complete_expired_share_fetch(broker: Broker, due: ShareFetchDue, now: float) -> Effects:
-    """Complete a delayed share fetch whose maximum wait has expired with the available records."""
+    """Answer a delayed share fetch whose maximum wait has expired with the available records; return the effects."""
     fetch = broker.share_fetch_purgatory.remove(due.ticket)
     if fetch is None:
         return []
@@ -119,7 +119,7 @@ def begin_fetch(broker: Broker, fetch: PendingShareFetch, now: float) -> Effects
 
 
 def fetch_in_slices(broker: Broker, fetch: PendingShareFetch, now: float, *, expired: bool) -> Steps:
-    """Acquire records of many partitions in slices, and respond; or delay the request.
+    """Acquire records for a large ShareFetch in slices, then respond or delay the request.
 
     To detect records that are appended in between, the log end offsets are compared at the end.
 
@@ -165,7 +165,7 @@ def _session_not_found(fetch: PendingShareFetch) -> Effects:
 
 
 def delay(broker: Broker, fetch: PendingShareFetch) -> None:
-    """Add a request to the purgatory until it is satisfied or its maximum wait expires."""
+    """Add a ShareFetch to the purgatory, where it stays until it can be answered or its maximum wait expires."""
     broker.share_fetch_purgatory.add(fetch.call.ticket, fetch, fetch.watched)
     broker.client_deadlines.set(ShareFetchDue(fetch.call.ticket), fetch.expires_at)
 
@@ -194,7 +194,7 @@ def _complete_satisfied(broker: Broker, pending: Sequence[PendingShareFetch], no
 def _acquirable(
     broker: Broker, fetch: PendingShareFetch, partitions: Iterable[tuple[StateKey, Partition]]
 ) -> list[_Acquirable]:
-    """Return the partitions from which records may be acquired."""
+    """Return those of the given partitions from which records may be acquired, with the offset to read from."""
     found: list[_Acquirable] = []
     for key, partition in partitions:
         share = broker.share_partitions.loaded.get(key)
@@ -204,7 +204,7 @@ def _acquirable(
 
 
 def _is_satisfied(broker: Broker, fetch: PendingShareFetch, acquirable: Sequence[_Acquirable]) -> bool:
-    """Return whether a request can be answered: ``min_bytes`` of records are available, or an offset to read from is
+    """Return whether a request can be answered now: there are ``min_bytes`` of records, or an offset to read from is
     not in the log.
     """
     if not acquirable:
@@ -226,8 +226,14 @@ def _is_satisfied(broker: Broker, fetch: PendingShareFetch, acquirable: Sequence
 
 
 def _complete(broker: Broker, fetch: PendingShareFetch, acquirable: Sequence[_Acquirable], now: float) -> Effects:
-    """Acquire records and respond; then complete other fetches that wait for share partitions whose start offset has
+    """Acquire records and respond; then complete other share fetches that can continue because a start offset has
     moved.
+
+    Args:
+        broker: The state of the cluster.
+        fetch: The request.
+        acquirable: Partitions from which records may be acquired.
+        now: The broker's time in seconds.
     """
     responses: dict[PartitionKey, PartitionResponse] = {}
     moved: list[StateKey] = []
@@ -238,7 +244,7 @@ def _complete(broker: Broker, fetch: PendingShareFetch, acquirable: Sequence[_Ac
 
 
 class _Reader:
-    """The reader of the partitions of a request, in order, up to the limits of the response."""
+    """The reader of the partitions of a ShareFetch. It reads them in order, up to the limits of the response."""
 
     def __init__(self, broker: Broker, fetch: PendingShareFetch, count: int, now: float) -> None:
         request = fetch.call.request
@@ -259,8 +265,8 @@ class _Reader:
         responses: dict[PartitionKey, PartitionResponse],
         moved: list[StateKey],
     ) -> None:
-        """Read some partitions; append their responses to ``responses``, and the share partitions whose start offset
-        has moved to ``moved``.
+        """Read partitions, and acquire their records. Add the results to ``responses``, and share partitions with a new
+        start offset to ``moved``.
         """
         for each in acquirable:
             start, key = each.share.start, each.share.key
@@ -332,7 +338,7 @@ def _max_bytes(broker: Broker, fetch: PendingShareFetch) -> int:
 def _respond(
     broker: Broker, fetch: PendingShareFetch, responses: dict[PartitionKey, PartitionResponse], now: float
 ) -> Effects:
-    """Respond with the partitions that were read, errors, and the results of acknowledgements."""
+    """Return the response to a ShareFetch: the partitions that were read, errors, and the results of acknowledgements."""
     request, session = fetch.call.request, fetch.session
     responses |= fetch.responses
     response = ShareFetchResponse(acquisition_lock_timeout_ms=fetch.settings.record_lock_duration_ms)

@@ -1,4 +1,4 @@
-"""The current leaders in responses to share requests that were sent to the wrong broker (KIP-951)."""
+"""The current leaders that a broker returns in the response to a share request if it is not the leader (KIP-951)."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class PendingShareFetch:
         call: Request with its sender and its ticket.
         settings: Settings of the group.
         session: The session, if it existed before the request; None for a request that creates or ends a session.
-        opened: The session, even if this request created it.
+        opened: The session, also if this request created it; None without a session.
         epoch: Session epoch after the request; if the session has another epoch, a later request was received.
         partitions: The partitions to read, in the order in which they are read.
         responses: Responses of partitions with errors.

@@ -1,4 +1,4 @@
-"""The end of a share session, which releases the records that the member has acquired."""
+"""The release of acquired records at the end of a share session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The common parts of the requests to the share coordinator: results by topic and partition."""
+"""Functions that the requests to the share coordinator share. Their results are grouped by topic and partition."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def respond(
         call: Request with its sender and its ticket.
         response: Class of the response.
         operation: Function that does the operation on a partition.
-        uninitialized: Error message for INVALID_REQUEST, the error of an uninitialized share partition.
+        uninitialized: Error message of an uninitialized share partition, whose error is INVALID_REQUEST.
     """
     request = call.request
     topics: list[Any] = []

@@ -63,7 +63,8 @@ def _require_member_id(group: ClassicGroup, event: Join, now: float) -> Effects:
 
 
 def _remove_from_full_group(group: ClassicGroup, event: Join, now: float) -> Effects:
-    """Remove a member that is rejected because of group.max.size, or its pending member id.
+    """Remove the member of a JoinGroup that is rejected because of group.max.size, or its pending member id; return the
+    effects.
 
     Kafka 4 does not check afterwards whether the join phase can complete; earlier releases do. ``now``: the current
     time in seconds.
@@ -107,8 +108,14 @@ def _replace_static_member(group: ClassicGroup, member: Member, event: Join, now
 def _rejoin_without_rebalance(group: ClassicGroup, member: Member, event: Join, was_leader: str) -> Reply:
     """Return the response to a static member that rejoins without a rebalance.
 
-    For a leader that supports skip_assignment (v9), the response contains the list of members. For an older client,
-    the response names ``was_leader`` as the leader, so that a former leader acts as a follower.
+    For a leader that supports skip_assignment (v9), the response contains the list of members. For an older client, the
+    response names ``was_leader`` as the leader, so that a former leader acts as a follower.
+
+    Args:
+        group: The group.
+        member: The member, with its new member id.
+        event: The JoinGroup.
+        was_leader: Member id of the leader before the member id was replaced.
     """
     reply = replies.join_response(group, event.ticket, member)
     response = reply.response

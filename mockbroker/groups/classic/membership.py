@@ -36,7 +36,7 @@ def remove(group: ClassicGroup, member: Member, event: EventKind, reason: str) -
 
 
 def ensure_leader(group: ClassicGroup) -> None:
-    """Choose a new leader if the leader was removed: the first member in the order of Kafka's HashMap."""
+    """If the group's leader was removed, choose a new one: the first member in the iteration order of Kafka's HashMap."""
     if not group.leader and group.members:
         group.leader = group.in_map_order()[0].member_id
 
@@ -53,7 +53,7 @@ def remove_pending_member(group: ClassicGroup, member_id: str) -> str:
 
 
 def remove_and_note_pending_id(group: ClassicGroup, event: EventKind, member_id: str, reason: str) -> Note:
-    """Remove a pending member id; return the journal event of the removal.
+    """Remove a pending member id, and return the journal event about the removal.
 
     Args:
         group: The group.

@@ -45,7 +45,9 @@ def encode_key(group_id: str) -> bytes:
 
 
 def group_record(group: ClassicGroup, wall: WallClock) -> tuple[GroupMetadataKey, GroupMetadataValue, int] | None:
-    """Return key, value and value version of the record; None during a rebalance, or if the group has no record."""
+    """Return key, value and value version of the group's record; None during a rebalance, or if the group has no
+    record.
+    """
     if not is_persisted_state(group) or not (group.protocol_type or group.generation or group.has_record):
         return None
     return _stable_record(group, wall)
@@ -64,7 +66,9 @@ def _stable_record(group: ClassicGroup, wall: WallClock) -> tuple[GroupMetadataK
 
 
 def creation_record(group: ClassicGroup, wall: WallClock) -> tuple[GroupMetadataKey, GroupMetadataValue, int]:
-    """Return the record that is written when a JoinGroup creates a group, even if the join is then rejected."""
+    """Return key, value and value version of the record that is written when a JoinGroup creates a group, even if the
+    join is then rejected.
+    """
     value = GroupMetadataValue(protocol=None, leader=None, current_state_timestamp=wall.to_ms(group.state_since))
     return GroupMetadataKey(group=group.group_id), value, VERSION
 

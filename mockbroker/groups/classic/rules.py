@@ -1,4 +1,4 @@
-"""The checks of requests in a classic group, as tables of error codes and conditions.
+"""The checks of requests in a classic group, as tables that map conditions to error codes.
 
 Source: Kafka's GroupMetadataManager and ClassicGroup (4.2).
 """
@@ -146,7 +146,9 @@ def exceeds_pending_members(event: Join, pending_member_count: int, limit: int) 
 
 
 def accepts_joining_member(group: ClassicGroup, event: Join) -> bool:
-    """Return whether the group can accept the member of a JoinGroup without exceeding group.max.size."""
+    """Return whether a JoinGroup is allowed by group.max.size: the group is not full, or the member already belongs to
+    it.
+    """
     return ACCEPTS_JOIN[group.state](group, group.members.get(event.member_id))
 
 
@@ -166,9 +168,7 @@ def is_static_with_pending_id(group: ClassicGroup, event: Join) -> bool:
 
 
 def gets_current_generation(group: ClassicGroup, member: Member, event: Join) -> bool:
-    """Return whether the JoinGroup of a member is answered immediately with the current generation, without a
-    rebalance.
-    """
+    """Return whether a JoinGroup is answered at once with the current generation, because it requires no rebalance."""
     unchanged = list(member.protocols) == list(event.protocols)
     return unchanged and (group.state, member.member_id == group.leader) in CURRENT_GENERATION
 

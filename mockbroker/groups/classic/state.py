@@ -276,7 +276,7 @@ class ClassicGroup(CoordinatedGroup):
         self.static_members[member.instance_id] = member_id
 
     def update_protocols(self, member: Member, protocols: Sequence[tuple[str, bytes]]) -> None:
-        """Replace the protocols that a member supports, and update the counts of the group."""
+        """Replace the protocols that a member supports, and update how many members of the group support each protocol."""
         self._remove_protocols(member)
         self.supported_protocols.update({name for name, _ in protocols})
         member.protocols = protocols
@@ -307,5 +307,5 @@ class ClassicGroup(CoordinatedGroup):
         return not self.pending_members and self.pending_join_count == len(self.members)
 
     def in_map_order(self) -> list[Member]:
-        """Return the members in the order in which Kafka's coordinator iterates over them."""
+        """Return the members in the iteration order of Kafka's hash map."""
         return [self.members[member_id] for member_id in map_order(self.members, self.peak_member_count)]

@@ -61,7 +61,9 @@ def heartbeat_error(ticket: Ticket, refused: Refused) -> Reply:
 
 
 class RegexUpdate(Enum):
-    """The change of a member's regular expression by a heartbeat. Source: Kafka's UpdateRegularExpressionsResult."""
+    """What a heartbeat changes about the regular expression of a member. Source: Kafka's
+    UpdateRegularExpressionsResult.
+    """
 
     NO_CHANGE = 0
     UPDATED = 1
@@ -88,7 +90,7 @@ def check_may_create(group_id: str, other: CoordinatedGroup | None, event: Consu
 
 
 def with_member_id(event: ConsumerHeartbeat, context: Context) -> ConsumerHeartbeat:
-    """Return the heartbeat, with a new member id if the request contains none (v0) and the member does not leave."""
+    """Return the heartbeat with a member id: a new one if the request contains none (v0), unless the member leaves."""
     if event.member_id or event.epoch < 0:
         return event
     return replace(event, member_id=uuid_text(context.new_uuid()))
@@ -297,7 +299,13 @@ def update_member(
 
 
 def add_or_replace_member(group: ConsumerGroup, old: ConsumerMember | None, member: ConsumerMember) -> Effects:
-    """Add or replace a member; return the journal event of a join. ``old``: replaced member, None for a new member."""
+    """Add or replace a member; return the journal event if the member has joined.
+
+    Args:
+        group: The group.
+        old: The replaced member; None for a new member.
+        member: The member after the request.
+    """
     if old is None:
         group.put_member(member)
         return [note(group, EventKind.JOIN, member)]
@@ -377,8 +385,7 @@ def _epoch_bump_reason(
 def reconcile(
     group: ConsumerGroup, member_id: str, owned: PartitionSet | None, context: Context, now: float, *, changed: bool
 ) -> tuple[ConsumerMember, Effects]:
-    """Take the next reconciliation step of a member towards its target assignment; return the updated member and the
-    effects.
+    """Bring a member one step closer to its target assignment; return the updated member and the effects.
 
     Args:
         group: The group.

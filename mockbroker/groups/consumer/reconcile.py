@@ -1,7 +1,7 @@
-"""The reconciliation of one member: first it revokes partitions, then it gets free partitions, then those that other
-members have released.
+"""The reconciliation of one member with its target assignment, one step per heartbeat.
 
-Source: Kafka's CurrentAssignmentBuilder (4.2).
+The member first revokes partitions, then gets free partitions, then those that other members have released. Source:
+Kafka's CurrentAssignmentBuilder (4.2).
 """
 
 from __future__ import annotations
@@ -42,9 +42,8 @@ class ReconciliationInput:
     has_changed_subscription: bool = False
 
     def owns_any(self, partitions: PartitionSet) -> bool:
-        """Return whether the member still owns one of these partitions.
-
-        If the request does not report them, the member still owns all of its partitions.
+        """Return whether the member still owns at least one of the partitions. If the request reports none, it owns all
+        its partitions.
         """
         return self.owned_partitions is None or not partitions.isdisjoint(self.owned_partitions)
 
@@ -93,7 +92,8 @@ def _compute_next_assignment(member: ConsumerMember, inputs: ReconciliationInput
 
 
 def _remove_unsubscribed(member: ConsumerMember, inputs: ReconciliationInput) -> ConsumerMember:
-    """Return the member in a state in which it must revoke the partitions of topics that it no longer subscribes to.
+    """Return the member as it is after an unsubscription: it must revoke the partitions of topics that it no longer
+    subscribes to.
 
     This does not wait for a new target assignment.
     """

@@ -100,7 +100,7 @@ def changed_records(group: ConsumerGroup, wall: WallClock) -> Iterator[Change]:
 
 
 def member_record(group: ConsumerGroup, member: ConsumerMember) -> Record:
-    """Return the record with the metadata and subscription of a member."""
+    """Return the record with the metadata and subscription of a member (ConsumerGroupMemberMetadata)."""
     return ConsumerGroupMemberMetadataKey(group_id=group.group_id, member_id=member.member_id), _member_value(member), 0
 
 
@@ -141,7 +141,7 @@ def group_epoch_record(group: ConsumerGroup) -> Record:
 
 
 def target_record(group: ConsumerGroup, member_id: str) -> Record:
-    """Return the record with a member's target assignment.
+    """Return the record with the target assignment of a member.
 
     Args:
         group: The group.

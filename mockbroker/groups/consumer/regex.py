@@ -1,4 +1,4 @@
-"""The regular expressions of subscriptions, which the broker resolves with RE2 (KIP-848).
+"""Resolution of the regular expressions in subscriptions to topics, with RE2 (KIP-848).
 
 Kafka uses RE2/J; this module uses the original RE2. Syntax that only RE2 supports is rejected, with the messages of
 RE2/J. Syntax that only RE2/J supports is rejected too (docs/limits.md): RE2 limits nested repetitions and the size of

@@ -226,7 +226,7 @@ class ConsumerGroup(SubscribedGroup):
         return STABLE if reconciled else RECONCILING
 
     def in_map_order(self) -> list[ConsumerMember]:
-        """Return the members in the order in which Kafka's coordinator iterates over them."""
+        """Return the members in the iteration order of Kafka's hash map."""
         return [self.members[member_id] for member_id in map_order(self.members, self.peak_member_count)]
 
     def preferred_assignor(self, default: str) -> str:
@@ -238,7 +238,7 @@ class ConsumerGroup(SubscribedGroup):
         return max(names, key=lambda name: self.requested_assignors[name]) if names else default
 
     def supports_classic_protocols(self, names: Iterable[str]) -> bool:
-        """Return whether at least one of these protocols is supported by all members that use the classic protocol."""
+        """Return whether at least one of the given protocols is supported by all members that use the classic protocol."""
         supported = [{name for name, _ in metadata.protocols} for metadata in self._classic_metadata()]
         return any(all(name in each for each in supported) for name in names)
 
@@ -275,7 +275,7 @@ class ConsumerGroup(SubscribedGroup):
         Args:
             cluster: Cluster that has the topics.
             now: The current time in seconds.
-            interval: Maximum time in seconds until the next refresh.
+            interval: Maximum time in seconds until the metadata is read again.
         """
         changed = super(ConsumerGroup, self).refresh_metadata(cluster, now, interval)
         self.homogeneous = self._is_homogeneous()

@@ -48,7 +48,10 @@ def compute_target(
 
 
 def _update_uniform(group: ConsumerGroup, cluster: ClusterState) -> bool:
-    """Update the target assignment for members that joined or left; return whether that was possible."""
+    """Update the target assignment for members that joined or left, with the assignor ``uniform``.
+
+    Return False if that is not possible, and all members have to be assigned again.
+    """
     uniform = group.uniform_target
     if uniform is None or not group.members:
         return False
@@ -67,7 +70,15 @@ def _partition_counts(group: ConsumerGroup, member: ConsumerMember, cluster: Clu
 def _compute_for_all(
     group: ConsumerGroup, cluster: ClusterState, name: str, *, homogeneous: bool, uniform_release: str
 ) -> None:
-    """Compute the target assignment from the subscriptions and target assignments of all members."""
+    """Compute the target assignment of all members from their subscriptions and their current targets.
+
+    Args:
+        group: The group.
+        cluster: Cluster that has the topics.
+        name: Name of the assignor.
+        homogeneous: Whether all members have the same subscription.
+        uniform_release: The release whose ``uniform`` assignor is used.
+    """
     group.uniform_target = None
     ids: dict[frozenset[str], frozenset[UUID]] = {}
     members: dict[str, MemberSubscription] = {}

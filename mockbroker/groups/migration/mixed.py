@@ -101,14 +101,21 @@ def _join(group: ConsumerGroup, event: Join, context: Context, now: float) -> Gr
 
 
 def _causes_downgrade(group: ConsumerGroup, replaced: ConsumerMember, context: Context) -> bool:
-    """Return whether the group must be converted to a classic group, because a classic member replaces ``replaced``."""
+    """Return whether the group must be converted to a classic group, because a classic member replaces a member.
+
+    Args:
+        group: The group.
+        replaced: The static member that is replaced.
+        context: Data and functions shared by all groups.
+    """
     return migration.can_downgrade(group, [replaced], context.settings, remaining=len(group.members))
 
 
 def _get_or_create_member(
     group: ConsumerGroup, event: Join, member_id: str
 ) -> tuple[ConsumerMember | None, ConsumerMember]:
-    """Return the member that the request replaces or None, and the state of the member before the request.
+    """Return the static member that the JoinGroup replaces, or None, and the state of the joining member before the
+    request.
 
     An unknown member id is accepted.
 
@@ -206,9 +213,9 @@ def leave(group: ConsumerGroup, event: Leave, context: Context, now: float) -> G
 
 
 def _classic_member(group: ConsumerGroup, event: Sync | Heartbeat) -> tuple[ConsumerMember, ClassicMemberMetadata]:
-    """Return the classic member of a request and its classic metadata.
+    """Return the classic member that sent a request, and its classic metadata.
 
-    Raises: Refused if the request gets an error response.
+    Raises: Refused if it is not a classic member of the group.
     """
     if event.instance_id is None:
         member = consumer.get_member(group, event.member_id)
@@ -226,7 +233,7 @@ def _classic_member(group: ConsumerGroup, event: Sync | Heartbeat) -> tuple[Cons
 def _find_leaving_member(group: ConsumerGroup, leaving: LeavingMember) -> ConsumerMember:
     """Return the member that an element of a LeaveGroup identifies.
 
-    Raises: Refused if the request gets an error response.
+    Raises: Refused if there is no such member.
 
     An element without a member id, as administrators send it, identifies a static member by its instance id.
     """

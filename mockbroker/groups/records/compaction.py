@@ -1,6 +1,6 @@
-"""Compaction of the partitions of internal topics, in steps, each after an append.
+"""Compaction of the partitions of internal topics, in steps: one step after each append.
 
-A coordinator reads its partition whenever it is loaded, so a partition is compacted when its size has doubled.
+A coordinator reads its whole partition when it loads it, so a partition is compacted when its size has doubled.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ MIN_COMPACTED_PER_APPEND = 16_384  # minimum number of bytes that are compacted 
 
 
 class Compactor:
-    """The compactor of one topic's partitions, which does one compaction step after each append."""
+    """The compactor of the partitions of one internal topic. It does one compaction step after each append."""
 
     def __init__(self) -> None:
         self._thresholds: dict[int, int] = {}  # size in bytes that starts the next compaction, by partition index
         self._running: dict[int, _RunningCompaction] = {}
 
     def compact_if_grown(self, partition: Partition, now_ms: int) -> None:
-        """Continue a running compaction after an append, or start one if the partition has grown enough.
+        """Continue a running compaction, or start one if the partition has doubled in size; called after each append.
 
         Args:
             partition: The partition.

@@ -1,5 +1,6 @@
-"""Images of groups. An image contains a group's encoded records except offsets, one value per key, as in a compacted
-log.
+"""Images of groups, which are the encoded records of a group by key, with one value per key as in a compacted log.
+
+An image does not contain the records of offsets.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def image_of(records: Iterable[Record]) -> Image:
 
 
 def tombstones(keys: Iterable[bytes]) -> list[Change]:
-    """Return tombstones, which are changes that delete these encoded keys."""
+    """Return tombstones for the given encoded keys, as changes."""
     return [(key, None) for key in keys]
 
 

@@ -38,7 +38,7 @@ class Replay:
 
     @property
     def values(self) -> dict[bytes, bytes]:
-        """The latest values by key, without the log offsets."""
+        """The latest values by key, without the log offsets of their records."""
         return {key: stored.value for key, stored in self.latest.items()}
 
     def add(self, batch: Batch) -> None:

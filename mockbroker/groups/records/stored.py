@@ -28,7 +28,7 @@ class StoredRecords:
         return self._entries[kind][-1][1] if kind in self._entries else None
 
     def values(self, kind: type[V], field: str = "member_id") -> dict[str, V]:
-        """Return the values of a kind of record, by a field of their keys.
+        """Return the values of all records of a class, by a field of their keys.
 
         Args:
             kind: Class of the values.

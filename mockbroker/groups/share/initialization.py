@@ -27,7 +27,7 @@ def begin(group: ShareGroup, context: Context, now: float) -> None:
 
     Args:
         group: The group.
-        context: The environment of the group: cluster, settings and share coordinator.
+        context: Data and functions shared by all groups.
         now: The broker's time in seconds.
     """
     missing = _uninitialized(group, context)
@@ -72,7 +72,7 @@ def finish(group: ShareGroup, context: Context, now: float) -> None:
 
 
 def is_assignment_pending(group: ShareGroup) -> bool:
-    """Return whether there are initialized partitions of subscribed topics that the target assignment lacks."""
+    """Return whether the target assignment lacks initialized partitions of subscribed topics."""
     if group.target_is_checked or not group.members:
         return False
     assigned: dict[UUID, set[int]] = {}
@@ -123,7 +123,7 @@ def delete_states(group: ShareGroup, context: Context, now: float) -> ErrorCode:
 
 
 def combined(first: Mapping[UUID, SharedTopic], second: Mapping[UUID, SharedTopic]) -> dict[UUID, SharedTopic]:
-    """Return the union of two collections of topics, in which a topic has the partitions of both."""
+    """Return the union of two sets of partitions, grouped by topic id."""
     union = dict(first)
     for topic_id, shared in second.items():
         before = union.get(topic_id)
@@ -134,7 +134,9 @@ def combined(first: Mapping[UUID, SharedTopic], second: Mapping[UUID, SharedTopi
 
 
 def _uninitialized(group: ShareGroup, context: Context) -> dict[UUID, SharedTopic]:
-    """Return, for existing subscribed topics, the partitions that are neither initialized nor initializing."""
+    """Return the partitions of existing subscribed topics that are neither initialized nor being initialized, by topic
+    id.
+    """
     missing: dict[UUID, SharedTopic] = {}
     for name in group.subscribed_names:
         topic = context.cluster.topics.get(name)

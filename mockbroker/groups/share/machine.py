@@ -142,7 +142,7 @@ def _epoch_bump_reason(group: ShareGroup, before: ShareMember, after: ShareMembe
 
 
 def _bump_epoch(group: ShareGroup, reason: str) -> Note:
-    """Increment the group epoch, so that a target assignment is computed; return the journal event."""
+    """Increment the group epoch, which causes a new target assignment; return the journal event."""
     group.epoch += 1
     return Note(event=EventKind.REBALANCE, group=group.group_id, generation=group.epoch, reason=reason)
 
@@ -153,7 +153,7 @@ def _reconciled(group: ShareGroup, member: ShareMember, context: Context, *, for
     Args:
         group: The group.
         member: The member.
-        context: The environment of the group.
+        context: Data and functions shared by all groups.
         forced: True to update the assignment even if the member already has the epoch of the target assignment.
 
     Source: Kafka's ShareGroupAssignmentBuilder.
@@ -200,7 +200,7 @@ def fence(
         members: The members to remove.
         event: The kind of event for the journal.
         reason: Reason of the removal, for the journal.
-        context: The environment of the group.
+        context: Data and functions shared by all groups.
         now: The broker's time in seconds.
     """
     removed = list(members)

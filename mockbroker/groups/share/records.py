@@ -182,7 +182,7 @@ def group_from_records(
     Args:
         group_id: Group id.
         entries: Keys and values of the records.
-        context: The environment of the group.
+        context: Data and functions shared by all groups.
         now: The broker's time in seconds.
 
     Returns:

@@ -88,7 +88,7 @@ class ShareGroup(SubscribedGroup):
         metadata_refresh_at: Latest time in seconds of the next read of the metadata.
         target_is_checked: Whether the target assignment was checked to contain all initialized partitions of subscribed
             topics.
-        peak_member_count: Largest number of members so far, which determines the map order.
+        peak_member_count: Largest number of members so far, which determines the iteration order of Kafka's hash map.
         subscribed_names: Number of members that subscribe to a topic, by topic name.
         timers: Deadlines of the group and its members.
         offsets: Always empty: share groups commit no offsets.
@@ -137,7 +137,7 @@ class ShareGroup(SubscribedGroup):
         return False
 
     def in_map_order(self) -> list[ShareMember]:
-        """Return the members in the order in which Kafka's coordinator iterates over them."""
+        """Return the members in the iteration order of Kafka's hash map."""
         return [self.members[member_id] for member_id in map_order(self.members, self.peak_member_count)]
 
     # --- subscriptions ---

@@ -78,7 +78,9 @@ class ConfiguredTopology:
 
 @dataclass(slots=True)
 class _Counts(PartitionCounts):
-    """Numbers of partitions: the actual number for an existing topic, else the decided number."""
+    """Numbers of partitions of topics: the actual number of an existing topic, otherwise the number that was decided
+    for it.
+    """
 
     cluster: ClusterState
     decided: dict[str, int] = field(default_factory=dict)

@@ -51,7 +51,7 @@ def _endpoint_partitions(
 def _partitions(
     tasks: Iterable[Task], subtopologies: Mapping[str, ConfiguredSubtopology], cluster: ClusterState
 ) -> list[EndpointPartitions.TopicPartition]:
-    """Return the partitions of the source and repartition topics that tasks read.
+    """Return the partitions of source and repartition topics that the given tasks read.
 
     As in Kafka, a topic with fewer partitions than its subtopology has tasks is listed with partitions from 0 on.
     """

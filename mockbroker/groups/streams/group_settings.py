@@ -35,12 +35,12 @@ class StreamsGroupSettings:
 def group_settings(group_id: str, context: Context) -> StreamsGroupSettings:
     """Return the settings of a streams group.
 
-    As in Kafka, if a group has any configuration of its own, its other configurations have Kafka's defaults, not the
-    broker's settings.
+    As in Kafka, if a group has any configuration set by IncrementalAlterConfigs, its other configurations have Kafka's
+    defaults, not the broker's settings.
 
     Args:
         group_id: Group id.
-        context: The environment of the groups: cluster and settings.
+        context: Data and functions shared by all groups.
     """
     settings, own = context.settings, context.cluster.group_configs.get(group_id)
     if own is None:

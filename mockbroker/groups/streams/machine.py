@@ -79,7 +79,7 @@ def check_may_create(group_id: str, other: CoordinatedGroup | None, event: Strea
 
 @dataclass(slots=True)
 class _Update:
-    """The validated changes of a heartbeat, not applied yet.
+    """The changes that a valid heartbeat makes to a group, before they are applied.
 
     Attributes:
         before: The member before the heartbeat.
@@ -271,7 +271,15 @@ def _check_endpoints(
 def _apply(
     group: StreamsGroup, update: _Update, settings: StreamsGroupSettings, context: Context, now: float
 ) -> Effects:
-    """Apply a valid update to the group, and start a new epoch if necessary; return the effects."""
+    """Apply the changes of a heartbeat to the group, and start a new epoch if necessary; return the effects.
+
+    Args:
+        group: The group.
+        update: The changes.
+        settings: The settings of the group.
+        context: Data and functions shared by all groups.
+        now: The current time in seconds.
+    """
     effects: Effects = []
     reason = _epoch_bump_reason(group, update, settings)
     if update.after.member_id not in group.members:
@@ -315,9 +323,15 @@ def _bump_epoch(group: StreamsGroup, reason: str) -> Note:
 def _target(
     group: StreamsGroup, update: _Update, settings: StreamsGroupSettings, *, joins: bool
 ) -> tuple[int, Tasks, list[Response.Status], Effects]:
-    """Return the target assignment of a member, which is computed if necessary.
+    """Return the target assignment of the member that sent a heartbeat, which is computed if necessary.
 
     During the initial rebalance delay, the target assignment is empty.
+
+    Args:
+        group: The group.
+        update: The changes that the heartbeat makes.
+        settings: The settings of the group.
+        joins: Whether the member joins with this heartbeat.
 
     Returns:
         The epoch of the target assignment, the tasks of the member, the statuses for the response, and the effects.
@@ -336,7 +350,15 @@ def _target(
 def _reconcile(
     group: StreamsGroup, event: StreamsHeartbeat, target_epoch: int, target: Tasks, now: float
 ) -> tuple[StreamsMember, Effects]:
-    """Advance a member by one step towards its target assignment; return the updated member and the effects."""
+    """Bring a member one step closer to its target assignment; return the updated member and the effects.
+
+    Args:
+        group: The group.
+        event: The heartbeat of the member.
+        target_epoch: Epoch of the target assignment.
+        target: Target assignment of the member.
+        now: The current time in seconds.
+    """
     member = group.members[event.member_id]
     if member.is_reconciled_to(target_epoch):
         return member, []
@@ -417,7 +439,7 @@ def _topic_status(
     Args:
         configured: The configured topology.
         settings: The settings of the group.
-        context: The environment of the group.
+        context: Data and functions shared by all groups.
         now: The current time in seconds.
         may_create: Function that returns whether the client may create a topic; None if it may create all.
     """

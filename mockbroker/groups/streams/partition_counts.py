@@ -25,7 +25,7 @@ class PartitionCounts(ABC):
 
     @abstractmethod
     def get(self, topic: str) -> int | None:
-        """Return the number of partitions of a topic that exists or whose number was decided; None if it is unknown."""
+        """Return the number of partitions of a topic: of an existing one, or as decided for a new one; None if unknown."""
 
 
 def decide_repartitions(subtopologies: Sequence[Subtopology], counts: PartitionCounts) -> dict[str, int]:

@@ -195,7 +195,7 @@ def member_keys(group_id: str, member_id: str) -> list[bytes]:
 
 
 def group_keys(group_id: str) -> list[bytes]:
-    """Return the keys of the group's own records , without those of members, in the order of Kafka's tombstones."""
+    """Return the keys of the records of the group itself, without those of members, in the order of Kafka's tombstones."""
     kinds = (StreamsGroupTargetAssignmentMetadataKey, StreamsGroupMetadataKey, StreamsGroupTopologyKey)
     return encoded_keys(kinds, group_id=group_id)
 
@@ -213,7 +213,7 @@ def group_from_records(
     Args:
         group_id: Group id.
         entries: Keys and values of the records.
-        context: The environment of the group.
+        context: Data and functions shared by all groups.
         now: The broker's time in seconds.
 
     Returns:

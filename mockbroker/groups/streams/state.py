@@ -172,7 +172,7 @@ class StreamsGroup(EpochGroup):
         shutdown_by: Id of the member that requested the shutdown of the application; "" for none.
         metadata_version: Version of the cluster metadata at the last read; -1 before the first one.
         metadata_refresh_at: Latest time in seconds of the next read of the metadata.
-        peak_member_count: Largest number of members so far, which determines the map order.
+        peak_member_count: Largest number of members so far, which determines the iteration order of Kafka's hash map.
         timers: Deadlines of the group and its members.
         offsets: Committed offsets.
     """
@@ -234,7 +234,7 @@ class StreamsGroup(EpochGroup):
         return "not_ready" if (name := self.state_name) == NOT_READY else name.lower()
 
     def in_map_order(self) -> list[StreamsMember]:
-        """Return the members in the order in which Kafka's coordinator iterates over them."""
+        """Return the members in the iteration order of Kafka's hash map."""
         return [self.members[member_id] for member_id in timeline_map_order(self.members, self.peak_member_count)]
 
     # --- topics ---

@@ -53,8 +53,9 @@ def _update(group: StreamsGroup, subtopologies: Mapping[str, SubtopologyTasks], 
     Return False if that is not possible.
 
     Args:
+        group: The group.
         subtopologies: The subtopologies by id.
-        joined: Id of the member.
+        joined: Id of the new member; None if no member joins.
     """
     balanced = group.balanced_tasks
     if balanced is None or not balanced.is_for(subtopologies):
@@ -68,7 +69,14 @@ def _update(group: StreamsGroup, subtopologies: Mapping[str, SubtopologyTasks], 
 def _compute_for_all(
     group: StreamsGroup, subtopologies: Mapping[str, SubtopologyTasks], replicas: int, joined: str | None
 ) -> None:
-    """Compute the target assignment from the processes and target assignments of all members."""
+    """Compute the target assignment of all members from their processes and their current targets.
+
+    Args:
+        group: The group.
+        subtopologies: The subtopologies by id.
+        replicas: Number of standby tasks of each stateful task.
+        joined: Id of the member that joins; None if no member joins.
+    """
     members = {
         member_id: TaskMember(group.members[member_id].process_id, group.target.get(member_id, NO_TASKS_YET))
         for member_id in _in_map_order(group, group.members, joined)

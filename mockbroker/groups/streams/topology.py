@@ -37,7 +37,7 @@ class Topology:
         return StreamsGroupTopologyValue(epoch=self.epoch, subtopologies=list(self.subtopologies.values()))
 
     def in_map_order(self) -> list[Subtopology]:
-        """Return the subtopologies in the order in which Kafka's coordinator iterates over them."""
+        """Return the subtopologies in the iteration order of Kafka's hash map."""
         return [self.subtopologies[name] for name in map_order(self.subtopologies)]
 
 
@@ -47,7 +47,9 @@ def source_names(subtopology: Subtopology) -> list[str]:
 
 
 def topology_of(epoch: int, subtopologies: Iterable[Subtopology]) -> Topology:
-    """Return a topology. Raises: ValueError if the epoch is negative, or two subtopologies have the same id."""
+    """Create a topology from its subtopologies. Raises: ValueError if the epoch is negative, or two subtopologies have
+    the same id.
+    """
     if epoch < 0:
         raise ValueError("Topology epoch must be non-negative.")
     by_id: dict[str, Subtopology] = {}
@@ -61,7 +63,7 @@ def topology_of(epoch: int, subtopologies: Iterable[Subtopology]) -> Topology:
 
 
 def topology_of_request(request: RequestTopology) -> Topology:
-    """Return the topology in a heartbeat.
+    """Create the topology that a heartbeat contains.
 
     Raises: ValueError if the epoch is negative, or two subtopologies have the same id.
     """
