@@ -79,7 +79,7 @@ def lost_commits(
 
 
 def _decreases(commits: Iterable[Event]) -> Iterator[str]:
-    """Yield a description of each commit that decreased a committed offset, except the commits of an administrator."""
+    """Yield a description of each commit by a member that decreased a committed offset."""
     last: dict[TopicPartition, int] = {}
     for event in commits:
         for partition, offset in _offsets(event):
@@ -96,8 +96,8 @@ def _decreases(commits: Iterable[Event]) -> Iterator[str]:
 def _not_stored(
     commits: Iterable[Event], sent: Iterable[Request], committed: Mapping[TopicPartition, int], topics: ClusterState
 ) -> Iterator[str]:
-    """Yield a description of each partition whose committed offset is lower than an offset that was committed, or sent
-    in a request.
+    """Yield a description of each partition whose commits were lost: its committed offset is lower than one that was
+    stored or sent.
 
     Args:
         commits: The commit events of the group.

@@ -43,7 +43,7 @@ class ConnectionSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class OpenConnection:
-    """An open connection with a cheap state to compare, so that only changed connections are described again.
+    """An open connection, with values that show cheaply whether its snapshot has changed.
 
     Attributes:
         number: Number of the connection.

@@ -1,4 +1,6 @@
-"""The names that a fault rule can contain (APIs, errors, forms, presets), as literal types that an editor completes."""
+"""The names that a fault rule can contain (APIs, errors, forms, presets), as literal types for type checkers and
+editors.
+"""
 
 from typing import Literal, TypeAlias
 

@@ -15,8 +15,9 @@ class Occurrence(TypedDict, total=False):
     matches.
 
     Attributes:
-        skip: Number of matching requests at the beginning to which the rule does not apply.
-        every: After these, the rule can apply to the first request and then to every n-th one.
+        skip: Number of matching requests that are passed over first, without the fault.
+        every: Interval n: of the requests after the skipped ones, the rule can apply to the first and then to every
+            n-th.
         probability: Probability, from 0 to 1, that the rule applies to such a request.
         seed: Seed of the random numbers, for ``probability`` and ``jitter_ms``.
         times: Number of requests that the rule applies to (1 if absent), or ``"always"``.
@@ -93,7 +94,7 @@ class RuleOptions(RequestConditions, total=False):
         malform: Form of malformed response.
         parameters: Parameters of that form.
         evict: Evict the member that has sent the request.
-        fail_tls: Break off the TLS handshake of a new connection.
+        fail_tls: Abort the TLS handshake of a new connection.
     """
 
     api: ApiName | Sequence[ApiName]
@@ -136,7 +137,7 @@ class PresetParameters(TypedDict, total=False):
         transactional_id: Transactional id, with wildcards.
         partition: Index of the partition.
         broker: Id of the broker.
-        every: n: every n-th heartbeat is answered with the error.
+        every: Interval n: every n-th heartbeat is answered with the error.
         form: Form of malformed batch.
         count: Number of additional times that the batches are sent.
         id: Schema id.

@@ -56,8 +56,8 @@ def _make_metadata_stale(cluster: ClusterOperations, broker: Broker, node: int, 
 
 
 def _first_leader(broker: Broker, topic: str) -> int:
-    """Return the leader of the first partition of matching topics that has another live replica; the lowest broker id
-    if there is none.
+    """Return the broker id of the leader of the first matching partition that has another live replica; the lowest
+    broker id if there is none.
     """
     leaders = (
         each.leader for each in _partitions(broker, topic) if failover.other_replica(broker, each) != each.leader

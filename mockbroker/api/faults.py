@@ -188,7 +188,7 @@ class FaultOperations(Handle, Generic[F]):
     """The operations on fault rules that return immediately; base class of the fault rules of both kinds of handles."""
 
     def _handle(self, name: str) -> F:
-        """Return a handle of the rule with this name."""
+        """Return a handle of the rule with this name. Subclasses define it."""
         raise NotImplementedError
 
     def add(self, **options: Unpack[RuleOptions]) -> F:
@@ -309,7 +309,7 @@ class FaultOperations(Handle, Generic[F]):
     ) -> list[str]:
         """Apply a preset: rules and changes to the cluster for a common failure; return the names of its rules.
 
-        The preset lasts as long as its parameters say, or until ``remove`` is called with its name. ``remove`` also
+        The preset ends after the time in its parameters, or when ``remove`` is called with its name. ``remove`` also
         undoes its changes to the cluster: a stopped broker is started, and outdated metadata is replaced with current
         metadata.
 
@@ -485,7 +485,7 @@ class FaultOperations(Handle, Generic[F]):
 
 
 def _nothing() -> None:
-    """Do nothing: the start step of a phase that has only an end step."""
+    """Do nothing. For phases of a preset that change something only at their end."""
 
 
 class Faults(FaultOperations[Fault]):

@@ -114,7 +114,9 @@ def _get_group(broker: Broker, group_id: str) -> CoordinatedGroup:
 
 
 def _check_coordinator(broker: Broker, group_id: str) -> None:
-    """Check that the coordinator of a group runs and has loaded its groups. Raises: CoordinatorUnavailableError."""
+    """Check that the coordinator of a group is running and has loaded the group. Raises:
+    CoordinatorUnavailableError.
+    """
     partition = broker.cluster.topics[OFFSETS_TOPIC].partition_of(group_id)
     leader = partition.leader
     if leader == NO_LEADER or LossDue(leader) in broker.deadlines:

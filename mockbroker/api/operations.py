@@ -34,7 +34,9 @@ class Handle:
     _home: Home | None = None  # where the handle may be used; None if this is not checked
 
     def _perform(self, call: Callable[[Any], T]) -> T:
-        """Call ``call`` with the object that owns the cluster; return its result, or raise its exception."""
+        """Run an operation: call ``call`` with the object that owns the cluster, and return its result or raise its
+        exception.
+        """
         if self._home is not None:
             self._home.check()
         return call(self)

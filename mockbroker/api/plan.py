@@ -77,7 +77,7 @@ class Plan:
     ) -> Plan:
         """Validate the arguments of ``open_cluster``; return the plan.
 
-        Raises: SettingsError, InvalidRule, RuleExists, TooManyRules.
+        The arguments are those of ``open_cluster``. Raises: SettingsError, InvalidRule, RuleExists, TooManyRules.
         """
         settings = Settings.parse(dict(config or {}) | ({"listeners": ",".join(listeners)} if listeners else {}))
         passwords = users_of(settings.mockbroker_users) | dict(users or {})
@@ -146,8 +146,8 @@ class Plan:
         return min(max(given, 0), MAX_NODE_ID - self.brokers)
 
     def without_effect(self) -> list[str]:
-        """Return the names of given settings that have no effect, and replication factors that exceed the number of
-        brokers.
+        """Return the settings of the plan that have no effect, and replication factors that exceed the number of
+        brokers, by name.
         """
         values = self.settings.by_name()
         too_high = [name for name in REPLICATION if name in self.settings.given and int(values[name]) > self.brokers]

@@ -39,19 +39,21 @@ class NotThroughProxyError(ConflictError):
 
 
 def observers(interception: Interception) -> list[Observer]:
-    """Return the observers that keep groups, their events and the request log up to date, for the control API."""
+    """Return the observers that derive groups, events and the request log from the traffic of a proxy, for the control
+    API.
+    """
     router, now = interception.router, interception.clock.read
     groups = GroupObserver(interception.broker, router.journal, now, interception.reschedule)
     return [groups, RequestObserver(interception, now)]
 
 
 def intercepted(settings: Settings, clock: BrokerTime, wall: float, listener: str = "PLAINTEXT") -> Interception:
-    """Return the Interception of a new proxy, without fault rules.
+    """Return the interception layer of a new proxy, without fault rules.
 
     Args:
         settings: Broker settings, which contain the limits on fault rules.
         clock: The clock of delays.
-        wall: The present time in seconds since 1970.
+        wall: The current time in seconds since 1970.
         listener: Name of the listener.
     """
     broker = ObservedBroker(settings, uuid4, wall - clock.read())
@@ -73,7 +75,7 @@ class ProxyFaults(Faults):
         Args:
             preset: Name of the preset.
             form: The JSON object of the parameters.
-            optional: Whether no rule of the preset need be applied.
+            optional: Whether the preset's rules may remain unapplied without failing the test.
 
         Raises: NotThroughProxyError if the preset changes the cluster itself.
         """

@@ -210,8 +210,7 @@ def read(broker: Broker, topic: str, partition: int | None = None, *, committed:
 def as_records(values: Iterable[Value], template: Record) -> list[Record]:
     """Return a Record for each value.
 
-    A Record is returned unchanged. Any other value becomes the value of a copy of ``template``, with text encoded as
-    UTF-8.
+    A Record is returned unchanged. Any other value is put into a copy of ``template``, with text encoded as UTF-8.
     """
     return [
         each if isinstance(each, Record) else replace(template, value=each.encode() if isinstance(each, str) else each)
@@ -279,10 +278,9 @@ def compaction(broker: Broker, topic: str | None, now: float) -> Generator[None,
 
 
 def _topics(broker: Broker, topic: str | None, done: str) -> list[Topic]:
-    """Return the topic with this name, or all topics that are not internal. ``done``: name of the operation, for error
-    messages.
+    """Return the topic with this name, or all topics that are not internal if the name is None.
 
-    Raises: UnknownTopicError; InternalTopicError.
+    ``done``: name of the operation, for error messages. Raises: UnknownTopicError; InternalTopicError.
     """
     if topic is not None:
         return [_not_internal(_topic(broker, topic), done)]

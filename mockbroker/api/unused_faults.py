@@ -32,10 +32,9 @@ def _lines(cluster: Cluster, state: FaultState) -> list[str]:
 
 
 def _seen(cluster: Cluster, api: str | list[str] | None) -> list[str]:
-    """Return the lines of the report that show the requests that the cluster received.
+    """Return the lines of the report about the requests that the cluster received.
 
-    With APIs: the latest requests of each of them. Without: one line with the number of requests of the most frequent
-    APIs.
+    For given APIs, these are their latest requests. Without APIs, it is one line with the most frequent APIs.
     """
     if api is None:
         numbers: dict[str, int] = {}

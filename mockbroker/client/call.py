@@ -13,7 +13,7 @@ VersionRange = tuple[int, int | None]  # lowest and highest version; None for th
 
 
 def newest(key: int) -> int:
-    """Return the newest version that this consumer supports of the API with key ``key``."""
+    """Return the newest version of an API that the consumer supports. ``key``: the API key."""
     last = APIS[key].versions.last
     assert last is not None
     return last

@@ -165,7 +165,7 @@ class CommittedInquiry:
         return self._metadata.topic_names.get(topic_id)
 
     def fail(self, error: ConsumerError) -> None:
-        """End the request with an error, which its caller raises."""
+        """End the inquiry with an error, which the caller of the inquiry raises."""
         self.done, self.error = True, error
 
     def _retry(self) -> None:

@@ -64,9 +64,7 @@ class CommittingMember(Protocol):
 
     @property
     def commit_blocked_by(self) -> ConsumerError | None:
-        """The error to raise for a commit now, because the member has no valid generation; None if commits are
-        possible.
-        """
+        """The error for a commit while the member has no valid generation; None if commits are possible now."""
         ...
 
     def handle_commit_error(self, code: int) -> None:
@@ -74,7 +72,7 @@ class CommittingMember(Protocol):
 
 
 class NoMember:
-    """The CommittingMember of a consumer that is in no group, such as a consumer with assigned partitions."""
+    """The substitute for a group member in a consumer that is not in a group, such as one with assigned partitions."""
 
     identity = Identity()
     min_commit_version = 0
@@ -179,9 +177,10 @@ class Committer:
                 break
 
     def _unsent(self) -> list[Commit]:
-        """Return the unsent commits in order; no commits while a commit that may be retried is in flight.
+        """Return the commits that can be sent now, in order.
 
-        Otherwise a retry could overwrite newer offsets with older offsets.
+        There are none while a commit that may be retried is in flight, since a retry could overwrite newer offsets with
+        older ones.
         """
         if any(commit.retried and commit.call for commit in self._unfinished):
             return []

@@ -597,7 +597,7 @@ class Consumer:
 
     @contextmanager
     def _acquired(self, *, in_listener: bool = True) -> Iterator[None]:
-        """Reserve the consumer for the current task.
+        """Reserve the consumer for the current task while the block runs.
 
         Args:
             in_listener: Whether a rebalance listener, which runs in this task, may make the call.
@@ -623,14 +623,18 @@ class Consumer:
     # Records that the iteration has not returned yet
 
     def _unreturned_offsets(self) -> dict[TopicPartition, int]:
-        """Return, by partition, the offset of the first record that the iteration has not returned yet."""
+        """Return the first unreturned offset of each partition: records that a poll has returned, but the iteration has
+        not.
+        """
         offsets: dict[TopicPartition, int] = {}
         for record in self._batch[self._returned :]:
             offsets.setdefault((record.topic, record.partition), record.offset)
         return offsets
 
     def _offsets_to_commit(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the offsets to commit by partition, without records that the iteration has not returned yet."""
+        """Return the offsets to commit, by partition: the positions, but not past records that the iteration has not
+        returned yet.
+        """
         at = self._engine.positions.to_commit()
         for partition, offset in self._unreturned_offsets().items():
             if partition in at:
@@ -655,7 +659,9 @@ class Consumer:
 
 
 def _checked_offsets(offsets: Offsets) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Return the offsets to commit. Raises: ValueError, TypeError for an invalid offset, before it is sent."""
+    """Check offsets that the user wants to commit, and return them. Raises: ValueError, TypeError for an invalid
+    offset.
+    """
     checked = {p: at if isinstance(at, OffsetAndMetadata) else OffsetAndMetadata(at) for p, at in offsets.items()}
     for at in checked.values():
         _check_offset(at.offset)

@@ -196,7 +196,9 @@ class ConsumerMembership:
 
     @property
     def _awaits_pattern_topics(self) -> bool:
-        """Whether the member has not joined because it does not know yet which topics match the pattern."""
+        """Whether the member has to wait before it joins, until metadata shows which topics match the subscribed
+        pattern.
+        """
         return (
             self.epoch == JOIN
             and self._subscription.type is SubscriptionType.AUTO_PATTERN

@@ -1,4 +1,4 @@
-"""Runs an engine on trio: its connections, its clock, and the tasks that advance it.
+"""The driver, which runs an engine on trio: its connections, its clock, and the tasks that advance it.
 
 Two tasks per connection receive and send; one more task runs the timers. Received bytes advance the engine immediately,
 so heartbeats and joins do not wait for the user's poll. Calls of the rebalance listener do wait for a poll.
@@ -41,7 +41,9 @@ class DrivenEngine(Protocol):
         ...
 
     def next_deadline(self) -> float:
-        """Return the time of the next call of ``advance`` if no bytes arrive, in seconds on the engine's clock."""
+        """Return the time at which ``advance`` has to be called if no bytes arrive, in seconds on the engine's
+        clock.
+        """
         ...
 
 
@@ -257,7 +259,7 @@ def new_member_id() -> str:
 
 
 async def connect_tcp(host: str, port: int) -> trio.abc.Stream:
-    """Open a TCP connection; return its stream. Raises: OSError if no connection can be established.
+    """Open a TCP connection; return it as a trio stream. Raises: OSError if no connection can be established.
 
     Args:
         host: Host name or IP address.

@@ -231,7 +231,9 @@ class Engine:
                 raise failure
 
     def next_deadline(self) -> float:
-        """Return the time of the next call of ``advance`` if no bytes arrive, in seconds on the engine's clock."""
+        """Return the time at which ``advance`` has to be called if no bytes arrive, in seconds on the engine's
+        clock.
+        """
         components = [self.network, self.metadata, self.committer, self.resolver, self.fetcher, *self._inquiries]
         at = min(component.next_deadline() for component in components)
         if self._needs_coordinator:

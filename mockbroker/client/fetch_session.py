@@ -74,8 +74,8 @@ class FetchSession:
     def accepts(self, answered: set[TopicPartition]) -> bool:
         """Return whether a response contains the right partitions.
 
-        The response to a full request must contain all partitions of the session; any other response, only partitions
-        of the session.
+        A response to a full request must contain all partitions of the session. Any other response must contain only
+        partitions of the session.
 
         ``answered``: the partitions in the response.
         """

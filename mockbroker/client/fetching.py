@@ -90,7 +90,7 @@ class Fetcher:
 
     @property
     def buffered(self) -> set[TopicPartition]:
-        """The partitions with a completed fetch with records that were not returned to the user yet."""
+        """The partitions with buffered records, which were fetched but not returned to the user yet."""
         held = {fetched.partition for fetched in self._completed}
         if self._current:
             held.add(self._current.partition)
@@ -341,10 +341,9 @@ class Fetcher:
         return records
 
     def _is_current(self, fetched: CompletedFetch) -> bool:
-        """Return whether a completed fetch contains records that begin at the current position.
+        """Return whether a completed fetch is still valid, that is, its records begin at the current position.
 
-        If its fetch offset is the current position, also apply the other fields of the response, such as the high
-        watermark.
+        If it is, the other fields of the response, such as the high watermark, are applied.
         """
         position = fetched.position
         at = fetched.reader.next_offset if fetched.reader else fetched.offset
@@ -371,7 +370,7 @@ class Fetcher:
                 self._partition_backoff.pop(fetched.partition, None)
 
     def _initialize(self, fetched: CompletedFetch) -> bool:
-        """Apply errors and offsets of a response before its first record is returned.
+        """Prepare the reading of a completed fetch: apply its error and offsets before the first record is returned.
 
         Return False for an error, a truncated log or a response without records.
         """

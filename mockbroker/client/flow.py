@@ -1,4 +1,4 @@
-"""Flows: generators whose steps run over several polls of the user, such as the steps of a rebalance.
+"""Flows, which run a generator step by step over several polls of the user, such as the steps of a rebalance.
 
 After each step the generator yields the condition for the next step: WAIT (until the engine is advanced again), POLL
 (until the user polls) or a ListenerCall (until ``listener_returned`` is called).
@@ -15,7 +15,9 @@ from mockbroker.client.metadata import TopicPartition
 
 
 class Wait(Enum):
-    """The values that a flow yields to wait for the engine or for a poll. A flow also yields ListenerCall objects."""
+    """What a flow waits for before its next step: the next advance of the engine, or a poll. A flow can also yield a
+    ListenerCall.
+    """
 
     WAIT = "the next advance"
     POLL = "a poll of the user"
@@ -43,9 +45,9 @@ Steps = Waiting[None]
 
 
 class Flow:
-    """One run of a generator of steps.
+    """A running generator of steps, such as a rebalance, that is resumed when the condition for its next step is met.
 
-    ``done`` is True once the last step has returned or a step has raised an exception.
+    ``done`` is True once the generator has ended, normally or with an exception.
     """
 
     def __init__(self, steps: Steps) -> None:
@@ -58,7 +60,8 @@ class Flow:
         return self._waiting_for if isinstance(self._waiting_for, ListenerCall) else None
 
     def advance(self, *, polling: bool) -> None:
-        """Run the next step, unless it waits for the listener. If the step raises an exception, the flow ends.
+        """Run the generator up to its next ``yield``, unless it waits for the listener. An exception of the step ends
+        the flow.
 
         ``polling``: True to also run a step that waits for a poll.
         """
@@ -69,7 +72,7 @@ class Flow:
             self._resume(None)
 
     def listener_returned(self, error: Exception | None) -> None:
-        """Run the step after a call of the listener.
+        """Resume the generator after the user's listener has returned.
 
         ``error``: the exception that the listener raised; None without an exception.
         """

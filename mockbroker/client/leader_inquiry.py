@@ -1,5 +1,6 @@
-"""Inquiries: requests for information from partition leaders, one request per leader, retried until all partitions have
-a result.
+"""Inquiries, which are requests for information about partitions from the leaders of these partitions.
+
+An inquiry sends one request per leader, and is retried until all partitions have a result.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ Leaders = dict[TopicPartition, Leader]
 
 
 class LeaderInquiry:
-    """The base class of inquiries: requests for information about partitions from their leaders.
+    """The base class of inquiries. An inquiry asks the leaders of partitions for information about them.
 
     Subclasses define ``request``, ``response_partitions`` and ``record_partition``.
 
@@ -88,7 +89,9 @@ class LeaderInquiry:
         raise NotImplementedError
 
     def send_if_due(self) -> None:
-        """Send requests for unanswered partitions to the available leaders, unless a backoff is in progress."""
+        """Send the requests for partitions without a result to those leaders that are available, unless a backoff is in
+        progress.
+        """
         new_metadata = -1 < self._leaderless_version < self._metadata.version
         if self.done or (self._retry_at > self._clock.now and not new_metadata):
             return

@@ -1,4 +1,4 @@
-"""The requests that any broker can answer. They are sent to the node with the fewest requests in flight."""
+"""Requests that any broker can answer, which are sent to the node with the fewest requests in flight."""
 
 from __future__ import annotations
 

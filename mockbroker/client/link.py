@@ -113,7 +113,8 @@ class Link:
         return at if self.state is LinkState.READY else min(at, self.deadline)
 
     def expire(self, now: float) -> None:
-        """Close the connection if a response is overdue, because later responses can only follow the overdue one.
+        """Close the connection if a response is overdue. Responses arrive in order, so no later response can arrive
+        before it.
 
         ``now``: seconds on the engine's clock.
         """

@@ -227,7 +227,7 @@ class Metadata:
         return True
 
     def next_deadline(self) -> float:
-        """Return the time of the next Metadata request, in seconds on the engine's clock."""
+        """Return the time at which the next Metadata request is due, in seconds on the engine's clock."""
         return float("inf") if self._refreshing.in_flight else self._refresh_at
 
     def request_if_due(self) -> None:

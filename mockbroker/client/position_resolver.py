@@ -78,7 +78,7 @@ class Resolver:
         return True
 
     def request_run(self) -> None:
-        """Make the next call of ``advance`` run ``resolve_positions``, because a position has changed."""
+        """Make the next ``advance`` resolve positions, because a position has changed."""
         self._positions.unresolved = self._run_requested = True
 
     def handle_truncation(self, partition: TopicPartition, position: Position, epoch: int, end: int) -> None:

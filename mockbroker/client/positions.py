@@ -137,7 +137,7 @@ class Positions:
             self.version += 1
 
     def keep_only(self, kept: Collection[TopicPartition]) -> None:
-        """Mark all partitions except ``kept`` as revoking: no further record of these partitions is returned."""
+        """Mark all partitions except ``kept`` as being revoked, so that no further records of them are returned."""
         for partition, position in self._assigned.items():
             position.revoking = partition not in kept
 

@@ -13,7 +13,7 @@ from mockbroker.client.errors import IllegalUse
 
 
 class SubscriptionType(Enum):
-    """How the consumer gets its partitions: by subscribed topics, by a pattern, or by assignment of the user."""
+    """How a consumer gets its partitions: by subscribed topics, by a pattern, or by manual assignment."""
 
     NONE = "none"
     AUTO_TOPICS = "topics"
@@ -65,7 +65,7 @@ class SubscriptionState:
             self.set_topics(topics)
 
     def assign(self) -> None:
-        """Record that the user assigns partitions, so that ``subscribe`` is not allowed.
+        """Record that the user assigns partitions manually, which excludes ``subscribe``.
 
         Raises: IllegalUse after ``subscribe``.
         """

@@ -22,7 +22,7 @@ DEFAULT_PORTS = {"http": "80", "https": "443"}
 
 
 class Access:
-    """The rules that decide which requests are served.
+    """The access rules of the control API, which decide which HTTP requests are served.
 
     Args:
         host: The address to which the API is bound.
@@ -146,5 +146,7 @@ def _is_same(origin: str, hosts: list[str]) -> bool:
 
 
 def _digest(text: str) -> bytes:
-    """Return a digest of a text. All digests have the same length, so comparing them always takes the same time."""
+    """Return a digest of a text. All digests have the same length, so that the time of a comparison reveals nothing
+    about the text.
+    """
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()

@@ -54,9 +54,8 @@ def application(control: Control, routes: Sequence[Route]) -> ASGIApp:
 
 
 class _Path:
-    """The ASGI endpoint of one path, which selects the route of the method.
-
-    Without routes, the path does not exist (404).
+    """The ASGI endpoint of one path, which passes a request to the route with its method. A path without routes gets
+    404.
     """
 
     def __init__(self, control: Control, methods: Mapping[str, Route]) -> None:
@@ -207,12 +206,13 @@ async def _response(route: Route, answer: Answer | Response) -> Response:
 
 
 async def problem(error: Refused) -> Response:
-    """Return the HTTP response for a refused request, with problem details as its JSON body."""
+    """Return the HTTP response for a refused request: a JSON body with problem details (RFC 9457)."""
     return await _json(error.status, error.details(), PROBLEM_JSON, error.headers)
 
 
 async def _json(status: int, content: Any, media: str, headers: Mapping[str, str]) -> Response:
-    """Return a JSON response in ASCII. Control characters in names are escaped, and markup in names has no effect.
+    """Return a JSON response, encoded as ASCII. Control characters in names are escaped, and markup in names has no
+    effect.
 
     Args:
         status: HTTP status code.

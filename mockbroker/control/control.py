@@ -114,7 +114,7 @@ class Control:
 
     @property
     def request_log(self) -> RequestLog:
-        """The latest requests of Kafka clients."""
+        """The log of the latest requests of Kafka clients."""
         return self.cluster._router.requests
 
     @property

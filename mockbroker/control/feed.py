@@ -35,7 +35,7 @@ class Feed:
         cluster.journal.wakers.append(self.wake)
 
     async def run(self) -> None:
-        """Wake the waiting tasks after each change; run until cancelled."""
+        """Wake the tasks that wait for events, after each change; run until cancelled."""
         while True:
             await self._is_due.wait()
             self._is_due = trio.Event()
@@ -43,7 +43,7 @@ class Feed:
             await trio.sleep(PAUSE)
 
     def wake(self) -> None:
-        """Wake the waiting tasks, because an event was recorded or another change was made."""
+        """Wake the tasks that wait for events, because an event was recorded or another change was made."""
         self._is_due.set()
 
     def close(self) -> None:

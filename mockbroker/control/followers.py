@@ -1,4 +1,4 @@
-"""The open streams that wait for the same kind of changes. Without open streams, no work is done."""
+"""The open streams that wait for changes of the same kind, such as new events. Nothing is done while there are none."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Followers:
             await trio.lowlevel.checkpoint()
 
     async def wake_slowly(self) -> None:
-        """Wake all waiting streams, spread over PER_STREAM seconds each: for streams that send often."""
+        """Wake all waiting streams with PER_STREAM seconds between two streams. For streams that send often."""
         count = len(self.changed)
         while count > 0:
             self.changed.unpark(count=FEW)

@@ -54,7 +54,7 @@ class Curves:
     partitions: dict[Partition, array[int]] = field(default_factory=dict)
 
     def ends_with(self, lags: Mapping[Partition, int]) -> bool:
-        """Return whether the last point has these lags. Partitions that have no curve of their own are ignored.
+        """Return whether the last point has these lags. Partitions without a curve are ignored.
 
         ``lags``: lag by partition.
         """
@@ -116,7 +116,7 @@ class LagHistory:
             self._count -= len(self._groups.pop(group_id).partitions)
 
     def slices(self, group_id: str) -> Generator[None, None, dict[str, Any]]:
-        """Return the curves of a group as a JSON object; yield between slices."""
+        """Return the lag curves of a group as a JSON object; yield between slices of the work."""
         curves = self._groups.get(group_id, Curves())
         times, total = curves.times.tolist(), curves.total.tolist()
         partitions: dict[str, dict[str, list[int | None]]] = {}

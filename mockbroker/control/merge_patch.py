@@ -28,7 +28,7 @@ def difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]
 
 
 def without_null(value: Any) -> Any:
-    """Return a JSON value without the object keys whose value is null. Lists are not searched."""
+    """Return a JSON value without the object keys whose value is null, at any depth. Lists are not searched."""
     if isinstance(value, dict):
         return {key: without_null(each) for key, each in value.items() if each is not None}
     return value

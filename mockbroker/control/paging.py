@@ -15,7 +15,7 @@ Item = TypeVar("Item")
 
 
 def page(call: CheckedRequest, ids: Iterable[T], item: Callable[[T], Any]) -> Answer:
-    """Return the page of a list that a request asks for.
+    """Return the page of a list that a request asks for, from the ids of the items.
 
     Args:
         call: The request, with the parameters ``after`` and ``limit``.
@@ -29,7 +29,7 @@ def page(call: CheckedRequest, ids: Iterable[T], item: Callable[[T], Any]) -> An
 
 
 def page_of(call: CheckedRequest, items: Mapping[T, Item], item: Callable[[Item], Any]) -> Answer:
-    """Return the page of a list that a request asks for.
+    """Return the page of a list that a request asks for, from the items by id.
 
     Args:
         call: The request, with the parameters ``after`` and ``limit``.

@@ -1,4 +1,6 @@
-"""Wakes streams of requests after changes of the request log, and keeps the encoded rows that all of them send."""
+"""The feed that wakes the streams of requests when the request log changes, and caches the encoded rows that they
+send.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ ROWS_KEPT = 2_000  # encoded rows that several streams may send
 
 
 class RequestFeed:
-    """The wake-ups of the streams of requests, and their common rows.
+    """The feed of the streams of requests: it wakes them after changes, and caches the rows that they all send.
 
     Args:
         log: Function that returns the request log.
@@ -45,7 +47,7 @@ class RequestFeed:
             await trio.sleep(PAUSE)
 
     def row(self, number: int, is_answered: bool, make: Callable[[], bytes]) -> bytes:
-        """Return the encoded row of a request. Recently sent rows are not encoded again.
+        """Return the encoded row of a request, from the cache if it was sent recently.
 
         Args:
             number: Id of the request.

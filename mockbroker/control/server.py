@@ -133,7 +133,7 @@ class HttpServer:
         self.control.stop()
 
     def close(self) -> None:
-        """Close the listening socket."""
+        """Close the listening socket of the control API."""
         self.control.feed.close()
         self._sock.close()
 
@@ -189,7 +189,7 @@ class _Connection(TCPServer):
 
 
 class _BoundedStream:
-    """A stream for hypercorn.
+    """A wrapper around a connection's stream, for hypercorn, that limits how long sending may take.
 
     ``send_all`` fails if the client reads nothing for SEND_TIMEOUT seconds.
     """

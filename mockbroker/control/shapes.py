@@ -48,12 +48,12 @@ class Shape(ABC):
     def parse(self, text: str) -> Any:
         """Parse the text of a query parameter.
 
-        A text that is not valid is returned unchanged; ``problems`` reports it.
+        An invalid text is returned unchanged, so that ``problems`` reports it.
         """
         return text
 
     def named(self) -> Iterator[Object]:
-        """Yield the objects inside this shape that have a name in the OpenAPI document."""
+        """Yield the object shapes inside this shape that have a name in the OpenAPI document."""
         yield from ()
 
 
@@ -127,7 +127,7 @@ class Number(Shape):
 
 @dataclass(frozen=True, slots=True)
 class Flag(Shape):
-    """The shape of a boolean."""
+    """The shape of ``true`` or ``false``."""
 
     def problems(self, value: Any, path: str) -> Iterator[Problem]:
         if not isinstance(value, bool):
@@ -290,7 +290,7 @@ def listed(of: Shape, **further: Shape) -> Object:
 
 
 def closest(value: str, possible: Sequence[str]) -> tuple[str, ...]:
-    """Return all possible values in the order for an error message: first the values that are similar to ``value``."""
+    """Return the possible values, with those that are similar to ``value`` first, for an error message."""
     near = get_close_matches(value[:SHOWN], possible, n=CLOSE)
     return (*near, *(each for each in possible if each not in near))
 

@@ -84,7 +84,7 @@ class SharedState:
         return None if missing > len(self._patches) else list(islice(self._patches, len(self._patches) - missing, None))
 
     async def run(self) -> None:
-        """While at least one stream is open, refresh the document, and wake the streams after a change; run until
+        """Refresh the document and wake the streams after a change, while at least one stream is open; run until
         cancelled.
         """
         announced = 0
@@ -110,7 +110,7 @@ class SharedState:
         self._is_incomplete = False
 
     def _add(self, patch: Mapping[str, Any], data: bytes, *, is_incomplete: bool) -> None:
-        """Add a version.
+        """Add a version of the document, with the patch that leads to it.
 
         Args:
             patch: The merge patch from the previous version.

@@ -49,7 +49,7 @@ class Stream(Response, ABC):
 
     @abstractmethod
     async def next_data(self) -> bytes:
-        """Return the next events as bytes to send, and advance past them; empty bytes without new events."""
+        """Return the next bytes to send, and advance past the events in them; b"" if there are no new events."""
 
     @property
     def is_complete(self) -> bool:

@@ -24,7 +24,7 @@ MAX_DELAYED = 1_000  # connections that wait to be closed; beyond that they are 
 
 
 class Gate:
-    """The admission of new connections: each new connection calls ``admit`` before it is served.
+    """The admission of new connections to the brokers: ``admit`` delays or closes a connection that exceeds a limit.
 
     Args:
         router: The router, whose broker has the limits.
@@ -54,19 +54,21 @@ class Gate:
         self._delayed: dict[ConnectionDue, socket.socket] = {}
 
     def restart(self) -> None:
-        """Start again with the limits of a new broker. No connection may be open."""
+        """Replace the limits and counters by those of a new broker. No connection may be open."""
         self._quotas.clear()
         self.close()
         self.wake()
 
     def close(self) -> None:
-        """Close the connections that wait to be closed."""
+        """Close the delayed connections that wait only to be closed."""
         for sock in self._delayed.values():
             sock.close()
         self._delayed.clear()
 
     def wake(self) -> None:
-        """Let the waiting connections check the limits again."""
+        """Make the waiting connections check the limits again, because a limit or a number of connections has
+        changed.
+        """
         self._changed.set()
         self._changed = trio.Event()
 

@@ -48,7 +48,7 @@ Admit = Callable[[BoundListener, socket.socket, Sequence[object]], Awaitable[boo
 
 @dataclass(slots=True)
 class StoppedListener:
-    """A listener of a stopped broker, whose port is reserved until the broker restarts.
+    """The listener of a stopped broker. Its port is reserved until the broker restarts.
 
     Attributes:
         listener: The listener before the stop; its socket is closed.

@@ -1,4 +1,4 @@
-"""The protocol side of one client connection, without its socket: parses requests and encodes responses."""
+"""The protocol side of one client connection, without its socket: it parses requests and encodes responses."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ EXPLAINED = 8_192  # maximum bytes of a malformed request that is parsed again t
 
 @dataclass(slots=True)
 class _Parsed:
-    """The last parsed request of a connection, which is reused if the client sends the same bytes again.
+    """The last request of a connection, which need not be parsed again if the client repeats the same bytes, as in
+    heartbeats.
 
     Attributes:
         rest: Bytes of the frame after the correlation id.

@@ -33,7 +33,7 @@ def connection_limits(settings: Settings) -> ConnectionLimits:
 
 
 def _of_listeners(others: Mapping[str, str]) -> dict[str, tuple[int, int]]:
-    """Return the limits of listeners by name, from settings with the prefix ``listener.name.NAME.``."""
+    """Return the limits of each listener by listener name, from settings with the prefix ``listener.name.NAME.``."""
     limits: dict[str, dict[str, int]] = {}
     for name, value in others.items():
         for setting in LIMITS_OF_LISTENER:

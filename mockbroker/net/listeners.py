@@ -38,7 +38,7 @@ class Listener:
         name: Name of the listener, in capitals.
         protocol: Security protocol, one of PROTOCOLS.
         port: Port of the first broker; 0 for any free port, None if the setting contains no port.
-        host: Host; "" if the setting contains no host.
+        host: Host name or address; "" if the setting contains no host.
     """
 
     name: str
@@ -111,7 +111,9 @@ def _checked_port(setting: str, port: int) -> int:
 
 
 def _entries(listeners: str, settings: Settings) -> list[str]:
-    """Return the entries of a list of listeners, except controller listeners, which mockbroker does not have."""
+    """Return the entries of a list of listeners, without the controller listeners, because mockbroker has no
+    controllers.
+    """
     controllers = {name.strip().upper() for name in settings.others.get(CONTROLLERS, "").split(",")}
     texts = [text.strip() for text in listeners.split(",") if text.strip()]
     return [text for text in texts if text.partition("://")[0].upper() not in controllers]

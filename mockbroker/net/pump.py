@@ -1,4 +1,4 @@
-"""The pump: it chooses the connection to serve next, holds responses until data is on disk, and closes connections.
+"""The pump, which chooses the connection to serve next, holds responses until data is on disk, and closes connections.
 
 The pump uses no sockets, clocks or tasks. An IO layer implements ``Connection``, passes connections with requests to
 ``enqueue``, and calls ``turn``. There are two: net/sockets.py with sockets, and lab/simulation/shell.py in virtual
@@ -162,18 +162,18 @@ class Connection(ABC):
         """Close the transport, and drop unsent bytes. ``reason``: reason for the log."""
 
     def reset(self) -> None:  # noqa: B027 - a shell may have nothing to do
-        """Prepare the transport so that closing it resets the connection, and drop unsent bytes."""
+        """Drop unsent bytes, and make the transport send a TCP reset when it is closed."""
 
     def regulate(self) -> None:  # noqa: B027 - a shell may have nothing to do
-        """Start or stop reading from the client, depending on the buffered bytes. Called after the connection was
-        served.
+        """Start or stop reading from the client, depending on how many bytes are buffered. Called after the connection
+        was served.
         """
 
     def stop_reading(self) -> None:  # noqa: B027 - a shell may have nothing to do
         """Stop reading from the client."""
 
     def answered_later(self) -> None:  # noqa: B027 - a shell may have nothing to do
-        """Called when a pending request of this connection was answered while another connection was served."""
+        """Handle the response to a pending request that was completed while another connection was served."""
 
     @property
     def send_buffer_full(self) -> bool:
@@ -279,10 +279,10 @@ class Pump:
         Args:
             connection: The connection.
             now: The broker time in seconds.
-            began: The current reading of the stopwatch.
+            began: The current time of the stopwatch, in seconds.
 
         Returns:
-            The reading of the stopwatch at the end.
+            The time of the stopwatch at the end, in seconds.
         """
         if connection.work is not None:
             more = self.resume(connection, now)
@@ -310,7 +310,7 @@ class Pump:
         Args:
             connection: The connection.
             now: The broker time in seconds.
-            stop_at: Reading of the stopwatch after which no further request is handled.
+            stop_at: Time of the stopwatch, in seconds, after which no further request is handled.
 
         Returns:
             True if complete requests may remain.
@@ -337,9 +337,9 @@ class Pump:
         return connection.requests.ticket is None
 
     def resume(self, connection: Connection, now: float) -> bool:
-        """Handle the next slice of a request, even if its connection is closed; return True if requests may remain.
+        """Handle the next slice of a connection's unfinished request, even if the connection is closed.
 
-        ``now``: the broker's time in seconds.
+        ``now``: the broker's time in seconds. Returns: True if complete requests may remain.
         """
         work, connection.work = connection.work, None
         assert work is not None
@@ -399,7 +399,7 @@ class Pump:
                 self._close_by_fault(connection, outcome.reason, reset=isinstance(outcome, Close) and outcome.reset)
 
     def _control(self, connection: Connection | None, outcome: Outcome) -> None:
-        """Carry out an outcome that is not the response to the pending request, such as closing the connection."""
+        """Carry out an outcome that is not a plain response, such as closing the connection."""
         if isinstance(outcome, Unmute | SendMore):
             if connection is not None:
                 self._go_on(connection, outcome)
@@ -475,7 +475,7 @@ class Pump:
     def flush(self, connection: Connection) -> None:
         """Send the responses of a connection, unless they are held or the client reads slowly.
 
-        The simulator injects delays here (a buggify point).
+        The simulator overrides this method to inject delays.
         """
         if connection.closed or connection.draining or connection.held or not connection.unsent:
             return
@@ -541,7 +541,7 @@ class Pump:
             self.close(connection, reason)
 
     def close_if_over(self, connection: Connection) -> None:
-        """Close a connection whose client has shut down its sending side, once all finished responses are sent."""
+        """Close a connection whose client sends no more (half-closed), once all finished responses are sent."""
         busy = connection.draining or connection.held or connection.queued or connection.pace is not None
         if connection.ended and not busy:
             self.close(connection)
@@ -572,8 +572,8 @@ class Pump:
     # --- budgets of all connections ---
 
     def weigh(self, connection: Connection) -> None:
-        """Update the count of bytes that a connection buffers. If all connections exceed the limit, close the largest
-        ones.
+        """Update the count of bytes that a connection buffers. If the total exceeds a limit, close the connections that
+        buffer most.
         """
         if connection.closed:
             return

@@ -1,4 +1,4 @@
-"""Watchers of readable sockets: with epoll, or with one task per socket where the platform has no epoll.
+"""Watchers that report readable sockets: one with epoll, and one with a task per socket for platforms without epoll.
 
 One wait of a trio task costs as much as three requests. With epoll, sockets are registered once; a single task waits
 for all of them, and then handles all readable sockets without waiting again.
@@ -33,7 +33,7 @@ class Watch(Protocol[A]):
         """Report readable sockets until cancelled."""
 
     async def catch_up(self) -> None:
-        """Report all sockets that are readable now, without waiting."""
+        """Report all sockets that are readable now, and return without waiting."""
 
     def add(self, sock: socket.socket, item: A) -> None: ...
 
@@ -62,7 +62,9 @@ class EpollWatch(Generic[T]):
         self._poll(max(len(self._items), 1))
 
     def _poll(self, max_events: int) -> bool:
-        """Report readable sockets; return True to poll again before other tasks run."""
+        """Report the sockets that are readable now; return True if more may be readable, so that polling continues at
+        once.
+        """
         events = self._epoll.poll(0, max_events)
         return bool(events) and not self._ready([self._items[number] for number, _ in events])
 

@@ -308,7 +308,7 @@ class Server:
             await trio.lowlevel.checkpoint()
 
     async def _catch_up(self, *, until_idle: bool) -> None:
-        """Read and serve the requests that have arrived.
+        """Read and serve the requests that have arrived, without waiting for others.
 
         Args:
             until_idle: True to serve until no connection is queued, False for at most one turn per queued connection.

@@ -51,7 +51,7 @@ NONCE_BYTES = 18  # random bytes in the server's part of a SCRAM nonce
 
 
 class Admit(Protocol):
-    """The interface of the function that applies fault rules to new connections."""
+    """The interface of the function that asks the fault rules what to do with a new connection."""
 
     def __call__(self, number: int, node: int, listener: str, address: str) -> Admission | None:
         """Return the decision of the fault rules about a new connection; None to serve it as usual.
@@ -187,7 +187,7 @@ class SocketConnection(Connection):
 
     @property
     def _full(self) -> bool:
-        """Whether no further input should be read, because the client does not read responses, or buffered input
+        """Whether reading from the client must stop, because it does not read its responses or its buffered input
         exceeds READ_AHEAD.
         """
         if self.draining or self.send_buffer_full:
@@ -300,7 +300,7 @@ class Sockets:
         self._pause.cancel()
 
     def close(self) -> None:
-        """Stop reading from all connections."""
+        """Stop reading from all connections, because the server ends."""
         self.watch.close()
 
     def forget(self, connection: SocketConnection) -> None:
@@ -310,8 +310,8 @@ class Sockets:
             self._gate.closed(client.node, client.listener, client.host.removeprefix("/"))
 
     def _close_excess(self, node: int) -> None:
-        """If a protected listener has exceeded the maximum number of connections, close the connection that is idle
-        longest.
+        """If a protected listener has pushed its broker over the maximum number of connections, close the longest idle
+        connection.
         """
         quotas = self._gate.quotas(node)
         if quotas.is_excessive():

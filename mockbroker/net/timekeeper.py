@@ -60,7 +60,7 @@ class Timekeeper:
         self.attach_clock()
 
     def attach_clock(self) -> None:
-        """Connect the clock to the router's current broker, and recompute the time at which the timer wakes."""
+        """Connect the clock to the router's current broker, and reschedule the timer."""
         self._router.broker.to_client_time = self.clock.client_time
         self._router.broker.set_clock_stopped(not self.clock.running)
         self._wake.set()
@@ -137,7 +137,9 @@ class Timekeeper:
         self._wake.set()
 
     def _next_deadline(self) -> float:
-        """Return the next deadline of the broker's clock or of client time, in client time (seconds)."""
+        """Return the earliest deadline, converted to client time in seconds, of both the broker's clock and client
+        time.
+        """
         broker = self._router.broker
         return min(self.clock.when(broker.deadlines.next()), broker.client_deadlines.next())
 

@@ -87,7 +87,7 @@ def _reason(error: ssl.SSLError) -> str:
 
 
 def _pkcs8(key: bytes) -> bytes:
-    """Return a private key in PKCS #8, the only form that Java reads."""
+    """Return a private key in PKCS #8 format, the only one that Java clients read."""
     from cryptography.hazmat.primitives import serialization as form
 
     return form.load_pem_private_key(key, None).private_bytes(

@@ -1,4 +1,4 @@
-"""Determines which part of a log compaction may clean, and whether that is worthwhile. Pure.
+"""The part of a log that compaction may clean, and whether the log needs compaction. Pure.
 
 Source: Kafka's LogCleanerManager.
 """
@@ -18,7 +18,7 @@ class CleanableLog:
     """The part of a log that compaction may clean.
 
     Attributes:
-        first_dirty: first offset that was not compacted before.
+        first_dirty: first offset that no compaction has reached before.
         until: base offset of the first segment that may not be compacted yet.
         segments: number of segments before ``until``.
         clean_bytes: bytes of the segments before ``first_dirty``.

@@ -85,12 +85,14 @@ def limit_error(name: str, configs: Mapping[str, str], configured: Mapping[str, 
 
 
 def interval_ms(configs: Mapping[str, str]) -> int:
-    """Return the push interval of a subscription with these configurations."""
+    """Return the push interval of a client metrics subscription in milliseconds. ``configs``: its configurations."""
     return int(configs.get(INTERVAL, DEFAULT_INTERVAL_MS))
 
 
 def metrics(configs: Mapping[str, str]) -> list[str]:
-    """Return the prefixes of the metrics that a subscription with these configurations requests."""
+    """Return the prefixes of the metric names that a client metrics subscription requests. ``configs``: its
+    configurations.
+    """
     return list(_items(METRICS, configs.get(METRICS, "")))
 
 
@@ -116,7 +118,11 @@ def _items(name: str, text: str) -> Iterator[str]:
 
 @lru_cache(maxsize=MAX_SUBSCRIPTIONS)
 def _patterns(text: str) -> list[tuple[str, Any]]:
-    """Return attribute and compiled pattern of each item. Raises: ValueError if an item is not valid."""
+    """Parse the ``match`` patterns of a client metrics subscription; return client attribute and compiled pattern of
+    each.
+
+    Raises: ValueError if an item is not valid.
+    """
     return [_pattern(item) for item in _items(MATCH, text)]
 
 

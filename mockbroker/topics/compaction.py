@@ -28,8 +28,8 @@ def compaction(
 ) -> Generator[int, None, None]:
     """Compact a part of a partition's log in steps, one for each batch; yield the cost of each step in bytes.
 
-    Batches that are appended in the meantime are not changed. If earlier batches are replaced or deleted in the
-    meantime, the compaction is abandoned.
+    Batches that are appended meanwhile are not changed. If earlier batches are replaced or deleted in the meantime, the
+    compaction is abandoned.
 
     Args:
         partition: the partition.
@@ -99,7 +99,7 @@ class _LatestRecords:
 
     Attributes:
         offsets: offset of the latest record, by key.
-        superseded: last offsets of the batches without retained records, which need not be decoded again.
+        superseded: last offsets of the batches whose records are all superseded, which need not be decoded again.
     """
 
     def __init__(self, first_dirty: int) -> None:
@@ -130,7 +130,7 @@ class _LatestRecords:
 
 @dataclass(slots=True)
 class _CompactedGroup:
-    """Collects the batches of the segment that replaces a group of segments."""
+    """The builder of the segment that replaces a group of compacted segments. It collects their remaining batches."""
 
     base_offset: int
     batches: list[StoredBatch] = field(default_factory=list)
@@ -165,7 +165,7 @@ class _OpenAborted:
 
 
 class _Transactions:
-    """Tracks the transactions of a log while its batches are read in order. Source: CleanedTransactionMetadata.
+    """The transactions of a log, tracked while its batches are read in order. Source: CleanedTransactionMetadata.
 
     Args:
         aborted: the aborted transactions of the partition.
@@ -193,7 +193,7 @@ class _Transactions:
         return False
 
     def read_marker(self, batch: Batch) -> bool:
-        """Return whether a transaction marker can be removed, because no batch of its transaction was read before
+        """Return whether a transaction marker can be removed, because the log has no batch of its transaction before
         it.
         """
         self._begin_until(batch.last_offset)
@@ -217,7 +217,7 @@ class _Transactions:
 
 
 class _Cleaner:
-    """Decides which batches and records are retained.
+    """The rules of compaction, which decide which batches and records of a log are retained.
 
     Args:
         partition: the partition.
@@ -267,8 +267,8 @@ class _Cleaner:
         return record.value is not None or horizon is None or self._now_ms < horizon
 
     def _must_stay(self, batch: Batch) -> bool:
-        """Return whether a batch is retained without records, because it is the last of a producer or the last one
-        compacted.
+        """Return whether a batch without remaining records must be retained, as the last of a producer or of the
+        compaction.
         """
         if batch.last_offset + 1 == self._until:
             return True

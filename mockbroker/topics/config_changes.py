@@ -33,7 +33,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The result for one resource, which may be a refusal or success.
+    """The result of changing one resource: the error, or success.
 
     Attributes:
         error: error code; NONE if the changes are accepted.
@@ -50,14 +50,14 @@ UNKNOWN_OPERATION = Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, None)
 
 
 def not_a_list(change: Change, config: TopicConfig | None) -> Refusal:  # noqa: ARG001
-    """Return the refusal of an APPEND or SUBTRACT of a configuration that is not a list, or is unknown."""
+    """Return the error for an APPEND or SUBTRACT of a configuration that is unknown or not a list."""
     text = f"Can't {OPERATION_NAMES[change.operation]} to key {shortened(change.name)} because its type is not LIST."
     return Refusal(ErrorCode.INVALID_CONFIG, text)
 
 
 def structural_refusal(changes: Sequence[Change]) -> Refusal | None:
-    """Return the refusal of changes that name a configuration twice, or set one without a value; None if no change
-    does so.
+    """Return the error of changes that name a configuration twice, or set one without a value; None if there is no such
+    change.
     """
     if len({change.name for change in changes}) < len(changes):
         return Refusal(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
@@ -80,8 +80,8 @@ def apply(
         configs: configurations before the changes.
         changes: the changes, in order.
         definitions: definitions of all configurations of the resource, by name.
-        not_a_list: function that returns the refusal of an APPEND or SUBTRACT to a configuration that is not a list.
-        unknown_operation: function that returns the refusal of an unknown operation.
+        not_a_list: function that returns the error of an APPEND or SUBTRACT to a configuration that is not a list.
+        unknown_operation: function that returns the error of an unknown operation.
     """
     if refusal := structural_refusal(changes):
         return refusal
@@ -102,13 +102,13 @@ def apply(
 def _value(
     configs: Mapping[str, str | None], change: Change, config: TopicConfig | None, not_a_list: NotAList
 ) -> str | Refusal:
-    """Return the new, unvalidated value of a configuration, or the refusal of the change.
+    """Return the value of a configuration after a change, not yet validated, or the error of the change.
 
     Args:
         configs: configurations before the change.
         change: the change.
         config: definition of the configuration; None for an unknown one.
-        not_a_list: function that returns the refusal of an APPEND or SUBTRACT to a configuration that is not a list.
+        not_a_list: function that returns the error of an APPEND or SUBTRACT to a configuration that is not a list.
     """
     operand = change.value or ""
     if change.operation == SET:

@@ -234,8 +234,9 @@ def _candidates(configs: Configs, name: str, config: TopicConfig, settings: Sett
 
 
 def _in_unit_of_topic(name: str, value: str) -> str:
-    """Return the value of a broker setting in the unit of topic configurations; negative times become -1, which means
-    no limit.
+    """Convert the value of a broker setting to the unit of its topic configuration, such as hours to milliseconds.
+
+    Negative times become -1, which means no limit.
     """
     unit = UNITS.get(name.rpartition(".")[2], 1)
     if name in synonyms_of("log.retention.ms") and value.lstrip("-").isdecimal():

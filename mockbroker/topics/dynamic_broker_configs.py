@@ -84,7 +84,7 @@ def _definitions(before_4_0: bool) -> Mapping[str, TopicConfig]:
 
 
 def definition(setting: KafkaSetting) -> TopicConfig:
-    """Return type, default and validation of a setting in the form of topic configurations."""
+    """Return type, default and validation of a setting in the form of a topic configuration."""
     kind = TYPES[setting.type]
     check: Check | None = None
     if setting.name == "compression.gzip.level":
@@ -180,7 +180,9 @@ def _requirements(values: Mapping[str, Value], current: Effective) -> Iterator[s
 
 
 def _reconfigurations(values: Mapping[str, Value], current: Effective) -> Iterator[str]:
-    """Yield the errors with which Kafka's components would reject the new values."""
+    """Yield the errors with which Kafka's reconfigurable components, such as the log cleaner, would reject the new
+    values.
+    """
     for name in THREADS & values.keys():
         yield from _thread_errors(name, values[name], current)
     threads = values.get(CLEANERS)
@@ -222,12 +224,12 @@ def _invalid(reason: str) -> str:
 
 
 def _scala_set(names: list[str]) -> str:
-    """Return the names as Scala's Set formats them; (With more than four names, Kafka's order differs.)"""
+    """Return names as Scala formats a Set of them. (With more than four names, Kafka's order differs.)"""
     return f"{'HashSet' if len(names) > 4 else 'Set'}({', '.join(_hashed(names))})"
 
 
 def _hashed(names: list[str]) -> list[str]:
-    """Return names in the order of the hash map in which Kafka collects them."""
+    """Return names in the iteration order of the hash map in which Kafka collects them."""
     return bucket_order(names, string_hash)
 
 

@@ -177,7 +177,9 @@ class PartitionLog:
         return tuple(self._batches)
 
     def begins_with_segments(self, segments: Sequence[LogSegment]) -> bool:
-        """Return whether the log begins with these segments, compared by identity."""
+        """Return whether the log still begins with the given segment objects, and not with others that replaced
+        them.
+        """
         return len(segments) <= len(self.segments) and all(map(is_, segments, self.segments))
 
     def segment_batches(self, index: int) -> list[StoredBatch]:
@@ -364,8 +366,8 @@ class PartitionLog:
         return record.offset, record.timestamp
 
     def _index_of(self, offset: int) -> int:
-        """Return the index of the batch that contains ``offset``, or of the next batch; the number of batches if there
-        is none.
+        """Return the index of the batch that contains ``offset``, else of the next batch; the number of batches if
+        there is no later one.
         """
         if offset >= self.end:
             return len(self._batches)
@@ -378,7 +380,7 @@ class PartitionLog:
         return max(bisect_right(self.segments, offset, key=_base_offset) - 1, 0)
 
     def _end_of_segment(self, index: int) -> int:
-        """Return the index after the last batch of the segment that contains the batch with this index."""
+        """Return the end index of a segment's batches. ``index``: index of a batch in the segment."""
         if len(self.segments) <= 1 or index == len(self._batches):
             return len(self._batches)
         following = self._segment_of(self._bases[index]) + 1

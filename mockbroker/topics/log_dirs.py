@@ -62,7 +62,7 @@ class LogDirs:
         return min(self.paths, key=lambda path: counts[path])
 
     def prefer(self, node: int, topic: str, partition: int, path: str) -> None:
-        """Set the directory of a replica that does not exist yet, unless too many such directories are set."""
+        """Set the directory of a replica that does not exist yet, unless too many such preferences are stored."""
         if len(self._preferred) < MAX_PREFERRED:
             self._preferred[node, topic, partition] = path
 
@@ -84,7 +84,7 @@ class LogDirs:
             self._current[replica] = path
 
     def delete_topic(self, topic_id: UUID) -> None:
-        """Forget the replicas of a topic."""
+        """Remove the replicas of a deleted topic."""
         if len(self.paths) > 1:
             for replicas in (self.future, self._current):
                 for replica in [each for each in replicas if each.topic_id == topic_id]:

@@ -74,7 +74,10 @@ class LogSegment:
         self.last_offset = last_offset
 
     def is_full(self, last_offset: int, size: int, max_timestamp: int, limits: SegmentLimits) -> bool:
-        """Return whether a batch begins a new segment; the arguments are those of ``add``."""
+        """Return whether a batch does not fit into the segment, and therefore begins a new one.
+
+        The first arguments are those of ``add``. ``limits``: the limits of a segment.
+        """
         if not self.size:
             return False
         waited = max_timestamp - self.first_timestamp if self.first_timestamp >= 0 else 0

@@ -85,7 +85,7 @@ def from_batches(data: bytes, offset: int, magic: int) -> bytes | ErrorCode:
 
 
 def _limited(records: Iterator[Record]) -> Iterator[Record]:
-    """Yield at most MAX_RECORDS_PER_BATCH records, and one more to show that there are too many."""
+    """Yield at most MAX_RECORDS_PER_BATCH + 1 records. The extra record shows the caller that there are too many."""
     return islice(records, MAX_RECORDS_PER_BATCH + 1)
 
 

@@ -147,8 +147,9 @@ class Partition:
         return at == len(aborted) or aborted[at].first > batch.base_offset
 
     def forget_aborted(self, before: int) -> None:
-        """Remove the aborted transactions that ended before the offset ``before``, because the log no longer has their
-        records.
+        """Remove the aborted transactions that ended before an offset, whose records are no longer in the log.
+
+        ``before``: the offset.
         """
         del self.aborted[: bisect_left(self.aborted, before, key=lambda each: each.last)]
         self._aborted_of.clear()
@@ -266,7 +267,7 @@ class Partition:
         self._replay(self.log.batches())
 
     def _replay(self, batches: Iterable[Batch]) -> None:
-        """Restore the producer state and the aborted transactions from batches, in order."""
+        """Derive the producer state and the aborted transactions from batches, in order."""
         for batch in batches:
             if batch.producer_id < 0:
                 continue
@@ -393,7 +394,7 @@ class ClusterState:
         client_metrics: configurations of client metrics subscriptions, by name.
         client_metrics_version: number that increases whenever these subscriptions change.
         broker_configs: settings that AlterConfigs has set, by broker id as text, or "" for all brokers.
-        coming_topic_ids: ids to use for topics that will be created, by name, for the replay of a recording.
+        coming_topic_ids: ids for topics that are created later, by name; used to replay a recording.
         client_quotas: entity -> limit by quota key; used by ``ClientQuotas``.
         acls: ACLs, for a cluster with an authorizer.
         scram: SCRAM credentials that clients have set, by user and mechanism; None for one that was deleted.
@@ -541,7 +542,7 @@ class ClusterState:
         return self._next_producer_id - 1
 
     def restore(self, cluster_id: UUID, topics: Sequence[Topic], taken_producer_ids: int) -> None:
-        """Set the metadata that was read from disk. The allocated producer ids are not used again.
+        """Set the metadata that was read from disk. Producer ids that were already allocated are not used again.
 
         Args:
             cluster_id: cluster id.
@@ -618,7 +619,7 @@ class ClusterState:
         self.changed()
 
     def snapshot(self) -> ClusterState:
-        """Return a copy of the metadata, for a broker with stale metadata; the partition logs are shared."""
+        """Return a copy of the metadata, which a broker with frozen metadata reports. The partition logs are shared."""
         stale = copy(self)
         stale.nodes, stale.down = dict(self.nodes), dict(self.down)
         stale.topics = {

@@ -20,7 +20,7 @@ SEQUENCES = 1 << 31  # sequence numbers start at 0 again after this many
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """The part of an appended batch that is kept to detect duplicates.
+    """The sequence numbers and offsets of an appended batch, which are kept to detect duplicates.
 
     Attributes:
         first_sequence: sequence number of the first record.
@@ -66,7 +66,7 @@ class Producer:
 
 
 class Producers:
-    """The states of the producers of one partition; iteration yields each.
+    """The states of all producers of one partition; iteration yields each ``Producer``.
 
     ``unchecked``: True if there are producers but no check for expired ones is scheduled.
     """

@@ -23,7 +23,7 @@ class Reassignment:
 
 
 def merged(current: Sequence[int], target: Sequence[int]) -> tuple[list[int], Reassignment]:
-    """Return the replicas during a reassignment, and the reassignment.
+    """Return the replicas of a partition during a reassignment, and the reassignment.
 
     Args:
         current: Broker ids of the current replicas.

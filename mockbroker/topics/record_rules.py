@@ -126,7 +126,7 @@ class RecordRules:
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """The error for a batch that is refused. ``records``: index and error message of each invalid record."""
+    """The error for a produced batch that is refused. ``records``: index and error message of each invalid record."""
 
     error: ErrorCode
     text: str | None = None
@@ -185,5 +185,5 @@ def _timestamp_error(record: Record, index: int, batch: Batch, rules: RecordRule
 
 
 def _long(number: int) -> int:
-    """Return a number as Java computes it in a 64-bit long: an overflow wraps around."""
+    """Return an integer wrapped around to 64 bits, as an overflow of a Java long."""
     return (number + 2**63) % 2**64 - 2**63

@@ -1,4 +1,4 @@
-"""The subscriptions and assignments of a classic group, which members exchange through the coordinator."""
+"""Encoding and decoding of the subscriptions and assignments that members of a classic group exchange."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ FIRST_VERSION_WITH_MEMBERS = 3  # v3 lists members; v5 adds the reason
 
 
 def send_leave(components: Components, status: MemberStatus, reason: str) -> OutgoingCall | None:
-    """Reset the generation of a member, and send LeaveGroup; return the request.
+    """Send LeaveGroup for a member, and reset its generation; return the request.
 
     Return None without sending if the member is static, if it has no member id, or if the coordinator is unavailable.
 

@@ -13,7 +13,7 @@ PROTOCOL_TYPE = "consumer"
 
 
 class Retry(Enum):
-    """When to send the next JoinGroup, after a rebalance that ended without an assignment."""
+    """The time of the next JoinGroup after a rebalance that ended without an assignment."""
 
     AT_ONCE = "at once"
     AFTER_BACKOFF = "after the backoff"

@@ -22,8 +22,8 @@ class Revoking:
 
     @property
     def needed(self) -> bool:
-        """Whether the revocation step is to run: it has not run in this rebalance, or partitions of an ended generation
-        remain.
+        """Whether the revocation step has to run: it has not run in this rebalance, or partitions of an ended
+        generation remain.
         """
         status = self._status
         return not status.revoked or (status.generation == NO_GENERATION and len(self._components.positions) > 0)

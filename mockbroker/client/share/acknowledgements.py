@@ -90,12 +90,12 @@ class Delivery:
     open: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        """Mark all records as open, and acknowledge the gaps."""
+        """Mark all records as not acknowledged yet, and acknowledge the gaps."""
         self.open = {record.offset for record in self.records}
         self.types = dict.fromkeys(self.gaps, AcknowledgeType.GAP)
 
     def acknowledge(self, offsets: Iterable[int], kind: AcknowledgeType) -> None:
-        """Acknowledge records. A renewed record stays open."""
+        """Acknowledge records. A record with the type RENEW must be acknowledged again later."""
         for offset in offsets:
             self.types[offset] = kind
             if kind is not AcknowledgeType.RENEW:

@@ -59,7 +59,9 @@ class ShareEngine:
         self.member.subscribe(topics)
 
     def advance(self, *, polling: bool) -> None:
-        """Run all due timers, and send all due requests. ``polling``: True to raise the errors of the user's polls."""
+        """Run all due timers, and send all due requests. ``polling``: True during a poll of the user, which raises the
+        pending errors.
+        """
         self.network.tick()
         self.metadata.request_if_due()
         if self.member.topics:

@@ -154,7 +154,7 @@ class ShareFetcher:
                 self._send_acks(node, renews=False, final=True)
 
     def _wanted(self) -> dict[int, set[PartitionKey]]:
-        """Return the assigned partitions by the broker that leads them."""
+        """Return the assigned partitions that can be read, by node id of their leader."""
         by_node: dict[int, set[PartitionKey]] = {}
         for topic_id, number in self._member.assigned:
             name = self._metadata.topic_names.get(topic_id)
@@ -253,7 +253,15 @@ class ShareFetcher:
     def _succeeded(
         self, node: Node, session: ShareSession, acks: Mapping[TopicPartition, Types], call: OutgoingCall
     ) -> bool:
-        """Return whether a request succeeded; after an error, its acknowledgements fail."""
+        """Record the result of a request; return whether it succeeded. After an error, its acknowledgements have
+        failed.
+
+        Args:
+            node: The broker.
+            session: The share session with the broker.
+            acks: The acknowledgements in the request, by partition.
+            call: The request, with its response or failure.
+        """
         if call.failure is not None:
             session.reset()
             error: ConsumerError = call.unsupported or ConsumerError(f"broker {node.id}: {call.reason}")

@@ -19,7 +19,7 @@ B = TypeVar("B")
 
 
 class ShareRequests:
-    """The builder of requests.
+    """The builder of the ShareFetch and ShareAcknowledge requests of one consumer.
 
     Args:
         group: Group id.

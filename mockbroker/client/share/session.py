@@ -31,7 +31,7 @@ class ShareSession:
         return self.epoch != INITIAL_EPOCH
 
     def changes(self, wanted: Iterable[PartitionKey]) -> tuple[list[PartitionKey], list[PartitionKey]]:
-        """Return the partitions that the next request adds to the session, and the partitions that it removes.
+        """Return the partitions that the next request must add to the session, and those that it must remove.
 
         ``wanted``: partitions of the session after the request.
         """
@@ -45,7 +45,7 @@ class ShareSession:
             self.partitions = set(wanted)
 
     def reset(self) -> None:
-        """Create a new session with the next request."""
+        """Forget the session, so that the next request creates a new one."""
         self.epoch = INITIAL_EPOCH
         self.partitions.clear()
 

@@ -12,7 +12,7 @@ Slices: TypeAlias = Generator[None, None, None]
 
 
 class Collection:
-    """The objects of a collection.
+    """One collection of objects in the document of the live page, such as its groups.
 
     Attributes:
         content: The objects by key.
@@ -24,7 +24,7 @@ class Collection:
         self.patch: dict[str, Any] = {}
 
     def begin(self) -> None:
-        """Begin a patch."""
+        """Discard the previous merge patch, and begin a new one."""
         self.patch = {}
 
     def put(self, key: str, value: Any) -> None:
@@ -71,8 +71,10 @@ class Allotment:
         self.left_out = 0
 
     def take(self, number: int) -> int:
-        """Return how many elements of an object are shown, and deduct them from the total. ``number``: the number of
-        its elements.
+        """Reserve a number of elements of an object, and deduct it from the total; return how many of its elements are
+        shown.
+
+        ``number``: the number of its elements.
         """
         taken = min(number, self._each, self._free)
         self._free -= taken

@@ -120,7 +120,7 @@ class _Tables:
         """Return the HTML of a table, or of a paragraph if there are no rows.
 
         Args:
-            noun: Plural noun for the rows, such as groups.
+            noun: Plural noun for the rows, such as ``groups``.
             columns: Titles of the columns.
             rows: Values of the rows.
         """
@@ -148,7 +148,7 @@ def _member_row(member: Mapping[str, Any]) -> Sequence[object]:
 
 
 def _partitions(assignment: Mapping[str, Sequence[int]]) -> str:
-    """Return an assignment as text: ``orders 0 1 2, payments 0``."""
+    """Return an assignment as text, such as ``orders 0 1 2, payments 0``."""
     shown = (f"{topic} {' '.join(map(str, islice(indexes, LONGEST)))}" for topic, indexes in assignment.items())
     return ", ".join(islice(shown, LONGEST))
 

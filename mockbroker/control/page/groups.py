@@ -62,14 +62,14 @@ class Groups(Collection):
         self._changed = set()  # not before: a refresh that fails is repeated
 
     def _note_changed(self, groups: Registry) -> None:
-        """Store the ids of the groups that may have changed since the last call."""
+        """Collect the ids of the groups that may have changed since the last refresh."""
         if groups is not self._registry or groups.watched is None:
             self._registry, self._shares = groups, {}
         self._changed |= groups.watched or set()
         groups.watched = set()
 
     def _share_out(self, groups: Registry, left_out: dict[str, int]) -> dict[str, tuple[int, int]]:
-        """Return how many members and offsets to show, for each of the first GROUPS groups.
+        """Divide the limits on members and offsets among the first GROUPS groups; return both numbers for each group.
 
         ``left_out``: dictionary in which the method sets the numbers of groups, members and offsets that are not shown.
         """
@@ -107,9 +107,11 @@ class Groups(Collection):
         return found
 
     def _refresh_lags(self, group_id: str, changed_topics: Set[str]) -> None:
-        """Refresh the lags of a group that has not changed itself.
+        """Update the lags of a group in the document. The group itself has not changed.
 
-        ``changed_topics``: topics whose offsets have changed.
+        Args:
+            group_id: Id of the group.
+            changed_topics: Names of the topics whose offsets have changed.
         """
         offsets, topics = self.content[group_id]["offsets"], self._control.broker.cluster.topics
         for name in offsets.keys() & changed_topics:
@@ -121,7 +123,7 @@ class Groups(Collection):
                     patch.setdefault(name, {})[index] = {"lag": now}
 
     def _refresh_coordinator(self, group_id: str) -> None:
-        """Refresh the coordinator of a group, which changes with the leaders of ``__consumer_offsets``."""
+        """Update the coordinator of a group in the document. It changes with the leaders of ``__consumer_offsets``."""
         now = self._control.broker.coordinator(group_id)
         if self.content[group_id]["coordinator"] != now:
             self.content[group_id]["coordinator"] = now

@@ -13,10 +13,11 @@ from mockbroker.control.shapes import Flag, MapOf, Null, Object, Shape, Text, Wh
 
 
 def sparse(shape: Object, name: str, **replaced: Shape) -> Object:
-    """Return the shape of an object in which an absent key means null.
+    """Return the shape of an object in which an absent key means null, derived from the shape of the object with null
+    values.
 
     Args:
-        shape: The shape of the same object with null values.
+        shape: The shape of the object with null values.
         name: The name of the new shape.
         replaced: Additional keys, or keys with another shape.
     """

@@ -50,7 +50,7 @@ class Topics(Collection):
 
 
 def _seen(topic: Topic, partitions: int) -> _Seen:
-    """Return the shown values of a topic in a form that is fast to compare.
+    """Return the values of a topic that the page shows, in a form that is fast to compare.
 
     ``partitions``: number of shown partitions.
     """

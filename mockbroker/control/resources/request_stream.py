@@ -57,9 +57,9 @@ class RequestStream(Stream):
         return self._tick == self._control.request_feed.tick and not self._is_behind
 
     async def next_data(self) -> bytes:
-        """Return the rows of new requests and of new responses.
+        """Return the next events of the stream: rows of new requests, and of requests that now have a response.
 
-        If there were too many, skip some and send a gap first.
+        If a client is too slow, requests are skipped, and a ``gap`` event reports them.
         """
         if self.is_complete:
             return b""
@@ -69,9 +69,8 @@ class RequestStream(Stream):
         return b"".join([*await self._answered(), self._gap(), *await self._new()])
 
     async def _answered(self) -> list[bytes]:
-        """Return the rows of pending requests that now have a response.
-
-        Requests that the log has dropped are forgotten.
+        """Return the rows of those sent requests that now have a response. Requests that the log has removed are
+        dropped.
         """
         rows, removed = list[bytes](), self._control.request_log.removed
         for number, entry in list(self._pending.items()):
@@ -84,7 +83,7 @@ class RequestStream(Stream):
         return rows
 
     def _gap(self) -> bytes:
-        """Skip requests, and return the event that reports the gap."""
+        """Skip requests because the stream is too slow; return the ``gap`` event that reports the skipped ids."""
         log = self._control.request_log
         last = log.removed + len(log)
         begin = max(log.removed, last - BACKLOG)
@@ -95,7 +94,7 @@ class RequestStream(Stream):
         return b"event: gap\n" + event_data(gap)
 
     async def _new(self) -> list[bytes]:
-        """Return the rows of the next requests that the client wants."""
+        """Return the rows of the next new requests that match the filter of the stream."""
         rows = list[bytes]()
         entries = self._control.request_log.entries(self._after)
         for searched, entry in enumerate(entries, 1):

@@ -70,7 +70,7 @@ async def read(control: Control, call: CheckedRequest) -> Answer:
 
 
 def request_json(control: Control, log: RequestLog, number: int, entry: Ticket) -> dict[str, Any]:
-    """Return a logged request as a JSON object, with the bodies of request and response.
+    """Return a logged request as a JSON object, with the decoded bodies of request and response.
 
     Args:
         control: The state of the control API.
@@ -116,5 +116,5 @@ def request_filter(control: Control, call: CheckedRequest) -> Callable[[Ticket],
 
 
 def _literal(name: str | None) -> str | None:
-    """Return a glob that matches only this name; None for None."""
+    """Return a glob that matches only a given name, with special characters escaped; None for None."""
     return None if name is None else re.sub(r"([*?\\])", r"\\\1", name)

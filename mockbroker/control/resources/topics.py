@@ -202,7 +202,7 @@ def _record_json(record: Record) -> dict[str, Any]:
 
 
 def _json(data: bytes | None) -> Any:
-    """Return bytes as text if they are UTF-8, else as base64; null for None."""
+    """Return the JSON value of a key or value: UTF-8 bytes as text, other bytes as base64, None as null."""
     try:
         return None if data is None else data.decode()
     except UnicodeDecodeError:
