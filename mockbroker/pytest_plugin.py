@@ -189,7 +189,7 @@ class _Options:
 
     @property
     def own(self) -> bool:
-        """Whether the test needs a cluster of its own, because it sets a port or a data directory; other tests reuse
+        """Whether the test must have a separate cluster, because it sets a port or a data directory. Other tests share
         one thread.
         """
         return self.as_version is not None or self.data_dir is not None or self.port != 0
@@ -210,7 +210,7 @@ class _Threads:
 
     @contextmanager
     def cluster(self, options: _Options) -> Iterator[ThreadCluster]:
-        """Provide a new cluster in the thread for its number of brokers."""
+        """Provide a new cluster, in the thread for its number of brokers, until the end of the block."""
         thread = self.get(options.brokers)
         config = TEST_CONFIG | dict(options.config)
         yield thread.start_over(options.topics, config, options.listeners, options.users, options.clock, options.faults)

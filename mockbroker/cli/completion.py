@@ -16,7 +16,7 @@ PATIENCE = 1.0  # seconds that a shell waits for the broker
 
 
 def _settings() -> list[str]:
-    """Return the names of the settings that have an effect."""
+    """Return the names of the settings that have an effect, as proposals for the completion."""
     from mockbroker.cli.settings import rows  # on demand: it reads all definitions
 
     return [row.name for row in rows() if row.effect]
@@ -51,7 +51,7 @@ def running(path: str, key: str) -> Completer:
 
 
 def _given(context: click.Context, name: str) -> str | None:
-    """Return the value of an option of this command or one above; None if it was not given."""
+    """Return the value of an option of this command or of a parent command; None if the option was not given."""
     at: click.Context | None = context
     while at is not None:
         if value := at.params.get(name):

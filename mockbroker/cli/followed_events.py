@@ -1,4 +1,4 @@
-"""Follows the events of the journal, and reconnects to the control API when a connection is lost."""
+"""The stream of journal events, which reconnects to the control API when the connection is lost."""
 
 from __future__ import annotations
 

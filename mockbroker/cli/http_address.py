@@ -37,7 +37,7 @@ class HttpAddress:
 def http_address(http: str | None, names: Iterable[str], token_file: Path | None) -> HttpAddress | None:
     """Return the address for the options --http, --http-host and --http-token-file; None without --http.
 
-    Raises: click.UsageError.
+    Raises: click.UsageError if an option is not valid.
     """
     names = tuple(names)
     if http is None:
@@ -65,7 +65,7 @@ def read_token(path: Path | None, option: str) -> str | None:
         path: The file; None to read the environment.
         option: Name of the option, for error messages.
 
-    Raises: click.UsageError.
+    Raises: click.UsageError if the file has no valid token.
     """
     if path is None:
         text, source = os.environ.get(TOKEN_VARIABLE), TOKEN_VARIABLE

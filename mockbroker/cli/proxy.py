@@ -225,7 +225,7 @@ def _credentials(path: Path | None) -> Credentials | None:
 def _certificates(tls: str | None, client_ca: Path | None, host: str) -> Tls | None:
     """Return the certificates for clients; None without --tls. ``host``: host that clients connect to.
 
-    Raises: click.UsageError.
+    Raises: click.UsageError if they cannot be used.
     """
     if tls is None:
         if client_ca is not None:

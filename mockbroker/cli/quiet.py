@@ -1,4 +1,4 @@
-"""The suppression of log lines, for commands that run brokers in their own process."""
+"""Suppression of log lines, for commands that run brokers in their own process."""
 
 from __future__ import annotations
 

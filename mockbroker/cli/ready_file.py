@@ -11,16 +11,18 @@ import click
 
 
 def check_ready_file(path: Path | None) -> None:
-    """Check that the directory of the file exists. Raises: click.UsageError."""
+    """Check that the directory of the ready file exists. Raises: click.UsageError if it does not. ``path``: value of
+    --ready-file.
+    """
     if path is not None and not path.absolute().parent.is_dir():
         raise click.UsageError(f"--ready-file {path}: the directory {path.parent} does not exist")
 
 
 def write_ready_file(path: Path | None, content: Mapping[str, object]) -> None:
-    """Write the file, if the option is given. Raises: OSError if the file cannot be written.
+    """Write the ready file, if the option is given. Raises: OSError if the file cannot be written.
 
     Args:
-        path: The file; it is replaced atomically.
+        path: The file, which is replaced atomically; None without the option.
         content: The content, written as JSON with the process id.
     """
     if path is not None:

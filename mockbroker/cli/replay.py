@@ -69,7 +69,7 @@ def command(recording: str, host: str, port: int, otherwise: str, speed: str, re
 
 
 def _script(recording: str) -> Script:
-    """Read a recording, with notes on stderr. Raises: click.ClickException."""
+    """Read a recording, and print notes about it to stderr. Raises: click.ClickException if it cannot be replayed."""
     try:
         from kwire.capture import Call, read
     except ModuleNotFoundError as error:

@@ -288,7 +288,9 @@ def _warn_unauthenticated(host: str, broker_settings: Mapping[str, str]) -> None
 
 
 def _limit_garbage_collection() -> None:
-    """Make garbage collections rare: a broker has many long-lived objects without cycles, which are slow to scan."""
+    """Make Python's garbage collector run rarely. A broker has many long-lived objects without cycles, which are slow
+    to scan.
+    """
     gc.collect()
     gc.freeze()
     gc.set_threshold(*COLLECT_AFTER)

@@ -52,14 +52,14 @@ class Demo:
 
 
 def prepare(clock: str, settings: MutableMapping[str, str], topics: MutableMapping[str, int]) -> Demo:
-    """Return the demo for the option --demo, and add its topic and a setting to those of the cluster.
+    """Return the demo for the option --demo, and add the topic and the setting that it needs to those of the cluster.
 
     Args:
         clock: Value of --clock.
         settings: The broker settings, which are changed.
         topics: Number of partitions by name of the topic, which is changed.
 
-    Raises: click.UsageError.
+    Raises: click.UsageError if the other options do not allow a demo.
     """
     if clock == MANUAL:
         raise click.UsageError("--demo: the consumers of the demo need a running clock: use --clock real")

@@ -67,7 +67,9 @@ def fail(problem: str) -> NoReturn:
 
 
 def read_faults(path: Path | None) -> list[Any]:
-    """Return the rules in the file of --faults, unchecked; none without the option. Raises: click.UsageError."""
+    """Return the fault rules in the file of --faults, unchecked; an empty list without the option. Raises:
+    click.UsageError.
+    """
     try:
         return [] if path is None else read_rules(path)
     except RuleFileError as error:
@@ -75,13 +77,16 @@ def read_faults(path: Path | None) -> list[Any]:
 
 
 def refused_faults(path: Path | None, error: Exception) -> click.UsageError:
-    """Return the error of the command for rules that are not valid. ``path``: the file of --faults."""
+    """Return the usage error for rules that are not valid. ``path``: the file of --faults."""
     texts = by_number(getattr(error, "problems", ())) or [str(error)]
     return click.UsageError("\n".join(f"--faults {path}: {text}" for text in texts))
 
 
 def check_extra(address: HttpAddress | None) -> None:
-    """Check that the control API can be imported, if there is an address. Raises: click.ClickException."""
+    """Check that the packages of the control API are installed, if it is to be served. Raises: click.ClickException.
+
+    ``address``: address of the control API; None without one.
+    """
     if address is not None:
         try:
             import mockbroker.control.server  # noqa: F401 - late: needs the extra http
@@ -103,8 +108,8 @@ async def control_api(
         cluster: The cluster.
         settings: The settings of the brokers.
         address: The address; None for no control API.
-        kind: Kind of the server.
-        capabilities: Operations that the server supports; None for all.
+        kind: Kind of the server, ``mock`` or ``proxy``.
+        capabilities: Names of the optional features that the server supports; None for all.
     """
     if address is None:
         yield None

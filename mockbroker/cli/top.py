@@ -146,7 +146,7 @@ def _add_group(table: Table, group: Mapping[str, Any], sample: Sample, before: S
 
 
 def _add(table: Table, *values: str) -> None:
-    """Add a row to a table; the values are not interpreted as markup."""
+    """Add a row to a table. The values are shown as they are, without interpreting markup."""
     from rich.text import Text
 
     table.add_row(*(Text(cell(value) if value else "") for value in values))
@@ -157,7 +157,7 @@ def _offsets(group: Mapping[str, Any]) -> dict[tuple[str, int], int]:
 
 
 def _rate(now: Mapping[tuple[str, int], int], before: Mapping[tuple[str, int], int], seconds: float) -> float:
-    """Return by how much the sum of offsets has increased per second.
+    """Return the increase per second of the sum of all offsets.
 
     A new partition counts from offset 0.
 

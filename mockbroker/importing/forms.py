@@ -69,7 +69,7 @@ def table(imported: Imported) -> list[str]:
 def _printable(name: str) -> str:
     """Return a group id with its control characters escaped; ``''`` for the empty id.
 
-    It is not shortened, because other tools need the complete id.
+    It is not shortened, so that it can be copied into other commands.
     """
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name) or "''"
 

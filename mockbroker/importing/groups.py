@@ -149,7 +149,9 @@ def _read_replica(imported: Imported, path: Path, start: int) -> _Replica:
 
 
 def _add_groups(imported: Imported, replica: _Replica, settings: Settings) -> None:
-    """Sort the records of a partition by group, rebuild each group, and add the groups and problems to ``imported``."""
+    """Group the records of a partition by group id, rebuild each group, and add the groups and problems to
+    ``imported``.
+    """
     groups: dict[str, Replay] = {}
     unknown: dict[int, list[int]] = {}
     for key, record in replica.replay.latest.items():

@@ -45,7 +45,7 @@ Entries: TypeAlias = Callable[[Any], Iterator[tuple[Any, str]]]
 
 
 def _brokers(response: Any) -> Iterator[tuple[Any, str]]:
-    """Yield each broker in a response, with the name of its field that has the node id."""
+    """Yield each broker entry in a response, with the name of the entry's field that contains the node id."""
     for broker in response.brokers:
         yield broker, "node_id" if hasattr(broker, "node_id") else "broker_id"
 

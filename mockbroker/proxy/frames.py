@@ -1,4 +1,4 @@
-"""Splits a byte stream into frames. Most frames are forwarded in pieces, as they arrive."""
+"""The splitting of a byte stream into frames. Most frames are forwarded in pieces, as they arrive."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Skip: TypeAlias = Callable[[bytes, int], int]
 
 
 def no_skip(data: bytes, at: int) -> int:  # noqa: ARG001
-    """Return the offset itself: all frames are inspected.
+    """Return ``at`` unchanged, so that every frame is inspected; the default of the argument ``skip`` of FrameSplitter.
 
     Args:
         data: Received bytes.
@@ -36,7 +36,7 @@ def no_skip(data: bytes, at: int) -> int:  # noqa: ARG001
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """A complete frame, with its length prefix, that must be processed before it is forwarded."""
+    """A complete frame, with its length prefix. It must be processed, and possibly changed, before it is forwarded."""
 
     frame: bytes
 
@@ -130,7 +130,7 @@ class FrameSplitter:
             self._held += memoryview(data)[at:]
 
     def _passed(self, data: bytes, begin: int = 0, end: int | None = None) -> None:
-        """Record that a part of the present frame, ``data[begin:end]``, is forwarded.
+        """Record that a part of the current frame, ``data[begin:end]``, is forwarded.
 
         Args:
             data: Received bytes.
@@ -164,8 +164,7 @@ class FrameSplitter:
         return None if len(data) - at < self._wanted else SIZE.size + int(size)
 
     def _needed(self, data: bytes, at: int, size: int) -> int:
-        """Return PASS or COPY, or the number of bytes of the frame that are needed before it can be inspected or
-        processed.
+        """Return how to continue with a frame: PASS, COPY, or the number of its bytes that must have arrived first.
 
         Args:
             data: Received bytes.

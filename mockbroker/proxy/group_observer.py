@@ -1,9 +1,9 @@
 """An observer that keeps the state and the events of groups up to date from the requests and responses that pass the
 proxy.
 
-``kwire.analysis`` derives the same from captures, but reads all calls of a group before it describes the generations.
-Here each response changes the state at once. Facts that the coordinator sends to no client, such as the target
-assignment of a consumer group, are unknown here.
+``kwire.analysis`` derives the same from captures, but after reading all calls of a group; here each response changes
+the state at once. Facts that the coordinator sends to no client, such as the target assignment of a consumer group, are
+unknown.
 """
 
 from __future__ import annotations
@@ -362,7 +362,7 @@ class GroupObserver(Observer):
         self._touch(group)
 
     def _touch(self, group: ObservedGroup) -> None:
-        """Note that a group may have changed."""
+        """Record that a group may have changed, so that the control API describes it again."""
         self._groups.load(group)
 
     def _topic_name(self, topic_id: Any) -> str:
@@ -376,7 +376,7 @@ class GroupObserver(Observer):
 
 
 def _describe(member: ObservedMember, request: Any, response: Any) -> None:
-    """Set the fields of a member from a request and its response; absent fields have not changed."""
+    """Update a member from a request and its response; fields that are absent there have not changed."""
     member.instance_id = getattr(request, "instance_id", None) or member.instance_id
     names = getattr(request, "subscribed_topic_names", None)
     if names is not None:

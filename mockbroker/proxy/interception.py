@@ -1,4 +1,4 @@
-"""Applies fault rules to the traffic of a proxy.
+"""The application of fault rules to the traffic of a proxy.
 
 A request of an API that has rules is decoded and passed to the stages of a router (``mockbroker/broker/stages.py``), as
 in ``mockbroker serve``. Instead of calling a handler, the proxy sends the request to the real broker and passes the
@@ -42,7 +42,7 @@ from mockbroker.proxy.orders import End, Forward, Order, Send, SendMore
 
 @dataclass(slots=True, eq=False)
 class Channel:
-    """The state of a connection whose requests pass through the fault rules.
+    """A client connection of the proxy, as the fault rules see it.
 
     Attributes:
         connection: The connection.
@@ -83,7 +83,7 @@ class Channel:
 
 
 class Interception:
-    """The fault rules of a proxy, and the requests that they process.
+    """The layer of a proxy that applies fault rules to requests and responses.
 
     Args:
         broker: The observed state of the real cluster.
@@ -168,7 +168,9 @@ class Interception:
         self.reschedule()
 
     def is_silent(self, channel: Channel) -> bool:
-        """Return whether a rule leaves the connection without any further response."""
+        """Return whether no further response may be sent on a connection, because of a rule with the action
+        ``no_response``.
+        """
         return channel.busy and not channel.orders and self.stage.is_silent(channel.connection.number)
 
     def node_of(self, connection: Connection) -> int:

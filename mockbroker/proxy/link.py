@@ -121,7 +121,7 @@ Intercepts: TypeAlias = Callable[[int, int], bool]
 
 
 def never(key: int, version: int) -> bool:  # noqa: ARG001
-    """Return False: no request is passed to fault rules.
+    """Return False, so that no request is passed to fault rules; the default of the argument ``intercepts`` of Link.
 
     Args:
         key: API key.
@@ -361,11 +361,12 @@ def notify_answered(exchange: Exchange, answer: bytes | None, response: bytes | 
 
 
 def _is_request(head: bytes) -> bool:
-    """Return whether a frame after SaslHandshake v0 is a request, not a SASL token, which has no header.
+    """Return whether a frame after SaslHandshake v0 is a request, and not a SASL token, which has no header.
 
     A token cannot begin like a request (API key and version): PLAIN begins with a null byte and text, SCRAM and
-    OAUTHBEARER with text, GSSAPI with 0x60 or a token id.¶¶``head``: the beginning of the frame, with its length
-    prefix.
+    OAUTHBEARER with text, GSSAPI with 0x60 or a token id.
+
+    ``head``: the beginning of the frame, with its length prefix.
     """
     if len(head) < PREFIX.size + REQUEST_HEAD.size:
         return False

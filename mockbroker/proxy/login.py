@@ -63,7 +63,7 @@ class Credentials:
                 ``sasl.jaas.config`` with both; for OAUTHBEARER ``sasl.oauthbearer.token.endpoint.url``, the URL of a
                 file. Other properties are ignored.
 
-        Raises: LoginError.
+        Raises: LoginError if a property is missing or not supported.
         """
         mechanism = properties.get("sasl.mechanism", "")
         if not mechanism:
@@ -96,7 +96,7 @@ def _token_file(url: str) -> Path:
 
 
 def login(credentials: Credentials, token: bytes = b"") -> Steps:
-    """Log in to a broker: yield each request without length prefix, and take its response.
+    """Log in to a broker, as a generator: it yields each request without its length prefix, and is sent the response.
 
     Args:
         credentials: Credentials.
@@ -139,7 +139,9 @@ def _scram(credentials: Credentials) -> Steps:
 
 
 def _exchange(token: bytes) -> Generator[bytes, bytes, bytes]:
-    """Send a token; return the token of the broker. Raises: LoginError."""
+    """Yield a SaslAuthenticate request with a token, and return the token in the response. Raises: LoginError if it has
+    an error.
+    """
     request = SaslAuthenticateRequest(auth_bytes=token)
     response = yield encode_request(request, AUTHENTICATE_VERSION, correlation_id=0, client_id=CLIENT_ID)
     answer = _decoded(response, ApiKey.SASL_AUTHENTICATE, AUTHENTICATE_VERSION)

@@ -166,7 +166,7 @@ class ObservedGroup(CoordinatedGroup):
 
 
 class ObservedType:
-    """The description of observed groups; one class serves all group types."""
+    """The description of observed groups for the control API, the same for all group types."""
 
     def summary(self, group: ObservedGroup, context: Context) -> GroupSummary:  # noqa: ARG002
         """Return the group summary for the control API, without members."""
@@ -192,7 +192,7 @@ class ObservedType:
             group: The group.
             member_ids: Ids of the members; members that do not exist any more are left out.
             topics: Topic names by topic id.
-            context: The context.
+            context: Data and functions shared by all groups.
         """
         return [
             MemberDescription(

@@ -1,4 +1,4 @@
-"""The orders that fault rules give to the relay: actions to carry out for one request."""
+"""Orders, which are actions that the fault rules make the relay carry out for a request, such as sending a response."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class SendMore:
-    """The order to send as many further bytes as the pace allows."""
+    """The order to send as many further bytes of a slow response as its pace allows."""
 
 
 @dataclass(frozen=True, slots=True)

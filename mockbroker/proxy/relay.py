@@ -164,7 +164,9 @@ class Proxy:
         self._rescheduled.set()
 
     def _learn(self, response: Changeable) -> Mapping[int, Address]:
-        """Update the observed cluster from a response; return the address of the proxy for each broker, by node id."""
+        """Store the broker addresses in a response, and open missing listeners; return the proxy's address for each
+        broker, by node id.
+        """
         if addresses := response.addresses:
             self.update(addresses)
         if self.interception is not None and isinstance(response.response, MetadataResponse):

@@ -42,7 +42,7 @@ def moment() -> Moment:
 
 
 class Session:
-    """One client's connection.
+    """One proxied connection of a client, with its tasks.
 
     Args:
         client: The stream to the client; replaced by a TLS stream if TLS is used.
@@ -87,7 +87,7 @@ class Session:
         self._scope.cancel()
 
     def wake(self) -> None:
-        """Resume a waiting request."""
+        """Wake the connection's task, because an order was added or a request was finished."""
         self._woken.set()
 
     @property
@@ -96,7 +96,7 @@ class Session:
         return self._open_channel
 
     def connect(self, connection: Connection) -> None:
-        """Set the broker connection of this client. ``connection``: the connection."""
+        """Set the connection to the broker, once it is known. ``connection``: the connection with both addresses."""
         if self._interception is not None:
             self._channel.connection = connection
 

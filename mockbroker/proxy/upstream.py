@@ -76,7 +76,7 @@ class Upstream:
 
 
 async def _log_in(stream: trio.abc.Stream, credentials: Credentials) -> None:
-    """Log in to a broker. Raises: LoginError, and FrameError for a response that is too large."""
+    """Log in to a broker. Raises: LoginError if it refuses the login; FrameError for a response that is too large."""
     steps = login(credentials, _token(credentials.token_file))
     responses = FrameBuffer(LOGIN_RESPONSE)
     request = next(steps)
@@ -94,7 +94,7 @@ async def _log_in(stream: trio.abc.Stream, credentials: Credentials) -> None:
 
 
 def _token(path: Path | None) -> bytes:
-    """Return the token in a file; b"" without a file. Raises: LoginError."""
+    """Return the token in a file; b"" without a file. Raises: LoginError if it cannot be read."""
     try:
         return b"" if path is None else path.read_bytes().strip()
     except OSError as error:
@@ -102,7 +102,7 @@ def _token(path: Path | None) -> bytes:
 
 
 def _reason(error: BaseException) -> str:
-    """Return why a connection failed, in the words of the operating system or the TLS library."""
+    """Return why a connection failed, as the operating system or the TLS library describes it."""
     if isinstance(error, trio.TooSlowError):
         return f"no response in {CONNECT_TIMEOUT:.0f} s"
     while isinstance(error.__cause__ or error, BaseExceptionGroup) or error.__cause__ is not None:

@@ -17,7 +17,7 @@ MAX_ENTITIES = 10_000  # entities with quotas in a cluster, and clients whose us
 
 
 class QuotaError(ValueError):
-    """Raised for quotas that are not valid; the message is Kafka's."""
+    """The error for quotas that are not valid. The message is Kafka's."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -159,7 +159,8 @@ class ConnectionQuotas:
         return excess
 
     def _excess(self, rate: WindowedRate, limit: float, now: float) -> float:
-        """Count a new connection in a rate; return the throttle time in seconds, at most one window.
+        """Count a new connection in a rate; return the throttle time if the rate is exceeded, in seconds, at most one
+        window.
 
         Args:
             rate: The rate.

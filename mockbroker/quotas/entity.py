@@ -1,5 +1,6 @@
-"""The entities that have quotas: a user, a client id, both, or an address; each by name, or as the default of all
-names.
+"""The entities that have quotas: a user, a client id, a user with a client id, or an address.
+
+Each of them is given by name, or is the default of all names.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ TYPES = (CLIENT_ID, USER, IP)  # in the order of Kafka's responses
 
 @dataclass(frozen=True, slots=True)
 class Default:
-    """The name of a default entity. Its quotas apply to all names without an entity of their own."""
+    """The name of a default entity. Its quotas apply to all names that have no quotas."""
 
 
 DEFAULT = Default()
@@ -37,7 +38,7 @@ class Entity(NamedTuple):
     ip: Name = None
 
     def names(self) -> Iterator[tuple[str, str | Default]]:
-        """Yield the type and the name of each part of the entity."""
+        """Yield the type and the name of each component of the entity."""
         for entity_type, name in zip(TYPES, (self.client_id, self.user, self.ip), strict=True):
             if name is not None:
                 yield entity_type, name

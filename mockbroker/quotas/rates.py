@@ -6,7 +6,7 @@ from collections import deque
 
 
 class WindowedRate:
-    """The rate of an amount per second over the last windows.
+    """A rate per second, such as bytes per second, measured over a number of time windows.
 
     A new rate is averaged over almost all windows, although most are still empty, so that it is not overestimated.
     Source: Kafka's Rate and SampledStat.
@@ -58,7 +58,7 @@ class WindowedRate:
         return sum(amount for _, amount in self._samples) / self.window(now)
 
     def window(self, now: float) -> float:
-        """Return the time in seconds over which ``rate`` averages: at least one window less than configured."""
+        """Return the time span in seconds over which ``rate`` averages: at least one window less than configured."""
         self._drop_old(now)
         elapsed = now - self._samples[0][0] if self._samples else 0.0
         least = self._windows - 1
@@ -68,7 +68,8 @@ class WindowedRate:
         return elapsed
 
     def excess(self, limit: float, now: float) -> float:
-        """Return the seconds without use after which the rate is at most ``limit``; 0 if it is not above the limit.
+        """Return for how many seconds nothing may be recorded until the rate falls to ``limit``; 0 if it is not above
+        the limit.
 
         Source: Kafka's QuotaUtils.throttleTime.
 

@@ -57,7 +57,7 @@ class Recorder(Observer):
     If a frame would exceed the limit MAX_WAITING of the queue, its connection is not recorded any further.
 
     Args:
-        arrived: Function that is called when an event enters the empty queue.
+        arrived: Function that is called when an event is added to the empty queue.
 
     Attributes:
         dropped: Number of connections whose end was not recorded.

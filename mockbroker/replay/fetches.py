@@ -1,5 +1,6 @@
-"""The recorded records by partition and offset, from which any Fetch is answered, also one of other partitions than in
-the recording.
+"""The recorded records by partition and offset, from which every Fetch is answered.
+
+The partitions in a Fetch need not be those of one recorded request.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ class _Partition:
 
 
 class Fetches:
-    """The recorded responses to Fetch requests. The live responses never open a fetch session.
+    """The recorded responses to Fetch requests, and the live responses made from them, which never open a fetch
+    session.
 
     Args:
         calls: Recorded Fetch calls, in order.

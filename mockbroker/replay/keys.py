@@ -65,7 +65,7 @@ PLACE = "?"  # of an id that the client has made up
 def key_of(request: Any, version: int, *, loose: bool = False) -> Hashable:
     """Return a key that is equal for requests which may get the same response.
 
-    Ids in requests are compared separately.
+    Generated ids, such as member ids, are not part of the key; they are compared separately.
 
     Args:
         request: The decoded request.

@@ -44,7 +44,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """The result for a request that is not in the recording.
+    """A departure from the recording: the result for a request that is not in it.
 
     Attributes:
         reason: The difference from the recording, as text.
@@ -159,7 +159,9 @@ def _ids(message: Any, version: int) -> set[str]:
 
 
 def _first_ids(call: Answered) -> set[str]:
-    """Return the member ids in a heartbeat that joins a group, if the client generated them; else an empty set."""
+    """Return the member id that a client has generated, as a set, if a call is the heartbeat with which it joins; else
+    an empty set.
+    """
     if getattr(call.request, "member_epoch", None) == 0:
         return _ids(call.request, call.version)
     return set()

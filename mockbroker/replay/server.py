@@ -210,8 +210,9 @@ class Replay:
 
 @dataclass(slots=True)
 class _Connection:
-    """A client's connection, and a connection to the mock cluster if the client has sent a request that is not in
-    the recording.
+    """A client's connection.
+
+    It includes a connection to the mock cluster, once the client has sent a request that is not in the recording.
     """
 
     client: trio.SocketStream

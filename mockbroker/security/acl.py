@@ -23,7 +23,7 @@ class ResourceType(IntEnum):
 
 
 class PatternType(IntEnum):
-    """The pattern type of an ACL or a filter: how resource names are compared.
+    """The pattern type of an ACL or of a filter, which determines how resource names are compared.
 
     The values are Kafka's numbers.
     """

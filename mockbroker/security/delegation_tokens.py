@@ -68,7 +68,7 @@ class DelegationToken:
         return principal == self.owner or principal in self.renewers
 
     def concerns(self, principal: Principal) -> bool:
-        """Return whether a principal is the owner, the requester or a renewer."""
+        """Return whether a principal is the owner, the requester or a renewer of the token."""
         return principal in (self.owner, self.requester) or principal in self.renewers
 
 

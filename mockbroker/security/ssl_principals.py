@@ -131,7 +131,7 @@ def _attribute_text(attribute: NameAttribute[Any]) -> str:
 
 
 def _encoded_value(attribute: NameAttribute[Any]) -> bytes:
-    """Return the DER encoding of an attribute's value."""
+    """Return the DER encoding of the value of an attribute in a distinguished name."""
     from cryptography.x509 import Name
 
     content = Name([attribute]).public_bytes()
@@ -141,7 +141,9 @@ def _encoded_value(attribute: NameAttribute[Any]) -> bytes:
 
 
 def _content(encoded: bytes) -> tuple[bytes, bytes]:
-    """Split DER data into the content of the first element, and the bytes after it."""
+    """Split DER data into the content of the first element (without tag and length) and the bytes after that
+    element.
+    """
     size, start = encoded[1], 2
     if size >= 0x80:
         start += size & 0x7F

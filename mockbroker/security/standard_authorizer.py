@@ -190,7 +190,7 @@ def _is_dominated(acl: Acl, denied: Collection[tuple[int, str]]) -> bool:
 
 
 def bits(*operations: Operation) -> int:
-    """Return operations as bits, as in the field ``authorized_operations``."""
+    """Return a set of operations as bits, as in the field ``authorized_operations``."""
     return sum(1 << operation for operation in operations)
 
 

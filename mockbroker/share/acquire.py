@@ -12,14 +12,16 @@ from mockbroker.share.share_partition import SharePartition
 
 
 class AcquireMode(IntEnum):
-    """How strictly ``max_records`` limits the acquired records (KIP-1206). Source: Kafka's ShareAcquireMode."""
+    """The acquire mode of a ShareFetch: whether ``max_records`` is a strict limit (KIP-1206). Source: Kafka's
+    ShareAcquireMode.
+    """
 
     BATCH_OPTIMIZED = 0  # whole record batches, so more records than the limit may be acquired
     RECORD_LIMIT = 1
 
 
 class LogBatch(Protocol):
-    """The properties of a record batch of the log that acquisition needs."""
+    """The interface of a record batch of the log, with the properties that acquisition needs."""
 
     @property
     def base_offset(self) -> int: ...
@@ -201,7 +203,7 @@ def _end_of_batch(batches: Sequence[LogBatch], offset: int) -> int:
 
 
 def _divide(request: Acquisition, batches: Sequence[LogBatch], first: int, last: int) -> list[Acquired]:
-    """Divide the offsets from ``first`` to ``last`` into batches of at least ``batch_size`` records.
+    """Divide offsets that are to be acquired into batches of at least ``batch_size`` records.
 
     Each batch begins at the start of a record batch of the log.
     """
@@ -219,7 +221,9 @@ def _divide(request: Acquisition, batches: Sequence[LogBatch], first: int, last:
 
 
 def _acquire_part(partition: SharePartition, request: Acquisition, batch: Acquired, last: int) -> list[Acquired]:
-    """Add a batch to the records in flight, but acquire only its records up to the offset ``last``."""
+    """Add a batch to the in-flight records, but acquire only its records up to the offset ``last``; return the acquired
+    records.
+    """
     run = Run(batch.first, batch.last, AVAILABLE, 0)
     in_flight = InFlightBatch(run)
     in_flight.by_offset = True
@@ -241,7 +245,7 @@ def _acquire_again(
     last: int,
     in_flight: Sequence[InFlightBatch],
 ) -> bool:
-    """Acquire available records that are already in flight, and records in gaps between them.
+    """Acquire available records that are already in flight, and records in the gaps between in-flight batches.
 
     Args:
         partition: The share partition.
@@ -285,8 +289,13 @@ def _acquire_again(
 
 
 def _is_throttled(partition: SharePartition, batch: InFlightBatch, first: int, last: int) -> bool:
-    """Return whether an available record in a range was delivered so often that fewer records are acquired at a
-    time.
+    """Return whether records in a range were delivered so often that only few of them may be acquired at a time.
+
+    Args:
+        partition: The share partition.
+        batch: The batch that contains the range.
+        first: First offset of the range.
+        last: Last offset of the range.
     """
     limit = partition.throttle_from
     if not batch.by_offset:

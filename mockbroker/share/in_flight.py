@@ -95,7 +95,7 @@ class InFlightBatch:
         return self.first < offset <= self.last
 
     def runs_between(self, first: int, last: int) -> list[Run]:
-        """Return the runs of this batch from ``first`` to ``last``, splitting runs that cross these limits."""
+        """Return the runs with the offsets from ``first`` to ``last``; runs that cross these limits are split."""
         self._split(first)
         self._split(last + 1)
         begin = bisect_left(self.runs, first, key=_first)

@@ -54,7 +54,8 @@ class ShareSession:
         self.epoch = 1 if self.epoch == LAST_EPOCH else self.epoch + 1
 
     def selects(self, partition: PartitionKey, *, records: bool, failed: bool) -> bool:
-        """Return whether the response must contain a partition, and record its result for later responses.
+        """Return whether the response must contain a partition of the session, and record the result for later
+        responses.
 
         Args:
             partition: The partition; if the response has records of it, it moves to the end of the session.
@@ -128,11 +129,15 @@ class ShareSessions:
         return self._sessions.pop(key, None)
 
     def is_of(self, connection: int) -> bool:
-        """Return whether a connection has ever created a session. ``connection``: number of the connection."""
+        """Return whether a connection has created any session so far, even one that has ended. ``connection``: number
+        of the connection.
+        """
         return connection in self._of_connections
 
     def disconnect(self, connection: int) -> ShareSession | None:
-        """Handle the end of a connection: return the last session that it created, even one that has ended; None
-        without one.
+        """Handle the end of a connection; return the last session that it created, even one that has ended; None
+        without a session.
+
+        ``connection``: number of the connection.
         """
         return self._of_connections.pop(connection, None)

@@ -141,7 +141,9 @@ class SharePartition:
         return self.gap is not None and self.gap.last == self.end
 
     def can_acquire(self) -> bool:
-        """Return whether an in-flight record is available, or the number of in-flight records is below its maximum."""
+        """Return whether records may be acquired: an in-flight record is available, or the number in flight is below
+        its maximum.
+        """
         return self.next_fetch_offset() != self.end + 1 or self.in_flight_count < self.max_in_flight
 
     def next_fetch_offset(self) -> int:

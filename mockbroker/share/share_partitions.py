@@ -36,7 +36,7 @@ _REPORTED = {  # errors of the share coordinator, with the errors that clients g
 
 
 def reported_error(error: ErrorCode) -> ErrorCode:
-    """Return the error for clients that corresponds to an error of the share coordinator."""
+    """Return the error that a partition leader reports to clients for an error of the share coordinator."""
     return _REPORTED.get(error, ErrorCode.UNKNOWN_SERVER_ERROR)
 
 

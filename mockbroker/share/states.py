@@ -237,7 +237,7 @@ class ShareStates:
         self._prune(log, now)
 
     def _prune(self, partition: Partition, now: float) -> None:
-        """When the log of a partition has doubled in size, delete the records before the oldest snapshot in use.
+        """Delete the records before the oldest snapshot in use, if the log of a partition has doubled in size.
 
         States whose last snapshot is old get a new snapshot first. Source: Kafka's ShareCoordinatorOffsetsManager and
         share.coordinator.cold.partition.snapshot.interval.ms.

@@ -1,4 +1,4 @@
-"""The catalogue: the metadata of a cluster (brokers, topics, configurations, ACLs, ...) in one JSON file.
+"""The catalogue, which is one JSON file with the metadata of a cluster (brokers, topics, configurations, ACLs, ...).
 
 (Kafka stores this metadata in the controllers' log.) Each change rewrites the whole file, because metadata changes
 rarely.

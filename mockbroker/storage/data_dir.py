@@ -98,7 +98,7 @@ class DataDir:
         """Return the work for the next ``perform``, or None if all changes are durable.
 
         Only the thread that changes the cluster may call this method. If the last work was not performed, because its
-        task was cancelled, the same work is returned again. The simulator injects delays here (a buggify point).
+        task was cancelled, the same work is returned again. The simulator overrides this method to inject delays.
         """
         if self._pending is not None or self.collected == self.synced:
             return self._pending

@@ -1,6 +1,6 @@
 """Locks on an open file that keep other processes out: of fcntl, or of msvcrt on Windows.
 
-Both end when the file is closed or its process ends. On Windows, a shared lock is an exclusive one.
+A lock ends when the file is closed or its process ends. On Windows, a shared lock is an exclusive one.
 """
 
 from __future__ import annotations

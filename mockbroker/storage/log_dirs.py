@@ -87,7 +87,7 @@ def partitions(folder: Path) -> dict[Directory, Path]:
 def _is_partition(path: Path) -> bool:
     """Return whether a directory contains files of a partition.
 
-    The directory name is not sufficient: ``java-17`` could also be the name of a partition directory.
+    The name of the directory does not decide: ``java-17`` could also be partition 17 of a topic ``java``.
     """
     with suppress(OSError):
         return any(name == PARTITION_METADATA or name.endswith(LOG) for name in os.listdir(path))

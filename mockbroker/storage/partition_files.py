@@ -168,7 +168,7 @@ class PartitionFiles:
     def remove(self) -> None:
         """Remove the directory and its files.
 
-        partition.metadata is removed last: so that after a crash the remaining files can still be attributed to their
+        partition.metadata is removed last, so that after a crash the remaining files can still be attributed to their
         topic.
         """
         self._collected.clear()
@@ -236,5 +236,5 @@ class PartitionFiles:
 
 
 def _empty(epoch: tuple[int, int], following: tuple[int, int] | None) -> bool:
-    """Return whether a leader epoch has no offsets, because the following epoch begins at the same offset."""
+    """Return whether a leader epoch has no records, because the following epoch begins at the same offset."""
     return following is not None and epoch[1] >= following[1]

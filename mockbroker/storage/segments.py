@@ -139,7 +139,7 @@ class Reason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """The first damage in a segment.
+    """The description of the first damage in a segment.
 
     Attributes:
         position: byte position in the segment file after the last valid batch.
@@ -200,7 +200,7 @@ def _next_batch(window: _Window, expected: int, end: int) -> Batch | Damage:
 
 
 class _Window:
-    """A part of a file in memory, which advances as the file is read.
+    """A window on a file that is read in chunks: the bytes that are in memory now.
 
     Attributes:
         data: bytes in memory.

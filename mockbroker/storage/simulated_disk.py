@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 
 def none(_: int) -> int:
-    """Return 0: no unsynced byte survives a crash.
+    """Return 0, so that no unsynced byte survives a crash.
 
     The default of the argument ``survives`` of ``SimulatedDisk.crash``.
     """

@@ -1,6 +1,6 @@
 """The operations that change a data directory, and the worker that performs them in order.
 
-The worker may run in a thread of its own.
+The worker may run in a separate thread.
 """
 
 from __future__ import annotations

@@ -155,7 +155,7 @@ class ClientMetrics:
             instance_id: Id of the client instance.
             attributes: Attributes of the client for the patterns of subscriptions, without the instance id.
             now: The broker's time in seconds.
-            subscription_id: Id of the subscription that the client pushes for.
+            subscription_id: Subscription id in the request, which must be the current one of the client.
             terminating: Whether it is the last push of the client.
             compression: Compression type of the metrics.
             size: Size of the metrics in bytes, compressed.
@@ -209,5 +209,5 @@ def _computed(
 
 
 def _int32(number: int) -> int:
-    """Return the lower 32 bits of a number as a signed integer."""
+    """Return the lower 32 bits of an integer, as a signed integer."""
     return (number + 2**31) % 2**32 - 2**31

@@ -81,7 +81,7 @@ def _value(point: Any) -> Any:
 
 
 def _number(value: float) -> float | str:
-    """Return a number; NaN and infinity are returned as text, because JSON cannot represent them."""
+    """Return a number in a form that JSON can represent: NaN and infinity as text."""
     return value if isfinite(value) else str(value)
 
 

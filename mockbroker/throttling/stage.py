@@ -35,7 +35,7 @@ CACHED = 10_000  # maximum number of connections whose quotas are cached
 
 @dataclass(slots=True)
 class _Limits:
-    """The quotas that apply to the last client of a connection.
+    """The cached quotas of a connection: those of the client that sent its last request.
 
     Attributes:
         principal: Principal of the client.
@@ -50,7 +50,7 @@ class _Limits:
 
 @dataclass(slots=True)
 class _Mutations:
-    """The partition mutations of a request.
+    """The partition mutations of a request, that is, the partitions that it creates or deletes.
 
     Attributes:
         costs: Number of mutated partitions of each accepted topic, by topic name, or by topic id if the request has no
@@ -127,7 +127,14 @@ class QuotaStage(Stage):
         return final
 
     def _merged(self, call: Call[Any], reply: Reply, mutations: _Mutations, refused: ErrorInjection) -> Steps:
-        """Add the errors of many refused topics to a response, and then the throttle time; yield between slices."""
+        """Add the errors of many refused topics to a response, and then the throttle time; yield between slices.
+
+        Args:
+            call: The request.
+            reply: The response to the accepted topics.
+            mutations: The partition mutations of the request.
+            refused: The errors of the refused topics.
+        """
         mutations.refused = None
         now = yield []
         response = yield from remaining(refused.merge_in_slices(reply.response))
@@ -244,7 +251,7 @@ class QuotaStage(Stage):
     def _count_mutations(
         self, call: Call[Any], limit: Limit, now: float
     ) -> Generator[None, None, Effects | Call[Any] | None]:
-        """Take tokens for the partition mutations of a request; yield between slices.
+        """Count the partition mutations of a request by taking tokens from the client's bucket; yield between slices.
 
         Returns:
             None if no topic exceeds the quota; else the call without the topics that do, or the response if no topic
@@ -289,7 +296,8 @@ class QuotaStage(Stage):
     def _with_refusals(
         self, call: Call[Any], response: Any, mutations: _Mutations, limit: Limit | None, now: float
     ) -> Any:
-        """Put back the tokens of topics whose creation or deletion failed; return the response with the refused topics.
+        """Return the response with the errors of the refused topics; put back the tokens of topics whose creation or
+        deletion failed.
 
         Args:
             call: The request.

@@ -22,7 +22,7 @@ from mockbroker.transactions.state import NO_EPOCH, OPEN, PREPARED, Identity, St
 
 
 class Ended(NamedTuple):
-    """The result of InitProducerId, EndTxn or a timeout.
+    """The result of an operation that may end a transaction: InitProducerId, EndTxn or a timeout.
 
     Attributes:
         error: error of the response.

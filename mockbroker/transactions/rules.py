@@ -144,10 +144,12 @@ def is_ended(txn: Transaction, producer: Identity, *, kip890: bool) -> bool:
 
 
 def bump(txn: Transaction, new_id: Callable[[], int]) -> None:
-    """Increment the producer epoch at the end of a transaction (KIP-890).
+    """Increment the producer epoch at the end of a transaction, as KIP-890 requires.
 
-    ``new_id``: function that returns a producer id for the next transaction, for use when the epochs of the current one
-    are exhausted.
+    Args:
+        txn: the transactional id.
+        new_id: function that returns a producer id for the next transaction, for use when the epochs of the current one
+            are exhausted.
     """
     txn.next_id = new_id() if txn.exhausted else None
     txn.last_epoch, txn.epoch, txn.bumped = txn.epoch, txn.epoch + 1, True

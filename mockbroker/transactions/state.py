@@ -32,7 +32,7 @@ COMPLETE = frozenset({State.COMPLETE_COMMIT, State.COMPLETE_ABORT})
 
 
 class Identity(NamedTuple):
-    """A producer id and its epoch."""
+    """A producer id and its producer epoch."""
 
     producer_id: int
     epoch: int

@@ -162,7 +162,7 @@ def _show_one(session: Session, fault: Mapping[str, Any]) -> None:
 
 
 def _words(section: Mapping[str, Any]) -> str:
-    """Return a section of a rule, such as its conditions, as words ``name=value``."""
+    """Return a JSON object of a rule, such as its conditions, as text: ``name=value`` pairs."""
     return " ".join(
         f"{name}={value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
         for name, value in section.items()

@@ -123,7 +123,7 @@ OTHERS: Mapping[str, Callable[[Any], Any]] = {
 
 
 def rule_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options to a command. Its function gets the given options as ``options``: keyword arguments of
+    """Add the options to a command, whose function gets the given ones as ``options``: keyword arguments of
     ``faults.add``.
     """
 
