@@ -27,7 +27,7 @@ Replace = Callable[["Bodies", Any, Any, Context], Any]  # of the value of a fiel
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The fields of a struct that must be replaced.
+    """The plan for one struct class: which of its fields are replaced, and how.
 
     Attributes:
         steps: name of each field, and the function that returns its new value.
@@ -72,7 +72,7 @@ class Bodies:
         redact(message)
 
     def tags(self, unknown: dict[int, bytes]) -> dict[int, bytes]:
-        """Return the replacements of unknown tagged fields. ``unknown``: the fields' bytes, by tag."""
+        """Return unknown tagged fields with replaced contents. ``unknown``: the fields' bytes, by tag."""
         return {tag: self.names.data(content) for tag, content in unknown.items()}
 
     def topic(self, name: str) -> str:
@@ -118,7 +118,13 @@ def _plan(record: Record) -> Plan:
 
 
 def _step(field: str, slot: Slot, node: Node) -> Replace | None:
-    """Return the function that replaces the content of a field; None if the field remains as it is."""
+    """Return the function that replaces the content of a field; None if the field is not replaced.
+
+    Args:
+        field: qualified name of the field.
+        slot: the field in the layout.
+        node: type of the field, or of its elements.
+    """
     if slot.name in fields.HARMLESS or field in fields.HARMLESS:
         return None
     if slot.name == fields.NAMED_TOPOLOGY and isinstance(node, List):

@@ -11,7 +11,8 @@ class Permutation:
     """A keyed permutation of the numbers below ``size`` without fixed points.
 
     It is a Feistel network over the next larger power of four. Results outside of the domain are permuted again until
-    they are inside (cycle walking). To exclude fixed points, a rotation by one is conjugated with the permutation.
+    they are inside (cycle walking). To exclude fixed points, the permutation, a rotation by one and the inverse
+    permutation are applied in this order.
 
     Args:
         key: secret key.

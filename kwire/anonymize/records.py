@@ -24,7 +24,7 @@ END_TXN = (0, 1)  # types of control records without names: abort and commit
 
 
 class Batches:
-    """The replacement of the contents of record batches.
+    """The replacement of keys, values and headers in record batches.
 
     Args:
         names: replacements of text and bytes.

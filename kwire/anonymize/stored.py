@@ -1,4 +1,5 @@
-"""Replacement of the contents of messages inside bytes fields: the group protocols of consumers, Connect and Streams.
+"""Replacement of the contents of messages that are stored in bytes fields: group protocols of consumers, Connect and
+Streams.
 
 Bytes that are not exactly one of these messages are replaced as bytes.
 """
@@ -84,7 +85,13 @@ class Stored:
         return self._names.data(data) if new is None else new
 
     def _message(self, name: str, data: bytes, context: Context) -> bytes | None:
-        """Return the message with its contents replaced; None if the bytes are not exactly one such message."""
+        """Return a stored message with its contents replaced; None if the bytes are not exactly one such message.
+
+        Args:
+            name: Kafka's name of the message.
+            data: the stored bytes.
+            context: the group of the message.
+        """
         blob = BLOBS[name]
         value: Any
         try:

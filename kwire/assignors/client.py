@@ -90,7 +90,9 @@ class Assignor(ABC):
     protocols: Sequence[str] = (EAGER,)
 
     def user_data(self, topics: Collection[str]) -> bytes | None:  # noqa: ARG002 - for subclasses
-        """Return the user data for this member's next subscription to ``topics``; None to send no user data."""
+        """Return the user data for the next subscription of this member; None for none. ``topics``: the topics it
+        subscribes to.
+        """
         return None
 
     @abstractmethod
@@ -112,7 +114,7 @@ class Assignor(ABC):
 
 
 class PlainAssignor(Assignor):
-    """The base class of assignors that need only partition counts and subscribed topics.
+    """The base class of custom assignors that need only partition counts and subscribed topics.
 
     To use user data, racks or owned partitions, derive from ``Assignor``. Source: AbstractPartitionAssignor of
     kafka-clients 0.9 (in later releases, that class also supports user data, racks and owned partitions).
@@ -161,7 +163,9 @@ def common_protocol(assignors: Collection[Assignor]) -> str:
 
 
 def assigned(shares: GroupAssignment) -> dict[str, Assignment]:
-    """Return the assignment of each member, without user data. ``shares``: assigned partitions by member id."""
+    """Convert assigned partitions to assignments without user data, by member id. ``shares``: assigned partitions by
+    member id.
+    """
     return {member_id: Assignment(partitions) for member_id, partitions in shares.items()}
 
 

@@ -66,8 +66,8 @@ class RangeAssignor(Assignor):
 
 
 class _TopicState:
-    """The state of one topic during an assignment: its free partitions, and the number of partitions that each member
-    may still get.
+    """The state of a topic during an assignment: its free partitions, and how many partitions each member may still
+    get.
 
     Args:
         subscribers: members with their subscriptions, in assignment order.
@@ -91,7 +91,9 @@ class _TopicState:
         return rack is None or rack in self._partitions[number].racks
 
     def room(self, member_id: str) -> int:
-        """Return how many more partitions the member may get; negative if the member already has the larger share."""
+        """Return how many partitions of the topic a member may still get; negative if it already has one of the larger
+        shares.
+        """
         return self._least + (self._larger > 0) - self._held[member_id]
 
     def give(self, member_id: str, numbers: Sequence[int], shares: GroupAssignment) -> None:
@@ -115,10 +117,10 @@ class _TopicState:
 
 
 def _assign_in_racks(states: Sequence[_TopicState], shares: GroupAssignment) -> None:
-    """Assign to each member partitions that have a replica in its rack.
+    """Assign partitions to members that have a replica of them in their rack.
 
     Topics with equal partition counts and equal subscribers are assigned together, so that a member gets the same
-    partition numbers of each.
+    partition numbers of each topic.
 
     Args:
         states: the topics.
@@ -136,12 +138,12 @@ def _assign_in_racks(states: Sequence[_TopicState], shares: GroupAssignment) -> 
 
 
 def _assign_in_racks_together(states: Sequence[_TopicState], shares: GroupAssignment) -> None:
-    """Assign each partition number in several topics together.
+    """Assign partitions by rack, and give each member the same partition numbers of several topics (co-partitioning).
 
-    The partitions go to the first member whose rack has a replica of the partition in every topic.
+    A partition number goes to the first member that has a replica of this partition in its rack for every topic.
 
     Args:
-        states: the topics.
+        states: the topics, which have equal partition counts and equal subscribers.
         shares: assigned partitions by member id, which are updated.
     """
     candidates = list(states[0].members)

@@ -38,10 +38,15 @@ class Movements(Generic[_Topic]):
             between.add(partition)
 
     def instead(self, partition: tuple[_Topic, int], giver: int, taker: int) -> tuple[_Topic, int]:
-        """Return the partition to move when ``partition`` is to move from ``giver`` to ``taker``.
+        """Return the partition that is moved instead of ``partition`` from ``giver`` to ``taker``.
 
-        It is a partition of the same topic that has moved from ``taker`` to ``giver``, if there is one, else
-        ``partition`` itself.
+        If a partition of the same topic has moved from ``taker`` to ``giver`` before, that partition is moved back.
+        Otherwise it is ``partition`` itself.
+
+        Args:
+            partition: topic and partition number.
+            giver: number of the member that loses a partition.
+            taker: number of the member that gets a partition.
         """
         source, _ = self._of.get(partition, (giver, giver))
         back = self._between.get((partition[0], taker, source))
@@ -49,7 +54,7 @@ class Movements(Generic[_Topic]):
 
 
 class _Partitions(Generic[_Topic]):
-    """A set of partitions with the same first element as a Java HashSet.
+    """A set of partitions whose first element is that of the equal Java HashSet.
 
     As in Java, the hash table never shrinks.
     """

@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class PriorityQueue(Generic[T]):
-    """A binary heap. ``heapq`` returns elements of equal priority in another order, so it cannot be used.
+    """A binary heap with Java's order of elements of equal priority, which differs from that of ``heapq``.
 
     Args:
         elements: the first elements, in the order in which they are added.

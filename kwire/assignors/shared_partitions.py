@@ -17,7 +17,7 @@ def balanced(
     subscribers: Sequence[int],
     hash_of: Callable[[_Key], int],
 ) -> dict[int, set[_Key]]:
-    """Return the partitions of each member, by the member's number.
+    """Return the balanced partitions of each member, by the member's number.
 
     Args:
         targets: partitions to assign.
@@ -89,9 +89,17 @@ def _assign_remaining(
     desired: Mapping[int, int],
     sharing: int,
 ) -> None:
-    """Assign partitions with too few members to the members below their count, in turn.
+    """Assign partitions that have too few members to the members below their desired count, in turn.
 
     As in Kafka, a partition that no such member can take is skipped.
+
+    Args:
+        order: the partitions in processing order.
+        by_partition: members by partition.
+        by_member: partitions by member, which are updated.
+        unfilled: members below their desired count.
+        desired: desired number of partitions by member.
+        sharing: number of members of each partition.
     """
     at, assigned_in_round = 0, False
     for key in order:

@@ -59,7 +59,7 @@ def share_out_cooperatively(topics: Topics, members: Subscriptions) -> GroupAssi
 
 
 def claim(member: Subscription) -> Claim:
-    """Return the partitions that a member of ``sticky`` reports in its user data, with their generation.
+    """Return the partitions that a member of ``sticky`` claims to own in its user data, with their generation.
 
     For invalid user data, the claim has no partitions and UNKNOWN_GENERATION.
     """
@@ -74,7 +74,8 @@ def claim(member: Subscription) -> Claim:
 
 
 def cooperative_claim(member: Subscription) -> Claim:
-    """Return the partitions that a member of ``cooperative-sticky`` reports in its subscription, with their generation.
+    """Return the partitions that a member of ``cooperative-sticky`` claims to own in its subscription, with their
+    generation.
 
     Before subscription v2 the generation is in the user data.
     """
@@ -119,7 +120,7 @@ class StickyAssignor(Assignor):
 
 
 class FirstStickyAssignor(StickyAssignor):
-    """The assignor ``sticky`` of Kafka 0.11 to 2.3, with one algorithm for all groups."""
+    """The assignor ``sticky`` of Kafka 0.11 to 2.3, which had a single algorithm for all groups."""
 
     def assign(self, topics: Topics, members: Subscriptions) -> Mapping[str, Assignment]:
         return assigned(share_out(topics, members, always_heterogeneous=True))
@@ -151,7 +152,8 @@ def _share_out(
     *,
     always_heterogeneous: bool = False,
 ) -> tuple[GroupAssignment, dict[TopicPartition, str]]:
-    """Return the assigned partitions by member id, and the current owner of each partition that moves.
+    """Run the sticky algorithm; return the assigned partitions by member id, and the current owner of each partition
+    that moves.
 
     Args:
         topics: partitions by topic name.

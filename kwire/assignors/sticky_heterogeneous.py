@@ -88,9 +88,9 @@ class _Group:
         return sum(len(self._topics[topic]) for topic in counted)
 
     def keep(self, before: Ownership) -> bool:
-        """Assign to members the partitions that they own and still subscribe to, if their rack matches a replica.
+        """Assign the partitions that members own and still subscribe to to their owners, if the racks match.
 
-        Return True if some partition was not kept.
+        Return True if some partition was not kept by its owner. ``before``: the accepted claims.
         """
         revoked = False
         for member_id, owned in before.owned.items():
@@ -121,9 +121,7 @@ class _Group:
         return False
 
     def freeze(self) -> None:
-        """Exclude from balancing the members that have their maximum, if no other member subscribes to the same
-        topics.
-        """
+        """Exclude members from balancing that have their maximum and share no topic with other members."""
         self._ranks = [(load, place) for load, place in self._ranks if self._can_change(place)]
 
     def _can_change(self, place: int) -> bool:
@@ -153,7 +151,7 @@ class _Group:
                     self.shares[place] = share
 
     def _move(self, partitions: Sequence[TopicPartition]) -> bool:
-        """Repeatedly move each partition to a better owner, until none moves; return True if any moved."""
+        """Move partitions to better owners until none moves; return True if any moved."""
         moved = False
         while True:
             again = False
@@ -168,7 +166,7 @@ class _Group:
                 return moved
 
     def _taker(self, partition: TopicPartition) -> int | None:
-        """Return the index of the member to move the partition to; None to leave the partition with its owner.
+        """Return the index of the member that a partition should move to; None to leave it with its owner.
 
         The candidate is the earlier owner of the partition, else the least loaded subscriber.
         """
@@ -190,7 +188,9 @@ class _Group:
         return self._balanced
 
     def _find_balanced(self) -> bool:
-        """Return True if no member could get a partition from a member that has at least two more."""
+        """Return True if the group is balanced: no member could get a partition from a member that has at least two
+        more.
+        """
         if self._ranks[0][0] >= self._ranks[-1][0] - 1:
             return True
         fullest: dict[str, int] = {}  # by topic: largest load of a member that has a partition of it
@@ -227,7 +227,7 @@ class _Group:
 
 
 def _imbalance(loads: Sequence[int]) -> int:
-    """Return the sum of the load differences of all pairs of members.
+    """Return the imbalance of an assignment: the sum of the load differences of all pairs of members.
 
     ``loads``: number of partitions of each member, in ascending order.
     """

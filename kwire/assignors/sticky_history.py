@@ -40,7 +40,7 @@ class Ownership:
 
 
 def owned_now(topics: Topics, members: Sequence[tuple[str, Subscription]], claims: Mapping[str, Claim]) -> Ownership:
-    """Return the accepted claims.
+    """Decide which claims to partitions are accepted; return the resulting owners.
 
     A claim of a partition that does not exist is not accepted. Of two claims to a partition, the one with the higher
     generation is accepted; if the generations are equal, the partition has no owner. As in Java, the generation of the

@@ -37,7 +37,7 @@ class _Sharing:
         shares: assigned partitions by member id.
         moved: previous owner by moved partition.
         below: members with fewer partitions than the smaller share.
-        at_least: members with the smaller share, some of which may get one more partition.
+        at_least: members that have exactly the smaller share; some of them may get one more partition.
     """
 
     def __init__(self, topics: Topics, before: Ownership, racks: Racks) -> None:
@@ -54,7 +54,7 @@ class _Sharing:
         self.at_least: list[str] = []
 
     def keep(self) -> None:
-        """Let members keep, up to their share, the undisputed partitions that they own and whose racks match.
+        """Leave members the undisputed partitions that they own, up to their share and only where racks match.
 
         The members give up their other partitions.
         """
@@ -142,9 +142,7 @@ class _Sharing:
                 at += 1
 
     def _give_larger(self) -> None:
-        """Record that a member got one of the larger shares (one more partition); after the last one, no member may get
-        one.
-        """
+        """Record that a member got one of the larger shares. After the last one, no further member may get one."""
         self._larger -= 1
         if not self._larger:
             self.at_least.clear()

@@ -79,7 +79,9 @@ def assign_tasks(
 
 
 class _Member:
-    """A member with the tasks assigned to it so far. ``kept``: number of its former active tasks among them."""
+    """A member with the tasks that were assigned to it so far. ``kept``: number of its former active tasks among
+    them.
+    """
 
     __slots__ = ("active", "count", "kept", "process", "standby", "target")
 
@@ -101,7 +103,9 @@ class _Member:
 
 
 class _Process:
-    """The members of one process and its number of tasks. ``tasks``: its tasks; empty if there are no standby tasks."""
+    """A process with its members and the number of its tasks. ``tasks``: its tasks; empty if there are no standby
+    tasks.
+    """
 
     __slots__ = ("by_load", "members", "task_count", "tasks")
 
@@ -113,7 +117,7 @@ class _Process:
 
     @property
     def load(self) -> float:
-        """Number of tasks of each member, on average."""
+        """The average number of tasks of the members."""
         return self.task_count / len(self.members)
 
     def least_loaded(self) -> _Member:
@@ -144,14 +148,14 @@ class _Quota:
         self.limit = _share(tasks, members)
 
     def reach(self) -> None:
-        """Record that a member has reached the quota."""
+        """Record that a member has reached the quota, and recompute the quota of the others."""
         self._tasks -= self.limit
         self._members -= 1
         self.limit = _share(self._tasks, self._members)
 
 
 class _Assignment:
-    """The assignment in progress."""
+    """The state of a task assignment in progress."""
 
     def __init__(
         self, members: Mapping[str, TaskMember], subtopologies: Mapping[str, SubtopologyTasks], standby_replicas: int
@@ -233,7 +237,7 @@ class _Assignment:
         self._count(member, task)
 
     def _count(self, member: _Member, task: Task) -> None:
-        """Count a new task of a member."""
+        """Add a task to the task count of a member and of its process, and record the owner."""
         member.count += 1
         process = member.process
         process.task_count += 1
@@ -302,7 +306,7 @@ class _Assignment:
 
 
 def _least_loaded(members: list[_Member] | None, task: Task | None) -> _Member | None:
-    """Return the member with the lowest load among the members that had a task as a standby task, or None.
+    """Return the least loaded of the members that had a task before; None if none of them can get it.
 
     As in Kafka, a later member replaces the candidate only if both its process and the member itself have a lower load;
     also as in Kafka, the result depends on whether the first member's process has the task.

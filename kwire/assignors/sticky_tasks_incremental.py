@@ -61,7 +61,7 @@ class BalancedTasks:
         return cls(target, process_ids, subtopologies) if len(assigned) == _task_count(subtopologies) else None
 
     def join(self, member_id: str, process_id: str) -> bool:
-        """Record that a member joins; return whether the target assignment can still be updated."""
+        """Record that a member joins; return whether the target assignment can still be updated incrementally."""
         if self._joined is not None or process_id in self._processes or member_id in self._numbers:
             return False
         self._joined = member_id
@@ -92,7 +92,7 @@ class BalancedTasks:
         return dict(sorted(changed.items(), key=lambda each: self._numbers[each[0]]))
 
     def _position(self, task: Task) -> tuple[int, int]:
-        """Return the sort position of a task, in the order in which members keep their tasks."""
+        """Return the sort key of a task: members keep their tasks in this order."""
         return task[1], self._rank[task[0]]
 
 

@@ -2,7 +2,7 @@
 
 This module assigns groups whose members subscribe to the same topics; ``uniform_heterogeneous`` assigns the others. To
 distinguish both cases, Kafka compares topic names, including names of topics that do not exist. Source: UniformAssignor
-and UniformHomogeneousAssignmentBuilder of Kafka 4.2. Kafka 4.0 and earlier gave the larger shares to other members(see
+and UniformHomogeneousAssignmentBuilder of Kafka 4.2. Kafka 4.0 and earlier gave the larger shares to other members (see
 ``first_are_larger``), and used ``uniform_3_9`` for heterogeneous groups.
 """
 

@@ -54,7 +54,7 @@ class _Dense:
         self.subscribers = [sorted((loads[at], ranks[at], at) for at in topic.subscribers) for topic in self.topics]
 
     def change(self, before: int, after: int, rank: int, place: int) -> None:
-        """Update a member's number of partitions in the sorted subscribers of all its topics.
+        """Update the load of a member in the sorted subscribers of all its topics.
 
         Args:
             before: number of partitions before the change.
@@ -111,7 +111,7 @@ class _Group:
         self._movements: Movements[UUID] = Movements(id_partition_hash)
 
     def fill(self) -> None:
-        """Assign each partition without an owner to the least loaded subscriber."""
+        """Assign each partition without an owner to the subscriber with the fewest partitions."""
         for dense in self._dense:
             dense.sort(self.loads, self.ranks)
             for at, number in dense.partitions(self._size):
@@ -122,7 +122,9 @@ class _Group:
                     dense.change(load, load + 1, rank, place)
 
     def balance(self) -> None:
-        """Iterate over the partitions until none moves. A partition moves at most once."""
+        """Move partitions to less loaded members, in several passes, until none moves. A partition moves at most
+        once.
+        """
         self.below = sorted(load for load, most in zip(self.loads, self.most, strict=True) if load < most)
         shared = [dense for dense in self._dense if len(dense.topics[0].subscribers) > 1]
         settled: set[tuple[UUID, int]] = set()
@@ -153,7 +155,7 @@ class _Group:
         return self.below[0] >= self.below[-1] - 1
 
     def _move(self, dense: _Dense, topic: Topic, number: int, taker: int) -> tuple[UUID, int]:
-        """Move a partition to another member, or the partition that must move instead (see Movements).
+        """Move a partition to another member, or instead of it another partition of the topic (see Movements).
 
         Return the moved partition.
 

@@ -46,7 +46,7 @@ def assign(members: Members, partitions: Partitions) -> GroupAssignment:
 
 
 def owned_topics(members: Members, partitions: Partitions) -> tuple[list[Topic], list[int]]:
-    """Return the subscribed topics, with members keeping their partitions, and the number of partitions of each member.
+    """Return the subscribed topics with their current owners, and the number of partitions of each member.
 
     Raises: AssignorError for a subscribed topic that is not in ``partitions``.
     """
@@ -63,7 +63,7 @@ def owned_topics(members: Members, partitions: Partitions) -> tuple[list[Topic],
 
 
 def in_order(topics: Iterable[Topic]) -> list[Topic]:
-    """Return the topics sorted by partitions per subscriber, the largest ratio first."""
+    """Return the topics sorted by the ratio of partitions to subscribers, the largest ratio first."""
     return sorted(topics, key=lambda topic: topic.order)
 
 
@@ -121,7 +121,7 @@ def _balance(topics: list[Topic], loads: list[int]) -> None:
 
 
 def _even_out(topic: Topic, loads: list[int]) -> int:
-    """Move partitions of one topic from the most to the least loaded members; return the number of moves.
+    """Move partitions of one topic from its most to its least loaded subscribers; return the number of moves.
 
     No partition moves twice.
     """
@@ -150,7 +150,7 @@ def _by_load(topic: Topic, loads: list[int]) -> list[int]:
 
 
 def _least_loaded(by_load: list[int], loads: list[int]) -> Iterator[tuple[int, int]]:
-    """Yield the smallest load, and the number of a member that has it. The iterator is endless.
+    """Yield the smallest load and the number of a member that has it, without end.
 
     After each step the caller assigns one partition to this member. A member with a larger load is included when the
     smallest load reaches it.

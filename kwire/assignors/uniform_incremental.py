@@ -26,7 +26,8 @@ class UniformTarget:
     Args:
         target: target assignment of all members, as ``uniform.assign`` returned it; ``updated`` changes it.
         member_ids: the members, in the order in which they joined.
-        peak: largest number of members that the group ever had, which determines the map order.
+        peak: largest number of members that the group ever had, which determines the iteration order of Kafka's hash
+            map.
         counts: number of partitions by subscribed topic id.
     """
 
@@ -68,7 +69,7 @@ class UniformTarget:
 
     @property
     def first_member(self) -> str:
-        """Id of the first member in the map order. There must be a member."""
+        """The id of the first member in the iteration order of Kafka's hash map. There must be a member."""
         return min(places[0] for places in (self._larger, self._smaller, self._joined) if places)[2]
 
     def add(self, member_id: str) -> None:
@@ -90,7 +91,8 @@ class UniformTarget:
         self._free += _partitions(assigned or {})
 
     def is_for(self, counts: Mapping[UUID, int], peak: int) -> bool:
-        """Return whether the target assignment can be updated: partitions, map order and share have not changed.
+        """Return whether the target assignment can be updated: the partitions, the iteration order and the size of a
+        share are unchanged.
 
         Args:
             counts: number of partitions by subscribed topic id.
@@ -104,7 +106,7 @@ class UniformTarget:
         )
 
     def update(self) -> None:
-        """Update the target assignments that change because members have joined or left, in the map order.
+        """Update the target assignment for the members that have joined or left.
 
         ``is_for`` must be true. The work grows with the number of these members and of the partitions that move.
         """
@@ -125,7 +127,12 @@ class UniformTarget:
         self._joined, self._free = [], []
 
     def _cut(self, places: Iterable[_Place], changed: dict[_Place, MemberAssignment]) -> list[_Partition]:
-        """Remove the last partition of each of these members; return these partitions."""
+        """Remove the last partition of each of the given members; return these partitions.
+
+        Args:
+            places: the members.
+            changed: changed assignments so far, which are updated.
+        """
         cut = []
         for place in places:
             assignment = changed[place] = _copy(self._target[place[2]])
@@ -136,12 +143,13 @@ class UniformTarget:
         return cut
 
     def _last_smaller(self, count: int) -> list[_Place]:
-        """Return the last members in the map order that have exactly the share, without an additional partition."""
+        """Return the last ``count`` members that have exactly a share and no additional partition, in the iteration
+        order.
+        """
         return sorted(self._smaller[-count:] + self._joined[-count:])[-count:] if count > 0 else []
 
     def _regroup(self, larger: int, rooms: Mapping[_Place, int]) -> None:
-        """Move members between the list of members with exactly the share and the list of members with one partition
-        more.
+        """Update the lists of the members with exactly a share and of those with one partition more.
 
         Args:
             larger: number of members that may have one partition more.

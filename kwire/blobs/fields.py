@@ -1,4 +1,4 @@
-"""The bytes fields that contain an encoded message, with the name of that message."""
+"""The table of bytes fields that contain an encoded message, with the name of that message."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ class TransactionLogKey:
 
 @data(versions="0-1", flexible="1+")
 class TransactionLogValue:
-    """The state of a transactional id. v1 is flexible and adds the ids and epochs of transactions v2 (KIP-890)."""
+    """The state of a transactional id. v1 is flexible and adds the previous and next producer id (KIP-890)."""
 
     @struct
     class Partitions:

@@ -125,7 +125,9 @@ class Conversations:
 
 
 def when(call: Call) -> tuple[int, int]:
-    """Return the sort key of a call: the time of its completion, in microseconds since 1970, and its number."""
+    """Return the sort key of a completed call: the time of its completion, in microseconds since 1970, and its
+    number.
+    """
     return (call.response_us if call.response_us is not None else call.request_us or 0), call.number
 
 
@@ -187,7 +189,7 @@ class Reading:
 
     @property
     def damage(self) -> list[Problem | Skipped]:
-        """The damage found so far: damaged positions in files, and files with truncated packets."""
+        """The damage that was found so far: damaged positions in files, and files with truncated packets."""
         return damage(self.problems, self.skipped)
 
     def notes(self) -> list[str]:

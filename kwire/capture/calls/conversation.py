@@ -23,7 +23,7 @@ NOT_PLAIN = ACK | FIN | RST | SYN
 
 
 class Sliced(Protocol):
-    """The interface of objects from which payloads are sliced, such as bytes or a file mapped into memory."""
+    """The interface of objects from which payloads can be sliced, such as bytes or a memory-mapped file."""
 
     def __getitem__(self, part: slice, /) -> bytes: ...
 
@@ -153,7 +153,7 @@ class Conversation:
         return buffered + undecided + sum(framer.held for framer in self._framers.values())
 
     def taken(self) -> list[Call]:
-        """Return the calls that have been completed since the last call of this method."""
+        """Return the calls that were completed since this method was called last."""
         exchange = self._exchange
         calls, exchange.calls = exchange.calls, []
         return calls
@@ -191,7 +191,7 @@ class Conversation:
     def segments(self, rows: Sequence[Parts], source: Sliced, base: int, file: str, begin: int = 0) -> int:
         """Process segments up to the first one that may begin another connection; return the index after the last one.
 
-        Segments that arrive in order are processed fast.
+        Segments in order take a fast path.
 
         Args:
             rows: Rows, or tuples with the same values.
@@ -311,12 +311,12 @@ class Conversation:
             self._replay(early)
 
     def _give_up_syn(self) -> None:
-        """Stop waiting for a SYN: begin decoding at the first captured byte of each direction."""
+        """Stop waiting for a SYN: read each direction from its first captured byte."""
         early, self._early = self._early or [], None
         self._replay(early)
 
     def _open(self, row: Row) -> None:
-        """Process a SYN: its sender is the client."""
+        """Process a SYN, which shows that its sender is the client."""
         connection = self.connection
         connection.syn_seen = True
         stream, other = self._streams[row.upward], self._streams[not row.upward]
@@ -387,7 +387,7 @@ class Conversation:
         return 14 <= end <= len(payload) and self._exchange.checks.is_frame(True, payload[:end])
 
     def _advance(self, now_us: int) -> None:
-        """Pass the bytes that are in order to the framers, requests first. Skip gaps whose bytes are lost.
+        """Pass the bytes that are in order to the framers, requests first; skip a gap if its bytes are lost.
 
         ``now_us``: time of the current segment, in microseconds since 1970.
         """

@@ -68,7 +68,7 @@ class Exchange:
     Attributes:
         calls: completed calls; after ``finish`` also calls without a response.
         framers: framers of both directions; the key is True for requests.
-        good: number of decoded frames; the key is True for requests.
+        good: number of decoded frames, by direction; the key is True for requests.
         checks: the checks that recognise frames.
     """
 
@@ -355,7 +355,7 @@ class Exchange:
     # Loss of frame boundaries
 
     def strayed(self, is_request: bool) -> None:
-        """Record that a position where a frame should begin has bytes that are not a frame.
+        """Record that the bytes where the next frame should begin are not a frame.
 
         ``is_request``: True for bytes of the client, False for bytes of the broker.
         """
@@ -366,7 +366,7 @@ class Exchange:
             self._is_strange = True
 
     def lost_track(self, is_request: bool) -> None:
-        """Record that frames of a direction may be missing from the current time on.
+        """Record that, from now on, frames of a direction may be missing, because its frame boundaries are unknown.
 
         ``is_request``: True for bytes of the client, False for bytes of the broker.
         """

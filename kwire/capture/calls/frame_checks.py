@@ -54,7 +54,7 @@ class FrameChecks:
         return least <= size <= MAX_FRAME
 
     def skip_reason(self, is_request: bool, head: bytes, size: int) -> tuple[bool, str | None]:
-        """Return whether to skip a frame, and the reason.
+        """Return whether a frame is skipped without decoding, and the reason.
 
         The reason is None if the frame is skipped only because its body is not needed.
 
@@ -132,9 +132,7 @@ class FrameChecks:
         return LEAST_REQUEST <= size <= MAX_FRAME and key in APIS and 0 <= version < MAX_VERSION
 
     def is_chain(self, data: bytes) -> bool:
-        """Return whether data consists of complete frames only, as a check for connections without a captured
-        request.
-        """
+        """Return whether data consists of complete frames only. This checks a connection without a captured request."""
         at = 0
         while at + 8 <= len(data):
             size, correlation_id = struct.unpack_from(">ii", data, at)

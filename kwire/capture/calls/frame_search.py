@@ -1,4 +1,4 @@
-"""Finds positions in captured bytes at which a frame may begin, by the first bytes of frames.
+"""The search for positions in captured bytes at which a frame may begin, by the first bytes of frames.
 
 A position is only a candidate: the caller has to decode the frame to be certain.
 """
@@ -75,8 +75,12 @@ def _of_client(data: bytes, start: int, client_id: bytes) -> list[int]:
 
 
 def _words(data: bytes, kind: str, start: int) -> Any:
-    """Return an array with the integer at every byte offset from ``start`` on. ``kind``: numpy type, such as
-    ``>i4``.
+    """Return an array of the integers at every byte offset from ``start`` on.
+
+    Args:
+        data: captured bytes.
+        kind: numpy type of the integers, such as ``>i4``.
+        start: first offset.
     """
     count = max(len(data) - start - int(kind[2]) + 1, 0)
     return np.ndarray((count,), kind, data, start if count else 0, strides=(1,)).astype(np.int64)

@@ -19,7 +19,7 @@ TAIL = 13  # bytes that may be the beginning of a header
 
 
 class Checks(Protocol):
-    """The interface of objects that decide whether bytes are a frame, such as ``FrameChecks``."""
+    """The interface of the checks that decide whether bytes are a frame, such as ``FrameChecks``."""
 
     def is_size(self, is_request: bool, size: int, /) -> bool: ...
     def skip_reason(self, is_request: bool, head: bytes, size: int, /) -> tuple[bool, str | None]: ...
@@ -30,7 +30,7 @@ class Checks(Protocol):
 
 
 class Owner(Protocol):
-    """The interface of objects that receive frames, such as ``Exchange``.
+    """The interface of the receiver of frames, such as ``Exchange``.
 
     Frames include their length prefix of four bytes.
     """
@@ -63,7 +63,7 @@ class Origin(NamedTuple):
 
 
 class Framer:
-    """Divides the bytes of one direction of a connection into frames.
+    """The division of one direction of a connection into frames.
 
     The receiver of the frames (``owner``) is an argument of each method instead of an attribute, so that a Framer can
     be pickled.

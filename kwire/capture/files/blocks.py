@@ -184,7 +184,7 @@ class Damage(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """A position at which a valid record should begin, but does not; with the reason."""
+    """A position at which a valid record should begin, but none does; with the reason."""
 
     position: int
     reason: str
@@ -197,7 +197,7 @@ class Passed:
     Attributes:
         lost: position and reason of the damage.
         size: number of skipped bytes.
-        goes_on: True if valid records follow.
+        goes_on: True if valid records follow the skipped bytes.
     """
 
     lost: Lost

@@ -27,7 +27,7 @@ GIVEN_UP = f"stopped after {MAX_DAMAGES} damaged places"
 
 
 def find(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
-    """Return the capture files in paths, ordered by the time of their first packet.
+    """Return the capture files that paths refer to, ordered by the time of their first packet.
 
     Raises: OSError if a file or a folder cannot be read.
 
@@ -38,7 +38,8 @@ def find(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
 
 
 def each(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
-    """Return the capture files in paths, ordered by name. Raises: OSError if a file or a folder cannot be read.
+    """Return the capture files that paths refer to, ordered by name. Raises: OSError if a file or a folder cannot be
+    read.
 
     ``paths``: files, folders and addresses.
     """
@@ -99,7 +100,7 @@ class CaptureFile:
         block: bytes per read.
         problems: damage found so far.
         last_us: time of the last packet or frame so far, in microseconds since 1970; None before the first.
-        reached: the rest of the file once a part of it was read completely; else None.
+        reached: after a part of the file was read completely, the rest of the file as a part; else None.
     """
 
     path: str
@@ -120,7 +121,7 @@ class CaptureFile:
 
     @property
     def is_log(self) -> bool:
-        """Whether the file is a frame log: its first byte that is not white space is ``{``."""
+        """Whether the file is a frame log, which is recognised by ``{`` as the first character."""
         try:
             with open_at(self.path) as raw:
                 return bool(opened(raw).read(512).lstrip().startswith(b"{"))

@@ -20,7 +20,7 @@ def opened(raw: BinaryIO) -> Any:
 
 
 class Unzip:
-    """A stream of the decompressed content of a gzip file.
+    """A readable stream of the decompressed content of a gzip file.
 
     Limits: the content has at most MAX_GZIP_RATIO times the size of the file.
     """
@@ -69,7 +69,7 @@ class Unzip:
         return b"".join(parts)
 
     def _up_to_the_damage(self, unpacker: Any, most: int) -> bytes:
-        """Return the content before the damaged byte, at most ``most`` bytes.
+        """Return the remaining content before a damaged position, at most ``most`` bytes.
 
         The content is decompressed byte by byte, because the decompressor returns nothing from a call that fails.
         """

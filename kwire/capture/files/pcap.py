@@ -93,7 +93,7 @@ class Pcap:
         return replace(self.split, start=start, damaged=self.damaged)
 
     def _walk(self, data: bytes, base: int, final: bool) -> tuple[list[int], int, str]:
-        """Follow the record sizes from the start of ``data``.
+        """Find the records in ``data`` by following the sizes in their headers.
 
         Args:
             data: bytes of the file.
@@ -169,7 +169,7 @@ class Pcap:
     def _before_damage(
         self, data: bytes, base: int, starts: list[int], bad: int, at: int, reason: str, odd: NDArray[np.bool_]
     ) -> tuple[Block | None, int]:
-        """Handle an invalid record.
+        """Handle an invalid record: return the valid records before it, and where to continue.
 
         Args:
             data: bytes of the file.
@@ -194,7 +194,7 @@ class Pcap:
         return self._block_of(data, base, starts[: bad - self._held], begin, whole=False), begin
 
     def again(self, data: bytes, base: int, final: bool) -> tuple[Block | None, int, Passed | None]:
-        """Search for the next valid record after damage.
+        """Continue after damage: search for the next valid record.
 
         Args:
             data: bytes of the file.

@@ -68,7 +68,7 @@ class Pcapng:
         return replace(self.split, start=start, time_us=self.time, **state)  # type: ignore[arg-type]
 
     def again(self, data: bytes, base: int, final: bool) -> tuple[None, int, Passed | None]:
-        """Search for the next valid block after damage.
+        """Continue after damage: search for the next valid block.
 
         Args:
             data: bytes of the file.

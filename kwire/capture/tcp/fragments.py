@@ -1,6 +1,6 @@
 """Reassembly of IP fragments.
 
-Only the first fragment has a TCP header. Once it is available, each later fragment becomes a segment of its own.
+Only the first fragment has a TCP header. Once it is captured, each later fragment becomes a separate segment.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class _FragmentedPacket:
 
 
 class Fragments:
-    """The packets of which some fragments have not been captured yet, oldest first.
+    """The fragmented IP packets that are still incomplete, oldest first.
 
     Limits: MAX_FRAGMENTED packets.
 

@@ -95,7 +95,9 @@ def _segments(block: Block, rows: Rows, skipped: dict[str, int], spare: dict[int
 
 
 def _numbered(columns: list[Any]) -> tuple[list[Key], Ints]:
-    """Return the distinct rows of columns, and for each row its index among the distinct rows."""
+    """Return the distinct rows of a table, and for each row its index among the distinct rows. ``columns``: columns of
+    the table.
+    """
     if not len(columns[0]):
         return [], np.zeros(0, np.int64)
     mixed = np.zeros(len(columns[0]), np.uint64)

@@ -127,7 +127,7 @@ class Stream:
 
     @property
     def gap(self) -> int:
-        """The number of missing bytes before the first buffered byte, or up to the last acknowledged byte."""
+        """The number of missing bytes: up to the first buffered byte, or else up to the last acknowledged byte."""
         if self.next is None:
             return 0
         if self.held:
