@@ -1,4 +1,4 @@
-"""Generates Python source (names, lines, functions for structs) and executes it.
+"""Generation of Python source (names, lines, functions for structs), and its execution.
 
 The engines (``engines/``) and the JSON forms (``json/``) generate functions for each version of a message with this
 module.

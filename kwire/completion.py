@@ -23,7 +23,7 @@ def complete(values: Callable[[], Iterable[str]], separator: str = "") -> Comple
 
     Args:
         values: function that returns all values; it is called when a shell asks.
-        separator: text after which the user types on, such as "=".
+        separator: text that is appended to a proposal, such as "=".
     """
 
     def proposals(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -79,7 +79,7 @@ install_completion_option = click.option(
 
 
 def install(name: str, shell: str, home: Path) -> str:
-    """Write the completion script of a command to where the shell finds it; return what to tell the user.
+    """Write the completion script of a command to where the shell finds it; return the instructions for the user.
 
     Args:
         name: name of the command.

@@ -147,7 +147,7 @@ class ErrorCode(IntEnum):
 
     @property
     def retriable(self) -> bool:
-        """True if Kafka's exception for the code is a RetriableException, so clients retry automatically."""
+        """Whether clients retry after this error: Kafka's exception for the code is a RetriableException."""
         return self in RETRIABLE
 
 

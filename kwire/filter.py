@@ -107,7 +107,9 @@ def parse(text: str, columns: Mapping[str, Column]) -> tuple[Callable[[Row], boo
 
 
 def _with_marker(text: str, reason: str, place: int) -> str:
-    """Return an error message: the reason, then the filter with a marker below position ``place``, counted from 0."""
+    """Return an error message for a filter: the reason, then the filter with a marker below position ``place``, counted
+    from 0.
+    """
     return f"{reason}, at character {place + 1}\n  {text}\n  {' ' * place}^" if text else reason
 
 

@@ -69,7 +69,9 @@ class FrameBuffer:
         self._at = 0
 
     def _begin_to_collect(self) -> None:
-        """Move the incomplete frame from the buffer into a BytesIO, to which later bytes are appended."""
+        """Switch to collecting a large frame: move its received part from the buffer into a BytesIO, to which later
+        bytes are appended.
+        """
         (size,) = _size_at(self._data, self._at)
         received = memoryview(self._data)[self._at + PREFIX.size :]
         self._frame = BytesIO()
@@ -77,7 +79,9 @@ class FrameBuffer:
         self._missing = size - len(received)
 
     def _collect(self, data: bytes) -> bytes:
-        """Append received bytes to the large frame in the BytesIO; return the bytes that belong to later frames."""
+        """Append received bytes to the large frame that is being collected; return the bytes that belong to later
+        frames.
+        """
         assert self._frame is not None
         rest = data[self._missing :]
         self._missing -= self._frame.write(data[: self._missing])
@@ -130,7 +134,7 @@ class FrameBuffer:
         return held >= size or size > self.limit
 
     def _release_consumed(self) -> None:
-        """Replace a large buffer with a small one when only the start of the next frame remains in it."""
+        """Replace a large buffer by a small one, once only the beginning of the next frame is in it."""
         if self._at > SMALL:
             self._data = self._data[self._at :]
             self._at = 0

@@ -141,7 +141,9 @@ def computed_order(keys: Sequence[_Key], hash_of: Callable[[_Key], int], expecte
 
 
 def utf16(text: str) -> bytes:
-    """Return a sort key for the order of Java's ``String.compareTo``: by UTF-16 units, not by code points."""
+    """Return a sort key for the order of Java's ``String.compareTo``, which compares UTF-16 units and not code
+    points.
+    """
     return text.encode("utf-16-be", "surrogatepass")
 
 

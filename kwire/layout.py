@@ -208,7 +208,8 @@ _NUMBER = 32
 
 
 def weight(node: Node) -> int:
-    """Return the memory in bytes that the smallest decoded value of this layout takes, without strings and bytes.
+    """Return the minimum memory, in bytes, that a decoded value of this layout takes, without the content of strings
+    and bytes.
 
     ``kwire.limits`` explains how the memory of a decoded message is limited.
     """

@@ -1,4 +1,4 @@
-"""``kwire blob``: messages that are stored inside other messages or in a log, with versions of their own."""
+"""The command ``kwire blob``, which converts messages that are stored inside other messages or in a log."""
 
 from __future__ import annotations
 

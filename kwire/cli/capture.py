@@ -91,7 +91,7 @@ def _filter(where: str | None) -> tuple[Callable[[Row], bool] | None, set[str]]:
 
 
 def columns() -> dict[str, Column]:
-    """Return the columns that a filter of the option ``--where`` can use, by name."""
+    """Return the columns that the filter of the option ``--where`` can use, by name."""
     values: dict[str, Sequence[str]] = {
         "api_name": [api.name for api in APIS.values()],
         "direction": DIRECTIONS,
@@ -104,7 +104,7 @@ def columns() -> dict[str, Column]:
 
 
 def _opened(output: str | None) -> AbstractContextManager[IO[bytes]]:
-    """Open the output for writing, as a context manager. Without ``output`` this is stdout, which stays open."""
+    """Open the output for writing, as a context manager; for None this is stdout, which stays open afterwards."""
     if output is None:
         return nullcontext(sys.stdout.buffer)
     try:

@@ -101,7 +101,7 @@ def explain_lines(source_frame: frames.FrameLine, form: Callable[[Explanation], 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A piece of an explanation, with its position.
+    """A piece of an explanation, with its place in the output.
 
     Attributes:
         piece: the piece.
@@ -162,7 +162,7 @@ def json_lines(explanation: Explanation, flat: bool) -> Lines:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The cells of one line of text, before they are aligned.
+    """A row of the text output before the alignment of its cells.
 
     Attributes:
         value: text of the value, to the right of the other cells.

@@ -151,7 +151,9 @@ def error_form(error: Exception) -> dict[str, Any]:
 
 
 def parse_object(line: str) -> dict[str, Any]:
-    """Parse the JSON object of a line. Raises: LineError, RecursionError."""
+    """Parse the JSON object of a line. Raises: LineError if it is not an object; RecursionError if it is nested too
+    deeply.
+    """
     try:
         value = json.loads(line)
     except json.JSONDecodeError as error:
@@ -172,7 +174,7 @@ def _value(line: Mapping[str, Any], key: str, default: Any) -> Any:
         key: name of the key.
         default: value to return if the key is missing or null; None to raise an error.
 
-    Raises: LineError.
+    Raises: LineError if the key is missing and has no default.
     """
     value = line.get(key)
     if value is None:
@@ -265,7 +267,7 @@ def columns() -> int:
 
 
 def writable(output: str | Path | None, inputs: Iterable[str] = ()) -> None:
-    """Check an output path before the work begins.
+    """Check that an output path can be used, before the work begins.
 
     Raises: click.UsageError if the path is also an input, or if its folder does not exist.
     """

@@ -1,1 +1,3 @@
-"""Engines: functions, built from a Layout, that decode and encode one version of a message."""
+"""Engines of the codec, which decode and encode one version of a message by functions that are built from its
+Layout.
+"""

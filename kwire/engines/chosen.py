@@ -1,4 +1,4 @@
-"""The engine that decodes and encodes where the caller names none: DEFAULT.
+"""The choice of the default engine, DEFAULT, which is used if the caller names no engine.
 
 It is the native engine if the package kwire-native is installed, else the compiled engine. The environment variable
 KWIRE_ENGINE selects another one. The compiled and the native engine have the same interface: ``decode``, ``encode``,

@@ -88,7 +88,7 @@ def run(source: str, names: Names) -> dict[str, Any]:
 
 
 def missing(record: Record) -> list[tuple[str, Field]]:
-    """Return name and declaration of each field that a struct lacks in this version.
+    """Return name and declaration of each field of a struct that does not exist in this version.
 
     A reader sets such a field to its default.
     """

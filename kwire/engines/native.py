@@ -1,8 +1,8 @@
-"""The native engine: the package ``kwire-native``, one walker in Rust that decodes and encodes any message.
+"""The native engine: the package ``kwire-native``, an interpreter in Rust that decodes and encodes any message.
 
-``reader_of`` and ``writer_of`` hand the layout of a version over as a table of tuples, once, and return functions with
-the same results as those of the compiled engine. The package knows no message, so a new API needs no change there.
-Like the compiled engine, it only accepts or refuses its input.
+``reader_of`` and ``writer_of`` pass the layout of a version to the package as a table of tuples, once, and return
+functions with the same results as those of the compiled engine. The package knows no message, so a new API needs no
+change there. Like the compiled engine, it only accepts or refuses its input.
 """
 
 from __future__ import annotations
@@ -96,8 +96,9 @@ def _walker(message: type, version: int) -> Any:
 
 
 class _Compiled:
-    """A message that the package does not accept, because a class replaces slots or the access to attributes: it is
-    decoded and encoded by the compiled engine.
+    """The substitute for a native reader and writer of a message: it calls the compiled engine.
+
+    It is used for a message class that overrides slots or attribute access, which the package does not accept.
     """
 
     def __init__(self, message: type, version: int) -> None:
@@ -129,7 +130,9 @@ def rough_error(message: type, version: int, size: int, refusal: BaseException) 
 
 
 def table(node: Node) -> tuple[Any, ...]:
-    """Return the table of a layout: nested tuples of class, numbers and flags, each with its kind first."""
+    """Return the table that describes a layout to the package: nested tuples of class, numbers and flags, each with its
+    kind first.
+    """
     match node:
         case Fixed(wire):
             return (wire,)
@@ -165,7 +168,7 @@ def _names(cls: type) -> list[str]:
 
 
 def _initial(field: Field) -> tuple[Any, ...]:
-    """Return the description of a default: a shared object, an empty list, or a struct with its own defaults."""
+    """Return the description of a field's default for the package: a shared object, an empty list, or a struct."""
     value = field.initial()
     if not field.is_fresh:
         return ("shared", value)

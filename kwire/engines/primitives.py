@@ -49,7 +49,7 @@ def read(stream: BinaryIO, size: int, path: str, start: int) -> bytes:
 
 
 def spend(context: Any, weight: int, path: str, start: int) -> None:
-    """Subtract the memory of a decoded value from the remaining memory of the message.
+    """Subtract the memory that a decoded value takes from the memory budget of its message.
 
     Args:
         context: context of construct, which contains a Budget if the memory of the message is limited.

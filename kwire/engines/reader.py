@@ -133,7 +133,7 @@ class _ReadFunction:
     # -- pending fields -------------------------------------------------------------------------------------------
 
     def flush(self) -> None:
-        """Add one statement that reads all pending fields."""
+        """Add one statement that reads all pending fields, if there are any."""
         if self.lead is not None:
             self.flush_lead(self.lead)
         elif self.run:

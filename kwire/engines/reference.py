@@ -54,7 +54,7 @@ def to_construct(node: Node) -> Construct:
 
 
 class RecordStruct(Adapter):
-    """A ``construct.Struct`` of the fields of a struct; parsing returns an instance of the declared class."""
+    """The construct of a struct: its fields are parsed in order to an instance of the declared class."""
 
     def __init__(self, record: Record) -> None:
         fields = [slot.name / to_construct(slot.node) for slot in record.slots]

@@ -79,7 +79,7 @@ class Unpackers(Table):
     Attributes:
         code: struct code of an element.
         tail: struct codes of the fixed-size fields after the array.
-        more: difference between the number on the wire and the length: 1 in the compact form, else 0.
+        more: what the encoding adds to a length: 1 in the compact form, else 0.
         null: True if null is allowed; a null array is decoded as an empty one.
     """
 
@@ -125,7 +125,7 @@ class _WireLength:
 
 @dataclass(frozen=True, slots=True)
 class _Value:
-    """An argument of struct's ``pack`` that is a single value."""
+    """A single value as an argument of struct's ``pack``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +187,7 @@ class Packers(Table):
 
 
 def _values(codes: str) -> int:
-    """Return the number of values in a struct format."""
+    """Return how many values a struct format packs."""
     return len(struct.unpack(f">{codes}", bytes(struct.calcsize(f">{codes}"))))
 
 

@@ -95,7 +95,7 @@ class Shapes(Table):
 
 
 class _Row:
-    """Builds the Python source of a loop that reads rows of one shape."""
+    """The builder of the Python source of a loop that reads rows of one shape."""
 
     def __init__(self, counts: tuple[int, ...], options: ReaderOptions) -> None:
         self.counts: Iterator[int] = iter(counts)

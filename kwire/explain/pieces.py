@@ -196,12 +196,12 @@ class TreeBuilder:
         self._open[-1].pieces.extend(pieces)
 
     def done(self) -> tuple[Piece, ...]:
-        """Return the finished pieces. All nodes must be closed."""
+        """Return the finished tree as its outermost pieces. All nodes must be closed."""
         (root,) = self._open
         return tuple(root.pieces)
 
     def give_up(self, error: DecodeError, end: int) -> tuple[Piece, ...]:
-        """Return the pieces before the position of ``error``, followed by an UNREAD piece for all bytes from there to
+        """Finish the tree after a decoding error: return the pieces before the error, then an UNREAD piece up to
         ``end``.
 
         The UNREAD piece is in the innermost open node and has its path if the error has none; pieces after the position
@@ -224,7 +224,7 @@ class TreeBuilder:
 
 
 def _before(pieces: list[Piece], end: int) -> list[Piece]:
-    """Return the pieces that end at ``end`` or before.
+    """Return those of the given pieces that end at ``end`` or before.
 
     A node that ends later is replaced by its inner pieces that end at ``end`` or before.
     """

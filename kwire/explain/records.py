@@ -115,7 +115,7 @@ class Reader:
         return inner
 
     def batches(self, path: str) -> str:
-        """Add the pieces of all batches or messages up to ``end``; return their number as text, such as "2 batches".
+        """Add the pieces of all batches or messages up to ``end``; return their number as text, such as ``2 batches``.
 
         The bytes of an invalid batch or message become an UNREAD piece.
         """

@@ -1,4 +1,4 @@
-"""Decodes a message by its Layout, and adds a piece for every field.
+"""The decoder of explanations, which decodes a message by its Layout and adds a piece for every field.
 
 Leaves are decoded by ``engines.primitives``, so that explaining refuses the same input as decoding. The content of a
 field with another message or record batches is added below the field.
@@ -107,7 +107,7 @@ class Walk:
             self._tagged(record, path)
 
     def _slot(self, record: Record, name: str, node: Node, path: str) -> None:
-        """Decode a field; add the meaning of a number and the content of bytes to its piece."""
+        """Decode a field and add its pieces, with the meaning of a number or the decoded content of bytes."""
         struct = record.type.__qualname__
         start = self.at
         match node:

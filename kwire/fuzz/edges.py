@@ -1,4 +1,4 @@
-"""The most used edge cases of fuzzing: values and lengths."""
+"""Edge values and edge lengths that fuzzing uses often."""
 
 from __future__ import annotations
 

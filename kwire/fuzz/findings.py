@@ -157,10 +157,7 @@ def shrink(steps: Sequence[Step], holds: Callable[[Sequence[Step]], bool], tries
 
 
 def _smaller_variants(steps: list[Step]) -> Iterator[list[Step]]:
-    """Yield smaller variants of the steps, largest reduction first.
-
-    Each variant lacks one step; or a part of the last step, if the last step is the malformed one.
-    """
+    """Yield smaller variants of a sequence of steps, the largest reduction first."""
     if len(steps) > 1:
         yield from (steps[:at] + steps[at + 1 :] for at in range(len(steps)))
     if steps:

@@ -171,9 +171,8 @@ class Client:
 
 
 class Healthy:
-    """A control group with one correct member.
-
-    No malformed request names this group; the fuzzer checks that the group stays intact.
+    """A control group with one correct member, which the fuzzer uses to check that the broker keeps an independent
+    group intact.
 
     Raises: BrokerError, OSError, WireError.
     """
@@ -205,7 +204,7 @@ class Healthy:
         self._must(self._client.ask(self._commit(), 8, most=7).topics[0].partitions[0], "commit")
 
     def _once_ready(self, ask: Callable[[], Any]) -> Any:
-        """Send a request, and repeat it while the response has an error of NOT_READY, for at most READY_WITHIN seconds.
+        """Send a request, and repeat it for at most READY_WITHIN seconds while the response has an error in NOT_READY.
 
         ``ask``: function that sends the request and returns the response. Returns: the last response.
         """

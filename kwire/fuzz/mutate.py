@@ -91,7 +91,7 @@ def mutate(
     other: bytes = b"",
     header: bool = True,
 ) -> Mutation:
-    """Return a frame with one random change: one of ``field_mutations``, or a change of raw bytes.
+    """Return a mutated frame: with one random change of ``field_mutations``, or of raw bytes.
 
     Args:
         frame: request or response frame, without its length prefix.

@@ -75,7 +75,7 @@ def any_message(draw: st.DrawFn, *, nan: bool = True) -> tuple[Any, int]:
 
 
 class _Fold:
-    """The strategies for the nodes of one layout."""
+    """The strategies for the nodes of one layout, by kind of node."""
 
     def __init__(self, nan: bool) -> None:
         self.nan = nan

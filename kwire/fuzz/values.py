@@ -1,4 +1,4 @@
-"""Creates message values from a Layout, without Hypothesis: with every field set, or random."""
+"""Creation of message values from a Layout, without Hypothesis: with every field set, or random."""
 
 from __future__ import annotations
 

@@ -178,7 +178,13 @@ def _errors(message: type, version: int) -> Callable[[Any], int] | None:
 
 
 def _add_error_checks(lines: Lines, record: Record, depth: int) -> bool:
-    """Add statements that return the first error code of a struct; return False if the struct cannot contain one."""
+    """Add statements that return the first error code of a struct; return False if the struct cannot contain one.
+
+    Args:
+        lines: lines of the generated function.
+        record: layout of the struct.
+        depth: number of arrays around the struct.
+    """
     here, inner, has_code = f"o{depth}", f"o{depth + 1}", False
     for slot in record.slots:
         if slot.name == "error_code" and slot.node == Fixed("int16"):

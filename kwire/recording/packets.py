@@ -1,4 +1,6 @@
-"""Builds the TCP/IP packets of a recorded connection: handshake, sequence numbers, acknowledgements, checksums."""
+"""Construction of the TCP/IP packets of a recorded connection: handshake, sequence numbers, acknowledgements,
+checksums.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ DEFAULT_PORT = 9_092
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One end of a TCP connection."""
+    """One end of a TCP connection: its IP address and port."""
 
     address: IPv4Address | IPv6Address
     port: int

@@ -103,7 +103,7 @@ def compress(codec: int, data: bytes, *, level: int | None = None, old_lz4: bool
 def _gunzip(data: bytes, limit: int) -> bytes:
     """Decompress all members of a gzip stream.
 
-    Like Java's GZIPInputStream, ignore trailing bytes that are not a gzip member.
+    Trailing bytes that are not a gzip member are ignored, as in Java's GZIPInputStream.
     """
     parts: list[bytes] = []
     remaining = limit
@@ -272,7 +272,7 @@ def _after_blocks(data: bytes, at: int) -> int:
 
 
 def _into_buffers(name: str, into: Callable[[bytes, bytearray], Any], data: bytes, claimed: int, limit: int) -> bytes:
-    """Decompress into a buffer that grows until the output fits or the limit is reached; return the output.
+    """Decompress data of unknown size: grow the output buffer until the output fits or the limit is reached.
 
     Args:
         name: name of the codec, for errors.

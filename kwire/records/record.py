@@ -70,7 +70,7 @@ R = TypeVar("R", bound=Record)
 
 
 class _Unusual(Exception):
-    """Raised by the fast path for a record that needs the careful path."""
+    """The exception of the fast path for a record that needs the careful path."""
 
 
 _UNUSUAL = (_Unusual, IndexError, TypeError, struct.error, UnicodeDecodeError)
@@ -125,7 +125,8 @@ def read_records(
 def _read_some(
     data: bytes, at: int, most: int, index: int, base_offset: int, base_timestamp: int, some: list[R], into: type[R]
 ) -> int:
-    """Decode records until ``some`` has ``most`` more; return the offset of the next record.
+    """Decode up to ``most`` records on the fast path, and append them to ``some``; return the offset of the next
+    record.
 
     This function is long and flat, because decoding spends most of its time here. A byte below 128 is a complete
     varint. For two bytes, a table contains the value; the lookup raises for a negative length and for a longer varint.
@@ -432,5 +433,7 @@ def _zigzag(value: int) -> bytes:
 
 
 def int64(value: int) -> int:
-    """Return ``value``, the sum of two 64-bit integers, as Java computes it: an overflow wraps around."""
+    """Return an integer wrapped around to 64 bits, as an overflow of a Java long. ``value``: the sum of two such
+    integers.
+    """
     return (value + 2**63) % 2**64 - 2**63

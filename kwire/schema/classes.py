@@ -1,4 +1,4 @@
-"""Builds the class of a declared message, with slots and the methods of a dataclass.
+"""Construction of the classes of declared messages, with slots and the methods of a dataclass.
 
 ``dataclasses`` would build the same classes ten times slower; there are a thousand structs, of which a program uses
 only a few.
@@ -53,7 +53,7 @@ def _set_owner(method: Any, cls: type) -> None:
 
 
 def _first_init(cls: Any) -> Any:
-    """Return a constructor that builds the real constructor on its first call.
+    """Return a substitute for the constructor that generates the real constructor on its first call.
 
     This saves time, because a program constructs few of the structs directly.
     """
