@@ -127,7 +127,9 @@ def _run(answer: Effects | Generator[None, None, Effects | None] | None) -> Gene
 
 
 def _authorized_call(auth: Authorization) -> Outcome:
-    """Return the call as an AuthorizedCall, with functions that check which topics the client may describe and create."""
+    """Return the call as an AuthorizedCall, with functions that check which topics the client may describe and
+    create.
+    """
     call = auth.call
     return AuthorizedCall(call.ticket, call.client, call.request, call.frame, auth.describes, auth.creates)
 

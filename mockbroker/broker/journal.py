@@ -85,7 +85,9 @@ Unread: TypeAlias = tuple[Note, int]  # a note, and the ``time_ms`` of the event
 
 
 class Events(Sequence[Event]):
-    """The events that a journal keeps, oldest first. Events are built on first access, so that unread ones cost little."""
+    """The events that a journal keeps, oldest first. Events are built on first access, so that unread ones cost
+    little.
+    """
 
     __slots__ = ("_entries",)
 

@@ -704,7 +704,9 @@ def _cut(size: int | None, frame: bytes) -> BytesInSlices:
 
 
 def _delivered(effect: Any, delivery: Delivery) -> Any:
-    """Return an effect with another delivery, such as a slow one, if it is a response; return other effects unchanged."""
+    """Return an effect with another delivery, such as a slow one, if it is a response; return other effects
+    unchanged.
+    """
     return replace(effect, delivery=delivery) if isinstance(effect, Reply) else effect
 
 

@@ -94,7 +94,9 @@ class Offsets:
             self.committed[topic_partition] = committed
 
     def restore_transactional(self, producer_id: int, offsets: Mapping[TopicPartition, tuple[int, Committed]]) -> None:
-        """Add the offsets of an open transaction that were loaded from records, each with the log offset of its record."""
+        """Add the offsets of an open transaction that were loaded from records, each with the log offset of its
+        record.
+        """
         self._last_sequence = max(self._last_sequence, *(log_offset + 1 for log_offset, _ in offsets.values()))
         self.pending_transactional[producer_id] = {
             topic_partition: (log_offset + 1, committed) for topic_partition, (log_offset, committed) in offsets.items()

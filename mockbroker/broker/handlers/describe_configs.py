@@ -165,7 +165,9 @@ def _loggers(broker: Broker, name: str, node: int) -> tuple[Mapping[str, Config]
 
 
 def _client_metrics(broker: Broker, name: str) -> tuple[Mapping[str, Config], ErrorCode]:
-    """Return the configurations of a client metrics subscription; those of an unknown subscription have their defaults."""
+    """Return the configurations of a client metrics subscription; those of an unknown subscription have their
+    defaults.
+    """
     if not name:
         return {}, ErrorCode.INVALID_REQUEST
     own = broker.cluster.client_metrics.get(name, {})

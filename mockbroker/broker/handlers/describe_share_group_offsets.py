@@ -57,7 +57,9 @@ def _describe_groups(broker: Broker, call: Call[DescribeShareGroupOffsetsRequest
 def _error(
     broker: Broker, call: Call[DescribeShareGroupOffsetsRequest], requested: DescribeShareGroupOffsetsRequest.Group
 ) -> ErrorCode:
-    """Return the error of a requested group. As in Kafka, any broker describes the partitions that the request names."""
+    """Return the error of a requested group. As in Kafka, any broker describes the partitions that the request
+    names.
+    """
     if not broker.serves_share_groups:
         return ErrorCode.UNSUPPORTED_VERSION
     if requested.topics is not None:
@@ -68,7 +70,9 @@ def _error(
 def _topics(
     broker: Broker, requested: DescribeShareGroupOffsetsRequest.Group
 ) -> Iterator[tuple[str, Topic | None, Iterable[int]]]:
-    """Yield name, topic and partitions of each requested topic; if the request names none, of each initialized topic."""
+    """Yield name, topic and partitions of each requested topic; if the request names none, of each initialized
+    topic.
+    """
     topics = broker.cluster.topics
     if requested.topics is not None:
         for each in requested.topics:

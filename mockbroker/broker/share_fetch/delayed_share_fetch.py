@@ -338,7 +338,9 @@ def _max_bytes(broker: Broker, fetch: PendingShareFetch) -> int:
 def _respond(
     broker: Broker, fetch: PendingShareFetch, responses: dict[PartitionKey, PartitionResponse], now: float
 ) -> Effects:
-    """Return the response to a ShareFetch: the partitions that were read, errors, and the results of acknowledgements."""
+    """Return the response to a ShareFetch: the partitions that were read, errors, and the results of
+    acknowledgements.
+    """
     request, session = fetch.call.request, fetch.session
     responses |= fetch.responses
     response = ShareFetchResponse(acquisition_lock_timeout_ms=fetch.settings.record_lock_duration_ms)

@@ -36,7 +36,9 @@ def remove(group: ClassicGroup, member: Member, event: EventKind, reason: str) -
 
 
 def ensure_leader(group: ClassicGroup) -> None:
-    """If the group's leader was removed, choose a new one: the first member in the iteration order of Kafka's HashMap."""
+    """If the group's leader was removed, choose a new one: the first member in the iteration order of Kafka's
+    HashMap.
+    """
     if not group.leader and group.members:
         group.leader = group.in_map_order()[0].member_id
 

@@ -138,7 +138,9 @@ def complete_join_phase(group: ClassicGroup, now: float) -> Effects:
 
 
 def elect_leader(group: ClassicGroup) -> None:
-    """If the group's leader did not rejoin, elect the first member that did, in the iteration order of Kafka's HashMap."""
+    """If the group's leader did not rejoin, elect the first member that did, in the iteration order of Kafka's
+    HashMap.
+    """
     membership.ensure_leader(group)
     if group.members and group.members[group.leader].pending_join is None:
         group.leader = next(member.member_id for member in group.in_map_order() if member.pending_join is not None)

@@ -276,7 +276,9 @@ class ClassicGroup(CoordinatedGroup):
         self.static_members[member.instance_id] = member_id
 
     def update_protocols(self, member: Member, protocols: Sequence[tuple[str, bytes]]) -> None:
-        """Replace the protocols that a member supports, and update how many members of the group support each protocol."""
+        """Replace the protocols that a member supports, and update how many members of the group support each
+        protocol.
+        """
         self._remove_protocols(member)
         self.supported_protocols.update({name for name, _ in protocols})
         member.protocols = protocols

@@ -238,7 +238,9 @@ class ConsumerGroup(SubscribedGroup):
         return max(names, key=lambda name: self.requested_assignors[name]) if names else default
 
     def supports_classic_protocols(self, names: Iterable[str]) -> bool:
-        """Return whether at least one of the given protocols is supported by all members that use the classic protocol."""
+        """Return whether at least one of the given protocols is supported by all members that use the classic
+        protocol.
+        """
         supported = [{name for name, _ in metadata.protocols} for metadata in self._classic_metadata()]
         return any(all(name in each for each in supported) for name in names)
 

@@ -25,7 +25,9 @@ class PartitionCounts(ABC):
 
     @abstractmethod
     def get(self, topic: str) -> int | None:
-        """Return the number of partitions of a topic: of an existing one, or as decided for a new one; None if unknown."""
+        """Return the number of partitions of a topic: of an existing one, or as decided for a new one; None if
+        unknown.
+        """
 
 
 def decide_repartitions(subtopologies: Sequence[Subtopology], counts: PartitionCounts) -> dict[str, int]:

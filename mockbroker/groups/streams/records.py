@@ -195,7 +195,9 @@ def member_keys(group_id: str, member_id: str) -> list[bytes]:
 
 
 def group_keys(group_id: str) -> list[bytes]:
-    """Return the keys of the records of the group itself, without those of members, in the order of Kafka's tombstones."""
+    """Return the keys of the records of the group itself, without those of members, in the order of Kafka's
+    tombstones.
+    """
     kinds = (StreamsGroupTargetAssignmentMetadataKey, StreamsGroupMetadataKey, StreamsGroupTopologyKey)
     return encoded_keys(kinds, group_id=group_id)
 
