@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -133,27 +134,27 @@ def test_project(language: str, tmp_path: Path) -> None:
 def test_a_client_for_torture_survives_a_case(program: str, family: str) -> None:
     if family:
         need_client(family)
-    words = [
-        sys.executable,
-        "-m",
-        "mockbroker",
-        "torture",
-        "--case",
-        "Metadata-disconnect",
-        "--bad",
-        "1",
-        "--json",
-        "--",
-    ]
-    command = [*words, sys.executable, str(EXAMPLES / TORTURE / f"{program}.py")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, check=False)
+    survives([sys.executable, str(EXAMPLES / TORTURE / f"{program}.py")])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("program", "family"),
+    [("TortureJava.java", "java"), ("franz_go.go", "franz-go"), ("kafkajs.js", "kafkajs")],
+)
+def test_a_program_for_torture_survives_a_case(program: str, family: str) -> None:
+    need_client(family)
+    survives(programs.run_file(EXAMPLES / TORTURE / program))
+
+
+def survives(client: Sequence[str], case: str = "Metadata-disconnect", *options: str) -> None:
+    """Check that a client survives a case of the torture test. ``options``: of ``mockbroker torture``."""
+    words = [sys.executable, "-m", "mockbroker", "torture", *options, "--case", case, "--bad", "1", "--json", "--"]
+    done = subprocess.run([*words, *client], capture_output=True, text=True, timeout=LIMIT, check=False)
     assert (done.returncode, done.stderr) == (0, "1 survived\n"), done.stdout
 
 
 def test_a_client_with_tls_and_sasl_survives_torture() -> None:
     need_client("confluent-kafka")
-    options = ["--security-protocol", "SASL_SSL", "--case", "scram-wrong-signature", "--bad", "1"]
-    words = [sys.executable, "-m", "mockbroker", "torture", *options, "--"]
-    command = [*words, sys.executable, str(EXAMPLES / TORTURE / "confluent.py")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, check=False)
-    assert (done.returncode, done.stderr) == (0, "1 survived\n"), done.stdout
+    client = [sys.executable, str(EXAMPLES / TORTURE / "confluent.py")]
+    survives(client, "scram-wrong-signature", "--security-protocol", "SASL_SSL")
