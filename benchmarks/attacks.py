@@ -44,7 +44,7 @@ from mockbroker.base.settings import Settings
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Journal
 from mockbroker.broker.router import Router, Unfinished
-from mockbroker.cli.serve import COLLECT_AFTER
+from mockbroker.cli.garbage_collection import COLLECT_AFTER
 from mockbroker.groups.classic.state import ClassicGroup
 from mockbroker.net.connection import ClientRequests
 from mockbroker.topics.model import Node

@@ -23,7 +23,7 @@ from mockbroker.base.settings import Settings
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Journal
 from mockbroker.broker.router import Router
-from mockbroker.cli.serve import COLLECT_AFTER
+from mockbroker.cli.garbage_collection import COLLECT_AFTER
 from mockbroker.net.connection import ClientRequests
 from mockbroker.net.pump import LARGE, Connection, Pump
 from mockbroker.topics.model import Node

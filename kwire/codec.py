@@ -95,6 +95,29 @@ def decode_at(
         _explain_decoding(message, data, offset, version, weight, refusal, used)
 
 
+def decode_in_slices(
+    message: type[M], data: bytes, offset: int, version: int, size: int
+) -> Generator[None, None, tuple[M, int]]:
+    """Decode a message in steps: yield after every ``size`` array elements, and finally return what ``decode_at``
+    returns.
+
+    Invalid data is decoded a second time, without steps, for the error. Raises: DecodeError; SchemaError if the message
+    does not have this version.
+
+    Args:
+        message: class of the message.
+        data: bytes that contain the message.
+        offset: offset of the first byte of the message.
+        version: version of the message.
+        size: number of array elements in a step.
+    """
+    try:
+        weight = weight_limit(len(data) - offset)
+        return (yield from compiled.decode_in_slices(message, data, offset, version, weight, size))
+    except REFUSALS:
+        return decode_at(message, data, offset, version)
+
+
 def encode(value: object, version: int, *, engine: Engine | None = None) -> bytes:
     """Return the bytes of a message in one version, without a header.
 

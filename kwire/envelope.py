@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Generic, overload
@@ -277,6 +277,27 @@ def _check_expected(expected: type | None, found: type, version: int) -> None:
     """Raise DecodeError if a caller expects another message than the one that the frame contains."""
     if expected is not None and expected is not found:
         raise DecodeError(f"found {found.__name__} v{version}", message=expected.__name__)
+
+
+def decode_response_in_slices(
+    frame: bytes, api_key: int, api_version: int, size: int
+) -> Generator[None, None, Response]:
+    """Decode a response frame in steps: yield after every ``size`` array elements, and finally return what
+    ``decode_response`` returns. Raises: DecodeError.
+
+    Args:
+        frame: header and body of the response, without a length prefix.
+        api_key: API key of the request.
+        api_version: version of the request.
+        size: number of array elements in a step.
+    """
+    api, version = response_api(api_key, api_version)
+    header, at = codec.decode_at(ResponseHeader, frame, 0, response_header_version(api, version))
+    try:
+        body, end = yield from codec.decode_in_slices(api.response, frame, at, version, size)
+    except DecodeError:  # it may be in version 0
+        return decode_response(frame, api_key, api_version)
+    return Response(api=api, version=version, header=header, body=body, trailing=frame[end:])
 
 
 def encode_request(

@@ -85,6 +85,7 @@ SHELLS = [
     "mockbroker/net/in_process",
     "mockbroker/net/readiness",
     "mockbroker/net/server",
+    "mockbroker/net/slices",
     "mockbroker/net/sockets",
     "mockbroker/net/timekeeper",
     "mockbroker/net/tls",

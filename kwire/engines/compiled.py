@@ -33,6 +33,7 @@ Writer = Callable[[Any], bytes]
 
 PLAIN, ESCAPED = ReaderOptions(), ReaderOptions(escaped=True)
 WEIGHED, WEIGHED_ESCAPED = ReaderOptions(weighed=True), ReaderOptions(weighed=True, escaped=True)
+SLICED, SLICED_ESCAPED = (ReaderOptions(weighed=True, escaped=escaped, sliced=True) for escaped in (False, True))
 
 # Functions in use: readers without a memory limit, and writers.
 readers: dict[type, dict[int, Reader]] = {}
@@ -68,6 +69,26 @@ def _decode_weighed(message: type, data: bytes, offset: int, version: int, weigh
         return reader_of(message, version, WEIGHED)(data, offset, weight)
     except UnicodeDecodeError:
         return reader_of(message, version, WEIGHED_ESCAPED)(data, offset, weight)
+
+
+def decode_in_slices(
+    message: type, data: bytes, offset: int, version: int, weight: int, size: int
+) -> Generator[None, None, tuple[Any, int]]:
+    """Decode a message in steps: yield after every ``size`` array elements, and finally return what ``decode`` returns.
+
+    The caller can handle other work between the steps. Raises: one of REFUSALS.
+    """
+    try:
+        return (yield from _steps(message, version, SLICED)(data, offset, weight, size))
+    except UnicodeDecodeError:
+        return (yield from _steps(message, version, SLICED_ESCAPED)(data, offset, weight, size))
+
+
+def _steps(
+    message: type, version: int, options: ReaderOptions
+) -> Callable[..., Generator[None, None, tuple[Any, int]]]:
+    read: Callable[..., Any] = reader_of(message, version, options)
+    return read
 
 
 def rough_error(message: type, version: int, size: int, refusal: BaseException) -> DecodeError:

@@ -46,10 +46,12 @@ class ReaderOptions:
     Attributes:
         weighed: True to check the memory of decoded arrays against a maximum.
         escaped: True to decode text that is not UTF-8 with surrogate escapes.
+        sliced: True to make the reader a generator; its last argument is the number of array elements between yields.
     """
 
     weighed: bool = False
     escaped: bool = False
+    sliced: bool = False
 
     @property
     def decode(self) -> str:

@@ -11,7 +11,7 @@ and refuses a message that takes more than ``left`` bytes of memory (limits.weig
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from struct import calcsize
 
 from kwire.codegen import Lines, Names, source
@@ -31,8 +31,10 @@ def reader_source(title: str, layout: Record, options: ReaderOptions) -> tuple[s
     """
     names = Names()
     functions: list[Lines] = []
-    head = "def read(buf, pos, left):" if options.weighed else "def read(buf, pos):"
-    body = _ReadFunction(head, names, options, functions)
+    arguments = [*(["left"] if options.weighed else []), *(["size"] if options.sliced else [])]
+    body = _ReadFunction(f"def read({', '.join(['buf', 'pos', *arguments])}):", names, options, functions)
+    if options.sliced:
+        body.out.add("turn = size", "if size < 1:", "    yield")
     body.record(layout, "o")
     body.flush()
     body.out.add("if pos > len(buf):", "    raise Refused", "return o, pos")
@@ -242,6 +244,12 @@ class _ReadFunction:
             self.node(node, item)
         self.flush()
         self.out.add(f"{array}.append({item})")
+        self.count_elements("1")
+
+    def count_elements(self, number: str) -> None:
+        """Add statements that yield if a slice of elements has been read. ``number``: how many elements were read."""
+        if self.options.sliced:
+            self.out.add(f"turn -= {number}", "if turn < 1:", "    yield", "    turn = size")
 
     def rows(self, record: Record, count: str, array: str) -> None:
         """Add statements that read array elements whose lengths are probably equal.
@@ -254,7 +262,9 @@ class _ReadFunction:
             array: variable of the list of elements.
         """
         tries, shape = self.out.fresh("tries"), self.out.fresh("shape")
-        shapes = self.names.hand_in(f"shapes{self.names.struct(record.type)}", Shapes(record, self.options))
+        options = replace(self.options, sliced=False)
+        shapes = self.names.hand_in(f"shapes{self.names.struct(record.type)}", Shapes(record, options))
+        most = f"min({count}, turn)" if self.options.sliced else count
         self.out.add(f"{tries} = 3")
         with self.out.block(f"while {count}:"):
             before = self.out.fresh("n")  # counts of this element have higher numbers
@@ -267,11 +277,12 @@ class _ReadFunction:
                     left = ", left" if self.options.weighed else ""
                     got = self.out.fresh("got")
                     self.out.add(
-                        f"{got}, pos{left} = {shape}(buf, pos, {count}, {array}{left})",
+                        f"{got}, pos{left} = {shape}(buf, pos, {most}, {array}{left})",
                         f"{count} -= {got}",
                         f"if {got} < 4:",
                         f"    {tries} -= 1",
                     )
+                    self.count_elements(got)
 
     def maybe(self, node: Maybe, target: str) -> None:
         marker = self.out.fresh("n")
@@ -320,7 +331,8 @@ class _ReadFunction:
             readers.append(f"{slot.tag}: {name}")
             if any(lines.lines[0].startswith(f"def {name}(") for lines in self.functions):
                 continue
-            body = _ReadFunction(f"def {name}(buf, pos, left):", self.names, self.options, self.functions)
+            options = replace(self.options, sliced=False)
+            body = _ReadFunction(f"def {name}(buf, pos, left):", self.names, options, self.functions)
             body.node(slot.node, "v")
             body.flush()
             body.out.add("return v, pos, left")

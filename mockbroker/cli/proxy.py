@@ -16,6 +16,7 @@ from mockbroker.api.proxied_cluster import CAPABILITIES, ProxiedCluster, interce
 from mockbroker.base.errors import ConflictError, FaultRuleError
 from mockbroker.base.settings import Settings, SettingsError, read_properties
 from mockbroker.cli.end_signals import end_signals
+from mockbroker.cli.garbage_collection import limit_garbage_collection
 from mockbroker.cli.http_address import HttpAddress, http_address
 from mockbroker.cli.ready_file import check_ready_file, write_ready_file
 from mockbroker.cli.recording import Recording, open_recording, recording_options
@@ -143,6 +144,7 @@ def command(
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
         raise click.ClickException(f"cannot listen on {Address(host, port)}: {reason}") from error
+    limit_garbage_collection()
     try:
         trio.run(_serve, proxy, recording, ready_file, faults, address, certificates)
     except (FaultRuleError, ConflictError) as error:  # of --faults

@@ -27,9 +27,9 @@ from mockbroker.control.app import application
 from mockbroker.control.control import Control
 from mockbroker.control.page.document import StateDocument
 from mockbroker.control.shared_state import SHARE, SharedState
-from mockbroker.control.slices import complete
 from mockbroker.control.table import ROUTES
 from mockbroker.net.addresses import LOOPBACK
+from mockbroker.net.slices import complete
 
 SPARE = 200  # connections beside those of waits and event streams
 SEND_TIMEOUT = 10.0  # seconds until a client must have read something

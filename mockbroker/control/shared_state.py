@@ -15,7 +15,8 @@ from typing import Any, Protocol
 import trio
 
 from mockbroker.control.followers import Followers
-from mockbroker.control.slices import complete, encode
+from mockbroker.control.slices import encode
+from mockbroker.net.slices import complete
 
 PAUSE = 0.1  # seconds between two refreshes
 SHARE = 20  # a pause is also this many times as long as the refresh before it, which bounds the share of the CPU

@@ -1,27 +1,15 @@
-"""The division of long work of the control API into slices: other tasks run between two slices."""
+"""JSON that is encoded in slices: other tasks run between two slices."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Iterator
-from typing import Any, TypeVar
+from collections.abc import Iterator
+from typing import Any
 
 import trio
 
-T = TypeVar("T")
 ENCODED_AT_ONCE = 1 << 17  # characters that are encoded before other tasks run
 NESTED = 4  # levels of nesting that are divided: a list of groups, a group, its members, a member
-
-
-async def complete(slices: Generator[None, None, T]) -> T:
-    """Run a generator that yields between slices to its end; other tasks run between two slices. Return its result."""
-    while True:
-        try:
-            next(slices)
-        except StopIteration as end:
-            result: T = end.value
-            return result
-        await trio.lowlevel.checkpoint()
 
 
 async def encode(content: Any, nested: int = NESTED) -> bytes:

@@ -86,7 +86,7 @@ def _reason(error: ssl.SSLError) -> str:
     return f"TLS: {reason}{hint}"
 
 
-def _pkcs8(key: bytes) -> bytes:
+def pkcs8(key: bytes) -> bytes:
     """Return a private key in PKCS #8 format, the only one that Java clients read."""
     from cryptography.hazmat.primitives import serialization as form
 
@@ -166,7 +166,7 @@ class Tls:
         self.files = TlsFiles(folder / "ca.pem", folder / "client.pem")
         authority.cert_pem.write_to_path(os.fspath(folder / "ca.pem"))
         (folder / "client.pem").write_bytes(
-            _pkcs8(client.private_key_pem.bytes()) + b"".join(blob.bytes() for blob in client.cert_chain_pems)
+            pkcs8(client.private_key_pem.bytes()) + b"".join(blob.bytes() for blob in client.cert_chain_pems)
         )
         return authority
 

@@ -33,10 +33,10 @@ from mockbroker.broker.router import Outcome, Router, Unfinished
 from mockbroker.faults.matching import NewConnection
 from mockbroker.faults.stage import Admission, FaultStage
 from mockbroker.net.clock import BrokerTime
+from mockbroker.proxy.changeable import Changeable
 from mockbroker.proxy.fetch_sessions import INITIAL
-from mockbroker.proxy.link import Changeable, notify_answered, notify_requested
 from mockbroker.proxy.observed_broker import ObservedBroker
-from mockbroker.proxy.observer import Connection, Exchange
+from mockbroker.proxy.observer import Connection, Exchange, notify_answered, notify_requested
 from mockbroker.proxy.orders import End, Forward, Order, Send, SendMore
 
 
@@ -215,26 +215,25 @@ class Interception:
         now = self.clock.read()
         self._deliver(self.router.step(Call(channel.ticket, client, decoded.body, data), now), now)
 
-    def answer(self, channel: Channel, response: Changeable, own: Mapping[int, Any]) -> None:
+    def answer(self, channel: Channel, response: Changeable) -> None:
         """Process the response of the broker to the request of a channel.
 
         Args:
             channel: The connection.
-            response: The response.
-            own: The address of the proxy for each broker, by node id.
+            response: The response, with the addresses of the proxy.
         """
         ticket, exchange = channel.ticket, channel.exchange
         if ticket is None or exchange is None or response.exchange is not exchange or response.response is None:
-            self._pass_unchanged(channel, response, own)
+            self._pass_unchanged(channel, response)
             return
         if response.version != ticket.version:  # ApiVersions, in a version that the broker does not know
-            self._pass_unchanged(channel, response, own)
+            self._pass_unchanged(channel, response)
             return
         decoded: Any = channel.decoded
         if ticket.api_key == ApiKey.FETCH and response.response.session_id and decoded.body.session_epoch == INITIAL:
             sessions = self.broker.fetch_sessions(self.node_of(channel.connection))
             sessions.begin(response.response.session_id, decoded.body)
-        frame = response.with_addresses(own, notify=False)
+        frame = response.changed
         channel.response, channel.body = frame, response.response
         if exchange.observers:
             exchange.answer = response.frame[PREFIX.size :]
@@ -242,11 +241,12 @@ class Interception:
         encoded = {ticket.version: _body(frame, ticket)}  # a rule that malforms the response changes these bytes
         self._deliver(self.router.finish([Reply(ticket, response.response, encoded)], now), now)
 
-    def _pass_unchanged(self, channel: Channel, response: Changeable, own: Mapping[int, Any]) -> None:
+    def _pass_unchanged(self, channel: Channel, response: Changeable) -> None:
         if channel.ticket is not None:
             self.router.forget(channel.ticket)
             channel.ticket = None
-        channel.orders.append(Send(response.with_addresses(own)))
+        response.notify()
+        channel.orders.append(Send(response.changed))
         channel.wake()
 
     def _forward(self, broker: Broker, call: Call[Any], now: float) -> Effects:  # noqa: ARG002

@@ -7,22 +7,31 @@ from __future__ import annotations
 
 import struct
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from kwire.apikeys import ApiKey
 from kwire.codec import decode_at
-from kwire.envelope import decode_response, encode_response, produce_acks
+from kwire.envelope import produce_acks
 from kwire.errors import RemoteProtocolError, WireError
-from kwire.frames import PREFIX, pack
+from kwire.frames import PREFIX
 from kwire.headers import RequestHeader, request_header_version
 from kwire.limits import MAX_FRAME
 from kwire.messages import APIS
-from mockbroker.broker.redacted_frames import redacted_request, redacted_response
-from mockbroker.proxy.addresses import ENTRIES, Address, addresses_of, may_have_addresses, replace_addresses
+from mockbroker.proxy.addresses import may_have_addresses
+from mockbroker.proxy.changeable import Changeable
 from mockbroker.proxy.frames import COPY, PASS, FrameSplitter, Whole
-from mockbroker.proxy.observer import NEVER, REQUEST_HEAD, Connection, Exchange, Moment, Observer
+from mockbroker.proxy.observer import (
+    NEVER,
+    REQUEST_HEAD,
+    Connection,
+    Exchange,
+    Moment,
+    Observer,
+    notify_answered,
+    notify_requested,
+)
 
 CORRELATION_ID = struct.Struct(">i")
 HEAD_OF_REQUEST = struct.Struct(">II")  # length prefix, then API key and version as one number
@@ -44,64 +53,6 @@ INSPECTED = frozenset(  # APIs and versions whose request decides whether there 
     if version in api.versions
     if key == ApiKey.PRODUCE or may_have_addresses(key, version)
 ) | {_number_of(ApiKey.SASL_HANDSHAKE, 0)}
-
-
-@dataclass(slots=True)
-class Changeable:
-    """A response that may contain addresses of brokers.
-
-    Attributes:
-        frame: The frame, with its length prefix.
-        api_key: API key of the request.
-        version: API version of the response.
-        response: The decoded response; None if it cannot be decoded.
-        exchange: The request with its response.
-    """
-
-    frame: bytes
-    api_key: int
-    version: int
-    exchange: Exchange
-    response: Any = None
-    header: Any = None
-
-    @classmethod
-    def of(cls, frame: bytes, exchange: Exchange) -> Changeable:
-        """Decode a response frame.
-
-        Args:
-            frame: The frame, with its length prefix.
-            exchange: The exchange that the response belongs to.
-        """
-        api_key, version = exchange.api_key, exchange.version
-        try:
-            decoded = decode_response(frame[PREFIX.size :], api_key, version)
-        except WireError:
-            return cls(frame, api_key, version, exchange)
-        return cls(frame, api_key, decoded.version, exchange, decoded.body, decoded.header)
-
-    @property
-    def addresses(self) -> dict[int, Address]:
-        """The addresses in the response, by node id; empty if the response cannot be decoded."""
-        if self.response is None or self.api_key not in ENTRIES:
-            return {}
-        return addresses_of(self.api_key, self.response)
-
-    def with_addresses(self, own: Mapping[int, Address], *, notify: bool = True) -> bytes:
-        """Return the frame with the addresses of the proxy; unchanged if it contains no address.
-
-        Args:
-            own: Address of the proxy by node id.
-            notify: Whether the observers are notified of the response.
-        """
-        frame = self.frame
-        if self.addresses:
-            replace_addresses(self.api_key, self.response, own)
-            frame = pack(encode_response(self.response, self.version, correlation_id=0, header=self.header))
-        if self.exchange.observers and notify:
-            answer = self.frame[PREFIX.size :]
-            notify_answered(self.exchange, answer, answer if frame is self.frame else frame[PREFIX.size :])
-        return frame
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +167,7 @@ class Link:
                 self._arrived += 1
                 _, exchange = self._noted.popleft()
                 exchange.answered_at = at
-                yield Changeable.of(part.frame, exchange)
+                yield Changeable(part.frame, exchange)
             else:
                 yield part
 
@@ -323,41 +274,6 @@ class Link:
 def _may_be_changed(api_key: int, version: int) -> bool:
     """Return whether a response may contain addresses, and kwire can decode it."""
     return may_have_addresses(api_key, version) and version in APIS[api_key].versions
-
-
-def notify_requested(exchange: Exchange, request: bytes, forwarded: bytes | None) -> None:
-    """Notify the observers of a complete request.
-
-    Args:
-        exchange: The exchange.
-        request: The frame from the client, without length prefix.
-        forwarded: The frame for the broker, without length prefix; None if the broker gets none.
-    """
-    exchange.request, _ = redacted_request(request, exchange.api_key)
-    if forwarded is request or forwarded is None:
-        exchange.forwarded = None if forwarded is None else exchange.request
-    else:
-        exchange.forwarded, _ = redacted_request(forwarded, exchange.api_key)
-    for observer in exchange.observers:
-        observer.requested(exchange)
-
-
-def notify_answered(exchange: Exchange, answer: bytes | None, response: bytes | None) -> None:
-    """Notify the observers of a complete response.
-
-    Args:
-        exchange: The exchange.
-        answer: The frame from the broker, without length prefix; None if there is none.
-        response: The frame for the client, without length prefix; None if the client gets none.
-    """
-    key, version = exchange.api_key, exchange.version
-    exchange.answer = None if answer is None else redacted_response(answer, key, version)[0]
-    if response is answer or response is None:
-        exchange.response = None if response is None else exchange.answer
-    else:
-        exchange.response, _ = redacted_response(response, key, version)
-    for observer in exchange.observers:
-        observer.answered(exchange)
 
 
 def _is_request(head: bytes) -> bool:

@@ -4,7 +4,7 @@ API use.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from uuid import UUID
 
 from kwire import ErrorCode
@@ -18,6 +18,8 @@ from mockbroker.proxy.fetch_sessions import ObservedFetchSessions
 from mockbroker.proxy.observed_groups import ObservedTypes
 from mockbroker.topics.log import UNKNOWN_END
 from mockbroker.topics.model import NO_LEADER, OFFSETS_TOPIC, ClusterState, Node, Partition, Topic
+
+SLICE = 1_000  # partitions of a slice
 
 
 class ObservedState(ClusterState):
@@ -61,6 +63,7 @@ class ObservedBroker(Broker):
         del cluster.topics[OFFSETS_TOPIC]  # it is known with the first Metadata response that names it
         self.coordinators: dict[str, int] = {}
         self.real: dict[int, Address] = {}
+        self._learned = 0  # partitions of Metadata responses
 
     def coordinator(self, group_id: str) -> int:
         return self.coordinators.get(group_id, NO_LEADER)
@@ -73,14 +76,14 @@ class ObservedBroker(Broker):
         """Return the known fetch sessions of the broker with id ``node``."""
         return self._observed_sessions.setdefault(node, ObservedFetchSessions())
 
-    def learn(self, metadata: MetadataResponse) -> None:
-        """Store the topics of a Metadata response, with the leaders of their partitions."""
+    def learn(self, metadata: MetadataResponse) -> Generator[None, None, None]:
+        """Store the topics of a Metadata response, with the leaders of their partitions; yield between slices."""
         if metadata.cluster_id:
             assert isinstance(self.cluster, ObservedState)
             self.cluster.real_cluster_id = metadata.cluster_id
         for each in metadata.topics:
             if each.name and not each.error_code:
-                self._learn_topic(each.name, each)
+                yield from self._learn_topic(each.name, each)
             elif each.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and each.name in self.cluster.topics:
                 self._forget_topic(each.name)
 
@@ -94,7 +97,7 @@ class ObservedBroker(Broker):
                     partition.log.start = max(found.log_start_offset, 0)
                     partition.log.end = found.high_watermark
 
-    def _learn_topic(self, name: str, described: MetadataResponse.Topic) -> None:
+    def _learn_topic(self, name: str, described: MetadataResponse.Topic) -> Generator[None, None, None]:
         known = self.cluster.topics.get(name)
         topic_id = described.topic_id
         if topic_id == ZERO_UUID:  # of a version without topic ids
@@ -111,6 +114,9 @@ class ObservedBroker(Broker):
                 known.partitions.append(partition)
             known.partitions[each.partition_index].leader = each.leader_id
             known.partitions[each.partition_index].replicas = each.replica_nodes or [NO_LEADER]
+            self._learned += 1
+            if self._learned % SLICE == 0:
+                yield
 
     def _forget_topic(self, name: str) -> None:
         topic = self.cluster.topics.pop(name, None)

@@ -25,11 +25,13 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, field
+from typing import Any
 
 from kwire.codec import decode_at
 from kwire.errors import WireError
 from kwire.headers import RequestHeader, request_header_version
 from kwire.messages import APIS
+from mockbroker.broker.redacted_frames import redacted_request, redacted_response
 from mockbroker.proxy.addresses import Address
 
 REQUEST_HEAD = struct.Struct(">hhi")  # API key, version and correlation id of a request
@@ -87,6 +89,7 @@ class Exchange:
         answer: The response as received from the broker; None if a fault rule made the response.
         response: The response as sent to the client: the same object as ``answer`` if unchanged; None if nothing was
             sent.
+        decoded: The decoded response of the broker, with the addresses of the proxy; None if it was not decoded.
         fault: Name of the fault rule that was applied; "" for none.
         observers: The observers that see the exchange.
         is_intercepted: Whether the response is passed to the fault rules.
@@ -102,6 +105,7 @@ class Exchange:
     answered_at: Moment | None = None
     answer: bytes | None = None
     response: bytes | None = None
+    decoded: Any = field(default=None, repr=False)
     fault: str = ""
     observers: tuple[Observer, ...] = field(default=(), repr=False)
     is_intercepted: bool = field(default=False, repr=False)
@@ -144,3 +148,38 @@ class Observer:
 
     def closed(self, connection: Connection, at: Moment) -> None:
         """Handle the end of a connection. ``at``: when it ended."""
+
+
+def notify_requested(exchange: Exchange, request: bytes, forwarded: bytes | None) -> None:
+    """Notify the observers of a complete request.
+
+    Args:
+        exchange: The exchange.
+        request: The frame from the client, without length prefix.
+        forwarded: The frame for the broker, without length prefix; None if the broker gets none.
+    """
+    exchange.request, _ = redacted_request(request, exchange.api_key)
+    if forwarded is request or forwarded is None:
+        exchange.forwarded = None if forwarded is None else exchange.request
+    else:
+        exchange.forwarded, _ = redacted_request(forwarded, exchange.api_key)
+    for observer in exchange.observers:
+        observer.requested(exchange)
+
+
+def notify_answered(exchange: Exchange, answer: bytes | None, response: bytes | None) -> None:
+    """Notify the observers of a complete response.
+
+    Args:
+        exchange: The exchange.
+        answer: The frame from the broker, without length prefix; None if there is none.
+        response: The frame for the client, without length prefix; None if the client gets none.
+    """
+    key, version = exchange.api_key, exchange.version
+    exchange.answer = None if answer is None else redacted_response(answer, key, version)[0]
+    if response is answer or response is None:
+        exchange.response = None if response is None else exchange.answer
+    else:
+        exchange.response, _ = redacted_response(response, key, version)
+    for observer in exchange.observers:
+        observer.answered(exchange)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import socket
 import ssl
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -16,8 +16,9 @@ import trio
 from kwire.messages.metadata import MetadataResponse
 from mockbroker.net.bound_listeners import listen
 from mockbroker.proxy.addresses import Address
+from mockbroker.proxy.changeable import Changeable
 from mockbroker.proxy.interception import Interception
-from mockbroker.proxy.link import Changeable, Link, never
+from mockbroker.proxy.link import Link, never
 from mockbroker.proxy.observer import Connection, Moment, Observer
 from mockbroker.proxy.session import Session, moment
 from mockbroker.proxy.upstream import Upstream
@@ -163,14 +164,14 @@ class Proxy:
     def _reschedule(self) -> None:
         self._rescheduled.set()
 
-    def _learn(self, response: Changeable) -> Mapping[int, Address]:
+    def _learn(self, response: Changeable) -> Generator[None, None, Mapping[int, Address]]:
         """Store the broker addresses in a response, and open missing listeners; return the proxy's address for each
-        broker, by node id.
+        broker, by node id. Yields between slices of a large response.
         """
         if addresses := response.addresses:
             self.update(addresses)
         if self.interception is not None and isinstance(response.response, MetadataResponse):
-            self.interception.broker.learn(response.response)
+            yield from self.interception.broker.learn(response.response)
         return self.own
 
 

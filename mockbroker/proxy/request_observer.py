@@ -53,10 +53,12 @@ class RequestObserver(Observer):
         ticket = self._unanswered.get(exchange.connection.number, {}).pop(exchange, None)
         if ticket is None or exchange.response is None:
             return
-        try:
-            response = decode_response(exchange.response, exchange.api_key, exchange.version).body
-        except WireError:
-            return
+        response = exchange.decoded
+        if response is None:
+            try:
+                response = decode_response(exchange.response, exchange.api_key, exchange.version).body
+            except WireError:
+                return
         if isinstance(response, FetchResponse):
             self._interception.broker.learn_offsets(response)
         log = self._interception.router.requests

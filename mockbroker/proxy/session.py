@@ -7,16 +7,18 @@ import socket
 import ssl
 import struct
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import suppress
 from typing import TypeAlias
 
 import trio
 
 from kwire.errors import WireError
+from mockbroker.net.slices import complete
 from mockbroker.proxy.addresses import Address
+from mockbroker.proxy.changeable import Changeable
 from mockbroker.proxy.interception import Channel, Interception
-from mockbroker.proxy.link import Changeable, Intercepted, Link
+from mockbroker.proxy.link import Intercepted, Link
 from mockbroker.proxy.observer import Connection, Moment
 from mockbroker.proxy.orders import End, Forward, Order, Send, SendMore
 
@@ -49,8 +51,8 @@ class Session:
         sock: The socket of the client.
         interception: The fault rules; None without them.
         connection: The connection.
-        learn: Function that is called with each response that may contain addresses; it returns the address of the
-            proxy for each broker, by node id.
+        learn: Generator function that is called with each decoded response that may contain addresses; it yields
+            between slices of its work, and returns the address of the proxy for each broker, by node id.
     """
 
     def __init__(
@@ -59,7 +61,7 @@ class Session:
         sock: trio.socket.SocketType,
         interception: Interception | None,
         connection: Connection,
-        learn: Callable[[Changeable], Mapping[int, Address]],
+        learn: Callable[[Changeable], Generator[None, None, Mapping[int, Address]]],
     ) -> None:
         self.client = client
         self._sock = sock
@@ -215,12 +217,15 @@ class Session:
             if not isinstance(part, Changeable):
                 await self.client.send_all(part)
                 continue
-            own = self._learn(part)
+            await complete(part.decode())
+            own = await complete(self._learn(part))
+            await complete(part.replace_addresses(own))
             if part.exchange.is_intercepted:
                 assert self._interception is not None
-                self._interception.answer(self._channel, part, own)
+                self._interception.answer(self._channel, part)
             else:
-                await self.client.send_all(part.with_addresses(own))
+                part.notify()
+                await self.client.send_all(part.changed)
         self._sending = False
         if not self._link.pending:
             self.wake()

@@ -207,6 +207,15 @@ class Member:
                 self._stage.changed.notify_all()
 
 
+class WholeShareMember(Member):
+    """A client that reports its whole share with each assignment, and nothing when it gives up partitions."""
+
+    def heard(self, line: str) -> None:
+        super().heard(line)
+        if json.loads(line)["event"] == "assigned":
+            self.held = set(self.assigned[-1])
+
+
 class KcatMember(Member):
     """kcat prints records as ``topic partition offset value``, logs rebalances to stderr, and leaves on SIGTERM.
 
@@ -306,7 +315,8 @@ class Stage:
                 "protocol": protocol,
                 "regex": regex,
             }
-            member = Member(self, name, start_client(family, "member", requested, own_process=own_process))
+            kind = WholeShareMember if family == "kafkajs" else Member
+            member = kind(self, name, start_client(family, "member", requested, own_process=own_process))
         self.members.append(member)
         return member
 

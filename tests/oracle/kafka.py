@@ -97,12 +97,12 @@ def start(release: str = NEWEST, port: int = 19092, settings: Mapping[str, str] 
     shutil.rmtree(run, ignore_errors=True)
     run.mkdir(parents=True)
     properties = run / "server.properties"
-    lines = {**_properties(port, run), **SETTINGS, **_of_broker(1, settings)}
+    lines = {**properties(port, run), **SETTINGS, **_of_broker(1, settings)}
     properties.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
     cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
     (run / "cluster").write_text(cluster)
     _format(jars, run, cluster)
-    broker = _launch(jars, run, port)
+    broker = launch(jars, run, port)
     until = time.monotonic() + READY_WITHIN
     while not (serves_groups(port) and (release != NEWEST or serves_share_groups(port))):
         if broker.poll() is not None or time.monotonic() > until:
@@ -132,7 +132,7 @@ def join(node: int, release: str = NEWEST, port: int = 19092, settings: Mapping[
     run = FOLDER / f"run-{own}"
     shutil.rmtree(run, ignore_errors=True)
     run.mkdir(parents=True)
-    lines = _properties(port, run) | SETTINGS | _of_broker(node, settings)
+    lines = properties(port, run) | SETTINGS | _of_broker(node, settings)
     lines |= {
         "process.roles": "broker",
         "node.id": str(node),
@@ -141,7 +141,7 @@ def join(node: int, release: str = NEWEST, port: int = 19092, settings: Mapping[
     }
     (run / "server.properties").write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
     _format(jars, run, (FOLDER / f"run-{port}" / "cluster").read_text())
-    _launch(jars, run, own)
+    launch(jars, run, own)
     until = time.monotonic() + READY_WITHIN
     while time.monotonic() < until:
         with suppress(OSError), socket.create_connection(("127.0.0.1", own), timeout=1):
@@ -162,7 +162,7 @@ def _of_broker(node: int, settings: Mapping[str, str] | None) -> dict[str, str]:
 def kill_and_start(release: str = NEWEST, port: int = 19092) -> None:
     """The broker on this port, which we started, gets SIGKILL and is started again with its data; not waited for."""
     stop(port)
-    _launch(fetch(release), FOLDER / f"run-{port}", port)
+    launch(fetch(release), FOLDER / f"run-{port}", port)
 
 
 def _java(jars: Path) -> list[str]:
@@ -180,7 +180,8 @@ def _classes(jars: Path) -> Path:
     return classes
 
 
-def _launch(jars: Path, run: Path, port: int) -> subprocess.Popen[bytes]:
+def launch(jars: Path, run: Path, port: int) -> subprocess.Popen[bytes]:
+    """Start the node whose settings are in a folder; not waited for. ``port``: by which ``stop`` finds it."""
     with (run / "log").open("ab") as log:
         command = [*_java(jars), "kafka.Kafka", str(run / "server.properties")]
         broker = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
@@ -241,6 +242,20 @@ def with_users(port: int, users: Mapping[str, str]) -> dict[str, str]:
     """Settings of a broker that has a listener without TLS for these users."""
     if not users:
         return {}
+    modules = jaas(users)
+    places = {"PLAINTEXT": port, "CONTROLLER": port + 1, "SASL_PLAINTEXT": sasl_port(port)}
+    listeners = {name: f"{name}://127.0.0.1:{number}" for name, number in places.items()}
+    return {
+        "listeners": ",".join(listeners.values()),
+        "advertised.listeners": f"{listeners['PLAINTEXT']},{listeners['SASL_PLAINTEXT']}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
+        **{f"listener.name.sasl_plaintext.{name}": text for name, text in modules.items()},
+    }
+
+
+def jaas(users: Mapping[str, str]) -> dict[str, str]:
+    """Return the login modules of a listener with SASL: settings without the prefix of the listener."""
     security = "org.apache.kafka.common.security"
     passwords = " ".join(f'user_{name}="{password}"' for name, password in users.items())
     modules = {
@@ -249,18 +264,11 @@ def with_users(port: int, users: Mapping[str, str]) -> dict[str, str]:
         "scram-sha-512": f"{security}.scram.ScramLoginModule required;",
         "oauthbearer": f'{security}.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="broker";',
     }
-    places = {"PLAINTEXT": port, "CONTROLLER": port + 1, "SASL_PLAINTEXT": sasl_port(port)}
-    listeners = {name: f"{name}://127.0.0.1:{number}" for name, number in places.items()}
-    return {
-        "listeners": ",".join(listeners.values()),
-        "advertised.listeners": f"{listeners['PLAINTEXT']},{listeners['SASL_PLAINTEXT']}",
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT",
-        "sasl.enabled.mechanisms": ",".join(modules).upper(),
-        **{f"listener.name.sasl_plaintext.{name}.sasl.jaas.config": text for name, text in modules.items()},
-    }
+    return {f"{name}.sasl.jaas.config": text for name, text in modules.items()}
 
 
-def _properties(port: int, run: Path) -> dict[str, str]:
+def properties(port: int, run: Path) -> dict[str, str]:
+    """Return settings of a node that is broker and controller. ``run``: its folder."""
     controller = f"127.0.0.1:{port + 1}"
     return {
         "process.roles": "broker,controller",
@@ -292,6 +300,17 @@ def serves_groups(port: int) -> bool:
             loaded = exchange(connection, OffsetFetchRequest(groups=groups), 8)
             assert isinstance(loaded, OffsetFetchResponse)
             return not any(group.error_code for group in loaded.groups)
+    except OSError:
+        return False
+
+
+def finds_coordinators(port: int) -> bool:
+    """True once the broker on this port finds the coordinator of a group: the offsets topic is there, with leaders."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+            coordinator = exchange(connection, FindCoordinatorRequest(key="ready"), 3)
+            assert isinstance(coordinator, FindCoordinatorResponse)
+            return not coordinator.error_code
     except OSError:
         return False
 

@@ -16,11 +16,11 @@ from mockbroker.control.problems import Refused
 from mockbroker.control.resources.events import EVENT
 from mockbroker.control.routes import TIMEOUT, Answer, CheckedRequest, Parameter
 from mockbroker.control.shapes import Anything, Items, MapOf, Null, Object, Text, Whole, listed
-from mockbroker.control.slices import complete
 from mockbroker.groups.coordinated import DEAD, CoordinatedGroup, session_timer
 from mockbroker.groups.group_type import MemberDescription
 from mockbroker.groups.group_types import GROUP_TYPES
 from mockbroker.groups.offsets import Committed
+from mockbroker.net.slices import complete
 
 MEMBERS_AT_ONCE = 100  # members that are described before other tasks run
 OFFSETS_AT_ONCE = 1_000

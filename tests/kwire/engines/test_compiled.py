@@ -9,7 +9,7 @@ import re
 from array import array
 from collections import UserString
 from collections.abc import Generator
-from typing import Any
+from typing import Any, TypeVar
 from unittest.mock import patch
 
 import effort
@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from strategies import MESSAGES, cells, layouts, values
 
 from kwire import codegen
-from kwire.codec import ENGINES, decode, decode_at, encode, encode_in_slices
+from kwire.codec import ENGINES, decode, decode_at, decode_in_slices, encode, encode_in_slices
 from kwire.engines import compiled, generated, native, reference, runtime, shapes
 from kwire.engines.chosen import implementation
 from kwire.engines.runtime import WARM
@@ -39,6 +39,7 @@ from kwire.schema import data as message_of
 from kwire.schema import struct as declare
 
 FAST = [engine for engine in ENGINES if engine != "reference"]  # the compiled engine, and the native one if installed
+T = TypeVar("T")
 EVERY_MESSAGE = pytest.mark.parametrize("message", MESSAGES, ids=lambda message: message.__name__)
 EVERY_THIRD_MESSAGE = pytest.mark.parametrize("message", every(3, MESSAGES), ids=lambda message: message.__name__)
 
@@ -106,7 +107,44 @@ def test_message_in_slices_has_the_same_bytes(message: type) -> None:
         assert run_to_end(encode_in_slices(value, version, 1))[1] == encode(value, version)
 
 
-def run_to_end(steps: Generator[None, None, bytes]) -> tuple[int, bytes]:
+@EVERY_MESSAGE
+def test_message_decoded_in_slices_has_the_same_fields(message: type) -> None:
+    for version in layouts(message):
+        encoded = encode(full(message, version), version)
+        for size in (1, 3, 1_000):
+            assert run_to_end(decode_in_slices(message, encoded, 0, version, size))[1] == (
+                decode(message, encoded, version),
+                len(encoded),
+            )
+
+
+def test_decoding_stops_after_so_many_elements() -> None:
+    """Also if elements are read as rows, after WARM elements with the same lengths."""
+    partitions = [MetadataResponse.Topic.Partition(partition_index=number) for number in range(5 * WARM)]
+    value = MetadataResponse(topics=[MetadataResponse.Topic(name="t", partitions=partitions)])
+    encoded = encode(value, 12)
+    for size in (1, 2, 7, WARM, 6 * WARM):
+        stops, (decoded, _) = run_to_end(decode_in_slices(MetadataResponse, encoded, 0, 12, size))
+        assert decoded == value
+        assert stops == (5 * WARM + 1) // size
+
+
+def test_decoding_in_slices_refuses_the_same_bytes() -> None:
+    encoded = encode(MetadataResponse(topics=[MetadataResponse.Topic(name="topic")] * 9), 12)
+    for damaged in (encoded[:-3], encoded[:20], b"", encoded[:5] + b"\x7f" + encoded[6:]):
+        with pytest.raises(DecodeError) as at_once:
+            decode(MetadataResponse, damaged, 12)
+        with pytest.raises(DecodeError) as in_slices:
+            run_to_end(decode_in_slices(MetadataResponse, damaged, 0, 12, 1))
+        assert str(in_slices.value) == str(at_once.value)
+
+
+def test_text_that_is_not_utf8_is_decoded_in_slices() -> None:
+    encoded = encode(MetadataResponse(cluster_id="cluster"), 12).replace(b"cluster", b"cl\xffster")
+    assert run_to_end(decode_in_slices(MetadataResponse, encoded, 0, 12, 1))[1][0].cluster_id == "cl\udcffster"
+
+
+def run_to_end(steps: Generator[None, None, T]) -> tuple[int, T]:
     """How often it stops, and what it returns."""
     stops = 0
     while True:

@@ -4,43 +4,28 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
+from tools.proxy_process import running_proxy
 
 from mockbroker import run_cluster
 
-COMMAND = [sys.executable, "-m", "mockbroker", "proxy", "--port", "0"]
 PATIENCE = 30.0
 TOPIC = "orders"
-
-
-@contextmanager
-def proxy(to: str, ready_file: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """The process, and its address."""
-    command = [*COMMAND, "--to", to, "--ready-file", str(ready_file), "--http", "0"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    try:
-        line = process.stdout.readline()
-        assert line.startswith("ready bootstrap.servers=127.0.0.1:")
-        yield process, line.partition("=")[2].strip()
-    finally:
-        process.kill()
-        process.communicate()
 
 
 def test_clients_use_every_broker_through_the_proxy(tmp_path: Path) -> None:
     config = {"group.initial.rebalance.delay.ms": 0}
     with (
         run_cluster(brokers=3, topics={TOPIC: 6}, config=config) as cluster,
-        proxy(cluster.bootstrap_servers, tmp_path / "ready") as (process, address),
+        running_proxy(cluster.bootstrap_servers, "--ready-file", str(tmp_path / "ready"), "--http", "0") as (
+            process,
+            address,
+        ),
         ExitStack() as stack,
     ):
         content = json.loads((tmp_path / "ready").read_text())

@@ -189,12 +189,8 @@ def heartbeat(epoch: int, answered: int, partition: int | None = None) -> tuple[
     response = ConsumerGroupHeartbeatResponse(member_id="a", member_epoch=answered)
     if partition is not None:
         kind = ConsumerGroupHeartbeatResponse.Assignment
-        topic = (
-            ConsumerGroupHeartbeatResponse.TopicPartition
-            if hasattr(ConsumerGroupHeartbeatResponse, "TopicPartition")
-            else kind.TopicPartition
-        )
-        response.assignment = kind(topic_partitions=[topic(topic_id=TOPIC, partitions=[partition])])
+        assigned = kind.TopicPartition(topic_id=TOPIC, partitions=[partition])
+        response.assignment = kind(topic_partitions=[assigned])
     return request, response
 
 

@@ -6,6 +6,7 @@ import struct
 from typing import Any
 
 import pytest
+from tools.counting import in_slices
 
 from kwire import decode_request, decode_response, encode_request, encode_response
 from kwire.frames import pack
@@ -14,7 +15,8 @@ from kwire.messages.metadata import MetadataRequest, MetadataResponse
 from kwire.messages.produce import ProduceRequest, ProduceResponse
 from kwire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from mockbroker.proxy.addresses import Address
-from mockbroker.proxy.link import Changeable, Link
+from mockbroker.proxy.changeable import Changeable
+from mockbroker.proxy.link import Link
 from mockbroker.proxy.observer import Connection, Exchange, Moment, Observer
 
 CONNECTION = Connection(1, Address("client", 1), 0, Address("real", 9), Address("proxy", 7))
@@ -49,11 +51,20 @@ def pass_on(link: Link, requests: list[bytes], responses: list[bytes], piece: in
     up, down = b"".join(map(pack, requests)), b"".join(map(pack, responses))
     sent, delivered = b"", b""
     for at in range(0, len(up), piece):
-        sent += b"".join(link.requests(up[at : at + piece], Moment(1.0, 100.0 + at)))
+        parts = link.requests(up[at : at + piece], Moment(1.0, 100.0 + at))
+        sent += b"".join(part for part in parts if isinstance(part, bytes))
     for at in range(0, len(down), piece):
         for part in link.responses(down[at : at + piece], Moment(2.0, 200.0 + at)):
-            delivered += part.with_addresses(OWN) if isinstance(part, Changeable) else part
+            delivered += passed(part) if isinstance(part, Changeable) else part
     return sent, delivered
+
+
+def passed(response: Changeable) -> bytes:
+    """The frame for the client; the observers are notified."""
+    in_slices(response.decode())
+    in_slices(response.replace_addresses(OWN))
+    response.notify()
+    return response.changed
 
 
 @pytest.mark.parametrize("piece", [1, 7, 10_000])

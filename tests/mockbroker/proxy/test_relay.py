@@ -214,7 +214,7 @@ async def test_clients_use_tls(caplog: pytest.LogCaptureFixture) -> None:
                 peer = Peer(stream)  # type: ignore[arg-type]
                 (broker,) = (await peer.ask(MetadataRequest(topics=[]), 12)).brokers
                 await trio.aclose_forcefully(stream)
-            assert Address(broker.host, broker.port) == proxy.own[0]
+                assert Address(broker.host, broker.port) == proxy.own[0]
     finally:
         certificates.close()
     assert "closed: TLS: " in caplog.text

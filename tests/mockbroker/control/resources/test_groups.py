@@ -17,7 +17,7 @@ from kwire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from kwire.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from kwire.messages.sync_group import SyncGroupRequest
 from mockbroker.control.resources.groups import group_json, topic_names
-from mockbroker.control.slices import complete
+from mockbroker.net.slices import complete
 
 UUID = "AAAAAAAAAAAAAAAAAAAAAQ"
 

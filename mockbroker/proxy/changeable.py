@@ -1,0 +1,87 @@
+"""A response that may contain addresses, or that fault rules may change; a large one is processed in slices."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kwire.codec import encode, encode_in_slices
+from kwire.envelope import decode_response, decode_response_in_slices
+from kwire.errors import WireError
+from kwire.frames import PREFIX, pack
+from kwire.headers import response_header_version
+from kwire.messages import APIS
+from mockbroker.proxy.addresses import ENTRIES, Address, addresses_of, replace_addresses
+from mockbroker.proxy.observer import Exchange, notify_answered
+
+LARGE = 16_384  # bytes of a frame above which it is processed in slices
+SLICE = 1_000  # array elements of a slice
+
+
+@dataclass(slots=True)
+class Changeable:
+    """A response that may be changed before it is sent to the client.
+
+    ``decode`` and ``replace_addresses`` are generators that yield between slices; run each to its end.
+
+    Attributes:
+        frame: The frame of the broker, with its length prefix.
+        exchange: The request with its response.
+        changed: The frame for the client, with its length prefix: the same object as ``frame`` if unchanged.
+        version: API version of the response.
+        response: The decoded response; None if it cannot be decoded.
+        addresses: The addresses in the response, by node id; empty if the response cannot be decoded.
+    """
+
+    frame: bytes
+    exchange: Exchange
+    changed: bytes = b""
+    version: int = 0
+    response: Any = None
+    addresses: dict[int, Address] = field(default_factory=dict)
+    _header: Any = None
+
+    def __post_init__(self) -> None:
+        self.changed = self.frame
+        self.version = self.exchange.version
+
+    def decode(self) -> Generator[None, None, None]:
+        """Decode the response; leave ``response`` as None if that is not possible."""
+        key, version = self.exchange.api_key, self.exchange.version
+        data = self.frame[PREFIX.size :]
+        try:
+            if len(data) <= LARGE:
+                decoded = decode_response(data, key, version)
+            else:
+                decoded = yield from decode_response_in_slices(data, key, version, SLICE)
+        except WireError:
+            return
+        self.version, self.response, self._header = decoded.version, decoded.body, decoded.header
+        self.exchange.decoded = decoded.body
+        if key in ENTRIES:
+            self.addresses = addresses_of(key, self.response)
+
+    def replace_addresses(self, own: Mapping[int, Address]) -> Generator[None, None, None]:
+        """Replace the addresses in ``response`` and ``changed``; do nothing if there are none.
+
+        Args:
+            own: Address of the proxy by node id.
+        """
+        if not self.addresses:
+            return
+        key = self.exchange.api_key
+        replace_addresses(key, self.response, own)
+        header = encode(self._header, response_header_version(APIS[key], self.version))
+        if len(self.frame) <= LARGE:
+            body = encode(self.response, self.version)
+        else:
+            body = yield from encode_in_slices(self.response, self.version, SLICE)
+        self.changed = pack(header + body)
+
+    def notify(self) -> None:
+        """Notify the observers of the response."""
+        if self.exchange.observers:
+            answer = self.frame[PREFIX.size :]
+            changed = answer if self.changed is self.frame else self.changed[PREFIX.size :]
+            notify_answered(self.exchange, answer, changed)
