@@ -169,7 +169,7 @@ def run(fresh: Path, *command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(words, capture_output=True, text=True, check=False, timeout=120, env={}, cwd=fresh)
 
 
-@pytest.mark.parametrize("extra", ["numpy", "pyarrow", "plotly", "pyspark", "hypothesis", "kafka", "rich", "pytest"])
+@pytest.mark.parametrize("extra", ["numpy", "pyarrow", "pyspark", "hypothesis", "kafka", "rich", "pytest"])
 def test_no_extra_is_there(fresh: Path, extra: str) -> None:
     assert f"No module named '{extra}'" in run(fresh, "python", "-c", f"import {extra}").stderr
 

@@ -204,6 +204,10 @@ TESTED_ELSEWHERE = {
     "kwire/analysis/findings/*": "tests/kwire/analysis/findings/test_fold.py, stories with planted trouble",
     "kwire/analysis/frames": "tests/kwire/analysis/test_run.py",
     "kwire/analysis/report/by_group": "tests/kwire/cli/test_groups.py",
+    **dict.fromkeys(
+        (f"kwire/analysis/report/{part}" for part in ("group_section", "lanes", "parts", "traffic_sections")),
+        "tests/kwire/analysis/report/test_html_page.py",
+    ),
     "kwire/anonymize/fields": "tests/kwire/anonymize/test_bodies.py and test_frames.py",
     "kwire/recording/frame_log": "tests/kwire/recording/test_pcapng.py, both forms together",
     "kwire/recording/packets": "tests/kwire/recording/test_pcapng.py",

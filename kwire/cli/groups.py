@@ -19,7 +19,7 @@ from kwire.analysis.tables import FINDINGS, PROBLEMS
 from kwire.analysis.what_if.replay import NAMES
 from kwire.capture.files.capture_file import no_traffic
 from kwire.cli.analysed import analysed
-from kwire.cli.lines import needed, writable
+from kwire.cli.lines import writable
 from kwire.command import one_line, report_problems
 
 MOST = 12  # maximum names of partitions or members per line
@@ -28,7 +28,11 @@ MOST = 12  # maximum names of partitions or members per line
 @click.command("groups")
 @click.argument("paths", nargs=-1, required=True, metavar="FILE|DIR...")
 @click.option("--json", "as_json", is_flag=True, help="A JSON object with everything instead of text.")
-@click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write a page with charts to this file.")
+@click.option(
+    "--html",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write a page with findings and charts to this file.",
+)
 @click.option(
     "--tables", type=click.Path(file_okay=False, path_type=Path), help="Write every table as Parquet to this folder."
 )
@@ -79,8 +83,6 @@ def command(
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     writable(html, paths)
-    if html is not None:
-        needed("plotly", "report")
     results, reading = analysed(
         paths, capture_id, ports, frames=tables is not None, assignor=assignor, settings=settings
     )

@@ -1,4 +1,4 @@
-"""The command ``kwire report``, which writes a page with charts from the tables of a pipeline."""
+"""The command ``kwire report``, which writes a page from the tables of a pipeline."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import click
 
 from kwire.analysis import parquet
 from kwire.analysis.report import html_page
+from kwire.analysis.tables import ON_REQUEST
 from kwire.cli.lines import needed, writable
 
 
@@ -15,11 +16,11 @@ from kwire.cli.lines import needed, writable
 @click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--html", required=True, type=click.Path(dir_okay=False, path_type=Path), help="File to write.")
 def command(folder: Path, html: Path) -> None:
-    """Write a self-contained HTML page from the tables in DIR: rebalances, members, lag, versions, latency, errors."""
+    """Write a self-contained HTML page from the tables in DIR: findings, groups, lanes, errors, clients, latency."""
     writable(html)
-    needed("plotly", "report")
+    needed("pyarrow", "report")
     try:
-        tables = parquet.read(folder, html_page.NEEDED)
+        tables = parquet.read(folder, (*html_page.NEEDED, *ON_REQUEST))
     except (OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
     if not any(tables.values()):

@@ -165,7 +165,7 @@ def without(package: str, module: str) -> Callable[[], object]:
     return load
 
 
-def report_without_plotly() -> str:
+def report_without_pyarrow() -> str:
     Path("empty").mkdir()
     with patch("kwire.cli.lines.find_spec", return_value=None):
         return run("kwire report empty --html page.html").stderr()
@@ -279,7 +279,7 @@ ROWS = [
     Row("direction of a strategy", drawn, "ValueError: direction must be 'request' or 'response', got 'up'"),
     Row("capture without numpy", without("numpy", "kwire.capture"), "ModuleNotFoundError: numpy is missing: pip install 'kwire[capture]'"),
     Row("pipeline without pyspark", without("pyspark", "kwire.spark"), "ModuleNotFoundError: pyspark is missing: pip install 'kwire[spark]'"),
-    Row("report without plotly", report_without_plotly, "Error: plotly is missing: pip install 'kwire[report]'"),
+    Row("report without pyarrow", report_without_pyarrow, "Error: pyarrow is missing: pip install 'kwire[report]'"),
     Row("strategies without Hypothesis", fuzz_without_hypothesis, "ModuleNotFoundError: hypothesis is missing: pip install 'kwire[fuzz]'"),
     Row("unknown name of kwire", lambda: kwire.nope, "AttributeError: module 'kwire' has no attribute 'nope'"),  # type: ignore[attr-defined]
     Row("unknown name of kwire.fuzz", lambda: kwire.fuzz.nope, "AttributeError: module 'kwire.fuzz' has no attribute 'nope'"),  # type: ignore[attr-defined]

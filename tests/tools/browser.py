@@ -25,15 +25,15 @@ def opened() -> Iterator[Any]:
 
 
 class Shown:
-    """An open page.
+    """An open page. ``how``: options of playwright, such as viewport and color_scheme.
 
     Attributes:
         requests: URLs that the page requested, except its own.
         errors: texts of console messages and of uncaught exceptions.
     """
 
-    def __init__(self, browser: Any, path: Path) -> None:
-        self.page = browser.new_page()
+    def __init__(self, browser: Any, path: Path, **how: Any) -> None:
+        self.page = browser.new_page(**how)
         self.requests: list[str] = []
         self.errors: list[str] = []
         self.page.on("request", lambda request: self.requests.append(request.url))
@@ -45,13 +45,3 @@ class Shown:
     def cells(self, table: str) -> list[list[str]]:
         rows = self.page.locator(f"table.{table} tbody tr").all()
         return [[cell.inner_text() for cell in row.locator("td").all()] for row in rows]
-
-    def data(self, chart: str) -> Any:
-        """Return the traces of a plotly chart."""
-        return self.page.evaluate(
-            "name => document.getElementById(name).data.map(d => ({name: d.name, x: d.x, y: d.y, custom: d.customdata}))",
-            chart,
-        )
-
-    def drawn(self, chart: str, what: str) -> int:
-        return int(self.page.locator(f"#{chart} {what}").count())

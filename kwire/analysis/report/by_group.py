@@ -154,7 +154,7 @@ def _group(rows: Mapping[str, list[Row]]) -> dict[str, Any]:
         ],
         "rebalances": rebalances,
         "restarts": list(restarts(rows)),
-        "commits": _commits(rows["offset_commits"]),
+        "commits": commits(rows["offset_commits"]),
         "shared": _shared(rows["share_records"]),
         "errors": [readable("errors", row, without={"capture_id", "group_id", "cluster"}) for row in rows["errors"]],
         "findings": [
@@ -262,7 +262,7 @@ def _stops_of_members(stops: Mapping[str, float | None], members: Iterable[str] 
     return {member: stop for member, stop in stops.items() if there is None or member in there}
 
 
-def _commits(rows: Iterable[Row]) -> list[dict[str, Any]]:
+def commits(rows: Iterable[Row]) -> list[dict[str, Any]]:
     """Return a summary of the offset commits of each partition: counts by outcome, the last committed offset, and lags.
 
     Only commits with the outcome ``committed`` count for offsets and lags. (Offsets of aborted transactions were never

@@ -17,10 +17,10 @@ CHART = 220  # pixels, the height of the chart
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 LOOK = """
 svg text { font: 11px system-ui, sans-serif }
-.unowned { fill: #fdecea }
-.overlap { fill: #e45756; stroke: #222; stroke-width: .5 }
-.moment { stroke: #222; stroke-width: .5; stroke-dasharray: 2 2 }
-.axis { stroke: #888 }
+svg { display: block }
+.unowned { fill: var(--gap) }
+.overlap { fill: var(--stop); stroke: var(--text); stroke-width: .5 }
+.moment { stroke: var(--text); stroke-width: .5; stroke-dasharray: 2 2 }
 .line { fill: none; stroke-width: 2 }
 """
 
@@ -49,6 +49,7 @@ def page(story: Story, measured: Sequence[Measured], tried: Experiments) -> str:
     body = "\n".join(_body(title, story, measured, tried))
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}"><title>{escape(title)}</title>'
         f"<style>{STYLE}{LOOK}</style></head>\n<body>\n{body}\n</body></html>\n"
     )
@@ -116,7 +117,13 @@ def _table(name: str, heads: Sequence[str], rows: Iterable[Sequence[object]]) ->
     head = "".join(f"<th>{escape(text)}</th>" for text in heads)
     lines = ("".join(_cell(cell) for cell in row) for row in rows)
     body = "".join(f"<tr>{line}</tr>" for line in lines)
-    return f'<table class="{escape(name)}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    inside = f'<table class="{escape(name)}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    return _scrolled(name, inside)
+
+
+def _scrolled(name: str, inside: str) -> str:
+    """Return an element in a box that scrolls sideways. ``name``: what screen readers call the box."""
+    return f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(name)}">{inside}</div>'
 
 
 def _cell(value: object) -> str:
@@ -163,7 +170,8 @@ def _lanes(story: Story, scheme: Measured) -> str:
         if number == 0:
             parts.append(f'<text x="0" y="{y + ROW}">{escape(group)}: {escape(topic)}</text>')
     wide = LEFT + WIDTH + 40
-    return f'<svg class="lanes {escape(scheme.scheme)}" width="{wide}" height="{height}">{"".join(parts)}</svg>'
+    drawn = f'<svg class="lanes {escape(scheme.scheme)}" width="{wide}" height="{height}">{"".join(parts)}</svg>'
+    return _scrolled(f"lanes of {scheme.scheme}", drawn)
 
 
 def _exists_from(story: Story, place: Place) -> float:
@@ -196,4 +204,4 @@ def _chart(herds: Mapping[str, Mapping[int, int]]) -> str:
         x, y = points[-1]
         parts.append(f'<polyline class="line {escape(name)}" style="stroke: {stroke}" points="{drawn}"/>')
         parts.append(f'<text x="{x + 8:.1f}" y="{y - 12 * (len(herds) - number - 1) + 4:.1f}">{escape(name)}</text>')
-    return f'<svg class="herd" width="{LEFT + WIDTH}" height="{CHART + 20}">{"".join(parts)}</svg>'
+    return _scrolled("herd", f'<svg class="herd" width="{LEFT + WIDTH}" height="{CHART + 20}">{"".join(parts)}</svg>')

@@ -27,12 +27,11 @@ def test_folder_without_tables(tmp_path: Path) -> None:
     assert not (tmp_path / "page.html").exists()
 
 
-@pytest.mark.parametrize("verb", ["groups", "report"])
-def test_without_plotly_nothing_is_begun(verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "plotly", None)
-    done = kwire(verb, str(tmp_path), "--html", str(tmp_path / "page.html"))
+def test_without_pyarrow_nothing_is_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    done = kwire("report", str(tmp_path), "--html", str(tmp_path / "page.html"))
     assert (done.exit_code, done.stdout) == (1, "")
-    assert done.stderr == "Error: plotly is missing: pip install 'kwire[report]'\n"
+    assert done.stderr == "Error: pyarrow is missing: pip install 'kwire[report]'\n"
 
 
 def test_usage(tmp_path: Path) -> None:

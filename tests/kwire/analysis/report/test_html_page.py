@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,16 @@ import pytest
 from tools.browser import Shown, opened
 from tools.captures import capture
 from tools.handmade_calls import BEGIN, CallLog, two_members
+from tools.page_html import Page
+from tools.rotating_group import rotating_group
 
 from kwire.analysis.report import html_page
 from kwire.analysis.tables import PROBLEMS
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
+
+HOSTILE = "</script><script>document.title='x'</script><img src=x onerror=alert(1)>"
+SIZES = {"3 members": (3, 8, 6), "50 members": (50, 6, 60), "200 rebalances": (4, 200, 8)}
 
 
 @pytest.fixture(scope="module")
@@ -24,10 +30,19 @@ def browser() -> Iterator[Any]:
         yield browser
 
 
+def shown(browser: Any, tmp_path: Path, tables: Any, title: str = "what happened", **how: Any) -> Shown:
+    path = tmp_path / "page.html"
+    html_page.save(path, tables, title)
+    result = Shown(browser, path, **how)
+    if how.get("java_script_enabled", True):
+        result.page.wait_for_selector("html[data-ready]")
+    return result
+
+
 def test_unread_data_is_on_the_page(browser: Any, tmp_path: Path) -> None:
     tables = two_members().tables()
     assert tables["problems"] == []
-    assert "Not read" not in shown(browser, tmp_path, tables).page.content()
+    assert "Not decoded" not in shown(browser, tmp_path, tables).page.content()
     row = PROBLEMS.row
     tables["problems"] = [
         row(capture_id="c", client="a:1", broker="b:2", reason="tls", note="TLS"),
@@ -37,12 +52,6 @@ def test_unread_data_is_on_the_page(browser: Any, tmp_path: Path) -> None:
     assert result == [["a:1 to b:2", "", "TLS"], ["x.pcap", "40", "the file ends"]]
 
 
-def shown(browser: Any, tmp_path: Path, tables: Any, title: str = "what happened") -> Shown:
-    path = tmp_path / "page.html"
-    html_page.save(path, tables, title)
-    return Shown(browser, path)
-
-
 def test_numbers_on_the_page(browser: Any, tmp_path: Path) -> None:
     log = two_members()
     log.commit("a", 750, 3, 0, 5)
@@ -50,65 +59,130 @@ def test_numbers_on_the_page(browser: Any, tmp_path: Path) -> None:
     assert page.errors == []
     assert page.requests == []
     assert page.page.title() == "what happened"
-    assert page.page.locator("#summary").inner_text().startswith("1 groups, 3 rebalances, 0 violations, 2 errors")
-    results = [[row[n] for n in (1, 2, 3, 5, 6, 9)] for row in page.cells("rebalances")]
+    assert page.page.locator("#summary").inner_text().startswith("1 group, 3 rebalances, 0 violations, 2 errors")
+    results = [[row[n] for n in (1, 2, 3, 5, 6, 9, 12)] for row in page.cells("rebalances")]
     assert results == [
-        ["1", "joined", "a", "11.0", "", "0"],
-        ["2", "joined", "b", "70.0", "18.0", "1"],
-        ["3", "left", "b", "224.0", "224.0", "1"],
+        ["1", "joined", "a", "11.0", "", "0", ""],
+        ["2", "joined", "b", "70.0", "18.0", "1", "1 partition"],
+        ["3", "left", "b", "224.0", "224.0", "1", "1 partition"],
     ]
-    lanes = {trace["name"]: trace for trace in page.data("lanes-0")}
-    assert lanes["stopped"]["x"] == [18.0, 224.0]
-    assert [generation for generation, *_ in lanes["stopped"]["custom"]] == ["2", "3"]
-    assert lanes["generation 2"]["y"] == ["a", "b"]
-    assert page.drawn("lanes-0", ".bars .point path") == 6
-    heat = page.data("api-versions")[0]
-    assert heat["custom"][heat["y"].index("JoinGroup")][heat["x"].index("v7")] == 4
+    assert [row[0] for row in page.cells("members")] == ["a", "b"]
+    assert page.cells("overview")[0][:6] == ["billing", "0", "0", "0", "2", "3"]
+    versions = {row[0]: row for row in page.cells("api-versions")}
+    heads = page.page.locator("table.api-versions th").all_inner_texts()
+    assert versions["JoinGroup"][heads.index("v7")] == "4"
 
 
-def bars(page: Shown) -> dict[str, list[tuple[str, float, float]]]:
-    """What is painted, by trace: lane, and where each bar begins and ends, in ms since BEGIN as the browser drew it."""
-    result = page.page.evaluate(
-        """() => {
-            const chart = document.getElementById("lanes-0"), {xaxis, yaxis} = chart._fullLayout
-            const plot = chart.querySelector(".nsewdrag").getBoundingClientRect()
-            const of = (trace, node) => chart.data[node.closest(".trace").__data__[0].trace.index]
-            return [...chart.querySelectorAll(".bars .point path")].map(node => {
-                const box = node.getBoundingClientRect()
-                return [of(0, node).name, chart.layout.yaxis.categoryarray[Math.round(yaxis.p2l((box.top + box.bottom) / 2 - plot.top))],
-                        xaxis.p2l(box.left - plot.left), xaxis.p2l(box.right - plot.left)]
-            })
-        }"""
+@pytest.mark.parametrize("size", SIZES)
+def test_numbers_equal_the_tables_without_scripts(browser: Any, tmp_path: Path, size: str) -> None:
+    tables = rotating_group(*SIZES[size])
+    page = shown(browser, tmp_path, tables, java_script_enabled=False)
+    results = page.page.locator("table.rebalances tbody tr").evaluate_all(
+        "rows => rows.map(row => [...row.cells].map(cell => cell.textContent))"
     )
-    made: dict[str, list[tuple[str, float, float]]] = {}
-    for name, lane, begin, end in result:
-        made.setdefault(name, []).append((lane, begin - BEGIN / 1000, end - BEGIN / 1000))
-    return made
-
-
-def hovered(page: Shown) -> list[str]:
-    """The tooltip of each bar, with the mouse on it."""
-    results = []
-    page.page.locator("#lanes-0").scroll_into_view_if_needed()
-    for path in page.page.locator("#lanes-0 .bars .point path").all():
-        page.page.mouse.move(0, 0)
-        page.page.wait_for_function("!document.querySelector('#lanes-0 .hovertext')")
-        box = path.bounding_box()
-        page.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-        results.append(page.page.locator("#lanes-0 .hovertext").text_content())
-    return results
-
-
-def test_tooltip_has_the_duration(browser: Any, tmp_path: Path) -> None:
-    page = shown(browser, tmp_path, two_members().tables())
-    texts = hovered(page)
-    assert sorted(texts) == [
-        "generation 1a2023-11-14 22:13:20.011 for 139 ms",
-        "generation 2a2023-11-14 22:13:20.150 for 18 ms",
-        "generation 2a2023-11-14 22:13:20.168 for 542 ms",
-        "generation 2b2023-11-14 22:13:20.170 for 330 ms",
-        "generation 3a2023-11-14 22:13:20.500 for 224 ms",
+    assert [(row[1], row[5], row[9], row[11]) for row in results] == [
+        (
+            str(row["to_generation"]),
+            str(round(row["duration_ms"], 1)),
+            str(row["partitions_moved"]),
+            str(SIZES[size][0]),
+        )
+        for row in tables["rebalances"]
     ]
+    members = page.page.locator("table.members tbody tr").evaluate_all(
+        "rows => rows.map(row => [row.cells[0].textContent, row.cells[6].textContent, row.cells[8].textContent])"
+    )
+    stopped: dict[str, float] = {}
+    for row in tables["members"]:
+        stopped[row["client_id"]] = stopped.get(row["client_id"], 0) + (row["stw_ms"] or 0)
+    assert members == [[name, str(SIZES[size][1]), str(round(total, 1))] for name, total in stopped.items()]
+    assert page.page.locator("table.findings tbody tr").count() == len(tables["findings"])
+
+
+HOVER = """([lanes, points]) => {
+    const box = document.getElementById(lanes), svg = box.querySelector("svg"), tip = document.getElementById("tip")
+    const {from, to, gutter, row} = Object.fromEntries(Object.entries(svg.dataset).map(([k, v]) => [k, Number(v)]))
+    return points.map(([lane, time, part]) => {
+        const x = gutter + (time - from) / (to - from) * (svg.clientWidth - gutter), y = 22 + lane * row + part * row
+        const place = svg.getBoundingClientRect()
+        svg.dispatchEvent(new MouseEvent("mousemove", {clientX: place.left + x, clientY: place.top + y, bubbles: true}))
+        const point = svg.createSVGPoint()
+        Object.assign(point, {x, y})
+        const painted = [...svg.querySelectorAll("path")].filter(path => path.isPointInFill(point)).map(path => path.className.baseVal)
+        return [tip.hidden ? "" : tip.textContent, painted]
+    })
+}"""
+
+
+def hovered(page: Shown, points: list[tuple[int, float, float]]) -> list[tuple[str, list[str]]]:
+    """The tooltip and the classes of what is painted at each point: lane, time in 0.1 ms, height in the lane from 0 to 1."""
+    return [(text, painted) for text, painted in page.page.evaluate(HOVER, ["lanes-0", points])]
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_every_band_of_members_can_be_hovered(browser: Any, tmp_path: Path, size: str) -> None:
+    tables = rotating_group(*SIZES[size])
+    page = shown(browser, tmp_path, tables, viewport={"width": 1900, "height": 900})
+    end = max(row["ts"] for row in tables["group_events"])
+    lanes = list(dict.fromkeys(row["client_id"] for row in tables["members"]))
+    points, expected = [], []
+    for row in tables["members"]:
+        later = [one for one in tables["members"] if one["member_id"] == row["member_id"]]
+        until = min((one["stopped_ts"] for one in later if one["generation"] > row["generation"]), default=end)
+        points.append((lanes.index(row["client_id"]), ((row["resumed_ts"] + until) / 2 - BEGIN) / 100, 0.7))
+        duration = (until - row["resumed_ts"]) / 1000
+        text = f"{duration / 1000:.3f} s" if duration >= 1000 else f"{duration:.1f} ms"
+        expected.append(
+            (row["client_id"], f"generation {row['generation']}", f"for {text}", f"g{row['generation'] % 6}")
+        )
+    for (text, painted), (name, generation, duration, kind) in zip(hovered(page, points), expected, strict=True):
+        first, second, third = text.split("\n")
+        assert (first, second) == (name, generation)
+        assert third.endswith(duration)
+        assert kind in painted
+    assert page.errors == []
+
+
+def test_every_stop_can_be_hovered(browser: Any, tmp_path: Path) -> None:
+    tables = rotating_group(3, 8, 6)
+    page = shown(browser, tmp_path, tables)
+    stops = [row for row in tables["members"] if row["stopped_ts"] is not None]
+    lanes = list(dict.fromkeys(row["client_id"] for row in tables["members"]))
+    points = [
+        (lanes.index(r["client_id"]), ((r["stopped_ts"] + r["resumed_ts"]) / 2 - BEGIN) / 100, 0.2) for r in stops
+    ]
+    for (text, painted), row in zip(hovered(page, points), stops, strict=True):
+        assert text.split("\n")[:2] == [row["client_id"], f"stopped, generation {row['generation']}"]
+        assert text.endswith(f"for {row['stw_ms']:.1f} ms")
+        assert "stop" in painted
+
+
+def test_every_partition_has_its_owner(browser: Any, tmp_path: Path) -> None:
+    tables = rotating_group(3, 8, 6)
+    page = shown(browser, tmp_path, tables)
+    page.page.get_by_role("button", name="By partition").click()
+    resumed = {(row["generation"], row["member_id"]): row["resumed_ts"] for row in tables["members"]}
+    middle = [(resumed[row["generation"], row["member_id"]] + 300_000 - BEGIN) / 100 for row in tables["assignments"]]
+    points = [(row["partition"], at, 0.6) for row, at in zip(tables["assignments"], middle, strict=True)]
+    for (text, painted), row in zip(hovered(page, points), tables["assignments"], strict=True):
+        assert text.split("\n")[:2] == [
+            f"tea-{row['partition']}",
+            f"read by {row['client_id']}, generation {row['generation']}",
+        ]
+        assert f"g{int(row['client_id'][-2:]) % 6}" in painted
+    gaps = hovered(page, [(0, 10_600, 0.6)])
+    assert "no reader" in gaps[0][0]
+    commit = hovered(page, [(0, 5_000, 0.6)])
+    assert commit[0][0].endswith("commit at 22:13:20.500, lag 0")
+
+
+def test_tooltip_follows_the_mouse(browser: Any, tmp_path: Path) -> None:
+    page = shown(browser, tmp_path, two_members().tables())
+    box = page.page.locator("#lanes-0 svg").bounding_box()
+    page.page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + 22 + 12)
+    assert page.page.locator("#tip").inner_text().split("\n")[:2] == ["a", "generation 2"]
+    page.page.mouse.move(2, 2)
+    assert page.page.locator("#tip").is_hidden()
 
 
 def unfinished(protocol: str = "range") -> CallLog:
@@ -126,23 +200,22 @@ def unfinished(protocol: str = "range") -> CallLog:
 def test_unfinished_generation_is_no_band(browser: Any, tmp_path: Path) -> None:
     """Until a member receives its share it reads nothing: its last share ends when it rejoins, red continues."""
     page = shown(browser, tmp_path, unfinished().tables())
-    painted = bars(page)
-    assert set(painted) == {"generation 1", "stopped"}
-    ((lane, begin, end),) = painted["generation 1"]
-    assert lane == "a"
-    assert (begin, end) == (pytest.approx(11, abs=3), pytest.approx(150, abs=3))
-    ((lane, begin, end),) = painted["stopped"]
-    assert lane == "a"
-    assert (begin, end) == (pytest.approx(150, abs=3), pytest.approx(601, abs=3))
-    assert "no assignment yet" in hovered(page)[-1]
-    assert page.page.locator("#lanes-0 .ytick").all_text_contents() == ["b", "a"]
+    lanes = page.page.locator("#lanes-0 text.name").all_text_contents()
+    assert sorted(lanes) == ["a", "b"]
+    lane = lanes.index("a")
+    reading, waiting = hovered(page, [(lane, 800, 0.7), (lane, 3000, 0.2)])
+    assert (reading[0].split("\n")[1], reading[1]) == ("generation 1", ["g1"])
+    assert reading[0].endswith("for 139.0 ms")
+    assert (waiting[0].split("\n")[1], waiting[1]) == ("stopped, no assignment yet, generation 2", ["stop"])
+    assert waiting[0].endswith("for 451.0 ms")
 
 
 def test_unfinished_cooperative_generation_keeps_the_share(browser: Any, tmp_path: Path) -> None:
-    painted = bars(shown(browser, tmp_path, unfinished("cooperative-sticky").tables()))
-    assert set(painted) == {"generation 1"}
-    ((lane, begin, end),) = painted["generation 1"]
-    assert (lane, begin, end) == ("a", pytest.approx(11, abs=3), pytest.approx(601, abs=3))
+    page = shown(browser, tmp_path, unfinished("cooperative-sticky").tables())
+    lane = page.page.locator("#lanes-0 text.name").all_text_contents().index("a")
+    ((text, painted),) = hovered(page, [(lane, 3000, 0.7)])
+    assert (text.split("\n")[1], painted) == ("generation 1", ["g1"])
+    assert text.endswith("for 590.0 ms")
 
 
 def test_real_capture(browser: Any, tmp_path: Path) -> None:
@@ -150,11 +223,19 @@ def test_real_capture(browser: Any, tmp_path: Path) -> None:
     page = shown(browser, tmp_path, tables)
     assert (page.errors, page.requests) == ([], [])
     assert [row[2] for row in page.cells("rebalances")] == ["joined", "joined", "expired", "left"]
-    lag = page.data("lag-0")
-    assert sum(len(trace["x"]) for trace in lag) == len([r for r in tables["offset_commits"] if r["lag"] is not None])
-    assert page.drawn("latency", ".hm image") == 1
-    total = sum(count or 0 for line in page.data("latency")[0]["custom"] for count in line)
-    assert total == sum(row["n"] for row in tables["latency"])
+    assert sum(int(row[2]) for row in page.cells("commits")) == len(tables["offset_commits"])
+    counts = [int(cell) for row in page.cells("histogram") for cell in row[1:] if cell]
+    assert sum(counts) == sum(row["n"] for row in tables["latency"])
+    assert {row[0]: row[1] for row in page.cells("latencies")}["Heartbeat"] == "17"
+    assert page.cells("error-families")[0][:4] == ["apache-kafka-java", "Heartbeat", "REBALANCE_IN_PROGRESS", "2"]
+
+
+def test_what_if_is_beside_the_rebalances(browser: Any, tmp_path: Path) -> None:
+    tables = capture("confluent-kafka-2.16.1__kafka-4.2.0__three", "sticky")
+    page = shown(browser, tmp_path, tables)
+    assert page.page.locator("table.rebalances th").all_inner_texts()[-2] == "moved with sticky"
+    moved = {row["generation"]: str(row["moved_what_if"]) for row in tables["what_if"]}
+    assert {int(row[1]): row[-2] for row in page.cells("rebalances") if row[-2]} == moved
 
 
 def test_restart_of_a_static_member(browser: Any, tmp_path: Path) -> None:
@@ -164,19 +245,105 @@ def test_restart_of_a_static_member(browser: Any, tmp_path: Path) -> None:
     assert (generation, trigger, by, away) == ("2", "restart", "m2 ..752bb4af", "1552.0")
 
 
-def test_hostile_names_are_only_text(browser: Any, tmp_path: Path) -> None:
+def hostile_tables() -> Any:
     log = CallLog()
-    bad = "</script><script>document.title='x'</script><img src=x onerror=alert(1)>"
-    log.join(bad, 0, 1, bad)
-    log.sync(bad, 10, 1, [0], {bad: [0]})
+    log.join(HOSTILE, 0, 1, HOSTILE)
+    log.sync(HOSTILE, 10, 1, [0], {HOSTILE: [0]})
+    log.beat(HOSTILE, 500, 1)
     tables = log.tables()
     for name in ("group_events", "rebalances", "members", "assignments"):
-        tables[name] = [{**row, "group_id": bad} for row in tables[name]]
-    page = shown(browser, tmp_path, tables, bad)
+        tables[name] = [{**row, "group_id": HOSTILE} for row in tables[name]]
+    return tables
+
+
+def test_hostile_names_are_only_text(browser: Any, tmp_path: Path) -> None:
+    page = shown(browser, tmp_path, hostile_tables(), HOSTILE)
     assert (page.errors, page.requests) == ([], [])
-    assert page.page.title() == bad
-    assert page.page.locator("h2.group").inner_text() == bad
-    assert page.cells("rebalances")[0][3] == bad
+    assert page.page.title() == HOSTILE
+    assert page.page.locator("h2.group").inner_text() == HOSTILE
+    assert page.cells("rebalances")[0][3] == HOSTILE
+    ((text, _),) = hovered(page, [(0, 2_000, 0.7)])
+    assert text.split("\n")[0] == HOSTILE
+    page.page.locator("button.zoom").first.click()
+    assert page.page.locator("table.before-after td").first.inner_text() == HOSTILE
+    assert page.page.locator("img").count() == 0
+
+
+def test_hostile_names_close_no_element(tmp_path: Path) -> None:
+    names = [name for name, _ in Page(html_page.page(hostile_tables(), HOSTILE)).elements]
+    assert names.count("script") == 2  # the data of the group, and the page's own
+    assert "img" not in names
+
+
+@pytest.mark.parametrize("width", [390, 768, 1920])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_page_fits_every_width(browser: Any, tmp_path: Path, width: int, scheme: str) -> None:
+    tables = rotating_group(12, 6, 24, group="a-group-with-a-name-that-is-longer-than-a-telephone-is-wide" * 2)
+    how = {"viewport": {"width": width, "height": 800}, "color_scheme": scheme}
+    page = shown(browser, tmp_path, tables, **how)
+    for mode in ("By member", "By partition"):
+        page.page.get_by_role("button", name=mode).click()
+        assert page.page.evaluate("document.documentElement.scrollWidth") <= width
+        content = page.page.content()
+        body = content[content.index("<body") : content.rindex("<script")]
+        assert not [word for word in ("NaN", "undefined", "Infinity", "[object") if word in body]
+        boxes = page.page.locator("#lanes-0 text.name").evaluate_all(
+            "nodes => nodes.map(node => node.getBoundingClientRect()).map(box => [box.top, box.bottom, box.right])"
+        )
+        assert all(one[1] <= two[0] + 2 for one, two in pairwise(boxes))  # labels do not overlap
+        left = page.page.locator("#lanes-0 svg").bounding_box()["x"]
+        gutter = int(page.page.locator("#lanes-0 svg").get_attribute("data-gutter"))
+        assert max(box[2] for box in boxes) <= left + gutter
+    colours = page.page.evaluate(
+        "[getComputedStyle(document.body).color, getComputedStyle(document.body).backgroundColor]"
+    )
+    light, dark = (sum(map(int, one[4:-1].split(", "))) for one in colours)
+    assert (light > dark) == (scheme == "dark")
+
+
+def test_zoom_to_a_rebalance_shows_before_and_after(browser: Any, tmp_path: Path) -> None:
+    page = shown(browser, tmp_path, rotating_group(3, 8, 6))
+    page.page.locator("#rebalance-0-4 button.zoom").click()
+    svg = page.page.locator("#lanes-0 svg")
+    begin, end = float(svg.get_attribute("data-from")), float(svg.get_attribute("data-to"))
+    assert begin < 40_000 < 41_204 < end
+    assert end - begin < 5_000
+    rows = page.cells("before-after")
+    assert rows[0] == ["worker-00", "2", "2", "tea-1, tea-4", "tea-2, tea-5"]
+    assert "chosen" in page.page.locator("#rebalance-0-4").get_attribute("class")
+
+
+def test_band_leads_to_its_rebalance(browser: Any, tmp_path: Path) -> None:
+    page = shown(browser, tmp_path, rotating_group(3, 8, 6))
+    page.page.locator("#lanes-0 svg").focus()
+    for key in ("ArrowRight", "ArrowRight", "ArrowRight", "ArrowDown"):
+        page.page.keyboard.press(key)
+    assert page.page.locator("#tip").inner_text().split("\n")[:2] == ["worker-01", "generation 2"]
+    page.page.keyboard.press("Enter")
+    assert page.page.evaluate("document.activeElement.closest('tr').id") == "rebalance-0-1"
+
+
+def test_search_and_sort(browser: Any, tmp_path: Path) -> None:
+    page = shown(browser, tmp_path, rotating_group(3, 12, 6))
+    heads = page.page.locator("table.rebalances th")
+    for expected, direction in ((range(1, 13), "ascending"), (range(12, 0, -1), "descending")):
+        heads.nth(1).get_by_role("button").click()
+        assert heads.nth(1).get_attribute("aria-sort") == direction
+        assert [row[1] for row in page.cells("rebalances")] == [str(number) for number in expected]
+    page.page.get_by_role("searchbox").fill("Generation 11 of")
+    assert page.page.locator("#findings tbody tr:visible").count() == 1
+    assert page.page.locator("#errors").is_hidden()
+    page.page.get_by_role("searchbox").fill("")
+    assert page.page.locator("#findings tbody tr:visible").count() == 12
+
+
+def test_groups_are_ordered_by_trouble(browser: Any, tmp_path: Path) -> None:
+    tables = rotating_group(2, 3, 2, "calm")
+    tables["findings"] = []
+    worse = rotating_group(2, 2, 2, "worse")
+    page = shown(browser, tmp_path, {name: [*rows, *worse[name]] for name, rows in tables.items()})
+    assert [row[0] for row in page.cells("overview")] == ["worse", "calm"]
+    assert page.page.locator("h2.group").all_inner_texts() == ["worse", "calm"]
 
 
 def test_nothing_at_all(browser: Any, tmp_path: Path) -> None:
@@ -186,7 +353,6 @@ def test_nothing_at_all(browser: Any, tmp_path: Path) -> None:
 
 
 def test_size(tmp_path: Path) -> None:
-    """Nearly all of a page is plotly.js."""
     path = tmp_path / "page.html"
-    html_page.save(path, two_members().tables(), "x")
-    assert os.path.getsize(path) < 6_000_000
+    html_page.save(path, rotating_group(100, 200, 180), "x")
+    assert os.path.getsize(path) <= 600_000

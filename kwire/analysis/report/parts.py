@@ -1,0 +1,80 @@
+"""Elements of HTML pages: tables, cells, times. All text is escaped here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from kwire.analysis.report.by_group import moment
+
+MOST_ROWS = 500  # rows of one table; the page reports what is left out
+
+Cell = str | int | float | None
+
+
+class Html(str):
+    """Text that is HTML already, such as a link."""
+
+    __slots__ = ()
+
+
+Line = tuple[str, Sequence[Cell]]  # CSS class and cells of a row
+
+
+def table(kind: str, head: Sequence[str], lines: Sequence[Line], *, title: str = "", row_id: str = "") -> str:
+    """Return an HTML table in a box that scrolls sideways.
+
+    Args:
+        kind: CSS class of the table.
+        head: titles of the columns.
+        lines: rows.
+        title: caption; "" for none.
+        row_id: beginning of the ids of the rows, which their numbers follow; "" for no ids.
+    """
+    rows = []
+    for number, (style, cells) in enumerate(lines[:MOST_ROWS]):
+        attributes = (f' id="{row_id}{number}"' if row_id else "") + (f' class="{style}"' if style else "")
+        rows.append(f"<tr{attributes}>{''.join(map(cell, cells))}</tr>")
+    more = f'<p class="note">{len(lines) - MOST_ROWS} more rows.</p>' if len(lines) > MOST_ROWS else ""
+    titles = "".join(f'<th scope="col">{escape(title)}</th>' for title in head)
+    caption = f"<caption>{escape(title)}</caption>" if title else ""
+    body = "\n".join(rows)
+    return (
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(title or kind)}">'
+        f'<table class="{kind}">{caption}<thead><tr>{titles}</tr></thead><tbody>\n{body}\n</tbody></table></div>{more}'
+    )
+
+
+def cell(value: Cell) -> str:
+    """Return a table cell; numbers are aligned to the right."""
+    if value is None:
+        return "<td></td>"
+    if isinstance(value, Html):
+        return f"<td>{value}</td>"
+    return f"<td>{escape(value)}</td>" if isinstance(value, str) else f'<td class="n">{value}</td>'
+
+
+def link(target: str, text: str) -> Html:
+    """Return a link to an element of the page. ``target``: its id."""
+    return Html(f'<a href="#{target}">{escape(text)}</a>')
+
+
+def number(value: float | None) -> float | None:
+    """Return a number with one digit after the point."""
+    return None if value is None else round(value, 1)
+
+
+def clock(ts: int) -> str:
+    """Return a time as date and time of day in UTC, to milliseconds. ``ts``: microseconds since 1970."""
+    return (moment(ts) or "")[:23].replace("T", " ")
+
+
+def counted(count: int, what: str) -> str:
+    """Return a number with its noun, such as ``1 group`` or ``2 groups``."""
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+
+
+def listed(names: Iterable[str], most: int) -> str:
+    """Return names separated by commas; beyond ``most`` only their number."""
+    kept = list(names)
+    return ", ".join(kept[:most]) + (f" and {len(kept) - most} more" if len(kept) > most else "")
