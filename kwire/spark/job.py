@@ -15,9 +15,9 @@ from kwire.capture.files.splits import NOT_PROVEN
 from kwire.spark import source, stages
 from kwire.spark.following import ConnectionFollower, ReplayFollower
 from kwire.spark.output import Output
+from kwire.spark.tasks import PER_CORE, task_count
 
 A_TASK = 2 * 1024 * 1024  # bytes of captures per task, for small inputs
-TASKS = 4  # tasks per core at most, because connections differ in size
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +74,8 @@ class Job:
             if any(problem.reason == NOT_PROVEN for problem in report.damage):
                 return report, []
             written = report.written + stages.write_problems(report, self.capture_id, staging)
-            most = TASKS * _cores(spark)
             return report, written + stages.write_tables(
-                bundles, report, self.capture_id, staging, most, assignor=self.assignor, settings=self.settings
+                bundles, report, self.capture_id, staging, _cores(spark), assignor=self.assignor, settings=self.settings
             )
         finally:
             bundles.unpersist()
@@ -100,12 +99,12 @@ def ordered_references(
     """
     source.register(spark)
     cores, size = _cores(spark), sum(map(size_of, paths))
-    part = split_size or min(max(size // (TASKS * cores), source.LEAST_SPLIT), source.SPLIT)
+    part = split_size or min(max(size // (PER_CORE * cores), source.LEAST_SPLIT), source.SPLIT)
     options: dict[str, str | int] = {"files": json.dumps(paths), "splitSize": part, "guess": json.dumps(sorted(guess))}
     if unpacked is not None:
         options["unpacked"] = unpacked
-    tasks = max(1, min(size // A_TASK + 1, TASKS * cores))
-    return stages.by_connection(spark.read.format(source.FORMAT).options(**options).load(), tasks)
+    captured = spark.read.format(source.FORMAT).options(**options).load()
+    return stages.by_connection(captured, task_count(size, A_TASK, cores))
 
 
 def _cores(spark: SparkSession) -> int:

@@ -35,6 +35,7 @@ from kwire.spark.bundles import COUNTED, EACH, MET, SUMMARY_KINDS, Bundle, Bundl
 from kwire.spark.following import SEALED, ConnectionFollower, Payloads, reaches
 from kwire.spark.parts import Parts
 from kwire.spark.source import ORDER
+from kwire.spark.tasks import task_count
 
 SEGMENT = Segment._fields
 ENOUGH = 5_000  # rows per batch of bundles
@@ -322,7 +323,7 @@ def write_tables(
     known: CaptureSummary,
     capture_id: str,
     staging: str,
-    most: int,
+    cores: int,
     buckets: Collection[int] | None = None,
     assignor: str | None = None,
     settings: Mapping[str, float] | None = None,
@@ -334,7 +335,7 @@ def write_tables(
         known: summary of the first stage.
         capture_id: name of the capture.
         staging: folder for the written files.
-        most: maximum number of tasks.
+        cores: cores of the cluster.
         buckets: buckets to write besides frames and connections, each to its own files; None for all buckets, in common
             files.
         assignor: assignor with which groups are replayed; None for no replay.
@@ -349,7 +350,7 @@ def write_tables(
     if any(groups.values()) or known.wanted:
         meet = partial(_send_to_groups, known.names, groups, known.replayed, by_producer)
         others = others.unionByName(extracted.where(sql.col("kind").isin(*MET)).mapInArrow(meet, bundles.SPARK))
-    tasks = min(known.size // A_TASK + 1, most)
+    tasks = task_count(known.size, A_TASK, cores)
     met = others.repartition(tasks, "about") if tasks > 1 else others.coalesce(1)
     fold = partial(
         _fold,

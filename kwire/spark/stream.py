@@ -259,10 +259,10 @@ class Stream:
         pending = open_now.where(kind.isin(*EACH)).withColumn("about", sql.lit(OPEN))
         tables = about.unionByName(done).unionByName(over).unionByName(pending)
         with self.output.staging() as staging:
-            most = spark.sparkContext.defaultParallelism
+            cores = spark.sparkContext.defaultParallelism
             written = stages.write_problems(batch_summary, self.capture_id, staging, _mark("f", number))
             written += stages.write_tables(
-                tables, now, self.capture_id, staging, most, buckets=changed, settings=self.settings
+                tables, now, self.capture_id, staging, cores, buckets=changed, settings=self.settings
             )
             stale = {_mark("f", number), OPEN, *map(bundles.bucket_mark, changed)}
             stale |= {_mark("c", earlier) for earlier in range(0 if is_moved else number, number + 1)}
