@@ -97,7 +97,7 @@ def start(release: str = NEWEST, port: int = 19092, settings: Mapping[str, str] 
     shutil.rmtree(run, ignore_errors=True)
     run.mkdir(parents=True)
     properties = run / "server.properties"
-    lines = {**properties(port, run), **SETTINGS, **_of_broker(1, settings)}
+    lines = {**node_properties(port, run), **SETTINGS, **_of_broker(1, settings)}
     properties.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
     cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
     (run / "cluster").write_text(cluster)
@@ -132,7 +132,7 @@ def join(node: int, release: str = NEWEST, port: int = 19092, settings: Mapping[
     run = FOLDER / f"run-{own}"
     shutil.rmtree(run, ignore_errors=True)
     run.mkdir(parents=True)
-    lines = properties(port, run) | SETTINGS | _of_broker(node, settings)
+    lines = node_properties(port, run) | SETTINGS | _of_broker(node, settings)
     lines |= {
         "process.roles": "broker",
         "node.id": str(node),
@@ -267,7 +267,7 @@ def jaas(users: Mapping[str, str]) -> dict[str, str]:
     return {f"{name}.sasl.jaas.config": text for name, text in modules.items()}
 
 
-def properties(port: int, run: Path) -> dict[str, str]:
+def node_properties(port: int, run: Path) -> dict[str, str]:
     """Return settings of a node that is broker and controller. ``run``: its folder."""
     controller = f"127.0.0.1:{port + 1}"
     return {

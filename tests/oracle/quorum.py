@@ -139,7 +139,7 @@ class Quorum:
             for key, value in kafka.jaas(self._users).items()
         }
         lines = {
-            **kafka.properties(ports["PLAINTEXT"], self._run(node)),
+            **kafka.node_properties(ports["PLAINTEXT"], self._run(node)),
             **kafka.SETTINGS,
             **SETTINGS,
             "node.id": str(node),
