@@ -342,6 +342,7 @@ TESTED_ELSEWHERE = {
     "mockbroker/lab/history/*": "tests/mockbroker/lab/history/test_comparison.py, all schemes together",
     "mockbroker/lab/history/draft/*": "tests/mockbroker/lab/history/draft/test_cluster.py",
     "mockbroker/lab/simulation/*": "tests/mockbroker/lab/simulation/test_run.py",
+    "mockbroker/lab/simulation/tcp/*": "tests/mockbroker/lab/simulation/test_tcp.py and test_planted.py",
     "mockbroker/lab/simulation/checkers/*": "tests/mockbroker/lab/simulation/test_checkers.py and test_planted.py",
     "mockbroker/lab/simulation/clients/*": "tests/mockbroker/lab/simulation/test_clients.py",
     "mockbroker/lab/simulation/invariants/*": "tests/mockbroker/lab/simulation/test_invariants.py and test_planted.py",
@@ -424,6 +425,7 @@ TESTS_OF_MANY: Mapping[str, list[str]] = {  # scenarios and properties that no m
         "lab/simulation/test_farm",
         "lab/simulation/test_invariants",
         "lab/simulation/test_planted",
+        "lab/simulation/test_tcp",
         "net/test_server_on_disk",
     ],
 }

@@ -18,13 +18,14 @@ class Budget:
 
     Attributes:
         total: Number of buffered bytes of all connections.
+        limit: As the argument.
     """
 
     def __init__(self, what: str, setting: str, limit: int) -> None:
         self.total = 0
         self._what = what
         self._setting = setting
-        self._limit = limit
+        self.limit = limit
         self._held: dict[int, int] = {}
 
     def hold(self, connection: int, size: int) -> bool:
@@ -41,12 +42,12 @@ class Budget:
                 self._held[connection] = size
             else:
                 del self._held[connection]
-        return self.total > self._limit != NO_LIMIT
+        return self.total > self.limit != NO_LIMIT
 
     @property
     def exceeded(self) -> bool:
         """Whether the number of buffered bytes of all connections exceeds the limit."""
-        return self.total > self._limit != NO_LIMIT
+        return self.total > self.limit != NO_LIMIT
 
     def largest(self) -> int:
         """Return the number of the connection that buffers the most bytes. The total must not be 0."""
@@ -59,5 +60,5 @@ class Budget:
         """
         return (
             f"it holds the most {self._what}: {self._held[connection]} of {self.total} on all connections, "
-            f"above {self._setting} ({self._limit})"
+            f"above {self._setting} ({self.limit})"
         )

@@ -324,7 +324,7 @@ class Pump:
             try:
                 call = requests.next_call()
             except WireError as error:
-                self._refuse(connection, str(error))
+                self.refuse_request(connection, error)
                 return False
             except Exception as error:
                 self.fail(connection, "internal error while decoding a request", error)
@@ -522,6 +522,10 @@ class Pump:
         """
         log.exception("connection from %s closed: %s", connection.peer, what)
         self.close_after_flush(connection, f"{what}: {error!r}")
+
+    def refuse_request(self, connection: Connection, error: WireError) -> None:
+        """Close a connection whose next request is malformed. A simulation overrides this method."""
+        self._refuse(connection, str(error))
 
     def _refuse(self, connection: Connection, reason: str) -> None:
         log.warning("connection from %s closed: %s", connection.peer, reason)

@@ -31,7 +31,7 @@ from mockbroker.net.connection import ClientRequests
 from mockbroker.net.pump import Connection, Pump
 from mockbroker.net.readiness import Ready, Watch
 from mockbroker.net.sasl_connection import SaslRequests
-from mockbroker.net.tls import TlsError, TlsSocket
+from mockbroker.net.tls import TlsError, TlsStream
 
 if TYPE_CHECKING:
     from mockbroker.faults.stage import Admission
@@ -92,7 +92,7 @@ class SocketConnection(Connection):
         self.out = bytearray()
         self.watched = False
         self.since = time.time()
-        self.active = trio.current_time()
+        self.active = owner.now()
         self.incomplete_since: float | None = None
         self._owner = owner
         self._served = 0  # value of ``requests.taken`` when the connection was last served
@@ -148,14 +148,14 @@ class SocketConnection(Connection):
         self.out = bytearray()  # ends the task that drains it
         self.stop_reading()
         self._owner.forget(self)
-        notify_closing(self.sock)
+        self._owner.notify_closing(self.sock)
         self.sock.close()
 
     def reset(self) -> None:
         """Prepare the socket so that closing it sends a reset."""
         with suppress(OSError):
             self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
-        if isinstance(self.sock, TlsSocket):
+        if isinstance(self.sock, TlsStream):
             self.sock.aborted = True
         self.out.clear()
 
@@ -174,7 +174,7 @@ class SocketConnection(Connection):
         self._owner.watch.remove(self.sock)
 
     def answered_later(self) -> None:
-        self.active = trio.current_time()
+        self.active = self._owner.now()
 
     def _note_request(self) -> None:
         """Set ``incomplete_since``, depending on whether the received bytes end with an incomplete request."""
@@ -205,12 +205,18 @@ class Sockets:
         turn: Function that serves queued connections: called with trio's time in seconds, it returns True if
             connections remain.
         gate: The gate of new connections, which counts them.
+        now: Function that returns the time of timeouts in seconds.
+        notify_closing: Function that is called before a socket is closed.
 
     Attributes:
         connections: The open connections by number.
         watch: The watcher of readable connections, created by ``start``.
         admit: Function that applies fault rules to a new connection; None without rules.
+        now: As the argument.
+        notify_closing: As the argument.
     """
+
+    connection_type = SocketConnection  # the simulator replaces it
 
     def __init__(
         self,
@@ -219,7 +225,11 @@ class Sockets:
         watch: Callable[[Ready[SocketConnection]], Watch[SocketConnection]],
         turn: Callable[[float], bool],
         gate: Gate,
+        now: Callable[[], float] = trio.current_time,
+        notify_closing: Callable[[socket.socket], None] = notify_closing,
     ) -> None:
+        self.now = now
+        self.notify_closing = notify_closing
         self.connections: dict[int, SocketConnection] = {}
         self.watch: Watch[SocketConnection]
         self._pump = pump
@@ -264,9 +274,9 @@ class Sockets:
             client = Client(listener.node, "", host, listener.name)
             requests = SaslRequests(number, client, router, authentication)
             stages = (AuthenticationStage(authentication, router.broker),)
-            connection = SocketConnection(self, sock, requests, peer, stages)
+            connection = self.connection_type(self, sock, requests, peer, stages)
         else:
-            connection = SocketConnection(self, sock, _requests(number, listener, host, router, sock), peer)
+            connection = self.connection_type(self, sock, _requests(number, listener, host, router, sock), peer)
         if not self.connections:
             self._pause.cancel()
         self.connections[number] = connection
@@ -331,7 +341,7 @@ class Sockets:
 
     def _read(self, connections: Sequence[SocketConnection]) -> bool:
         """Read each readable connection once, and serve connections for a turn; return True if connections remain."""
-        now = trio.current_time()
+        now = self.now()
         for connection in connections:
             if not connection.watched:
                 continue  # closed or paused while an earlier connection was handled
@@ -369,21 +379,36 @@ class Sockets:
             while connection.out and not connection.closed:
                 with trio.fail_after(SEND_TIMEOUT):
                     await wait_writable(connection.sock)
-                if self._pump.hold(connection):  # a response was added that must wait for the disk
+                if not self.send_more(connection):
                     break
-                with suppress(BlockingIOError):  # no longer writable
-                    sent = connection.sock.send(connection.out)
-                    del connection.out[:sent]
-                    self._pump.weigh(connection)
         except (OSError, trio.ClosedResourceError):
             self._pump.close(connection)
         except trio.TooSlowError:
-            log.warning(
-                "connection from %s closed: the client read no responses for %g s", connection.peer, SEND_TIMEOUT
-            )
-            self._pump.close(connection)
+            self.close_slow_reader(connection)
+        self.end_drain(connection)
+
+    def send_more(self, connection: SocketConnection) -> bool:
+        """Send unsent responses to a slow reader whose socket is writable; return False if they must wait for the disk.
+
+        Raises: OSError if the connection is broken.
+        """
+        if self._pump.hold(connection):  # a response was added that must wait for the disk
+            return False
+        with suppress(BlockingIOError):  # no longer writable
+            sent = connection.sock.send(connection.out)
+            del connection.out[:sent]
+            self._pump.weigh(connection)
+        return True
+
+    def close_slow_reader(self, connection: SocketConnection) -> None:
+        """Close a connection whose client has read nothing for SEND_TIMEOUT seconds."""
+        log.warning("connection from %s closed: the client read no responses for %g s", connection.peer, SEND_TIMEOUT)
+        self._pump.close(connection)
+
+    def end_drain(self, connection: SocketConnection) -> None:
+        """Serve a connection again after its unsent responses were sent."""
         connection.draining = False
-        connection.active = trio.current_time()
+        connection.active = self.now()
         if connection.incomplete_since is not None:  # its rest could not be read until now
             connection.incomplete_since = connection.active
         self._pump.enqueue(connection)
@@ -392,31 +417,36 @@ class Sockets:
     async def _close_idle(self) -> None:
         """Close connections that are idle, or too slow in sending a request or completing the TLS handshake."""
         while True:
-            idle_ms = self._pump.router.broker.settings.connections_max_idle_ms
-            idle_limit = inf if idle_ms < 0 else idle_ms / 1000
-            pause = min(CHECK_INTERVAL, idle_limit) if self.connections else inf
+            pause = min(CHECK_INTERVAL, self._idle_limit) if self.connections else inf
             with trio.move_on_after(pause) as self._pause:
                 await trio.sleep_forever()
-            now = trio.current_time()
-            for connection in list(self.connections.values()):
-                since = connection.incomplete_since
-                late = since is not None and now - since > FRAME_TIMEOUT
-                if late and connection.watched and not connection.queued:  # else the broker has not read it
-                    log.warning(
-                        "connection from %s closed: a request took more than %g s to arrive",
-                        connection.peer,
-                        FRAME_TIMEOUT,
-                    )
-                    self._pump.close(connection)
-                elif now - connection.active > FRAME_TIMEOUT and _in_handshake(connection):
-                    log.warning(
-                        "connection from %s closed: its TLS handshake took more than %g s",
-                        connection.peer,
-                        FRAME_TIMEOUT,
-                    )
-                    self._pump.close(connection)
-                elif connection.requests.ticket is None and now - connection.active > idle_limit:
-                    self._pump.close(connection)
+            self.close_overdue()
+
+    @property
+    def _idle_limit(self) -> float:
+        """The value of connections.max.idle.ms, in seconds."""
+        idle_ms = self._pump.router.broker.settings.connections_max_idle_ms
+        return inf if idle_ms < 0 else idle_ms / 1000
+
+    def close_overdue(self) -> None:
+        """Close the connections that are idle or too slow now."""
+        now, idle_limit = self.now(), self._idle_limit
+        for connection in list(self.connections.values()):
+            since = connection.incomplete_since
+            late = since is not None and now - since > FRAME_TIMEOUT
+            if late and connection.watched and not connection.queued:  # else the broker has not read it
+                log.warning(
+                    "connection from %s closed: a request took more than %g s to arrive", connection.peer, FRAME_TIMEOUT
+                )
+                self._pump.close(connection)
+            elif now - connection.active > FRAME_TIMEOUT and _in_handshake(connection):
+                log.warning(
+                    "connection from %s closed: its TLS handshake took more than %g s", connection.peer, FRAME_TIMEOUT
+                )
+                self._pump.close(connection)
+            elif connection.requests.ticket is None and now - connection.active > idle_limit:
+                self._pump.close(connection)
+        self._turn(now)  # a closed connection may have set a deadline, to end its share session
 
 
 def _refuse(sock: socket.socket, admission: Admission, peer: str) -> None:
@@ -441,12 +471,12 @@ def _new_nonce() -> str:
 
 
 def _in_handshake(connection: SocketConnection) -> bool:
-    return isinstance(connection.sock, TlsSocket) and not connection.sock.established and not connection.muted
+    return isinstance(connection.sock, TlsStream) and not connection.sock.established and not connection.muted
 
 
 def _requests(number: int, listener: BoundListener, host: str, router: Router, sock: socket.socket) -> ClientRequests:
     """Return the requests of a connection without SASL."""
-    if not isinstance(sock, TlsSocket):
+    if not isinstance(sock, TlsStream):
         return ClientRequests(number, listener.node, host, router, listener.name)
     from mockbroker.net.tls_connection import TlsRequests  # late: most clusters have no TLS
 

@@ -21,6 +21,10 @@ from mockbroker.security.ssl_principals import parse_rules
 if TYPE_CHECKING:
     from trustme import CA
 
+    _SSLSocket = ssl.SSLSocket
+else:
+    _SSLSocket = object
+
 VERIFY = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 NOT_TLS = {"HTTP_REQUEST", "WRONG_VERSION_NUMBER", "HTTPS_PROXY_REQUEST", "UNKNOWN_PROTOCOL", "RECORD_LAYER_FAILURE"}
 LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")  # in every generated certificate, beside the advertised hosts
@@ -31,8 +35,10 @@ class TlsError(OSError):
     """The error for a failed TLS handshake, or an invalid TLS record. Its message is the reason."""
 
 
-class TlsSocket(ssl.SSLSocket):
-    """A non-blocking TLS socket. Like a plain socket, it raises BlockingIOError; TLS errors raise TlsError.
+class TlsStream(_SSLSocket):
+    """A mixin for non-blocking TLS sockets: like a plain socket, it raises BlockingIOError; TLS errors raise TlsError.
+
+    The class after it in the method resolution order has the methods of ``ssl.SSLSocket``.
 
     Attributes:
         established: True once the handshake is complete.
@@ -76,6 +82,10 @@ class TlsSocket(ssl.SSLSocket):
             with suppress(OSError, ValueError):
                 self.unwrap()  # sends close_notify, and does not wait for the peer's
         super().close()
+
+
+class TlsSocket(TlsStream, ssl.SSLSocket):
+    """A non-blocking TLS socket. Like a plain socket, it raises BlockingIOError; TLS errors raise TlsError."""
 
 
 def _reason(error: ssl.SSLError) -> str:

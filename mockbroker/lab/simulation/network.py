@@ -14,7 +14,13 @@ RESET = 0.01  # minimum time in seconds until a client notices a broken connecti
 
 
 class Peer(Protocol):
-    """The interface of the client's end of a connection."""
+    """The interface of the client's end of a connection.
+
+    Attributes:
+        paused_until: virtual time until which the client reads nothing, seconds.
+    """
+
+    paused_until: float
 
     def delay(self) -> float:
         """Return the network delay of the next message, in seconds."""

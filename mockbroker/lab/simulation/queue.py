@@ -19,14 +19,14 @@ class Queue:
 
     def __init__(self) -> None:
         self.now = 0.0
-        self._heap: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
+        self._heap: list[tuple[float, int, Callable[..., object], tuple[Any, ...]]] = []
         self._order = 0
 
-    def at(self, when: float, what: Callable[..., None], *with_: Any) -> None:
+    def at(self, when: float, what: Callable[..., object], *with_: Any) -> None:
         self._order += 1
         heappush(self._heap, (max(when, self.now), self._order, what, with_))
 
-    def after(self, seconds: float, what: Callable[..., None], *with_: Any) -> None:
+    def after(self, seconds: float, what: Callable[..., object], *with_: Any) -> None:
         self.at(self.now + seconds, what, *with_)
 
     @property

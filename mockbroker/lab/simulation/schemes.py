@@ -345,6 +345,34 @@ def mix(seed: int, events: int) -> Script:
     )
 
 
+PROTOCOLS = ("PLAINTEXT", "PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+ALL_MECHANISMS = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"
+
+
+def in_bytes(seed: int, events: int) -> Script:
+    """Return a script of another scheme in which the network transports bytes: TCP segments, TLS records, SASL tokens.
+
+    Args:
+        seed: seed of all random choices.
+        events: number of events in the phase with faults.
+    """
+    dice = Dice("bytes", seed)
+    base = dice.pick([swarm, rules, data, data, mix, shares, streams])(seed, events)
+    vanishings = tuple(
+        Fault(dice.below(events), "vanish", dice.below(len(base.members)), round(dice.between(0.05, 30.0), 3))
+        for _ in range(dice.below(4))
+    )
+    settings = {
+        **base.settings,
+        "sasl.enabled.mechanisms": ALL_MECHANISMS,
+        "connections.max.idle.ms": dice.pick([10_000, 60_000, 600_000]),
+        "queued.max.request.bytes": dice.pick([-1, -1, 2_000]),
+        "mockbroker.queued.max.response.bytes": dice.pick([1 << 28, 1 << 28, 20_000]),
+    }
+    faults = tuple(sorted((*base.faults, *vanishings), key=lambda fault: fault.at))
+    return replace(base, scheme="bytes", faults=faults, settings=settings, protocol=dice.pick(PROTOCOLS))
+
+
 SCHEMES: Mapping[str, Callable[[int, int], Script]] = {
     "swarm": swarm,
     "lite": lite,
@@ -356,6 +384,7 @@ SCHEMES: Mapping[str, Callable[[int, int], Script]] = {
     "data": data,
     "admin": admin,
     "mix": mix,
+    "bytes": in_bytes,
 }
 ERRORS: Mapping[str, list[str]] = {  # retriable errors by API
     "JoinGroup": ["COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"],

@@ -42,6 +42,9 @@ FAILOVER_FAULTS = (
     "stale",  # a broker serves stale metadata for ``value`` seconds
 )
 LEADER_FAULTS = ("lead",)  # a partition of a topic of the clients moves to another leader
+TCP_FAULTS = (
+    "vanish",  # the machine of a client disappears without closing connections; it restarts after ``value`` seconds
+)
 ADMIN_FAULTS = (
     "grow",  # a topic gets more partitions
     "delete-group",  # a DeleteGroups request, which may be refused
@@ -132,6 +135,8 @@ class Script:
         rules: fault rules of the broker in JSON form, which apply until the faults end.
         replicas: maximum number of replicas of each partition.
         buggify: active buggify points.
+        protocol: Kafka's security protocol of connections that transport bytes; "" for connections that transport
+            messages.
     """
 
     seed: int
@@ -148,6 +153,7 @@ class Script:
     rules: tuple[Mapping[str, Any], ...] = ()
     replicas: int = 1
     buggify: tuple[str, ...] = ()
+    protocol: str = ""
 
     def lines(self) -> list[str]:
         """Return a readable description of the script, as lines of text."""
@@ -158,6 +164,7 @@ class Script:
             f"disk {f'syncs in {self.sync} s' if self.sync >= 0 else 'none'}",
             f"slices of {self.slice_size} elements",
             f"buggify {' '.join(self.buggify) or 'nothing'}",
+            f"network transports {f'bytes, {self.protocol}' if self.protocol else 'messages'}",
             f"topics {' '.join(f'{name}:{count}' for name, count in self.topics.items())}",
             *map(str, self.members),
             *(f"rule {dict(rule)}" for rule in self.rules),

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from math import inf, nextafter
 from typing import Any
 
+from kwire import WireError
 from kwire.apikeys import ApiKey
 from mockbroker.authorizer.checks import CHECKS
 from mockbroker.authorizer.stage import AuthorizerStage
@@ -30,10 +31,15 @@ from mockbroker.lab.simulation.dice import Dice
 from mockbroker.lab.simulation.disk import Disk
 from mockbroker.lab.simulation.network import Network
 from mockbroker.lab.simulation.queue import Queue
+from mockbroker.lab.simulation.tcp.client_end import ClientEnd
+from mockbroker.lab.simulation.tcp.network import ByteNetwork
+from mockbroker.lab.simulation.tcp.served import AUTHENTICATION, ServedConnection, ServedSockets
+from mockbroker.lab.simulation.tcp.sockets import SimulatedSocket
 from mockbroker.lab.simulation.trace import Trace
 from mockbroker.lab.simulation.watching import Broken, GroupTypes, Watchers, has_no_response
 from mockbroker.lab.simulation.words import describe_request, describe_response
 from mockbroker.net.pump import Connection, Pump
+from mockbroker.net.sockets import CHECK_INTERVAL
 from mockbroker.security.identity import ANONYMOUS
 
 LOOK_EVERY = 32  # minimum number of events between two inspections of the whole state
@@ -50,37 +56,41 @@ class Inbox:
     Attributes:
         node: broker id.
         ticket: ticket of the request that is being handled, or None.
-        pending: the last request that ``next_call`` returned; None before the first call.
         calls: received requests that are not handled yet, in order.
     """
 
     def __init__(self, node: int) -> None:
         self.node = node
         self.ticket: Ticket | None = None
-        self.pending: Call[Any] | None = None
         self.calls: deque[Call[Any]] = deque()
 
     def next_call(self) -> Call[Any] | None:
         if self.ticket is not None or not self.calls:
             return None
-        self.pending = self.calls.popleft()
-        self.ticket = self.pending.ticket
-        return self.pending
+        call = self.calls.popleft()
+        self.ticket = call.ticket
+        return call
 
     def skip_answer(self) -> None:
         self.ticket = None
 
 
 class SimulatedConnection(Connection):
-    """The broker's end of a connection in the simulated network."""
+    """The broker's end of a connection in the simulated network.
 
-    __slots__ = ("_answers", "_shell", "wire")
+    Attributes:
+        wire: the connection in the simulated network.
+        pending: the last request that was handled; None before the first.
+    """
+
+    __slots__ = ("_answers", "_shell", "pending", "wire")
 
     requests: Inbox
 
     def __init__(self, shell: Shell, wire: network.Wire) -> None:
         super().__init__(wire.number, Inbox(wire.node), wire.client.client_id)
         self.wire = wire
+        self.pending: Call[Any] | None = None
         self._shell = shell
         self._answers: list[Answer] = []
 
@@ -93,7 +103,7 @@ class SimulatedConnection(Connection):
         return len(self._answers)
 
     def answer(self, reply: Reply) -> int:
-        call = self.requests.pending
+        call = self.pending
         assert call is not None
         self.requests.ticket = None
         self._shell.answered(call, reply.response)
@@ -110,6 +120,7 @@ class SimulatedConnection(Connection):
     def hang_up(self, reason: str) -> None:
         answers, self._answers = self._answers, []
         self._shell.closed(self, answers)
+        self._shell.network.break_off(self.wire)
 
 
 class ObservedPump(Pump):
@@ -121,6 +132,13 @@ class ObservedPump(Pump):
 
     def handle(self, connection: Connection, call: Call[Any], now: float) -> None:
         shell = self._shell
+        assert isinstance(connection, SimulatedConnection | ServedConnection)
+        connection.pending = call
+        if isinstance(connection, ServedConnection):
+            connection.check_request(call)
+            if call.ticket.api_key in AUTHENTICATION:
+                super().handle(connection, call, now)
+                return
         shell.begin_request(call, now)
         shell.served = call
         super().handle(connection, call, now)
@@ -129,9 +147,9 @@ class ObservedPump(Pump):
 
     def resume(self, connection: Connection, now: float) -> bool:
         shell = self._shell
-        assert isinstance(connection, SimulatedConnection)
+        assert isinstance(connection, SimulatedConnection | ServedConnection)
         assert connection.work is not None
-        call = shell.waiting.get(connection.work.ticket) or connection.requests.pending  # not waiting: being encoded
+        call = shell.waiting.get(connection.work.ticket) or connection.pending  # not waiting: being encoded
         assert call is not None
         shell.served = call
         shell.watchers.notify("resumed", shell.broker, call, now)
@@ -145,6 +163,9 @@ class ObservedPump(Pump):
 
     def fail(self, connection: Connection, what: str, error: Exception) -> None:
         raise error
+
+    def refuse_request(self, connection: Connection, error: WireError) -> None:
+        raise Broken("I40", f"connection {connection.number}: the broker cannot read a request: {error}") from error
 
 
 class ObservedRouter(Router):
@@ -196,8 +217,11 @@ class Shell:
         successor: function that returns a broker with the state from the disk, for a restart.
         slices: random number generator for the durations of slices.
         buggify: active buggify points; None without any.
+        bytes_: random number generator for cuts and sizes, and the security protocol, for a network that transports
+            bytes; None for a network that transports messages.
 
     Attributes:
+        sockets: connections that transport bytes; None if the network transports messages.
         skew: difference between the broker's clock and virtual time, seconds.
         stalled: virtual time at which a stall of the event loop ends, seconds.
         down: whether the process has crashed and not restarted yet.
@@ -216,6 +240,7 @@ class Shell:
         successor: Callable[[Disk], Broker],
         slices: Dice | None = None,
         buggify: Buggify | None = None,
+        bytes_: tuple[Dice, str] | None = None,
     ) -> None:
         self.queue = queue
         self.trace = trace
@@ -224,12 +249,14 @@ class Shell:
         self._faults = FaultStage(router, lambda _: ANONYMOUS)
         self.watchers = watchers
         self.disk = disk
-        self.network = Network(queue, self)
+        self._bytes = bytes_
+        self.network = Network(queue, self) if bytes_ is None else ByteNetwork(queue, self, *bytes_)
         self.skew = 0.0
         self.stalled = 0.0
         self.down = False
         self.away: dict[int, None] = {}
         self._buggify = buggify
+        self.sockets: ServedSockets | None = None
         self.pump = self._new_pump()
         self._successor = successor
         self.waiting: dict[Ticket, Call[Any]] = {}
@@ -252,6 +279,13 @@ class Shell:
         if self._buggify is not None:
             self._buggify.change_pump(pump, lambda: self.pump is pump)
         return pump
+
+    def _open_sockets(self) -> None:
+        """Create the sockets of a new pump, if the network transports bytes."""
+        if self._bytes is not None:
+            self.sockets = sockets = ServedSockets(self, *self._bytes)
+            self.router.identity = lambda number: sockets.connections[number].requests.identity
+            self.queue.after(CHECK_INTERVAL, sockets.check_timeouts)
 
     def _authorize(self) -> None:
         """Make the router authorize requests if the cluster has an authorizer, as the broker of ``mockbroker serve``
@@ -276,6 +310,7 @@ class Shell:
 
     def begin(self) -> None:
         """Start the process. Call this method before the first request."""
+        self._open_sockets()
         self.broker.groups.schedule_offset_expiration(self.now)
         if self.disk is not None:
             self.disk.flush()
@@ -296,18 +331,33 @@ class Shell:
         self.pump.enqueue(served)
         self.turn()
 
+    def accept(self, wire: network.Wire, sock: SimulatedSocket, end: ClientEnd) -> SimulatedSocket | None:
+        """Accept a connection that transports bytes; return its socket, or None if the broker is down."""
+        if self.down or wire.node in self.away or self.sockets is None:
+            return None
+        return self.sockets.accept(wire, sock, end)
+
     def disconnected(self, connection: network.Wire) -> None:
         served = self.pump.connections.get(connection.number)
-        if served is not None:
+        if isinstance(served, ServedConnection):
+            served.simulated.break_off()  # the broker notices it when it reads or sends
+        elif served is not None:
             self.pump.close(served)
 
-    def turn(self) -> None:
+    @property
+    def busy(self) -> bool:
+        """Whether the process handles nothing now, because it is down or its event loop is stalled."""
+        return self.down or self.queue.now < self.stalled
+
+    def turn(self) -> bool:
         """Handle waiting requests, then sync, set the timer and call the invariant checkers.
 
         Nothing is done while the event loop is stalled or the process is down.
+
+        Returns: False, because requests that remain are handled by a later event.
         """
-        if self.queue.now < self.stalled or self.down:
-            return
+        if self.busy:
+            return False
         if self.pump.turn(self.now):
             sliced = any(connection.work is not None for connection in self.pump.connections.values())
             self.queue.after(self._slices.between(0.0, SLICE_TIME) if sliced else 0.0, self.turn)
@@ -316,6 +366,7 @@ class Shell:
         self._acknowledge_unsent()
         self.keep_time()
         self._look(self.now)
+        return False
 
     # --- what the pump and its connections report ---
 
@@ -380,9 +431,10 @@ class Shell:
         if not wire.cut:
             answer = describe_response(call.ticket.api_key, response)
             self.trace.add(self.now, f"{call.client.client_id}<{call.client.node} {answer}")
-            self.network.answer(wire, call, response)
+            if self.sockets is None:
+                self.network.answer(wire, call, response)
 
-    def closed(self, connection: SimulatedConnection, answers: Iterable[Answer]) -> None:
+    def closed(self, connection: SimulatedConnection | ServedConnection, answers: Iterable[Answer]) -> None:
         """Handle a closed connection. Its pending requests remain pending, because groups do not depend on connections.
 
         Args:
@@ -390,10 +442,9 @@ class Shell:
             answers: responses of the connection that were not sent.
         """
         self._keep_unsent(answers)
-        call = connection.requests.pending
+        call = connection.pending
         if connection.requests.ticket is not None and call is not None and not self.down:
             self.watchers.notify("closed", self.broker, call, self.now)
-        self.network.break_off(connection.wire)
 
     def unclaimed(self, outcome: Outcome) -> None:
         """Handle the response to a request whose connection was closed.
@@ -402,7 +453,7 @@ class Shell:
         """
         ticket = outcome.ticket
         call = self.waiting.get(ticket)
-        if call is None and ticket.fault:
+        if call is None and (ticket.fault or ticket.api_key in AUTHENTICATION):
             return
         if call is None:
             raise Broken(
@@ -477,8 +528,9 @@ class Shell:
         self._unsent.clear()
         self._tick_at = inf
         for connection in connections:
-            assert isinstance(connection, SimulatedConnection)
+            assert isinstance(connection, SimulatedConnection | ServedConnection)
             self.network.break_off(connection.wire)
+        self._open_sockets()
         self.watchers.notify("crashed", self.broker, self.now)
         self.queue.after(seconds, self.restart)
 
@@ -573,6 +625,8 @@ class Shell:
     def go_on(self) -> None:
         """End a stall of the event loop, and handle the waiting requests."""
         self.stalled = 0.0
+        if self.sockets is not None and not self.down:
+            self.sockets.simulated_watch.read_all()
         self.turn()
 
     def jump(self, seconds: float) -> None:

@@ -23,7 +23,7 @@ class Broken(Exception):
     """The error for a violated invariant.
 
     Attributes:
-        name: name of the invariant, I1 to I35.
+        name: name of the invariant, such as I1.
         text: description of the violation.
     """
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from mockbroker.base.release import RELEASES
-from mockbroker.base.settings import Settings
+from mockbroker.base.settings import NO_LIMIT, Settings
 from mockbroker.broker import failover
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.handlers import HANDLERS
@@ -46,8 +46,13 @@ from mockbroker.lab.simulation.invariants import watchers
 from mockbroker.lab.simulation.queue import Queue
 from mockbroker.lab.simulation.script import Fault, MemberScript, Script
 from mockbroker.lab.simulation.shell import ObservedRouter, Shell
+from mockbroker.lab.simulation.tcp.client_end import SASL_PROTOCOLS
+from mockbroker.lab.simulation.tcp.network import ByteNetwork
+from mockbroker.lab.simulation.tcp.served import ServedSockets
+from mockbroker.lab.simulation.tcp.users import simulated_users
 from mockbroker.lab.simulation.trace import Trace
 from mockbroker.lab.simulation.watching import Broken, Watchers
+from mockbroker.net.sockets import CHECK_INTERVAL
 from mockbroker.topics.model import NO_LEADER, OFFSETS_TOPIC, ClusterState, Node, Partition
 
 KINDS: Mapping[str, type[Client]] = {
@@ -97,13 +102,14 @@ class World:
         ids = Dice("ids", script.seed)
         release = RELEASES[script.release]
         buggify = Buggify(script.buggify, Dice("buggified", script.seed), self.queue)
+        users = simulated_users() if script.protocol in SASL_PROTOCOLS else None
         disk = None
         if script.sync >= 0:
             disk = Disk(Dice("disk", script.seed), script.sync, buggify.change_data_dir)
 
         def broker_on(kept: Disk | None) -> Broker:
             cluster = None if kept is None else kept.open(nodes, ids.uuid)
-            broker = Broker(nodes, settings, ids.uuid, release, cluster=cluster)
+            broker = Broker(nodes, settings, ids.uuid, release, cluster=cluster, users=users)
             broker.slice_size = script.slice_size
             buggify.change_broker(broker)
             return broker
@@ -121,6 +127,7 @@ class World:
             broker_on,
             Dice("slices of time", script.seed),
             buggify,
+            (Dice("tcp", script.seed), script.protocol) if script.protocol else None,
         )
         for rule in script.rules:
             self.shell.add_rule(parse_rule(rule, HANDLERS))
@@ -201,6 +208,7 @@ class World:
             "subscribe": self._subscribe,
             "retire": self._retire,
             "switch": self._switch,
+            "vanish": self._vanish,
         }
 
     def _lose_request(self, client: Client, value: float) -> None:
@@ -231,6 +239,12 @@ class World:
     def _crash(self, client: Client, value: float) -> None:
         client.crash()
         self.queue.after(value, self._come_back, client)
+
+    def _vanish(self, client: Client, value: float) -> None:
+        network = self.shell.network
+        assert isinstance(network, ByteNetwork)
+        network.vanish(client.link)
+        self._crash(client, value)
 
     def _leave(self, client: Client, value: float) -> None:
         if client.up:
@@ -388,6 +402,8 @@ class World:
         for node in list(self.shell.away):
             self._broker_back(node)
         self.shell.remove_rules()
+        for budget in (self.shell.pump.requests, self.shell.pump.responses):
+            budget.limit = NO_LIMIT  # a large Fetch response closes its connection otherwise
         late = [client.paused_until for client in self.clients]
         readers = [client for client in self.clients if isinstance(client, Reader) and client.up]
         late += [client.polls_at for client in readers]  # work postponed until the next poll
@@ -482,6 +498,8 @@ class World:
         for client in (*self.clients, self.admin):
             client.stop()
         self._wait(2 * self.recovery_time + NEW_MEMBER_TIMEOUT + 2 * TIMEOUT_MS / 1000 + 10.0)
+        if self.shell.sockets is not None:
+            self._end_dead_connections(self.shell.sockets)
         self.shell.watchers.notify("emptied", self.shell.broker, self.shell.now)
         settings = self.shell.broker.settings
         self.shell.jump(settings.offsets_retention_minutes * 60.0)
@@ -489,6 +507,17 @@ class World:
         self.shell.watchers.notify("inspect", self.shell.broker, self.shell.now)
         if left := sorted(name for name, group in self.shell.broker.groups.items() if group.type_name != SHARE):
             raise Broken("I13", f"group {left[0]} still exists after its last offset has expired")
+
+    def _end_dead_connections(self, sockets: ServedSockets) -> None:
+        """Wait until the broker has closed the connections of clients that have vanished, with their share sessions.
+
+        ``sockets``: the broker's connections.
+        """
+        self._wait(self.shell.broker.settings.connections_max_idle_ms / 1000 + 2 * CHECK_INTERVAL)
+        sockets.check_closed()
+        assert isinstance(self.shell.network, ByteNetwork)
+        self.shell.network.end_dead_connections()
+        self._wait(CHECK_INTERVAL)
 
     def _wait(self, seconds: float) -> None:
         until = self.queue.now + seconds

@@ -32,6 +32,7 @@ from mockbroker.broker.handlers.handler import Handler
 from mockbroker.net.bound_listeners import BACK_OFF
 from mockbroker.net.pump import WRITE_AHEAD
 from mockbroker.net.sockets import CHECK_INTERVAL, FRAME_TIMEOUT, READ_AHEAD, READ_SIZE, SEND_TIMEOUT
+from mockbroker.share.sessions import ShareSessions
 
 HELLO = (ApiVersionsRequest(client_software_name="c", client_software_version="1"), 3)
 BEAT = (HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 3)
@@ -350,6 +351,18 @@ async def test_an_idle_connection_is_closed_and_one_that_waits_is_not(clock, cap
         assert (await waiting.receive()).generation_id == 1
         assert len(place.server.connections) == 2
         assert caplog.records == []
+
+
+async def test_a_share_session_ends_with_its_idle_connection(clock, monkeypatch):
+    """The timer handles the deadline that the closed connection sets, without another request."""
+    async with serving(config={"connections.max.idle.ms": 2_000}) as place:
+        place.server.router.broker.share_sessions(0)
+        monkeypatch.setattr(ShareSessions, "is_of", lambda *_: True)
+        idle = await place.connect()
+        await idle.ask(*HELLO)
+        assert await idle.closed() == b""
+        await trio.sleep(0.1)
+        assert place.server.router.broker.client_deadlines.next() > trio.current_time()
 
 
 async def test_peer_that_never_reads_is_closed(clock, caplog):

@@ -34,7 +34,7 @@ class Answered(Watcher):
     def answered(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
         ticket = call.ticket
         self._asked.pop(ticket, None)
-        if ticket.correlation_id <= self._last.get(ticket.connection, 0):
+        if ticket.correlation_id <= self._last.get(ticket.connection, -1):
             raise Broken(
                 "I8",
                 f"the response to request {ticket.correlation_id} of connection {ticket.connection} was sent after the "

@@ -11,7 +11,7 @@ from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
 from mockbroker.groups.consumer.state import ConsumerGroup, ConsumerMember, MemberState
 from mockbroker.groups.partition_sets import PartitionSet
-from mockbroker.lab.simulation.watching import Watcher
+from mockbroker.lab.simulation.watching import Watcher, remove_group
 
 SLACK = 0.05  # tolerance in seconds: journal times are whole milliseconds, and a deadline is handled in a later tick
 REASON = "partitions were not revoked"
@@ -42,16 +42,18 @@ class Revocations(Watcher):
     coordinator loads the group. For a static member that has left temporarily, the timeout starts only when a
     coordinator loads the group, and ends when the member returns.
 
-    Members of the classic protocol have this timeout only after a load. Otherwise they have timeouts for their next
-    JoinGroup, which begins with a Heartbeat, and for SyncGroup; these are not checked.
+    Members of the classic protocol have this timeout only after a load, and it does not end when they revoke: they may
+    be fenced at its end. Otherwise they have timeouts for their next JoinGroup, which begins with a Heartbeat, and for
+    SyncGroup; these are not checked.
 
-    Source: Kafka's GroupMetadataManager (scheduleConsumerGroupRebalanceTimeout, onLoaded).
+    Source: Kafka's GroupMetadataManager (scheduleConsumerGroupRebalanceTimeout, onLoaded, maybeReconcile).
     """
 
     name = "I18"
 
     def __init__(self) -> None:
         self._due: dict[tuple[str, str], Due] = {}
+        self._may_end: dict[tuple[str, str], Due] = {}  # timeouts of classic members that have revoked since a load
 
     def handled(self, broker: Broker, call: Call[Any], now: float) -> None:
         group = broker.groups.get_as(getattr(call.request, "group_id", ""), ConsumerGroup)
@@ -65,18 +67,20 @@ class Revocations(Watcher):
         group, now = broker.groups.get_as(event.group, ConsumerGroup), event.time_ms / 1000
         match event.event:
             case EventKind.UNLOAD | EventKind.DELETE | EventKind.DOWNGRADE:
-                for key in [key for key in self._due if key[0] == event.group]:
-                    del self._due[key]
+                remove_group(self._due, event.group)
+                remove_group(self._may_end, event.group)
             case EventKind.LOAD if group is not None:
                 for member in group.members.values():
                     self._update_due(event.group, member, now, loaded=True)
             case EventKind.LEAVE | EventKind.EXPIRE:
-                due = self._due.pop((event.group, event.member_id), None)
+                classic = self._may_end.pop((event.group, event.member_id), None)
+                due = self._due.pop((event.group, event.member_id), classic)
                 if event.reason.startswith(REASON):
                     self._fenced(event, due, now)
 
     def crashed(self, broker: Broker, now: float) -> None:
         self._due.clear()
+        self._may_end.clear()
 
     def ticked(self, broker: Broker, now: float) -> None:
         self.inspect(broker, now)
@@ -109,4 +113,6 @@ class Revocations(Watcher):
         if revokes and (loaded or (member.epoch >= 0 and member.classic is None)):
             self._due[key] = Due(step, now, member.rebalance_timeout)
         else:
-            self._due.pop(key, None)
+            due = self._due.pop(key, None)
+            if due is not None and member.classic is not None:
+                self._may_end[key] = due

@@ -70,6 +70,7 @@ from mockbroker.transactions import rules as transaction_rules
 from mockbroker.transactions.registry import Transactions
 from mockbroker.transactions.state import Identity, Transaction
 from tests.mockbroker.lab.simulation.planted_admin import ADMIN_BUGS
+from tests.mockbroker.lab.simulation.planted_bytes import BYTE_BUGS
 from tests.mockbroker.lab.simulation.planted_migration import MIGRATION_BUGS
 from tests.mockbroker.lab.simulation.planted_records import RECORD_BUGS
 from tests.mockbroker.lab.simulation.planted_shares import SHARE_BUGS
@@ -1017,6 +1018,7 @@ def sessions_of_streams_members_do_not_start(patch: Patch) -> None:
 
 
 BUGS += [Bug(plant.__name__, by, plant, "admin") for by, plant in ADMIN_BUGS]
+BUGS += [Bug(plant.__name__, by, plant, "bytes") for by, plant in BYTE_BUGS]
 BUGS += [Bug(plant.__name__, by, plant, "migration") for by, plant in MIGRATION_BUGS]
 BUGS += [Bug(plant.__name__, by, plant, "shares") for by, plant in SHARE_BUGS]
 BUGS += [Bug(plant.__name__, by, plant, "data") for by, plant in RECORD_BUGS]

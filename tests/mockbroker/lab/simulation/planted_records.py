@@ -214,7 +214,7 @@ def produce_does_not_wait_for_the_disk(patch: Patch) -> None:
     real = Pump.hold
 
     def hold(self: Pump, connection: Connection) -> bool:
-        call = connection.requests.pending  # type: ignore[attr-defined]
+        call = connection.pending  # type: ignore[attr-defined]
         return call.ticket.api_key != ApiKey.PRODUCE and real(self, connection)
 
     patch.setattr(Pump, "hold", hold)

@@ -1,0 +1,217 @@
+"""The client's end of a simulated TCP connection: TLS, SASL login, requests as frames, and responses."""
+
+from __future__ import annotations
+
+import ssl
+from collections import deque
+from collections.abc import Callable, Generator
+from typing import Any
+
+from kwire import WireError
+from kwire.apikeys import ApiKey
+from kwire.connection import ClientSide
+from kwire.envelope import Response, decode_response, encode_request
+from kwire.frames import PREFIX, FrameBuffer, pack
+from kwire.messages.sasl_handshake import SaslHandshakeRequest
+from mockbroker.base.effects import Call
+from mockbroker.lab.simulation.dice import Dice
+from mockbroker.lab.simulation.network import Wire
+from mockbroker.lab.simulation.queue import Queue
+from mockbroker.lab.simulation.tcp.channel import Channel
+from mockbroker.lab.simulation.tcp.sockets import SimulatedSocket, client_context
+from mockbroker.lab.simulation.watching import Broken
+from mockbroker.proxy.login import Credentials, login
+
+TLS_PROTOCOLS, SASL_PROTOCOLS = ("SSL", "SASL_SSL"), ("SASL_PLAINTEXT", "SASL_SSL")  # Kafka's security.protocol
+USER, PASSWORD = "simulated", "secret"
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+LOGINS = ("PLAIN", "PLAIN", *MECHANISMS)  # SCRAM takes a millisecond
+OLD_LOGIN = 0.3  # probability of a login with raw tokens, as before KIP-152
+NAME = "I40"  # of the invariant that bytes arrive as they were sent
+
+
+class ClientEnd:
+    """The client's end of a connection.
+
+    Args:
+        queue: event queue of the run.
+        wire: the connection.
+        dice: random number generator for the login.
+        protocol: security protocol of the listener: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.
+        on_end: function that is called when the broker has closed the connection.
+
+    Attributes:
+        wire: as the argument.
+        up: the direction to the broker; set before the first request.
+        socket: the broker's socket; set before the first request.
+        frames: request frames that were sent, for the check of what the broker reads.
+        expected: bytes that the broker has sent, for the check of what arrives.
+        dead: whether the machine of the client has vanished: it reads, sends and closes nothing.
+    """
+
+    up: Channel
+    socket: SimulatedSocket
+
+    def __init__(self, queue: Queue, wire: Wire, dice: Dice, protocol: str, on_end: Callable[[Wire], None]) -> None:
+        self.frames: deque[bytes] = deque()
+        self.expected = bytearray()
+        self.dead = False
+        self._queue = queue
+        self.wire = wire
+        self._on_end = on_end
+        self._side = ClientSide(wire.client.client_id)
+        self._calls: deque[Call[Any]] = deque()
+        self._arrived: deque[bytes] = deque()  # segments that a paused process has not read
+        self._unsent: list[bytes] = []  # requests that wait for the login
+        self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls: ssl.SSLObject | None = None
+        self._login: Generator[bytes, bytes, None] | None = None
+        self._tokens = FrameBuffer()
+        if protocol in TLS_PROTOCOLS:
+            self._tls = client_context().wrap_bio(self._in, self._out)
+        if protocol in SASL_PROTOCOLS:
+            self._login = _old_login() if dice.chance(OLD_LOGIN) else login(_credentials(dice))
+        self._ready = self._tls is None and self._login is None
+
+    def begin(self) -> None:
+        """Begin the handshake of TLS, or the login."""
+        if self._tls is not None:
+            self._handshake()
+        elif self._login is not None:
+            self._send_token(next(self._login))
+
+    def vanish(self) -> None:
+        """Read, send and close nothing from now on. Bytes on the way are lost."""
+        self.dead = self.up.lost = True
+
+    def ask(self, call: Call[Any], *, answered: bool) -> None:
+        """Send a request, after the login.
+
+        Args:
+            call: the request.
+            answered: False for a request without a response (Produce with acks=0).
+        """
+        if answered:
+            self._calls.append(call)
+        data = self._side.send(call.request, call.version, answered=answered)
+        if self._ready:
+            self._write(data)
+        else:
+            self._unsent.append(data)
+
+    def _write(self, data: bytes) -> None:
+        self.frames.append(data[PREFIX.size :])
+        if self._tls is not None:
+            self._tls.write(data)
+            data = self._out.read()
+        self.up.send(data)
+
+    # --- reading ---
+
+    def arrive(self, data: bytes) -> None:
+        """Receive bytes of the broker; without bytes, the broker has closed the connection."""
+        if not self.dead:
+            self._arrived.append(data)
+            self._read()
+
+    def _read(self) -> None:
+        """Read what has arrived; a paused process reads when it continues."""
+        while self._arrived and not self.dead and not self.wire.cut:
+            if self._queue.now < self.wire.peer.paused_until:
+                self._queue.at(self.wire.peer.paused_until, self._read)
+                return
+            data = self._arrived.popleft()
+            if not data:
+                self._on_end(self.wire)
+                return
+            self.socket.client_has_read(len(data))
+            self._receive(data)
+
+    def _receive(self, data: bytes) -> None:
+        if self._tls is None:
+            self._receive_plain(data)
+            return
+        self._in.write(data)
+        try:
+            if not self._ready and self._tls.version() is None and not self._handshake():
+                return
+            while plain := self._tls.read(1 << 16):
+                self._receive_plain(plain)
+        except (ssl.SSLWantReadError, ssl.SSLZeroReturnError):  # nothing more, or the broker's close_notify
+            pass
+        except ssl.SSLError as error:
+            raise Broken(NAME, f"connection {self.wire.number} received an invalid TLS record: {error}") from error
+
+    def _handshake(self) -> bool:
+        """Continue the handshake; return whether it is complete."""
+        assert self._tls is not None
+        try:
+            self._tls.do_handshake()
+        except ssl.SSLWantReadError:
+            done = False
+        else:
+            done = True
+        if data := self._out.read():
+            self.up.send(data)
+        if done and self._login is not None:
+            self._send_token(next(self._login))
+        elif done:
+            self._log_in()
+        return done
+
+    def _receive_plain(self, data: bytes) -> None:
+        """Check bytes against those that the broker has sent, and handle the responses in them.
+
+        Raises: Broken if they differ.
+        """
+        if not self.expected.startswith(data):
+            number = self.wire.number
+            raise Broken(NAME, f"connection {number} received bytes that are not the next ones of its responses")
+        del self.expected[: len(data)]
+        if not self._ready:
+            self._tokens.feed(data)
+            while not self._ready and (token := self._tokens.next_frame()) is not None:
+                self._continue_login(token)
+            return
+        self._side.receive(data)
+        while self.wire.open and (response := self._next_response()) is not None:
+            self.wire.peer.receive(self.wire, self._calls.popleft(), response.body)
+
+    def _next_response(self) -> Response | None:
+        try:
+            return self._side.next_response()
+        except WireError as error:
+            raise Broken(NAME, f"connection {self.wire.number} received an invalid response: {error}") from error
+
+    # --- SASL ---
+
+    def _send_token(self, frame: bytes) -> None:
+        self._write(pack(frame))
+
+    def _continue_login(self, frame: bytes) -> None:
+        assert self._login is not None
+        try:
+            token = self._login.send(frame)
+        except StopIteration:
+            self._log_in()
+        else:
+            self._send_token(token)
+
+    def _log_in(self) -> None:
+        """Send the requests that have waited for the login."""
+        self._ready, self._login = True, None
+        for data in self._unsent:
+            self._write(data)
+        self._unsent.clear()
+
+
+def _credentials(dice: Dice) -> Credentials:
+    return Credentials(dice.pick(LOGINS), USER, PASSWORD)
+
+
+def _old_login() -> Generator[bytes, bytes, None]:
+    """Log in with PLAIN, as clients before KIP-152: the token is a frame without request header."""
+    answer = yield encode_request(SaslHandshakeRequest(mechanism="PLAIN"), 0, correlation_id=0, client_id="old")
+    response: Any = decode_response(answer, ApiKey.SASL_HANDSHAKE, 0).body
+    assert not response.error_code
+    yield f"\0{USER}\0{PASSWORD}".encode()

@@ -1,0 +1,263 @@
+"""The broker's side of simulated TCP connections: the connections of net/sockets.py, with simulated sockets."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
+
+from kwire import codec
+from kwire.apikeys import ApiKey
+from mockbroker.base.effects import Call, Reply
+from mockbroker.broker.authentication import Token
+from mockbroker.broker.router import UnsupportedVersion
+from mockbroker.lab.simulation.dice import Dice
+from mockbroker.lab.simulation.network import Wire
+from mockbroker.lab.simulation.tcp.client_end import NAME, SASL_PROTOCOLS, TLS_PROTOCOLS, ClientEnd
+from mockbroker.lab.simulation.tcp.sockets import SimulatedSocket, SimulatedTls
+from mockbroker.lab.simulation.watching import Broken
+from mockbroker.net.accepting import Gate
+from mockbroker.net.bound_listeners import BoundListener
+from mockbroker.net.connection import REPEATED
+from mockbroker.net.sockets import CHECK_INTERVAL, SEND_TIMEOUT, SocketConnection, Sockets
+
+if TYPE_CHECKING:
+    from mockbroker.lab.simulation.shell import Answer, Shell
+
+ADDRESS = ("127.0.0.1", 40_000)  # of every client
+AUTHENTICATION = (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)  # requests that the checkers do not see
+WRITABLE_AFTER = 0.001  # maximum seconds until the broker notices that a socket is writable
+
+
+class ServedConnection(SocketConnection):
+    """A connection with a simulated socket. It passes requests and responses to the invariant checkers.
+
+    Attributes:
+        wire: the connection in the simulated network.
+        pending: the last request that was handled; None before the first.
+        answers: responses whose last byte is not sent: request, response, and number of bytes up to its end.
+    """
+
+    __slots__ = ("_end", "_made", "_shell", "answers", "pending", "wire")
+
+    def __init__(self, owner: ServedSockets, *args: Any) -> None:
+        super().__init__(owner, *args)
+        self._shell = owner.shell
+        self.wire, self._end = owner.accepting
+        self.pending: Call[Any] | None = None
+        self.answers: deque[tuple[Answer, int]] = deque()
+        self._made = 0  # bytes of all responses
+
+    @property
+    def simulated(self) -> SimulatedSocket:
+        """The socket of the connection."""
+        return cast("SimulatedSocket", self.sock)
+
+    def check_request(self, call: Call[Any]) -> None:
+        """Compare the request that is handled next with the one that the client has sent next.
+
+        Raises: Broken if they differ.
+        """
+        sent = self._end.frames.popleft() if self._end.frames else None
+        if sent is None or sent != call.frame:
+            raise Broken(NAME, f"connection {self.number}: the broker handles a request that is not the next one sent")
+        is_message = not isinstance(call.request, Token | UnsupportedVersion)
+        if len(sent) <= REPEATED and is_message and not sent.endswith(codec.encode(call.request, call.version)):
+            raise Broken(NAME, f"connection {self.number}: the broker handles another request than it has received")
+
+    def answer(self, reply: Reply) -> int:
+        begin = len(self.out)
+        unsent = super().answer(reply)
+        self._end.expected += self.out[begin:]
+        self._made += unsent - begin
+        call = self.pending
+        assert call is not None
+        if call.ticket.api_key in AUTHENTICATION:
+            return unsent
+        self._shell.answered(call, reply.response)
+        if reply.delivery is None or reply.delivery.frame is None:  # else the client cannot read it
+            self.answers.append(((call, reply.response), self._made))
+        return unsent
+
+    def send(self) -> bool:
+        sent = super().send()
+        if sent:
+            self.note_sent()
+        return sent
+
+    def note_sent(self) -> None:
+        """Report the responses that have been sent completely to the invariant checkers."""
+        sent = self._made - len(self.out)
+        while self.answers and self.answers[0][1] <= sent:
+            answer, _ = self.answers.popleft()
+            self._shell.send(self.wire, *answer)
+
+    def hang_up(self, reason: str) -> None:
+        super().hang_up(reason)
+        if self.simulated.resets:
+            self._shell.network.break_off(self.wire)
+        answers, self.answers = self.answers, deque()
+        self._shell.closed(self, [answer for answer, _ in answers])
+
+
+class Watch:
+    """The watcher of simulated sockets: it reports a readable socket until the socket has been read.
+
+    Args:
+        shell: the process of the brokers.
+        ready: function that reads connections and serves them.
+    """
+
+    def __init__(self, shell: Shell, ready: Callable[[list[SocketConnection]], bool]) -> None:
+        self._shell = shell
+        self._ready = ready
+        self._items: dict[SimulatedSocket, SocketConnection] = {}
+        self._scheduled: set[SimulatedSocket] = set()
+
+    def add(self, sock: Any, item: SocketConnection) -> None:
+        self._items[sock] = item
+        self.check(sock)
+
+    def remove(self, sock: Any) -> None:
+        self._items.pop(sock, None)
+
+    def check(self, sock: SimulatedSocket) -> None:
+        """Read a socket soon if it is watched and readable."""
+        if sock in self._items and sock.readable and sock not in self._scheduled:
+            self._scheduled.add(sock)
+            self._shell.queue.after(0.0, self._report, sock)
+
+    def _report(self, sock: SimulatedSocket) -> None:
+        self._scheduled.discard(sock)
+        if not self._shell.busy and sock in self._items and sock.readable:
+            self._ready([self._items[sock]])
+            self.check(sock)
+
+    def read_all(self) -> None:
+        """Read all readable sockets now, as at the end of a stall."""
+        socks = [sock for sock in self._items if sock.readable]
+        if socks:
+            self._ready([self._items[sock] for sock in socks])
+        for sock in socks:
+            self.check(sock)
+
+
+class ServedSockets(Sockets):
+    """All connections of the simulated brokers. Reading, timeouts and limits are those of net/sockets.py.
+
+    Args:
+        shell: the process of the brokers.
+        dice: random number generator.
+        protocol: security protocol of the listeners.
+
+    Attributes:
+        shell: as the argument.
+        accepting: the connection that is being accepted, and its client's end.
+        simulated_watch: the watcher.
+    """
+
+    connection_type = ServedConnection  # type: ignore[assignment]
+    accepting: tuple[Wire, ClientEnd]
+
+    def __init__(self, shell: Shell, dice: Dice, protocol: str) -> None:
+        gate = Gate(shell.router, lambda: frozenset({""}), lambda: shell.now, shell.keep_time)
+        super().__init__(
+            shell.pump,
+            lambda: self.accepting[0].number,
+            cast("Any", None),
+            lambda _: shell.turn(),
+            gate,
+            lambda: shell.queue.now,
+            lambda _: None,
+        )
+        self.shell = shell
+        self._dice = dice
+        self._tls = SimulatedTls() if protocol in TLS_PROTOCOLS else None
+        self._sasl = protocol in SASL_PROTOCOLS
+        self.simulated_watch = Watch(shell, self._read)
+        self.watch = cast("Any", self.simulated_watch)
+
+    def accept(self, wire: Wire, sock: SimulatedSocket, end: ClientEnd) -> SimulatedSocket:
+        """Accept a connection, and return its socket.
+
+        Args:
+            wire: the connection.
+            sock: its plain socket.
+            end: the client's end.
+        """
+        listener = BoundListener(wire.node, cast("Any", sock), "", cast("Any", self._tls), self._sasl)
+        self.accepting = wire, end
+        self.open(listener, cast("Any", sock), ADDRESS)
+        connection = self.connections[wire.number]
+        taken = cast("SimulatedSocket", connection.sock)
+        taken.changed = lambda: self._changed(connection)
+        return taken
+
+    def _changed(self, connection: SocketConnection) -> None:
+        """Read or send, because a socket has become readable or writable."""
+        sock = cast("SimulatedSocket", connection.sock)
+        self.simulated_watch.check(sock)
+        if connection.draining and sock.writable:
+            self.shell.queue.after(WRITABLE_AFTER * self._dice.random(), self._go_on_draining, connection)
+
+    # --- slow readers, as in Sockets._drain ---
+
+    def drain(self, connection: SocketConnection) -> None:
+        connection.draining = True
+        self._wait_writable(connection)
+
+    def _wait_writable(self, connection: SocketConnection) -> None:
+        sock, queue = cast("SimulatedSocket", connection.sock), self.shell.queue
+        queue.after(SEND_TIMEOUT, self._drain_timeout, connection, len(connection.out), connection.number)
+        if sock.writable:
+            queue.after(WRITABLE_AFTER * self._dice.random(), self._go_on_draining, connection)
+
+    def _go_on_draining(self, connection: SocketConnection) -> None:
+        if not connection.draining or connection.closed or self.shell.sockets is not self:
+            return
+        if self.shell.busy:
+            self.shell.queue.at(self.shell.stalled, self._go_on_draining, connection)
+            return
+        sock = cast("SimulatedSocket", connection.sock)
+        if not sock.writable:
+            return
+        try:
+            more = self.send_more(connection)
+        except OSError:
+            self._pump.close(connection)
+            more = False
+        if not connection.closed:
+            assert isinstance(connection, ServedConnection)
+            connection.note_sent()
+        if more and connection.out and not connection.closed:
+            self._wait_writable(connection)
+        else:
+            self.end_drain(connection)
+
+    def _drain_timeout(self, connection: SocketConnection, unsent: int, _number: int) -> None:
+        """Close a connection whose client has read nothing since ``unsent`` bytes were left."""
+        if self.shell.sockets is not self or self.shell.busy:
+            return
+        if connection.draining and not connection.closed and len(connection.out) >= unsent:
+            self.close_slow_reader(connection)
+            self.end_drain(connection)
+
+    # --- timeouts ---
+
+    def check_closed(self) -> None:
+        """Check that no connection is left whose client is gone, except those with a request that is never answered.
+
+        Raises: Broken if one is left, or bytes of one that is closed are counted.
+        """
+        left = [each for each in self.connections.values() if each.requests.ticket is None]
+        if left:
+            raise Broken("I41", f"connection {left[0].number} is still open long after its client has gone")
+        if not self.connections and (held := self._pump.requests.total + self._pump.responses.total):
+            raise Broken("I41", f"{held} bytes are counted as buffered, but there are no connections")
+
+    def check_timeouts(self) -> None:
+        """Close overdue connections now, and again every CHECK_INTERVAL, as Sockets does, until the process crashes."""
+        if self.shell.sockets is self:
+            if not self.shell.busy:
+                self.close_overdue()
+            self.shell.queue.after(CHECK_INTERVAL, self.check_timeouts)
