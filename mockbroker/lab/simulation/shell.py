@@ -33,7 +33,7 @@ from mockbroker.lab.simulation.network import Network
 from mockbroker.lab.simulation.queue import Queue
 from mockbroker.lab.simulation.tcp.client_end import ClientEnd
 from mockbroker.lab.simulation.tcp.network import ByteNetwork
-from mockbroker.lab.simulation.tcp.served import AUTHENTICATION, ServedConnection, ServedSockets
+from mockbroker.lab.simulation.tcp.served import AUTHENTICATION, Answer, ServedConnection, ServedSockets
 from mockbroker.lab.simulation.tcp.sockets import SimulatedSocket
 from mockbroker.lab.simulation.trace import Trace
 from mockbroker.lab.simulation.watching import Broken, GroupTypes, Watchers, has_no_response
@@ -47,7 +47,6 @@ NOTES_KEPT = 100  # maximum number of events in the journal
 SLICE_TIME = 0.005  # maximum duration of a slice, seconds
 RESTART = 0.5  # seconds until the process restarts after a disk failure
 JOINING = (ApiKey.JOIN_GROUP, ApiKey.CONSUMER_GROUP_HEARTBEAT)  # requests that may replace an empty group
-Answer = tuple[Call[Any], Any]  # a request and its response
 
 
 class Inbox:

@@ -43,14 +43,14 @@ class ClientEnd:
     Attributes:
         wire: as the argument.
         up: the direction to the broker; set before the first request.
-        socket: the broker's socket; set before the first request.
+        sock: the broker's socket; set before the first request.
         frames: request frames that were sent, for the check of what the broker reads.
         expected: bytes that the broker has sent, for the check of what arrives.
         dead: whether the machine of the client has vanished: it reads, sends and closes nothing.
     """
 
     up: Channel
-    socket: SimulatedSocket
+    sock: SimulatedSocket
 
     def __init__(self, queue: Queue, wire: Wire, dice: Dice, protocol: str, on_end: Callable[[Wire], None]) -> None:
         self.frames: deque[bytes] = deque()
@@ -124,7 +124,7 @@ class ClientEnd:
             if not data:
                 self._on_end(self.wire)
                 return
-            self.socket.client_has_read(len(data))
+            self.sock.client_has_read(len(data))
             self._receive(data)
 
     def _receive(self, data: bytes) -> None:

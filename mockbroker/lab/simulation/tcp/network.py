@@ -67,7 +67,7 @@ class ByteNetwork(Network):
                     self.break_off(wire)
                     return
                 accepted.append(taken)
-                end.socket = taken
+                end.sock = taken
             accepted[0].arrive(data)
 
         end.up = Channel(self._queue, wire, dice, arrive, "request", self.break_off)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol, cast
 
 from kwire import codec
 from kwire.apikeys import ApiKey
@@ -12,21 +12,51 @@ from mockbroker.base.effects import Call, Reply
 from mockbroker.broker.authentication import Token
 from mockbroker.broker.router import UnsupportedVersion
 from mockbroker.lab.simulation.dice import Dice
-from mockbroker.lab.simulation.network import Wire
+from mockbroker.lab.simulation.network import Network, Wire
+from mockbroker.lab.simulation.queue import Queue
 from mockbroker.lab.simulation.tcp.client_end import NAME, SASL_PROTOCOLS, TLS_PROTOCOLS, ClientEnd
 from mockbroker.lab.simulation.tcp.sockets import SimulatedSocket, SimulatedTls
 from mockbroker.lab.simulation.watching import Broken
 from mockbroker.net.accepting import Gate
 from mockbroker.net.bound_listeners import BoundListener
 from mockbroker.net.connection import REPEATED
+from mockbroker.net.pump import Pump
 from mockbroker.net.sockets import CHECK_INTERVAL, SEND_TIMEOUT, SocketConnection, Sockets
 
-if TYPE_CHECKING:
-    from mockbroker.lab.simulation.shell import Answer, Shell
-
+Answer = tuple[Call[Any], Any]  # a request and its response
 ADDRESS = ("127.0.0.1", 40_000)  # of every client
 AUTHENTICATION = (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)  # requests that the checkers do not see
 WRITABLE_AFTER = 0.001  # maximum seconds until the broker notices that a socket is writable
+
+
+class Process(Protocol):
+    """The interface of the simulated process of the brokers, as its connections see it.
+
+    Attributes:
+        queue: event queue of the run.
+        router: router of the broker.
+        pump: pump of the process.
+        network: the simulated network.
+        stalled: virtual time at which a stall of the event loop ends, seconds.
+        sockets: all connections; replaced when the process crashes.
+    """
+
+    queue: Queue
+    router: Any  # a Router
+    pump: Pump
+    network: Network
+    stalled: float
+    sockets: ServedSockets | None
+
+    @property
+    def now(self) -> float: ...
+    @property
+    def busy(self) -> bool: ...
+    def turn(self) -> bool: ...
+    def keep_time(self) -> None: ...
+    def answered(self, call: Call[Any], response: Any) -> None: ...
+    def send(self, wire: Wire, call: Call[Any], response: Any) -> None: ...
+    def closed(self, connection: ServedConnection, answers: Iterable[Answer]) -> None: ...
 
 
 class ServedConnection(SocketConnection):
@@ -108,7 +138,7 @@ class Watch:
         ready: function that reads connections and serves them.
     """
 
-    def __init__(self, shell: Shell, ready: Callable[[list[SocketConnection]], bool]) -> None:
+    def __init__(self, shell: Process, ready: Callable[[list[SocketConnection]], bool]) -> None:
         self._shell = shell
         self._ready = ready
         self._items: dict[SimulatedSocket, SocketConnection] = {}
@@ -159,7 +189,7 @@ class ServedSockets(Sockets):
     connection_type = ServedConnection  # type: ignore[assignment]
     accepting: tuple[Wire, ClientEnd]
 
-    def __init__(self, shell: Shell, dice: Dice, protocol: str) -> None:
+    def __init__(self, shell: Process, dice: Dice, protocol: str) -> None:
         gate = Gate(shell.router, lambda: frozenset({""}), lambda: shell.now, shell.keep_time)
         super().__init__(
             shell.pump,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -113,7 +114,7 @@ def test_real_connections_are_drained_and_closed(monkeypatch):
     for name in ("send_more", "close_slow_reader", "end_drain", "close_overdue"):
         real = getattr(Sockets, name)
 
-        def noted(self, *what, _name=name, _real=real):
+        def noted(self: Sockets, *what: Any, _name: str = name, _real: Any = real) -> Any:
             happened.add(_name)
             return _real(self, *what)
 
