@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE  # each of the many processes would compile everything that it imports
 
-.PHONY: help demo test test-bare test-long check format docs man pyz container native page bench findings bench-attacks bench-bystander bench-broker bench-consumer bench-groups bench-authorizer bench-assignors clients failover interop assignors simulate simulate-check simulate-coverage farm fuzz mutants planted soak \
+.PHONY: help demo test test-bare test-long check format docs man pyz container site native page bench findings bench-attacks bench-bystander bench-broker bench-consumer bench-groups bench-authorizer bench-assignors clients failover interop assignors simulate simulate-check simulate-coverage farm fuzz mutants planted soak \
 	clean oracle oracle-stop oracle-check
 
 help:  ## this list
@@ -66,6 +66,9 @@ pyz: .venv/.dev  ## mockbroker as one file for this platform and Python, into di
 
 container: .venv/.dev  ## the steps of the Containerfile in a plain folder, from the wheel in dist/, without a container engine
 	$(BIN)/python packaging/container_steps.py
+
+site: .venv/.site  ## the documentation site with its references, into dist/site; links are checked
+	$(BIN)/python tools/documentation_site.py dist/site
 
 page: .venv/.dev  ## the live page from its sources in mockbroker/page/
 	$(BIN)/python tools/page.py
@@ -188,6 +191,7 @@ clean:  ## remove everything that make created
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; set PYTHON=/path/to/it" >&2; exit 1; }
 	@$(PYTHON) -m venv .venv || { rm -rf .venv; echo "no venv module: install python3-venv" >&2; exit 1; }
 
-.venv/.demo .venv/.dev .venv/.bench .venv/.fuzz-coverage: .venv/.%: .venv/bin/python pyproject.toml
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[$*]'
+# LOCKED=1 installs the versions of packaging/locked/dev.txt, those of the last release, in place of the newest ones.
+.venv/.demo .venv/.dev .venv/.bench .venv/.site .venv/.fuzz-coverage: .venv/.%: .venv/bin/python pyproject.toml
+	$(BIN)/pip install --quiet --disable-pip-version-check $(if $(LOCKED),--constraint packaging/locked/dev.txt) --editable '.[$*]'
 	@touch $@

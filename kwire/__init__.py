@@ -7,5 +7,5 @@
 
 from kwire.lazy import lazy_names
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __getattr__, __dir__ = lazy_names(globals())

@@ -27,6 +27,12 @@ COMMANDS = [
     *(["mockbroker", verb] for verb in MOCKBROKER),
 ]
 TREES, SINGLE = ("kwire", "mockbroker", "docs"), ("README.md", "CHANGELOG.md", "LICENSE", "pyproject.toml")
+SLICE = {  # tests of the sdist, which packaging/sdist_check.py runs
+    "tests/conftest.py",
+    "tests/effort.py",
+    *(f"tests/kwire/test_{name}.py" for name in ("codec", "envelope", "frames")),
+    *(f"tests/mockbroker/api/test_{name}.py" for name in ("groups", "records")),
+}
 USES = {
     "public names": """
         import kwire, mockbroker, kwire.assignors, mockbroker.consumer
@@ -118,7 +124,7 @@ def test_the_sdist_has_the_packages_and_the_documents(built: Path) -> None:
     (file,) = built.glob("*.tar.gz")
     with tarfile.open(file) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    assert names == {*tracked(*TREES), *SINGLE, ".gitignore", "PKG-INFO"}
+    assert names == {*tracked(*TREES), *SINGLE, *SLICE, ".gitignore", "PKG-INFO"}
 
 
 def test_the_wheel_has_the_packages_alone(built: Path) -> None:

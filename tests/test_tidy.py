@@ -174,6 +174,8 @@ TESTED_ELSEWHERE = {
     "kwire/schema/checks": "tests/kwire/schema/test_declare.py: declarations that are refused",
     "kwire/engines/generated": "tests/kwire/engines/test_compiled.py: what is generated is run",
     "kwire/engines/reader": "tests/kwire/engines/test_compiled.py",
+    "mockbroker/api/kafka_cluster": "tests/test_types.py",
+    "mockbroker/api/names": "tests/test_types.py",
     "mockbroker/lab/torture/broker": "tests/mockbroker/lab/torture/test_runner.py: each run has one",
     "mockbroker/lab/torture/case": "tests/mockbroker/lab/torture/test_catalogue.py",
     "mockbroker/lab/torture/cases/*": "tests/mockbroker/lab/torture/test_stage.py: each change; test_catalogue.py: rules",

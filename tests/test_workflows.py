@@ -1,0 +1,76 @@
+"""The workflows of .github/ fit the project: what their steps name exists, and the linter accepts them if it is there."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from typing import Any
+
+import pytest
+import yaml
+from golden import ROOT
+
+FOLDER = ROOT / ".github" / "workflows"
+FILES = sorted(path.name for path in FOLDER.glob("*.yml"))
+SYSTEMS = ["ubuntu-latest", "macos-latest", "windows-latest"]
+PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
+
+
+def workflow(name: str) -> dict[str, Any]:
+    loaded: dict[str, Any] = yaml.safe_load((FOLDER / name).read_text("utf-8"))
+    return loaded
+
+
+def commands(name: str) -> list[str]:
+    """The scripts of all steps; a matrix whose values are commands counts too."""
+    found = []
+    for job in workflow(name)["jobs"].values():
+        found += [step["run"] for step in job.get("steps", []) if "run" in step]
+        found += job.get("strategy", {}).get("matrix", {}).get("suite", [])
+    return found
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_steps_name_targets_and_files_that_exist(name: str) -> None:
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    text = "\n".join(commands(name))
+    assert set(re.findall(r"^make ([\w-]+)", text, re.MULTILINE)) <= targets
+    for path in re.findall(r"(?<![\w/.])((?:tests|packaging|tools|\.ci|native)/[\w./-]*\w)", text):
+        assert (ROOT / path).exists(), path
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    assert {extra for group in re.findall(r"'\.\[([\w,-]+)\]'", text) for extra in group.split(",")} <= set(extras)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_job_has_few_rights_and_an_end(name: str) -> None:
+    loaded = workflow(name)
+    assert loaded["permissions"] == {"contents": "read"}
+    for job in loaded["jobs"].values():
+        assert "uses" in job or job["timeout-minutes"] <= 180
+
+
+def test_tests_run_on_every_system_and_python() -> None:
+    matrix = workflow("checks.yml")["jobs"]["systems"]["strategy"]["matrix"]
+    assert (matrix["os"], matrix["python"], matrix["native"]) == (SYSTEMS, PYTHONS, [False, True])
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_machine_can_list_the_steps_of_every_job(name: str) -> None:
+    for job, content in workflow(name)["jobs"].items():
+        if "steps" not in content:
+            continue
+        command = [sys.executable, str(ROOT / ".ci" / "workflow"), name, job, "--list"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+        assert done.stdout.count("-- ") == len(content["steps"])
+
+
+def test_the_linter_accepts_the_workflows() -> None:
+    """actionlint: ``go install github.com/rhysd/actionlint/cmd/actionlint@latest``."""
+    actionlint = shutil.which("actionlint")
+    if actionlint is None:
+        pytest.skip("actionlint is not installed")
+    done = subprocess.run([actionlint], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (0, "")
