@@ -20,6 +20,7 @@ CRASHES = (  # texts of runtimes that end because of an error of their own
     "Fatal Python error",
     "OutOfMemoryError",
     "Segmentation fault",
+    "at TCP.onStreamRead (node:internal",  # an exception that no application in Node.js can catch
     "fatal error: ",
     "panic: ",
     "signal SIGSEGV",

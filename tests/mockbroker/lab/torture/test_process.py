@@ -41,6 +41,7 @@ def test_the_end_of_the_output_is_kept() -> None:
         ("import os; os.abort()", True),
         ("print('panic: runtime error'); raise SystemExit(2)", True),
         ("print('panic: runtime error')", False),
+        ("print('    at TCP.onStreamRead (node:internal/stream_base:1:2)'); raise SystemExit(1)", True),
         ("raise SystemExit(139)", True),
     ],
 )
