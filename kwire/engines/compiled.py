@@ -7,6 +7,7 @@ accept or refuse their input; ``kwire.codec`` gets the reason of a refusal from 
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable, Generator
 from functools import cache
@@ -23,9 +24,9 @@ FINAL = SchemaError  # a refusal that is complete without the reference engine
 REFUSALS = (ValueError, TypeError, AttributeError, LookupError, OverflowError, struct.error)
 
 ORIGINS = """\
-# Globals: all of kwire/engines/runtime.py, struct.Struct, new = object.__new__, NO_TAGS = {}, NO_LIMIT = 2**62,
+# Globals: all of kwire/engines/runtime.py, struct.Struct, new = object.__new__, repeat, NO_TAGS = {}, NO_LIMIT = 2**62,
 # ZERO_UUID, and unpackers and packers: cached instances of Unpackers and Packers. Names with an underscore are struct
-# classes of the message, their defaults, and _shapes_X, the loops for rows (shapes.py).
+# classes of the message and their defaults.
 """
 
 Reader = Callable[[bytes, int], tuple[Any, int]]
@@ -34,6 +35,8 @@ Writer = Callable[[Any], bytes]
 PLAIN, ESCAPED = ReaderOptions(), ReaderOptions(escaped=True)
 WEIGHED, WEIGHED_ESCAPED = ReaderOptions(weighed=True), ReaderOptions(weighed=True, escaped=True)
 SLICED, SLICED_ESCAPED = (ReaderOptions(weighed=True, escaped=escaped, sliced=True) for escaped in (False, True))
+
+POSITION = re.compile(r"p\d*|pos")  # variables of readers with an offset of the data; offsets only grow
 
 # Functions in use: readers without a memory limit, and writers.
 readers: dict[type, dict[int, Reader]] = {}
@@ -104,8 +107,9 @@ def rough_error(message: type, version: int, size: int, refusal: BaseException) 
     """
     at, left, trace = 0, 0, refusal.__traceback__
     while trace is not None:
-        at = trace.tb_frame.f_locals.get("pos", at)
-        left = trace.tb_frame.f_locals.get("left", left)
+        found = trace.tb_frame.f_locals
+        at = max([at, *(found[name] for name in found if POSITION.fullmatch(name))])
+        left = found.get("left", left)
         trace = trace.tb_next
     kind, reason = DecodeError, "invalid data near this offset"
     if left < 0:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from itertools import repeat
 from struct import Struct
 from typing import Any
 
@@ -33,6 +34,7 @@ NAMES: dict[str, Any] = {
     "unpackers": cache(runtime.Unpackers),
     "packers": cache(runtime.Packers),
     "new": object.__new__,
+    "repeat": repeat,
     "NO_TAGS": {},
     "NO_LIMIT": 2**62,
 }

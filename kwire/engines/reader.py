@@ -1,24 +1,26 @@
 """Generation of readers: Python source of a function that decodes one version of a message.
 
-Adjacent fixed-size fields are read by one call of ``struct``, together with the length that follows and the string or
-integer array that precedes them. Lengths above 127, and tagged fields that are present, take a separate branch. Only
-the last line of the function checks for the end of the data: unpackers raise by themselves, and a slice that is too
-short leaves ``pos`` past the end. Array elements of equal lengths are read as rows (``shapes``).
+The source is straight-line code. Adjacent fixed-size fields are read by one call of ``struct``, together with the
+length that follows them and the integer array that precedes them. A string or bytes value is one slice; its end is the
+position of the next field. Positions are local variables ``p``, ``p1``, ``p2`` ... that only grow. Lengths of one and
+two bytes are computed in place; longer ones, and tagged fields that are present, take a separate branch. All structs of
+an array are created at once, before they are filled. Only the last line of the function checks for the end of the data:
+unpackers and indexes raise by themselves, and a slice that is too short leaves the position past the end.
 
-The function is ``(buf, pos) -> (value, end)``. With the option ``weighed`` it is ``(buf, pos, left) -> (value, end)``
-and refuses a message that takes more than ``left`` bytes of memory (limits.weight_limit).
+The function is ``(buf, p) -> (value, end)``. With the option ``weighed`` it is ``(buf, p, left) -> (value, end)`` and
+refuses a message that takes more than ``left`` bytes of memory (limits.weight_limit). With the option ``sliced`` it is
+a generator with one more argument, ``size``: the number of array elements between yields.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from struct import calcsize
 
 from kwire.codegen import Lines, Names, source
 from kwire.engines.generated import CODES, ReaderOptions, missing
-from kwire.engines.shapes import Shapes, key_of, uniform
 from kwire.layout import Blob, Fixed, List, Maybe, Node, Record, Text, element_weight, smallest, weight
-from kwire.limits import MAX_TEXT
+from kwire.limits import MAX_TEXT, MAX_VARINT
 
 
 def reader_source(title: str, layout: Record, options: ReaderOptions) -> tuple[str, Names]:
@@ -31,32 +33,24 @@ def reader_source(title: str, layout: Record, options: ReaderOptions) -> tuple[s
     """
     names = Names()
     functions: list[Lines] = []
-    arguments = [*(["left"] if options.weighed else []), *(["size"] if options.sliced else [])]
-    body = _ReadFunction(f"def read({', '.join(['buf', 'pos', *arguments])}):", names, options, functions)
+    arguments = ["buf", "p", *(["left"] if options.weighed else []), *(["size"] if options.sliced else [])]
+    body = _ReadFunction(f"def read({', '.join(arguments)}):", names, options, functions)
     if options.sliced:
         body.out.add("turn = size", "if size < 1:", "    yield")
+    body.out.add(f"o = new({names.struct(layout.type)})")
     body.record(layout, "o")
-    body.flush()
-    body.out.add("if pos > len(buf):", "    raise Refused", "return o, pos")
+    end = body.settle()
+    body.out.add(f"if {end} > {body.total()}:", "    raise Refused", f"return o, {end}")
     return source(title, names, [*functions, body.out]), names
-
-
-@dataclass(slots=True)
-class _PendingBytes:
-    """A string, bytes or array of fixed-size elements that is read by the same call of ``struct`` as the fields after
-    it.
-    """
-
-    node: Text | Blob | List
-    count: str
-    target: str
 
 
 class _ReadFunction:
     """The builder of the Python source of one function, which reads a struct.
 
     Attributes:
-        lead: pending string, bytes or array, which no statement reads yet; None if there is none.
+        base: variable with the position of the next field, less ``offset``.
+        offset: bytes between ``base`` and the next field that is not pending.
+        array: pending array of fixed-size elements: its layout, the variable of its count, and its target.
         run: pending fixed-size fields, which no statement reads yet, as struct code and target variable.
         after: statements to add after the pending fields were read.
     """
@@ -66,9 +60,36 @@ class _ReadFunction:
         self.names = names
         self.options = options
         self.functions = functions
-        self.lead: _PendingBytes | None = None
+        self.base, self.offset = "p", 0
+        self.array: tuple[List, str, str] | None = None
         self.run: list[tuple[str, str]] = []
-        self.after: list[str] = []  # statements to add after the run was read
+        self.after: list[str] = []
+
+    # -- positions -------------------------------------------------------------------------------------------------
+
+    def at(self, more: int = 0) -> str:
+        """Return a Python expression for the position ``more`` bytes after the next field."""
+        offset = self.offset + more
+        return f"{self.base} {'+' if offset > 0 else '-'} {abs(offset)}" if offset else self.base
+
+    def settle(self, name: str = "") -> str:
+        """Read all pending fields; return a variable with the position of the next field.
+
+        ``name``: the variable to use; by default a new one, if no variable contains the position.
+        """
+        self.flush()
+        if self.offset or (name and name != self.base):
+            name = name or self.out.fresh("p")
+            self.out.add(f"{name} = {self.at()}")
+            self.base, self.offset = name, 0
+        return self.base
+
+    def total(self) -> str:
+        """Return the variable with the number of bytes of the data."""
+        first = "    total = len(buf)"
+        if self.out.lines[1:2] != [first]:
+            self.out.lines.insert(1, first)
+        return "total"
 
     # -- nodes ---------------------------------------------------------------------------------------------------
 
@@ -80,19 +101,24 @@ class _ReadFunction:
                 self.after.append(f"{target} = uuid({raw})")
             case Fixed(wire):
                 self.run.append((CODES[wire], target))
-            case Text() | Blob() | List(Fixed()):
+            case Text() | Blob():
                 self.counted(node, target)
+            case List(Fixed()):
+                self.fixed_array(node, target)
             case List():
-                self.array(node, target)
+                self.list(node, target)
             case Maybe():
                 self.maybe(node, target)
             case Record():
                 inner = self.out.fresh("o")
-                self.record(node, inner, target)
+                self.out.add(f"{inner} = {target} = new({self.names.struct(node.type)})")
+                self.record(node, inner)
 
-    def record(self, record: Record, name: str, target: str = "") -> None:
-        """Add statements that read a struct into the variable ``name``, and assign it to ``target`` if given."""
-        self.out.add(f"{name} = {f'{target} = ' if target else ''}new({self.names.struct(record.type)})")
+    def record(self, record: Record, name: str, place: str = "") -> None:
+        """Add statements that read the fields of a new struct, the variable ``name``.
+
+        ``place``: variable for the position after a flexible struct; by default one is chosen.
+        """
         for slot in record.slots:
             self.node(slot.node, f"{name}.{slot.name}")
         absent: dict[str, list[str]] = {} if record.flexible else {"None": ["unknown_tags"]}
@@ -100,7 +126,7 @@ class _ReadFunction:
             absent.setdefault(self.names.initial(field), []).append(field_name)
         self.out.add(*self.defaults(name, absent))
         if record.flexible:
-            self.tags(record, name)
+            self.tags(record, name, place)
 
     def defaults(self, name: str, absent: dict[str, list[str]]) -> list[str]:
         lines = []
@@ -111,203 +137,193 @@ class _ReadFunction:
                 lines.append(" = ".join([*(f"{name}.{field}" for field in fields), expression]))
         return lines
 
-    def counted(self, node: Text | Blob | List, target: str) -> None:
-        count = self.out.fresh("n")
-        code = "B" if node.compact else "h" if isinstance(node, Text) else "i"
-        self.run.append((code, count))
-        self.flush()
-        if node.compact:
-            self.long_count(count, MAX_TEXT + 1 if isinstance(node, Text) else None)
-        if isinstance(node, List) and self.options.weighed:
-            with self.out.block(f"if {count} > {int(node.compact)}:"):
-                self.weigh(f"({count} - 1)" if node.compact else count, element_weight(node))
-        self.lead = _PendingBytes(node, count, target)
-
-    def long_count(self, count: str, most: int | None = None) -> None:
-        with self.out.block(f"if {count} > 127:"):
-            self.out.add(f"{count}, pos = uvarint(buf, pos, {count})")
-            if most is not None:
-                self.out.add(f"if {count} > {most}:", "    raise Refused")
-
     def weigh(self, count: str, each: int) -> None:
         self.out.add(f"left -= {count} * {each}" if count else f"left -= {each}", "if left < 0:", "    raise Refused")
 
-    # -- pending fields -------------------------------------------------------------------------------------------
+    # -- fixed-size fields ---------------------------------------------------------------------------------------
 
     def flush(self) -> None:
         """Add one statement that reads all pending fields, if there are any."""
-        if self.lead is not None:
-            self.flush_lead(self.lead)
-        elif self.run:
-            codes, targets = self.pending()
+        codes, targets = "".join(code for code, _ in self.run), [target for _, target in self.run]
+        array, after = self.array, self.after
+        self.array, self.run, self.after = None, [], []
+        if array is not None:
+            self.unpack_array(array, codes, targets)
+        elif codes:
             if codes == "B":
-                self.out.add(f"{targets[0]} = buf[pos]", "pos += 1")
+                self.out.add(f"{targets[0]} = buf[{self.at()}]")
             else:
                 unpack = self.names.define(f"unpack_{codes}", f'Struct(">{codes}").unpack_from')
-                self.out.add(f"{_listed(targets)} = {unpack}(buf, pos)", f"pos += {calcsize('>' + codes)}")
-        self.lead, self.run = None, []
-        self.out.add(*self.after)
-        self.after = []
+                self.out.add(f"{_listed(targets)} = {unpack}(buf, {self.at()})")
+            self.offset += calcsize(f">{codes}")
+        self.out.add(*after)
 
-    def pending(self) -> tuple[str, list[str]]:
-        return "".join(code for code, _ in self.run), [target for _, target in self.run]
+    def length(self, node: Text | Blob | List) -> str:
+        """Read a length or count and all pending fields; return its variable.
 
-    def flush_lead(self, lead: _PendingBytes) -> None:
-        node, count = lead.node, lead.count
-        present = count if node.compact else f"{count} >= 0"
-        codes, targets = self.pending()
-        tail_size = calcsize(">" + codes)
-        if isinstance(node, List):
-            assert isinstance(node.element, Fixed)
-            code, name = CODES[node.element.wire], lead.target
-            first, after = f"*{name}", [f"if not ({present}):", f"    {name} = None"] if node.null else []
-            if node.element.wire == "uuid":
-                first = self.out.fresh("s")
-                after = [f"{name} = uuids({first}){f' if {present} else None' if node.null else ''}"]
+        In the compact form it is the first byte, else the number. A string's number has no sign: null is above 32767.
+        """
+        name = self.out.fresh("n")
+        if isinstance(node, Text) and not node.compact and not self.run and self.array is None:
+            self.out.add(f"{name} = buf[{self.at()}] << 8 | buf[{self.at(1)}]")
+            self.offset += 2
+            return name
+        self.run.append(("B" if node.compact else "H" if isinstance(node, Text) else "i", name))
+        self.flush()
+        return name
+
+    # -- strings and bytes ---------------------------------------------------------------------------------------
+
+    def counted(self, node: Text | Blob, target: str) -> None:
+        count = self.length(node)
+        end = self.out.fresh("p")
+        before = f"{self.at()} + {count}"  # the end of a value that begins here, with this length
+        if node.compact:
+            begin, most = self.at(), MAX_TEXT if isinstance(node, Text) else MAX_VARINT - 1
+            with self.out.block(f"if {count} > 127:"):
+                more = self.out.fresh("b")
+                self.out.add(f"{more} = SECOND[buf[{begin}]]")
+                with self.out.block(f"if {more}:"):
+                    self.out.add(f"{end} = {self.at(-128)} + {count} + {more}")
+                    self.out.add(f"{target} = {self.value(node, f'buf[{self.at(1)}:{end}]')}")
+                with self.out.block("else:"):
+                    raw = self.out.fresh("s")
+                    self.out.add(f"{raw}, {end} = long_slice(buf, {begin}, {count}, {most}, {node.null})")
+                    null = f" if {raw} is not None else None" if node.null and isinstance(node, Text) else ""
+                    self.out.add(f"{target} = {self.value(node, raw)}{null}")
+            head, before = f"elif {count}:", f"{self.at(-1)} + {count}"
         else:
-            code, name = "s", self.out.fresh("s")
-            value = f"{name}.{self.options.decode}" if isinstance(node, Text) else name
-            first, after = name, [f"{lead.target} = {value}{f' if {present} else None' if node.null else ''}"]
-            if not codes:
-                self.slice(node, count, lead.target)
-                return
-            if not isinstance(node, Text) and not node.null:
-                first, after = lead.target, []
-        table = self.names.define(
-            f"{'texts' if isinstance(node, Text) else 'blobs' if code == 's' else f'array_{code}'}_{codes or 'alone'}",
-            f'unpackers("{code}", "{codes}", {int(node.compact)}, {node.null})',
-        )
-        self.out.add(f"{_listed([first, *targets])} = {table}[{count}](buf, pos)")
-        width = calcsize(f">{code}")
-        length = f"{count} * {width}" if width > 1 else count
-        fixed = tail_size - width * int(node.compact)
-        move = length if not fixed else f"{length} {'+' if fixed > 0 else '-'} {abs(fixed)}"
-        if node.null:
-            move = f"{move} if {count if node.compact else f'{count} > 0'} else {tail_size}"
-        self.out.add(f"pos += {move}", *after)
+            head = f"if {count} {'< 32768' if isinstance(node, Text) else '>= 0'}:"
+        with self.out.block(head):
+            self.out.add(f"{end} = {before}", f"{target} = {self.value(node, f'buf[{self.at()}:{end}]')}")
+        with self.out.block("else:"):
+            self.out.add(*([f"{end} = {self.at()}", f"{target} = None"] if node.null else ["raise Refused"]))
+        self.base, self.offset = end, 0
 
-    def slice(self, node: Text | Blob, count: str, target: str) -> None:
-        """Add statements that read a string or bytes after which no fixed-size field follows.
+    def value(self, node: Text | Blob, data: str) -> str:
+        return f"{data}.{self.options.decode}" if isinstance(node, Text) else data
+
+    # -- arrays --------------------------------------------------------------------------------------------------
+
+    def count(self, node: List) -> str:
+        """Read the count of an array; return its variable."""
+        count = self.length(node)
+        if node.compact:
+            self.long_number(count)
+        return count
+
+    def long_number(self, first: str) -> None:
+        """Add statements that read the rest of a varint, whose first byte is the variable ``first``."""
+        place = self.settle()
+        self.out.add(f"if {first} > 127:", f"    {first}, {place} = uvarint(buf, {place}, {first})")
+
+    def fixed_array(self, node: List, target: str) -> None:
+        count = self.count(node)
+        if self.options.weighed:
+            with self.out.block(f"if {count} > {int(node.compact)}:"):
+                self.weigh(f"({count} - 1)" if node.compact else count, element_weight(node))
+        self.array = node, count, target
+
+    def unpack_array(self, array: tuple[List, str, str], codes: str, targets: list[str]) -> None:
+        """Add a statement that reads an array of fixed-size elements, and the fixed-size fields after it.
 
         Args:
-            node: layout of the string or bytes.
-            count: variable that contains the length.
-            target: variable to which the value is assigned.
+            array: layout of the array, variable of its count, and its target.
+            codes: struct codes of the fields after it.
+            targets: their targets.
         """
+        node, count, target = array
+        assert isinstance(node.element, Fixed)
         present = count if node.compact else f"{count} >= 0"
-        if not node.null:
-            self.out.add(f"if not {present if node.compact else f'({present})'}:", "    raise Refused")
-        end = self.out.fresh("e")
-        length = f"{count} - 1" if node.compact else count
+        code = CODES[node.element.wire]
+        first, after = f"*{target}", [f"if not ({present}):", f"    {target} = None"] if node.null else []
+        if node.element.wire == "uuid":
+            first = self.out.fresh("s")
+            after = [f"{target} = uuids({first}){f' if {present} else None' if node.null else ''}"]
+        table = self.names.define(
+            f"array_{code}_{codes or 'alone'}", f'unpackers("{code}", "{codes}", {int(node.compact)}, {node.null})'
+        )
+        self.out.add(f"{_listed([first, *targets])} = {table}[{count}](buf, {self.at()})")
+        width = calcsize(f">{code}")
+        end = self.out.fresh("p")
+        length = f"{count} * {width}" if width > 1 else count
+        behind = calcsize(f">{codes}")
         if node.null:
-            length = f"({length} if {present} else 0)"
-        value = f"buf[pos:{end}].{self.options.decode}" if isinstance(node, Text) else f"buf[pos:{end}]"
-        self.out.add(f"{end} = pos + {length}", f"{target} = {value}{f' if {present} else None' if node.null else ''}")
-        self.out.add(f"pos = {end}")
+            length = f"({length} if {present} else {width if node.compact else 0})"
+        self.out.add(f"{end} = {self.at(behind - width * int(node.compact))} + {length}", *after)
+        self.base, self.offset = end, 0
 
-    # -- arrays, nulls, tags -------------------------------------------------------------------------------------
-
-    def array(self, node: List, target: str) -> None:
-        count = self.out.fresh("n")
-        self.run.append(("B" if node.compact else "i", count))
-        self.flush()
+    def list(self, node: List, target: str) -> None:
+        count = self.count(node)
+        place = self.settle()
         if node.compact:
-            self.long_count(count)
             self.out.add(f"{count} -= 1")
         if node.null:
             with self.out.block(f"if {count} < 0:"):
                 self.out.add(f"{target} = None")
             with self.out.block("else:"):
-                self.elements(node, target, count)
+                self.elements(node, target, count, place)
         else:
-            self.out.add(f"if {count} < 0:", "    raise Refused")
-            self.elements(node, target, count)
+            self.elements(node, target, count, place)
 
-    def elements(self, node: List, target: str, count: str) -> None:
-        self.out.add(f"if {count} * {smallest(node.element)} > len(buf) - pos:", "    raise Refused")
+    def elements(self, node: List, target: str, count: str, place: str) -> None:
+        """Add statements that read the elements of an array; afterwards ``place`` contains the position."""
+        self.out.add(
+            f"if not 0 <= {count} * {smallest(node.element)} <= {self.total()} - {place}:", "    raise Refused"
+        )
         if self.options.weighed:
             self.weigh(count, element_weight(node))
         array = self.out.fresh("a")
-        self.out.add(f"{target} = {array} = []")
-        if isinstance(node.element, Record) and uniform(node.element):
-            self.rows(node.element, count, array)
-            return
-        with self.out.block(f"for _ in range({count}):"):
-            self.element(node.element, array)
-
-    def element(self, node: Node, array: str) -> None:
-        if isinstance(node, Record):
+        if isinstance(node.element, Record) and not self.options.sliced:
             item = self.out.fresh("o")
-            self.record(node, item)
-        else:
+            struct = self.names.struct(node.element.type)
+            created = f"[new({struct})] if {count} == 1 else [*map(new, repeat({struct}, {count}))]"
+            self.out.add(f"{target} = {array} = {created}")
+            with self.out.block(f"for {item} in {array}:"):
+                self.record(node.element, item, place)
+                self.settle(place)
+            return
+        self.out.add(f"{target} = {array} = []")
+        with self.out.block(f"for _ in range({count}):"):
             item = self.out.fresh("v")
-            self.node(node, item)
-        self.flush()
-        self.out.add(f"{array}.append({item})")
-        self.count_elements("1")
+            self.node(node.element, item)
+            self.settle(place)
+            self.out.add(f"{array}.append({item})")
+            if self.options.sliced:
+                self.out.add("turn -= 1", "if turn < 1:", "    yield", "    turn = size")
 
-    def count_elements(self, number: str) -> None:
-        """Add statements that yield if a slice of elements has been read. ``number``: how many elements were read."""
-        if self.options.sliced:
-            self.out.add(f"turn -= {number}", "if turn < 1:", "    yield", "    turn = size")
-
-    def rows(self, record: Record, count: str, array: str) -> None:
-        """Add statements that read array elements whose lengths are probably equal.
-
-        The first element is read normally; the following elements with the same lengths are read as rows.
-
-        Args:
-            record: layout of an element.
-            count: variable that contains the number of elements.
-            array: variable of the list of elements.
-        """
-        tries, shape = self.out.fresh("tries"), self.out.fresh("shape")
-        options = replace(self.options, sliced=False)
-        shapes = self.names.hand_in(f"shapes{self.names.struct(record.type)}", Shapes(record, options))
-        most = f"min({count}, turn)" if self.options.sliced else count
-        self.out.add(f"{tries} = 3")
-        with self.out.block(f"while {count}:"):
-            before = self.out.fresh("n")  # counts of this element have higher numbers
-            self.element(record, array)
-            self.out.add(f"{count} -= 1")
-            with self.out.block(f"if {count} > 2 and {tries}:"):
-                key = ", ".join(key_of(record, int(before[1:]))) or "()"
-                self.out.add(f"{shape} = {shapes}[{key}]")
-                with self.out.block(f"if {shape}:"):
-                    left = ", left" if self.options.weighed else ""
-                    got = self.out.fresh("got")
-                    self.out.add(
-                        f"{got}, pos{left} = {shape}(buf, pos, {most}, {array}{left})",
-                        f"{count} -= {got}",
-                        f"if {got} < 4:",
-                        f"    {tries} -= 1",
-                    )
-                    self.count_elements(got)
+    # -- nulls, tags ---------------------------------------------------------------------------------------------
 
     def maybe(self, node: Maybe, target: str) -> None:
         marker = self.out.fresh("n")
         self.run.append(("B" if node.tagged else "b", marker))
-        self.flush()
+        place = self.settle()
         if node.tagged:
-            self.long_count(marker)
+            self.long_number(marker)
         with self.out.block(f"if {marker}{'' if node.tagged else ' >= 0'}:"):
             if self.options.weighed:
                 self.weigh("", weight(node.record))
             self.node(node.record, target)
-            self.flush()
+            self.settle(place)
         with self.out.block("else:"):
             self.out.add(f"{target} = None")
 
-    def tags(self, record: Record, name: str) -> None:
-        count = self.out.fresh("t")
-        self.run.append(("B", count))
-        self.flush()
+    def tags(self, record: Record, name: str, place: str) -> None:
+        if self.run or self.array is not None or place == self.base:
+            count = self.out.fresh("t")
+            self.run.append(("B", count))
+        else:
+            count = f"buf[{self.at()}]"
+            self.offset += 1
+        end = self.settle(place)
         known = self.known(record)
         values = self.out.fresh("tagged") if record.tagged else "_"
         left = "left" if self.options.weighed else "NO_LIMIT"
         with self.out.block(f"if {count}:"):
             rest = "left" if self.options.weighed else "_"
-            self.out.add(f"{values}, {name}.unknown_tags, pos, {rest} = read_tags(buf, pos, {count}, {known}, {left})")
+            self.out.add(
+                f"{values}, {name}.unknown_tags, {end}, {rest} = read_tags(buf, {end}, {count}, {known}, {left})"
+            )
             for slot in record.tagged:
                 initial = self.names.initial(slot.field)
                 self.out.add(f"{name}.{slot.name} = {values}[{slot.tag}] if {slot.tag} in {values} else {initial}")
@@ -332,10 +348,9 @@ class _ReadFunction:
             if any(lines.lines[0].startswith(f"def {name}(") for lines in self.functions):
                 continue
             options = replace(self.options, sliced=False)
-            body = _ReadFunction(f"def {name}(buf, pos, left):", self.names, options, self.functions)
+            body = _ReadFunction(f"def {name}(buf, p, left):", self.names, options, self.functions)
             body.node(slot.node, "v")
-            body.flush()
-            body.out.add("return v, pos, left")
+            body.out.add(f"return v, {body.settle()}, left")
             self.functions.append(body.out)
         return f"{{{', '.join(readers)}}}"
 

@@ -1,14 +1,13 @@
-"""Runtime of compiled readers and writers: tables of packers, varints, uuids, tagged sections.
+"""Runtime of compiled readers and writers: functions for arrays of numbers, varints, uuids, tagged sections.
 
-The functions keep no error context: invalid input raises Refused, or any exception of ``struct`` and Python. Tables
-grow with use up to TABLE_SIZE entries.
+The functions keep no error context: invalid input raises Refused, or any exception of ``struct`` and Python.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from uuid import UUID, SafeUUID
 
@@ -16,11 +15,8 @@ from kwire.engines import varints
 from kwire.limits import MAX_TEXT, MAX_VARINT, TAG_WEIGHT
 from kwire.schema import ZERO_UUID
 
-TABLE_SIZE = 512  # maximum entries of one table; once a table is full, new lengths are slower
-WARM = 12  # lookups of a key before a function is generated for it
-FORGET = 10_000  # misses of a full table before it is cleared
-MAX_APART = 12  # largest array whose elements are passed as separate arguments
-MAX_PACKED = 65_536  # bytes that one packer of a table may read
+TABLE_SIZE = 512  # maximum entries of one table; once a table is full, further counts are slower
+MAX_PACKED = 65_536  # elements of an array whose function is cached
 
 Read = Callable[[bytes, int], Any]
 
@@ -36,45 +32,10 @@ class NativeRefused(Refused):
     """
 
 
-class Table(dict[Any, Any]):
-    """A cache of generated functions with a maximum of ``most`` entries.
+class Unpackers(dict[int, Read]):
+    """A cache of functions that read an array together with the fixed-size fields after it.
 
-    A full table is cleared after FORGET misses, because its entries no longer match the input.
-    """
-
-    most = TABLE_SIZE
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._seen: dict[Any, int] = {}
-        self._in_vain = 0
-
-    def is_full(self) -> bool:
-        """Return True if the table accepts no more entries.
-
-        Call this method once for each missing key, because it counts the misses.
-        """
-        if len(self) < self.most:
-            return False
-        self._in_vain += 1
-        if self._in_vain > FORGET:
-            self._in_vain = 0
-            self._seen.clear()
-            self.clear()
-        return True
-
-    def is_warm(self, key: Any) -> bool:
-        """Count a lookup of this key; return True if it was looked up often enough to generate a function for it."""
-        seen = self._seen[key] = self._seen.get(key, 0) + 1
-        if len(self._seen) > self.most:
-            self._seen.clear()
-        return seen >= WARM
-
-
-class Unpackers(Table):
-    """A cache of functions that read an array or string together with the fixed-size fields after it.
-
-    The key is the length as encoded on the wire.
+    The key is the length as encoded on the wire. At most TABLE_SIZE functions are cached.
 
     Attributes:
         code: struct code of an element.
@@ -94,9 +55,31 @@ class Unpackers(Table):
                 raise Refused
             length = 0
         unpack: Read = struct.Struct(f">{repeated(self.code, length)}{self.tail}").unpack_from
-        if not self.is_full() and length <= MAX_PACKED:
+        if len(self) < TABLE_SIZE and length <= MAX_PACKED:
             self[wire] = unpack
         return unpack
+
+
+class Packers(dict[int, Callable[..., bytes]]):
+    """A cache of functions that write an array: its count, and the elements, which are the arguments.
+
+    The key is the number of elements. At most TABLE_SIZE functions are cached.
+
+    Attributes:
+        code: struct code of an element.
+        compact: True for a count in the compact form.
+    """
+
+    def __init__(self, code: str, compact: bool) -> None:
+        super().__init__()
+        self.code, self.compact = code, compact
+
+    def __missing__(self, length: int) -> Callable[..., bytes]:
+        count = varint(length + 1) if self.compact else struct.pack(">i", length)
+        pack = partial(struct.Struct(f">{len(count)}s{length}{self.code}").pack, count)
+        if len(self) < TABLE_SIZE and length <= MAX_PACKED:
+            self[length] = pack
+        return pack
 
 
 def repeated(code: str, length: int) -> str:
@@ -104,140 +87,7 @@ def repeated(code: str, length: int) -> str:
 
     Elements of several bytes, such as ``16s``, become one bytes object.
     """
-    return f"{int(code[:-1]) * length}s" if is_one_bytes_object(code) else f"{length}{code}"
-
-
-def is_one_bytes_object(code: str) -> bool:
-    """True for the code of elements of several bytes, which are read and written as a single bytes object."""
-    return len(code) > 1
-
-
-@dataclass(frozen=True, slots=True)
-class _WireLength:
-    """The length of an array as an argument of struct's ``pack``; the elements are the following arguments.
-
-    Attributes:
-        value: the length as an integer, or its encoded bytes in the compact form.
-    """
-
-    value: bytes | int
-
-
-@dataclass(frozen=True, slots=True)
-class _Value:
-    """A single value as an argument of struct's ``pack``."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Elements:
-    """The elements of an array as arguments of struct's ``pack``; the caller of a packer passes them as one list.
-
-    Attributes:
-        length: number of elements in the list.
-    """
-
-    length: int
-
-
-_Plan = list[_WireLength | _Value | _Elements]
-
-
-class Packers(Table):
-    """A table of functions that write fixed fields and the arrays of fixed elements between them.
-
-    The key is the length of the array, or a tuple of lengths if there are several arrays. The functions take the values
-    in order, each array as one list; elements of several bytes (``*16s``) are a single bytes object.
-
-    Args:
-        pieces: struct codes in order; ``*i`` is a compact count with elements of code ``i``, ``+i`` is a four-byte
-            count with such elements.
-    """
-
-    def __init__(self, *pieces: str) -> None:
-        super().__init__()
-        self.pieces = pieces
-
-    def __missing__(self, key: int | tuple[int, ...]) -> Callable[..., bytes]:
-        pack, plan = self._plan((key,) if isinstance(key, int) else key)
-        if self.is_full() or not self.is_warm(key):
-            return _generic_packer(pack, plan)
-        self[key] = write = _generated_packer(pack, plan)
-        return write
-
-    def _plan(self, lengths: Sequence[int]) -> tuple[Callable[..., bytes], _Plan]:
-        """Return struct's ``pack`` for arrays of these lengths, and a plan of the arguments to call it with."""
-        codes, plan = ">", _Plan()
-        left = iter(lengths)
-        for piece in self.pieces:
-            if piece[0] not in "*+":
-                codes += piece
-                plan += [_Value()] * _values(piece)
-                continue
-            length, code = next(left), piece[1:]
-            if piece[0] == "+":
-                codes += "i"
-                plan.append(_WireLength(length))
-            else:
-                count = varint(length + 1)
-                codes += f"{len(count)}s"
-                plan.append(_WireLength(count))
-            codes += repeated(code, length)
-            plan.append(_Value() if is_one_bytes_object(code) else _Elements(length))
-        return struct.Struct(codes).pack, plan
-
-
-def _values(codes: str) -> int:
-    """Return how many values a struct format packs."""
-    return len(struct.unpack(f">{codes}", bytes(struct.calcsize(f">{codes}"))))
-
-
-def _generic_packer(pack: Callable[..., bytes], plan: _Plan) -> Callable[..., bytes]:
-    """Return a packer that works for any lengths, without generated code. It is used for rare lengths."""
-
-    def packed(*values: Any) -> bytes:
-        remaining = iter(values)
-        arguments: list[Any] = []
-        for part in plan:
-            match part:
-                case _WireLength(value):
-                    arguments.append(value)
-                case _Value():
-                    arguments.append(next(remaining))
-                case _Elements():
-                    arguments += next(remaining)
-        return pack(*arguments)
-
-    return packed
-
-
-def _generated_packer(pack: Callable[..., bytes], plan: _Plan) -> Callable[..., bytes]:
-    """Return a generated packer for one combination of lengths. It is used for frequent lengths.
-
-    The code assigns the elements of short arrays to variables, which is faster than ``*``.
-    """
-    arguments: list[str] = []
-    before: list[str] = []  # lines that unpack arrays
-    packed: list[str] = []
-    for part in plan:
-        if isinstance(part, _WireLength):
-            packed.append(repr(part.value))
-            continue
-        name = f"v{len(arguments)}"
-        arguments.append(name)
-        match part:
-            case _Value():
-                packed.append(name)
-            case _Elements(length) if length <= MAX_APART:
-                parts = [f"{name}_{n}" for n in range(length)]
-                before.append(f" [{', '.join(parts)}] = {name}")
-                packed += parts
-            case _Elements():
-                packed.append(f"*{name}")
-    source = [f"def packed({', '.join(arguments)}):", *before, f" return pack({', '.join(packed)})"]
-    space: dict[str, Any] = {"pack": pack}
-    exec("\n".join(source), space)  # noqa: S102 - generated from checked numbers
-    packer: Callable[..., bytes] = space["packed"]
-    return packer
+    return f"{int(code[:-1]) * length}s" if len(code) > 1 else f"{length}{code}"
 
 
 def uvarint(buf: bytes, pos: int, first: int) -> tuple[int, int]:
@@ -257,6 +107,27 @@ def uvarint(buf: bytes, pos: int, first: int) -> tuple[int, int]:
                 raise Refused
             return value, pos
     raise Refused
+
+
+# SECOND[b]: what byte b adds to a varint as its second and last byte; 0 if it is not the last one, or adds nothing.
+SECOND = tuple(byte << 7 if byte < 128 else 0 for byte in range(256))
+
+
+def long_slice(buf: bytes, pos: int, first: int, most: int, null: bool) -> tuple[bytes | None, int]:
+    """Return the bytes after a length of several bytes in the compact form, and the offset after them.
+
+    Args:
+        buf: bytes that contain the message.
+        pos: offset of the second byte of the length.
+        first: first byte of the length.
+        most: largest valid length, in bytes.
+        null: True if null is allowed.
+    """
+    number, pos = uvarint(buf, pos, first)
+    if number > most + 1 or (number == 0 and not null):
+        raise Refused
+    end = pos + number - 1
+    return (buf[pos:end], end) if number else (None, pos)
 
 
 def varint(value: int) -> bytes:

@@ -1,7 +1,7 @@
 """Generation of writers: Python source of a function that encodes one version of a message.
 
-The function collects byte strings and joins them once. Adjacent fixed-size fields, and arrays of fixed-size elements
-between them, are written by one ``pack``. Short lengths come from a table.
+The function collects byte strings and joins them once. Adjacent fixed-size fields are written by one
+``pack``, an array of numbers with its count by another. Short lengths come from a table.
 
 The function is ``(value) -> bytes``. It checks the class of every struct and container, because otherwise a string
 would be accepted as an array of strings, and one struct as another. Other wrong values raise errors of ``struct`` and
@@ -46,7 +46,6 @@ class _WriteFunction:
 
     Attributes:
         run: pending fields, which no statement writes yet, as struct code and expression of the value.
-        lengths: expressions for the lengths of the arrays in the run.
         parts: expressions of bytes to join.
         looped: True once the generated function contains a list ``out``.
     """
@@ -57,7 +56,6 @@ class _WriteFunction:
         self.options = options
         self.functions = functions
         self.run: list[tuple[str, str]] = []
-        self.lengths: list[str] = []
         self.parts: list[str] = []
         self.looped = False
 
@@ -68,16 +66,12 @@ class _WriteFunction:
         if not self.run:
             return
         self.parts.append(self.packed(self.run))
-        self.run, self.lengths = [], []
+        self.run = []
 
     def packed(self, run: list[tuple[str, str]]) -> str:
-        """Return a Python expression for the bytes of fixed-size fields and arrays, which one ``pack`` writes."""
-        pieces = [piece for piece, _ in run]
+        """Return a Python expression for the bytes of fixed-size fields, which one ``pack`` writes."""
         values = ", ".join(value for _, value in run if value)
-        if self.lengths:
-            name = self.names.define(f"pack_{_word(pieces)}", f"packers({', '.join(map(_quoted, _merged(pieces)))})")
-            return f"{name}[{', '.join(self.lengths)}]({values})"
-        codes = "".join(pieces)
+        codes = "".join(code for code, _ in run)
         name = self.names.define(f"pack_{codes}", f'Struct(">{codes}").pack')
         return f"{name}({values})"
 
@@ -206,18 +200,25 @@ class _WriteFunction:
 
     def fixed_array(self, node: List, value: str) -> None:
         assert isinstance(node.element, Fixed)
-        name, length = self.out.fresh("a"), self.out.fresh("n")
+        name = self.out.fresh("a")
         self.out.add(f"{name} = {value}")
         self.exact("list", "array", name)
-        self.out.add(f"{length} = len({name})")
+        self.end_run()
         wire = node.element.wire
-        items = {
-            "uuid": f"{EMPTY}.join(map(uuid_bytes, {name}))",
-            "bool": f"[FLAGS[v] for v in {name}]",
-        }.get(wire, name)
-        code = "B" if wire == "bool" else CODES[wire]
-        self.run.append((f"{'*' if node.compact else '+'}{code}", items))
-        self.lengths.append(length)
+        if wire == "uuid":
+            self.parts += [self.array_count(node, name), f"{EMPTY}.join(map(uuid_bytes, {name}))"]
+            return
+        code, items = ("B", f"[FLAGS[v] for v in {name}]") if wire == "bool" else (CODES[wire], name)
+        form = "compact" if node.compact else "counted"
+        table = self.names.define(f"pack_{form}_{code}", f'packers("{code}", {node.compact})')
+        self.parts.append(f"{table}[len({name})](*{items})")
+
+    def array_count(self, node: List, name: str) -> str:
+        """Return a Python expression for the encoded count of an array, the variable ``name``."""
+        if node.compact:
+            return f"COUNTS[len({name})] if len({name}) < SHORT else varint(len({name}) + 1)"
+        pack = self.names.define("pack_i", 'Struct(">i").pack')
+        return f"{pack}(len({name}))"
 
     # -- arrays, nulls, tags -------------------------------------------------------------------------------------
 
@@ -243,7 +244,7 @@ class _WriteFunction:
         self.out.add(f"{count} = len({name})")
         if not node.compact:
             self.run.append(("i", count))
-        elif self.run and not self.lengths:  # a count of one byte is one more field of the run
+        elif self.run:  # a count of one byte is one more field of the run
             short = self.packed([*self.run, ("B", f"{count} + 1")])
             longer = f"{self.packed(self.run)} + varint({count} + 1)"
             self.run = []
@@ -279,13 +280,13 @@ class _WriteFunction:
         unknown = f"write_tags(NO_TAGS, {name}.unknown_tags, NO_TAGS)"
         write = f"{self.tag_writer(record)}({name})" if record.tagged else unknown
         if self.looped and self.run and not self.parts:  # the empty section as one more byte of the run
-            run, lengths = list(self.run), list(self.lengths)
+            run = list(self.run)
             with self.out.block(f"if {any_tags}:"):
                 self.end_run()
                 self.parts.append(write)
                 self.flush_parts()
             with self.out.block("else:"):
-                self.run, self.lengths = [*run, ("x", "")], lengths
+                self.run = [*run, ("x", "")]
                 self.flush_parts()
         else:
             self.end_run()
@@ -314,25 +315,6 @@ class _WriteFunction:
         lines.add(f"return write_tags(known, o.unknown_tags, ({tags},))")
         self.functions.append(lines)
         return name
-
-
-def _word(pieces: list[str]) -> str:
-    return "".join(pieces).replace("*", "_").replace("+", "_count_")
-
-
-def _merged(pieces: list[str]) -> list[str]:
-    """Join neighbouring struct codes of fixed-size fields into one code; return the codes for Packers."""
-    merged: list[str] = []
-    for piece in pieces:
-        if merged and piece[0] not in "*+" and merged[-1][0] not in "*+":
-            merged[-1] += piece
-        else:
-            merged.append(piece)
-    return merged
-
-
-def _quoted(piece: str) -> str:
-    return f'"{piece}"'
 
 
 def _struct_name(field: Field) -> str:

@@ -13,12 +13,11 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import cast
 
-from google_crc32c import extend as _crc32c_on
-from google_crc32c import value as _crc32c
-
 from kwire.errors import CrcError, DecodeError, EncodeError, LimitError, Truncated
 from kwire.records import compression
+from kwire.records.checksum import crc32c
 from kwire.records.limits import SMALLEST_RECORD
+from kwire.records.native import written_natively
 from kwire.records.record import MESSAGE, R, Record, read_records, write_records
 
 __all__ = ["Batch", "Record", "batches", "build_batch", "read_batch", "rebase"]
@@ -97,7 +96,7 @@ class Batch:
 
     def crc_is_right(self) -> bool:
         """Return whether the CRC in the header matches the data of the batch."""
-        return bool(_crc32c(self.data[CRC_FROM:]) == self.crc)
+        return crc32c(self.data, CRC_FROM) == self.crc
 
     def records(self, *, verify_crc: bool = True, copy: bool = True, limit: int | None = None) -> Iterator[Record]:
         """Yield the decompressed records of the batch. The arguments and errors are those of ``records_as``.
@@ -213,7 +212,7 @@ def restamp(batch: Batch, max_timestamp: int, *, log_append_time: bool) -> Batch
     data = bytearray(batch.data)
     struct.pack_into(">h", data, CRC_FROM, attributes)
     struct.pack_into(">q", data, MAX_TIMESTAMP_AT, max_timestamp)
-    struct.pack_into(">I", data, CRC_AT, _crc32c(bytes(data[CRC_FROM:])))
+    struct.pack_into(">I", data, CRC_AT, crc32c(bytes(data), CRC_FROM))
     return read_batch(bytes(data))
 
 
@@ -235,7 +234,7 @@ def recompress(batch: Batch, codec: int, *, level: int | None = None, limit: int
     data += compression.compress(codec, body, level=level)
     struct.pack_into(">i", data, PREFIX - 4, len(data) - PREFIX)
     struct.pack_into(">h", data, CRC_FROM, batch.attributes & ~CODEC_MASK | codec)
-    struct.pack_into(">I", data, CRC_AT, _crc32c(bytes(data[CRC_FROM:])))
+    struct.pack_into(">I", data, CRC_AT, crc32c(bytes(data), CRC_FROM))
     return read_batch(bytes(data))
 
 
@@ -291,7 +290,6 @@ def build_batch(
     most = most if max_timestamp is None else max_timestamp
     attributes = codec | LOG_APPEND_TIME * (log_append_time is not None) | TRANSACTIONAL * transactional
     attributes |= CONTROL * control | DELETE_HORIZON * (delete_horizon is not None)
-    body = compression.compress(codec, write_records(records, deltas, base_timestamp))
     try:
         tail = struct.pack(
             ">hiqqqhii",
@@ -304,8 +302,13 @@ def build_batch(
             base_sequence,
             len(records),
         )
+        if codec == compression.NONE:
+            whole = written_natively(Record, records, deltas, base_timestamp, (base_offset, leader_epoch, tail))
+            if whole is not None:
+                return whole
+        body = compression.compress(codec, write_records(records, deltas, base_timestamp))
         size = len(tail) + len(body) + CRC_FROM - PREFIX
-        crc = _crc32c_on(_crc32c(tail), body)
-        return struct.pack(">qiibI", base_offset, size, leader_epoch, 2, crc) + tail + body
+        return struct.pack(">qiibI", base_offset, size, leader_epoch, 2, crc32c(body, 0, crc32c(tail))) + tail + body
     except struct.error as error:
+        write_records(records, deltas, base_timestamp)  # the error of a record comes first
         raise EncodeError(f"a field of the batch header is out of range: {error}", message=MESSAGE) from error

@@ -3,7 +3,9 @@
 Decoding has a fast path for usual records, and a careful path for single records on which the fast path fails: those
 with varints of more than two bytes, and those with invalid data, for which the careful path raises the error. The fast
 path does not check bounds; an index past the end, or a record that does not end at its declared length, leads to the
-careful path. Source: org.apache.kafka.common.record.DefaultRecord.
+careful path. With the native engine, the package kwire-native takes the place of the fast path.
+
+Source: org.apache.kafka.common.record.DefaultRecord.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from typing import Any, TypeVar
 from kwire.engines.varints import SHORT, uvarint
 from kwire.errors import DecodeError, EncodeError, LimitError, Truncated
 from kwire.records.limits import MAX_HEADERS, RECORDS_AT_ONCE, SMALLEST_HEADER
+from kwire.records.native import records_of, written_natively
 
 Headers = Sequence[tuple[str, bytes | None]]
 
@@ -100,26 +103,39 @@ def read_records(
         into: Record, or a subclass whose additional fields are not set.
     """
     remaining = count
+    copied = data.__class__ is bytes
+    native = records_of(into) if copied else None  # type: ignore[arg-type]  # a class is hashable, its objects are not
     quick = max(base_offset, abs(base_timestamp)) < 2**62  # otherwise a sum may overflow an int64
     while remaining:
         some: list[R] = []
         try:
-            if quick:
+            if native is not None:
+                most = min(remaining, RECORDS_AT_ONCE)
+                some, at = native.read(data, at, most, base_offset, base_timestamp)
+                if len(some) < most:
+                    number = count - remaining + len(some)
+                    record, at = _read_carefully(data, at, number, base_offset, base_timestamp, into)
+                    some.append(record)
+            elif quick:
                 most = min(remaining, RECORDS_AT_ONCE)
                 at = _read_some(data, at, most, count - remaining, base_offset, base_timestamp, some, into)
             else:
                 record, at = _read_carefully(data, at, count - remaining, base_offset, base_timestamp, into)
                 some.append(record)
         except DecodeError:
-            yield some
+            yield _stamped(some, append_time)
             raise
-        if append_time is not None:
-            for record in some:
-                record.timestamp = append_time
         remaining -= len(some)
-        yield some
+        yield _stamped(some, append_time)
     if at != len(data):
         raise DecodeError(f"{len(data) - at} trailing bytes after the last record", message=MESSAGE, offset=at)
+
+
+def _stamped(records: list[R], append_time: int | None) -> list[R]:
+    if append_time is not None:
+        for record in records:
+            record.timestamp = append_time
+    return records
 
 
 def _read_some(
@@ -360,7 +376,7 @@ def _blob(data: bytes, at: int, path: str) -> tuple[bytes | None, int]:
     return data[at : at + size], at + size
 
 
-def write_records(records: Sequence[Record], deltas: Iterable[int] | None, base_timestamp: int) -> bytes:
+def write_records(records: Sequence[Record], deltas: list[int] | None, base_timestamp: int) -> bytes:
     """Return the encoded records: the part of a batch after its header.
 
     Args:
@@ -370,6 +386,9 @@ def write_records(records: Sequence[Record], deltas: Iterable[int] | None, base_
 
     Raises: EncodeError if a value cannot be encoded.
     """
+    written = written_natively(Record, records, deltas, base_timestamp)
+    if written is not None:
+        return written
     parts: list[bytes] = []
     table, short, join = _VARINTS, _SHORT, b"".join
     names: dict[str, bytes] = {}

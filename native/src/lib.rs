@@ -3,6 +3,7 @@
 
 mod raw;
 mod read;
+mod records;
 mod refusal;
 mod table;
 mod uuids;
@@ -110,11 +111,13 @@ impl Message {
 #[pymodule]
 mod kwire_native {
     #[pymodule_export]
+    use super::records::{Records, crc32c};
+    #[pymodule_export]
     use super::Message;
 
     /// The form of the tables; kwire uses the engine only if it makes tables of this form.
     #[pymodule_export]
-    const TABLES: u32 = 1;
+    const TABLES: u32 = 2;
 
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -121,13 +121,50 @@ fn allocate<'py>(class: &Bound<'py, PyType>) -> PyResult<Bound<'py, PyAny>> {
 }
 
 /// Decode UTF-8; bytes that are not UTF-8 become surrogate escapes.
+///
+/// Text with other letters than ASCII is decoded here: CPython's decoder starts again whenever a letter needs a wider
+/// string. `scratch`: memory to reuse.
 #[inline]
-pub fn text<'py>(py: Python<'py>, data: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+pub fn text<'py>(py: Python<'py>, data: &[u8], scratch: &mut Vec<u32>) -> PyResult<Bound<'py, PyAny>> {
+    if !cfg!(windows) && !data.is_ascii() && wide(data, scratch) {
+        // SAFETY: the pointer and the length are those of a slice; wchar_t has 32 bits.
+        return unsafe {
+            Bound::from_owned_ptr_or_err(py, ffi::PyUnicode_FromWideChar(scratch.as_ptr().cast(), scratch.len() as isize))
+        };
+    }
     // SAFETY: the pointer and the length are those of a slice; the name of the error handler ends with a zero byte.
     unsafe {
         Bound::from_owned_ptr_or_err(
             py,
             ffi::PyUnicode_DecodeUTF8(data.as_ptr().cast(), data.len() as isize, c"surrogateescape".as_ptr()),
         )
+    }
+}
+
+/// Store the code points of UTF-8 in `out`; return false if the data is not UTF-8.
+fn wide(data: &[u8], out: &mut Vec<u32>) -> bool {
+    out.clear();
+    out.reserve(data.len());
+    let more = |byte: u8| (byte & 0xC0 == 0x80).then_some(u32::from(byte & 0x3F));
+    let mut rest = data;
+    loop {
+        let (letter, after) = match rest {
+            [] => return true,
+            [a @ ..0x80, after @ ..] => (Some(u32::from(*a)), after),
+            [a @ 0xC2..0xE0, b, after @ ..] => (more(*b).map(|b| u32::from(a & 0x1F) << 6 | b), after),
+            [a @ 0xE0..0xF0, b, c, after @ ..] => {
+                let letter = more(*b).zip(more(*c)).map(|(b, c)| u32::from(a & 0x0F) << 12 | b << 6 | c);
+                (letter.filter(|letter| *letter >= 0x800 && !(0xD800..0xE000).contains(letter)), after)
+            }
+            [a @ 0xF0..0xF5, b, c, d, after @ ..] => {
+                let letter = more(*b).zip(more(*c)).zip(more(*d));
+                let letter = letter.map(|((b, c), d)| u32::from(a & 0x07) << 18 | b << 12 | c << 6 | d);
+                (letter.filter(|letter| (0x1_0000..0x11_0000).contains(letter)), after)
+            }
+            _ => return false,
+        };
+        let Some(letter) = letter else { return false };
+        out.push(letter);
+        rest = after;
     }
 }

@@ -22,12 +22,13 @@ pub struct Reader<'a, 'py> {
     pub pos: usize,
     left: i64,
     elements: Vec<Bound<'py, PyAny>>, // of all arrays that are being read, the innermost last
+    letters: Vec<u32>, // scratch memory of texts
 }
 
 impl<'a, 'py> Reader<'a, 'py> {
     /// Start at offset `pos` of the data.
     pub fn new(py: Python<'py>, uuids: &'a Uuids, data: &'a [u8], pos: usize, left: i64) -> Self {
-        Reader { py, uuids, data, pos, left, elements: Vec::new() }
+        Reader { py, uuids, data, pos, left, elements: Vec::new(), letters: Vec::new() }
     }
 
     fn remaining(&self) -> usize {
@@ -126,7 +127,7 @@ impl<'a, 'py> Reader<'a, 'py> {
             Node::Float64 => PyFloat::new(py, f64::from_be_bytes(self.array()?)).into_any(),
             Node::Uuid => { let raw = self.array()?; self.uuids.decode(py, raw)? }
             Node::Text { compact, null } => match self.length(*compact, *null, true)? {
-                Some(size) => { let data = self.take(size)?; raw::text(py, data)? }
+                Some(size) => { let data = self.take(size)?; raw::text(py, data, &mut self.letters)? }
                 None => py.None().into_bound(py),
             },
             Node::Blob { compact, null } => match self.length(*compact, *null, false)? {

@@ -118,6 +118,14 @@ def test_one_time_for_all() -> None:
     assert [each.timestamp for each in records] == [777, 777]
 
 
+def test_one_time_for_the_records_before_a_malformed_one() -> None:
+    data = write_records([Record(timestamp=3), Record()], None, 0)[:-1]
+    found: list[Record] = []
+    with suppress(DecodeError):
+        found += chain.from_iterable(read_records(data, 0, 2, 0, 0, 7, Record))
+    assert [record.timestamp for record in found] == [7]
+
+
 def test_sums_wrap_as_in_java() -> None:
     data = bytes.fromhex("1e" + "00" + "feffffffffffffffff01" + "02" + "0101" + "00")
     (record,) = read(data, 1, 2**63 - 1, 2**63 - 1)

@@ -1,0 +1,27 @@
+"""CRC-32C, the checksum of record batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from google_crc32c import extend as _extend
+
+from kwire.engines.chosen import DEFAULT
+from kwire.engines.native import package
+
+
+def _copied(data: bytes, start: int = 0, before: int = 0, /) -> int:
+    return int(_extend(before, data[start:] if start else data))
+
+
+def crc32c_with(engine: str) -> Callable[..., int]:
+    """Return the function ``crc32c`` of an engine; the native one does not copy the data."""
+    if engine != "native":
+        return _copied
+    function: Callable[..., int] = package().crc32c
+    return function
+
+
+# crc32c(data, start, before) -> the CRC-32C of the bytes from offset ``start`` (0) on; ``before`` (0) is the CRC of the
+# bytes before them.
+crc32c = crc32c_with(DEFAULT)

@@ -1,0 +1,58 @@
+"""The parts of the package ``kwire-native`` that read and write records; None where Python does this work.
+
+They are used if the default engine is the native one. They handle usual records and leave all others to Python, so that
+both accept and refuse the same records, with the same errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from kwire.engines.chosen import DEFAULT
+from kwire.engines.native import package
+
+SLOTS = ["offset", "timestamp", "key", "value", "headers"]
+
+
+@cache
+def records_of(into: Any, engine: str = DEFAULT) -> Any:
+    """Return the native reader and writer of a class of records; None if Python reads and writes them.
+
+    Args:
+        into: Record, or a subclass.
+        engine: the engine in use; only "native" has such a reader.
+    """
+    if engine != "native" or into.__setattr__ is not object.__setattr__:
+        return None
+    try:
+        return package().Records(into, SLOTS)
+    except TypeError:  # the class replaces a slot
+        return None
+
+
+def written_natively(
+    of: type,
+    records: Sequence[Any],
+    deltas: list[int] | None,
+    base_timestamp: int,
+    batch: tuple[int, int, bytes] | None = None,
+) -> bytes | None:
+    """Return the bytes of records; None if Python writes them.
+
+    Args:
+        of: class of the records.
+        records: the records.
+        deltas: offset of each record relative to the batch's base offset; None for 0, 1, 2 ...
+        base_timestamp: timestamp in the batch header, in milliseconds since 1970.
+        batch: base offset, leader epoch, and the part of the header that the checksum covers, to get the whole batch.
+    """
+    native = records_of(of)
+    if native is None or records.__class__ is not list:
+        return None
+    try:
+        written: bytes | None = native.write(records, deltas, base_timestamp, batch)
+    except OverflowError:  # a number of the header is out of range
+        return None
+    return written
