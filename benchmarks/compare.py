@@ -130,18 +130,21 @@ class Instructions(Meter):
 
     def __init__(self, folder: str) -> None:
         self._folder = Path(folder)
-        self.prefix = ("valgrind", "-q", "--tool=callgrind", f"--callgrind-out-file={folder}/%p")
+        self._callgrind = ("valgrind", "-q", "--tool=callgrind", f"--callgrind-out-file={folder}/%p")
+        self.prefix = (*self._callgrind, "--instr-atstart=no")  # starts a server 10 times as fast
 
     def measure(self, pid: int, ask: Callable[[], object]) -> float:
+        self._control("--instr=on", pid)
         self._control("--zero", pid)
         ask()
         time.sleep(SETTLE * SLOWER)
         self._control("--dump", pid)
+        self._control("--instr=off", pid)
         dumps = self._folder.glob(f"{pid}.*")
         return self._total(max(dumps, key=lambda file: int(file.suffix[1:])))
 
     def run(self, command: Sequence[str], **options: Any) -> float:
-        process = subprocess.Popen([*self.prefix, *command], **options)
+        process = subprocess.Popen([*self._callgrind, *command], **options)
         assert process.wait() == 0, command
         return self._total(self._folder / str(process.pid))
 

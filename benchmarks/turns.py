@@ -125,7 +125,7 @@ def measure(attack: Attack, beats: int, topics: dict[str, int]) -> list[float]:
 
 def expire(router: Router, pump: Pump) -> None:
     """Complete the pending fetches whose wait is over."""
-    if (due := router.broker.client_deadlines.next()) < float("inf"):
+    if (due := router.broker.client_deadlines.earliest) < float("inf"):
         pump.deliver(router.tick(0.0, due))
 
 

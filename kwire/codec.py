@@ -14,7 +14,7 @@ from kwire.engines import compiled
 from kwire.engines.chosen import DEFAULT, Engine, available, implementation, readers, writers
 from kwire.engines.compiled import REFUSALS
 from kwire.errors import DecodeError
-from kwire.limits import MAX_EXPLAINED, UNWEIGHED, weight_limit
+from kwire.limits import HEAVIEST, MAX_EXPLAINED, UNWEIGHED, weight_limit
 from kwire.schema import schema_of
 
 M = TypeVar("M")
@@ -79,8 +79,14 @@ def decode_at(
         if not isinstance(data, (bytearray, memoryview)):
             raise TypeError(f"data must be bytes, bytearray or memoryview, got {type(data).__name__}")
         data = bytes(data)
+    size = len(data) - offset
+    if engine is None and size <= UNWEIGHED and (weight is None or size * HEAVIEST <= weight):
+        try:
+            return readers[message][version](data, offset)
+        except REFUSALS:
+            pass  # as in decode
     if weight is None:
-        weight = weight_limit(len(data) - offset)
+        weight = weight_limit(size)
     used = engine or DEFAULT
     module = implementation(used)
     if used == "reference":
@@ -90,7 +96,7 @@ def decode_at(
     except REFUSALS as refusal:
         if isinstance(refusal, compiled.FINAL):
             raise
-        if len(data) - offset > explained:
+        if size > explained:
             raise module.rough_error(message, version, len(data), refusal) from None
         _explain_decoding(message, data, offset, version, weight, refusal, used)
 

@@ -327,12 +327,13 @@ def _append(
         numbered: Pairs of a number and a record; the number identifies the record in the results.
         now: The broker's time in seconds.
     """
-    partition.log.limits = broker.logs.config(topic, partition).limits
+    config = broker.logs.config(topic, partition)
+    partition.log.limits = config.limits
     for at in range(0, len(numbered), RECORDS_OF_A_BATCH):
         part = numbered[at : at + RECORDS_OF_A_BATCH]
         batch = read_batch(build_batch([record for _, record in part]))
         base = partition.append(batch, broker.wall_ms(now))
-        broker.logs.appended(topic, partition, base, now)
+        broker.logs.appended(topic, partition, config, base, now)
         yield from ((number, base + delta) for delta, (number, _) in enumerate(part))
 
 

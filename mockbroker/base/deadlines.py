@@ -17,9 +17,15 @@ SLACK = 64  # stale heap entries that are tolerated, so that small heaps are nev
 
 
 class Deadlines(Generic[K]):
-    """A mapping of keys to deadlines, which are times in seconds of any monotonic clock."""
+    """A mapping of keys to deadlines, which are times in seconds of any monotonic clock.
+
+    Attributes:
+        earliest: Lower bound of the earliest deadline, in seconds; inf without deadlines. It may be earlier than the
+            first deadline, because a postponed deadline is corrected only when its old time is reached.
+    """
 
     def __init__(self) -> None:
+        self.earliest = inf
         self._at: dict[K, float] = {}
         self._heap: list[tuple[float, int, K]] = []
         self._queued: dict[K, float] = {}  # by key, the earliest time of its heap entries
@@ -32,6 +38,7 @@ class Deadlines(Generic[K]):
             self._queued[key] = at
             self._order += 1
             heappush(self._heap, (at, self._order, key))
+            self.earliest = self._heap[0][0]
             self._drop_stale()
 
     def forget(self, key: K) -> None:
@@ -52,14 +59,6 @@ class Deadlines(Generic[K]):
     def __len__(self) -> int:
         return len(self._at)
 
-    def next(self) -> float:
-        """Return a lower bound of the earliest deadline, in seconds; inf without deadlines.
-
-        It may be earlier than the first deadline, because a postponed deadline is corrected only when its old time is
-        reached.
-        """
-        return self._heap[0][0] if self._heap else inf
-
     def pop_due(self, now: float) -> K | None:
         """Remove the key with the earliest deadline, if that deadline is not after ``now``, and return the key.
 
@@ -67,6 +66,7 @@ class Deadlines(Generic[K]):
         """
         while self._heap and self._heap[0][0] <= now:
             at, _, key = heappop(self._heap)
+            self._update_earliest()
             if self._queued.get(key) != at:
                 continue  # stale: an entry with an earlier time was added later, and has been popped
             del self._queued[key]
@@ -78,6 +78,9 @@ class Deadlines(Generic[K]):
             self.set(key, self._at[key])  # postponed: another key may be due first
         return None
 
+    def _update_earliest(self) -> None:
+        self.earliest = self._heap[0][0] if self._heap else inf
+
     def _drop_stale(self) -> None:
         if len(self._heap) <= 2 * len(self._at) + SLACK:
             return
@@ -87,3 +90,4 @@ class Deadlines(Generic[K]):
         self._heap = list(used.values())
         self._queued = {key: at for key, (at, _, _) in used.items()}
         heapify(self._heap)
+        self._update_earliest()

@@ -349,7 +349,7 @@ class Broker:
 
     def wall_ms(self, now: float) -> int:
         """Convert ``now``, a time of the broker's clock in seconds, to milliseconds since 1970."""
-        return round(self.wall(now) * 1000)
+        return round((self._wall_at_zero + now) * 1000)
 
     def wall(self, now: float) -> float:
         """Convert ``now``, a time of the broker's clock in seconds, to seconds since 1970."""
@@ -465,6 +465,8 @@ class Broker:
         """
         if partition is None or node not in partition.replicas:
             return self.leader_error(partition, node)
+        if leader_epoch == -1:
+            return NONE
         return self.leader_error(partition, partition.leader, leader_epoch)
 
     def preferred_replica(self, partition: Partition, rack: str) -> int:

@@ -54,16 +54,17 @@ class LogManager:
             config = topic.log_configs[partition.leader] = LogConfig.of(topic.configs, settings, self._release)
         return config
 
-    def appended(self, topic: Topic, partition: Partition, base_offset: int, now: float) -> None:
+    def appended(self, topic: Topic, partition: Partition, config: LogConfig, base_offset: int, now: float) -> None:
         """Schedule the checks that an append to a log makes necessary.
 
         Args:
             topic: The topic.
             partition: Its partition.
+            config: The effective configurations of the log.
             base_offset: Base offset of the appended batch.
             now: The broker's time in seconds.
         """
-        log, config = partition.log, self.config(topic, partition)
+        log = partition.log
         first, limit = log.segments[0], config.retention_bytes
         if log.segments[-1].base_offset == base_offset or (limit >= 0 and log.size - limit >= first.size):
             self._schedule_retention(topic, partition, config, now)

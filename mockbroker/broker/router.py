@@ -337,7 +337,7 @@ class Router:
         """Return the earliest time, in seconds of the broker's clock, at which a deadline can be due; inf without
         deadlines.
         """
-        return min(self.broker.deadlines.next(), self.broker.client_deadlines.next())
+        return min(self.broker.deadlines.earliest, self.broker.client_deadlines.earliest)
 
     def tick(self, now: float, client_time: float | None = None) -> list[Outcome]:
         """Handle one due deadline, if there is one, and return the outcomes.

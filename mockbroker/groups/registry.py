@@ -107,7 +107,7 @@ class Groups(dict[str, CoordinatedGroup]):
             self.watched.add(group_id)
         if pending or group_id in self._pending_members:
             self._count_pending_members(group_id, pending)
-        self._deadlines.set(group_id, group.timers.next())
+        self._deadlines.set(group_id, group.timers.earliest)
 
     def _count_pending_members(self, group_id: str, number: int) -> None:
         self.context.pending_member_count += number - self._pending_members.pop(group_id, 0)
@@ -175,7 +175,7 @@ class Groups(dict[str, CoordinatedGroup]):
         self[group.group_id] = group
         if self.watched is not None:
             self.watched.add(group.group_id)
-        self._deadlines.set(group.group_id, group.timers.next())
+        self._deadlines.set(group.group_id, group.timers.earliest)
 
     def mark_dirty(self, group_id: str) -> None:
         """Record that a group may have changed, so that its changed records are written after the current step."""
@@ -244,7 +244,7 @@ class Groups(dict[str, CoordinatedGroup]):
         if self.quiet_until > now:
             retention = self.context.settings.offsets_retention_minutes * 60.0
             expiries = [next_expiry(group.offsets, self._retention_start(group), retention) for group in self.values()]
-            quiet_until = min(self.quiet_until, self._deadlines.next(), *expiries)
+            quiet_until = min(self.quiet_until, self._deadlines.earliest, *expiries)
             steps = max(1, ceil((quiet_until - now) / every))
         self._deadlines.set(SWEEP, now + steps * every)
 

@@ -172,8 +172,9 @@ class ClientRequests:
             body = kept
         else:
             body = reply.encoded[ticket.version] = codec.encode(response, ticket.version)
-        if len(body) > UNCOUNTED:
-            self._router.broker.response_room().reserve(len(body))
+        size = len(body)
+        if size > UNCOUNTED and size > self._router.broker.settings.mockbroker_response_max_bytes:
+            self._router.broker.response_room().reserve(size)
         frame = pack_response(body, response.__class__, ticket.version, ticket.correlation_id)
         if ticket.logged:
             self._router.requests.record_response(ticket, frame)

@@ -134,10 +134,11 @@ class BrokerEnd(Connection):
         woken: Event that is set when a response has arrived or the connection is closed.
     """
 
-    __slots__ = ("_out", "_side", "reason", "since", "woken")
+    __slots__ = ("_side", "reason", "since", "woken")
 
     durable = False
     requests: ClientRequests
+    out: bytearray
 
     def __init__(self, requests: ClientRequests, side: ClientSide) -> None:
         super().__init__(requests.connection, requests, f"in-process client {requests.connection}")
@@ -145,30 +146,22 @@ class BrokerEnd(Connection):
         self.reason = ""
         self.woken = trio.Event()
         self._side = side
-        self._out = bytearray()  # a response that is sent slowly
-
-    @property
-    def buffered(self) -> int:
-        return 0
-
-    @property
-    def unsent(self) -> int:
-        return len(self._out)
+        self.out = bytearray()  # a response that is sent slowly
 
     def answer(self, reply: Reply) -> int:
         data = self.requests.answer(reply)
         if self.pace is not None:
-            self._out += data
+            self.out += data
         else:
             self._receive(data)
-        return len(self._out)
+        return len(self.out)
 
     def send(self) -> bool:
         if (pace := self.pace) is not None:
-            data = bytes(self._out[: pace.allowed])
-            del self._out[: len(data)]
+            data = bytes(self.out[: pace.allowed])
+            del self.out[: len(data)]
             pace.allowed -= len(data)
-            if not self._out:
+            if not self.out:
                 pace.finished, self.pace = True, None
             self._receive(data)
         return True
@@ -179,5 +172,5 @@ class BrokerEnd(Connection):
 
     def hang_up(self, reason: str) -> None:
         self.reason = reason
-        self._out.clear()
+        self.out.clear()
         self.woken.set()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sized
 from typing import Any, Protocol
 
 from kwire import WireError
@@ -46,6 +46,26 @@ class Disk(Protocol):
         ...
 
 
+class Received(Protocol):
+    """The interface of the bytes that a connection has received but not yet handled.
+
+    Attributes:
+        held: Number of bytes.
+    """
+
+    held: int
+
+
+class NothingReceived:
+    """The received bytes of a connection that does not count them."""
+
+    __slots__ = ()
+    held = 0
+
+
+NOTHING_RECEIVED = NothingReceived()
+
+
 class Requests(Protocol):
     """The interface of the requests of one connection, of which at most one is pending.
 
@@ -74,6 +94,8 @@ class Connection(ABC):
         number: Number of the connection; the tickets of its requests contain it.
         peer: Address of the client, for the log.
         requests: The requests that have arrived.
+        frames: Received bytes that are not yet handled.
+        out: Responses that are not yet sent.
         stages: Stages that a request passes before it is handled, such as authentication.
         durable: False if responses do not wait for the disk.
         after: Number of the change that must be durable before the unsent responses are sent.
@@ -97,9 +119,11 @@ class Connection(ABC):
         "closing",
         "draining",
         "ended",
+        "frames",
         "held",
         "muted",
         "number",
+        "out",
         "pace",
         "peer",
         "queued",
@@ -118,6 +142,8 @@ class Connection(ABC):
         self.requests = requests
         self.peer = peer
         self.stages = stages
+        self.frames: Received = NOTHING_RECEIVED
+        self.out: Sized = b""
         self.after = 0
         self.held = False
         self.draining = False
@@ -131,16 +157,6 @@ class Connection(ABC):
         self.muted = False
         self.pace: Pace | None = None
         self.resetting = False
-
-    @property
-    @abstractmethod
-    def buffered(self) -> int:
-        """Number of bytes that were received but not yet handled."""
-
-    @property
-    @abstractmethod
-    def unsent(self) -> int:
-        """Number of bytes of unsent responses."""
 
     @abstractmethod
     def answer(self, reply: Reply) -> int:
@@ -178,7 +194,7 @@ class Connection(ABC):
     @property
     def send_buffer_full(self) -> bool:
         """Whether the held responses exceed WRITE_AHEAD bytes; then no further request is served."""
-        return self.held and self.unsent > WRITE_AHEAD
+        return self.held and len(self.out) > WRITE_AHEAD
 
 
 class Pump:
@@ -235,7 +251,7 @@ class Pump:
         """Add a connection that has received bytes, or may be served again, to the queue."""
         if not connection.queued:
             connection.queued = True
-            heavy = connection.slow > ONCE_SLOW or connection.work is not None or connection.buffered > LARGE
+            heavy = connection.slow > ONCE_SLOW or connection.work is not None or connection.frames.held > LARGE
             (self._heavy if heavy else self._ready).append(connection)
 
     @property
@@ -251,14 +267,16 @@ class Pump:
         Args:
             now: The broker time in seconds.
         """
-        ready, heavy, stopwatch = self._ready, self._heavy, self._stopwatch
-        began = stopwatch()
+        ready, heavy = self._ready, self._heavy
+        began = self._stopwatch()
         until, over, waiting = began + SLICE, False, bool(heavy)
         while ready and not over:
             connection = ready.popleft()
             connection.queued = False
-            began = self._serve(connection, now, began)
-            over = began > until
+            self._serve(connection, now, began)
+            if ready or waiting:
+                began = self._stopwatch()
+                over = began > until
         if waiting:
             self._heavy_waits = over and not self._heavy_waits
             if not self._heavy_waits:
@@ -271,7 +289,7 @@ class Pump:
         """Serve a connection immediately. ``now``: the broker time in seconds."""
         self._serve(connection, now, self._stopwatch())
 
-    def _serve(self, connection: Connection, now: float, began: float) -> float:
+    def _serve(self, connection: Connection, now: float, began: float) -> None:
         """Handle complete requests of a connection for at most SLICE seconds, and send the responses.
 
         A request that cannot be read, or whose handler fails, closes this connection only.
@@ -280,18 +298,16 @@ class Pump:
             connection: The connection.
             now: The broker time in seconds.
             began: The current time of the stopwatch, in seconds.
-
-        Returns:
-            The time of the stopwatch at the end, in seconds.
         """
         if connection.work is not None:
             more = self.resume(connection, now)
         else:
             more = self._serve_requests(connection, now, began + SLICE)
         worked = self._stopwatch() - began  # excludes sending: it wakes the peer, which may run first
-        self.flush(connection)
-        self.weigh(connection)
-        ended = self._stopwatch()
+        if connection.out:
+            self.flush(connection)
+        if connection.frames.held or connection.out or connection.weighed:
+            self.weigh(connection)
         if worked > SLICE:
             connection.slow = min(connection.slow + ONCE_SLOW, MOST_SLOW)
         elif connection.slow:
@@ -302,7 +318,6 @@ class Pump:
             connection.regulate()
             if connection.ended:
                 self.close_if_over(connection)
-        return ended
 
     def _serve_requests(self, connection: Connection, now: float, stop_at: float) -> bool:
         """Handle complete requests of a connection, at most ``in_a_row`` (see Pump).
@@ -477,7 +492,7 @@ class Pump:
 
         The simulator overrides this method to inject delays.
         """
-        if connection.closed or connection.draining or connection.held or not connection.unsent:
+        if connection.closed or connection.draining or connection.held or not connection.out:
             return
         if self.disk is not None and self.hold(connection):
             return
@@ -581,7 +596,7 @@ class Pump:
         """
         if connection.closed:
             return
-        buffered, unsent = connection.buffered, connection.unsent
+        buffered, unsent = connection.frames.held, len(connection.out)
         if not (buffered or unsent or connection.weighed):
             return
         connection.weighed = bool(buffered or unsent)

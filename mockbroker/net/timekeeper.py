@@ -77,7 +77,7 @@ class Timekeeper:
             client_time = trio.current_time()
             slice_ends = self._stopwatch() + SLICE
             while self._next_deadline() <= client_time:
-                due, now = self._router.broker.deadlines.next(), self.clock.read()
+                due, now = self._router.broker.deadlines.earliest, self.clock.read()
                 at = max(now, due) if self.clock.when(due) <= client_time else now  # times are rounded
                 self._tick(at, client_time)
                 if self._stopwatch() > slice_ends:
@@ -87,7 +87,11 @@ class Timekeeper:
 
     def reschedule(self) -> None:
         """Wake the timer if the next deadline is earlier than the time that the timer waits for."""
-        if self._next_deadline() < self._wake_at:
+        broker, clock = self._router.broker, self.clock
+        due = broker.deadlines.earliest
+        if not clock.real:
+            due = clock.when(due)
+        if due < self._wake_at or broker.client_deadlines.earliest < self._wake_at:
             self._wake.set()
 
     def stop_clock(self) -> None:
@@ -127,7 +131,7 @@ class Timekeeper:
         clock.stop()
         until = clock.read() + seconds
         broker.groups.quiet_until = until
-        while (due := broker.deadlines.next()) <= until + ROUNDING:
+        while (due := broker.deadlines.earliest) <= until + ROUNDING:
             clock.move_to(max(due, clock.read()))
             self._tick(clock.read(), trio.current_time())
         broker.groups.quiet_until = -inf
@@ -141,7 +145,7 @@ class Timekeeper:
         time.
         """
         broker = self._router.broker
-        return min(self.clock.when(broker.deadlines.next()), broker.client_deadlines.next())
+        return min(self.clock.when(broker.deadlines.earliest), broker.client_deadlines.earliest)
 
     def _tick(self, now: float, client_time: float) -> None:
         """Handle one due deadline.

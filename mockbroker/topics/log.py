@@ -111,30 +111,22 @@ class PartitionLog:
             leader_epoch: current leader epoch of the partition.
             now_ms: the current time, milliseconds since 1970; -1 if the batch has a timestamp.
         """
-        base = self.end
+        base, segments, timestamp = self.end, self.segments, batch.max_timestamp
         last = base + batch.last_offset_delta
         data = rebase(batch, base, leader_epoch)
-        stored = StoredBatch(base, last, batch.max_timestamp, self._size, data)
+        size = len(data)
+        stored = StoredBatch(base, last, timestamp, self._size, data)
         self._batches.append(stored)
         self._bases.append(base)
-        self._size += len(data)
+        self._size += size
         self.end = last + 1
-        new_segment = self._add_to_segment(stored, now_ms)
+        new_segment = not segments or segments[-1].is_full(last, size, timestamp, self.limits)
+        if new_segment:
+            segments.append(LogSegment(base))
+        segments[-1].add(last, size, timestamp, now_ms)
         if self.listener is not None:
             self.listener.appended(stored, leader_epoch, new_segment=new_segment)
         return base
-
-    def _add_to_segment(self, stored: StoredBatch, now_ms: int) -> bool:
-        """Add a batch to the active segment; return True if it begins a new segment.
-
-        ``now_ms``: the current time, milliseconds since 1970.
-        """
-        segments, size, timestamp = self.segments, len(stored.data), stored.max_timestamp
-        new_segment = not segments or segments[-1].is_full(stored.last_offset, size, timestamp, self.limits)
-        if new_segment:
-            segments.append(LogSegment(stored.base_offset))
-        segments[-1].add(stored.last_offset, size, timestamp, now_ms)
-        return new_segment
 
     def roll(self) -> None:
         """End the active segment: the next append begins a new one."""
@@ -280,17 +272,18 @@ class PartitionLog:
         """
         parts: list[bytes] = []
         size = 0
-        first = self._index_of(offset)
-        last = self._end_of_segment(first)
+        first, last = self._index_of(offset), len(self._batches)
+        if len(self.segments) > 1:
+            last = self._end_of_segment(first)
         if before is not None:
             last = min(last, bisect_left(self._bases, before))
         for index in range(first, last):
             data = self._batches[index].data
-            if size + len(data) > limit and not (at_least_one and not parts):
+            size += len(data)
+            if size > limit and not (at_least_one and not parts):
                 break
             parts.append(data)
-            size += len(data)
-        return b"".join(parts)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def select(
         self, offset: int, limit: int, until: int, *, at_least_one: bool, before: int | None = None
@@ -371,9 +364,10 @@ class PartitionLog:
         """
         if offset >= self.end:
             return len(self._batches)
-        index = max(bisect_right(self._bases, offset) - 1, 0)
-        in_gap = index < len(self._batches) and self._batches[index].last_offset < offset
-        return index + in_gap
+        index = bisect_right(self._bases, offset) - 1
+        if index < 0:
+            return 0
+        return index + (self._batches[index].last_offset < offset)
 
     def _segment_of(self, offset: int) -> int:
         """Return the index of the segment that contains ``offset``."""

@@ -83,7 +83,9 @@ class Producers:
     @property
     def first_unstable(self) -> int | None:
         """The first offset of the oldest open transaction in the partition; None without an open transaction."""
-        return next(iter(self._open.values()), None)  # offsets increase, so the oldest was inserted first
+        return (
+            next(iter(self._open.values())) if self._open else None
+        )  # offsets increase, so the oldest was inserted first
 
     def is_open(self, producer_id: int, epoch: int | None = None) -> bool:
         """Return whether a producer has an open transaction in the partition.

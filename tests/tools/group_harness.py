@@ -166,10 +166,10 @@ class GroupHarness:
     def wait(self, seconds: float) -> None:
         """Let time pass, from deadline to deadline."""
         until = self.now + seconds
-        while (due := self.group.timers.next()) <= until:
+        while (due := self.group.timers.earliest) <= until:
             self.now = max(self.now, due)
             self._take(timers.tick(self.group, 0.0, self.now))
-            assert self.group.timers.next() > self.now
+            assert self.group.timers.earliest > self.now
         self.now = until
 
     # --- scenes ---

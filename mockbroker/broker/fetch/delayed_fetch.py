@@ -132,7 +132,10 @@ def responds_at_once(call: Call[FetchRequest], context: FetchContext, result: Fe
     The first call for a fetch also stores in ``context`` which partitions do not exist.
     """
     if context.missing is None:
-        context.missing = {key for key, _, response in result.responses if response.error_code in MISSING}
+        context.missing = set()
+        for key, _, response in result.responses:
+            if response.error_code in MISSING:
+                context.missing.add(key)
     return is_satisfied(call, result) or call.request.max_wait_ms <= 0 or not result.watched
 
 
@@ -235,26 +238,29 @@ class _Reader:
     def read(self, partitions: Iterable[tuple[Key, FetchPartition]]) -> None:
         """Read the records of some partitions, and add them to the result."""
         broker, context, result, rack = self._broker, self._context, self._result, self._call.request.rack_id
+        cluster, watched = broker.cluster, result.watched
         for key, fetched in partitions:
-            if fetched.cluster_epoch != broker.cluster.epoch:
-                fetched.resolve(broker.cluster)
+            if fetched.cluster_epoch != cluster.epoch:
+                fetched.resolve(cluster)
             partition = fetched.partition
-            if context.session is not None and partition is not None and not rack and _is_unchanged(fetched, partition):
-                result.watched.append((partition.topic, partition.index))
-                continue
-            response = _read_partition(broker, self._call, fetched, self._remaining, first=result.size == 0)
-            size = len(response.records or b"")
-            self._remaining -= size
-            result.size += size
-            result.failed |= _redirects(response) or (
-                response.error_code != NONE
-                and not (response.error_code in MISSING and (context.missing is None or key in context.missing))
-            )
-            result.responses.append((key, fetched, response))
-            if size and partition is not None and self._is_on_older_segment(fetched, partition):
-                result.failed = True
             if partition is not None:
-                result.watched.append((partition.topic, partition.index))
+                watched.append((partition.topic, partition.index))
+                if context.session is not None and not rack and _is_unchanged(fetched, partition):
+                    continue
+            response = _read_partition(broker, self._call, fetched, self._remaining, first=result.size == 0)
+            result.responses.append((key, fetched, response))
+            error = response.error_code
+            if error:
+                result.failed |= not (error in MISSING and (context.missing is None or key in context.missing))
+            elif response.records:
+                size = len(response.records)
+                self._remaining -= size
+                result.size += size
+                assert partition is not None
+                if len(partition.log.segments) > 1 and self._is_on_older_segment(fetched, partition):
+                    result.failed = True
+            elif _redirects(response):
+                result.failed = True
 
     def _is_on_older_segment(self, fetched: FetchPartition, partition: Partition) -> bool:
         """Return whether a fetch reads from a segment that is not the newest. Its response is sent at once and ends
@@ -301,9 +307,10 @@ def _read_partition(
         if error not in MISSING:
             response.aborted_transactions = None
         return response
-    log, end = partition.log, partition.end_at(call.client.node)
+    log, node, version = partition.log, call.client.node, call.ticket.version
+    end = log.end if partition.leader == node else partition.end_at(node)
     end_of_epoch = None  # the largest epoch up to the reader's last fetched epoch, and its end offset
-    if call.version >= DIVERGING_EPOCH_SINCE and request.last_fetched_epoch >= 0:
+    if version >= DIVERGING_EPOCH_SINCE and request.last_fetched_epoch >= 0:
         end_of_epoch = partition.epochs.end_of(request.last_fetched_epoch, end)
     if request.fetch_offset < log.start or (end_of_epoch == UNKNOWN if end_of_epoch else request.fetch_offset > end):
         return PartitionResponse(
@@ -314,7 +321,7 @@ def _read_partition(
             records=b"",
         )
     stable = min(partition.last_stable, end)
-    if call.request.rack_id and partition.leader == call.client.node:
+    if call.request.rack_id and partition.leader == node:
         preferred = broker.preferred_replica(partition, call.request.rack_id)
         if preferred != -1:
             return PartitionResponse(
@@ -338,10 +345,10 @@ def _read_partition(
     committed = call.request.isolation_level == READ_COMMITTED
     limit = max(0, min(remaining, request.partition_max_bytes))
     before = stable if committed else None if end == log.end else end
-    at_least_one = first and call.version >= LARGE_FIRST_BATCH_SINCE
+    at_least_one = first and version >= LARGE_FIRST_BATCH_SINCE
     records = log.read(request.fetch_offset, limit, at_least_one=at_least_one, before=before)
-    if call.version < FETCH_BATCHES_SINCE:
-        converted = message_sets.from_batches(records, request.fetch_offset, int(call.version >= MAGIC_1_SINCE))
+    if version < FETCH_BATCHES_SINCE:
+        converted = message_sets.from_batches(records, request.fetch_offset, int(version >= MAGIC_1_SINCE))
         if isinstance(converted, ErrorCode):
             return PartitionResponse(partition_index=request.partition, error_code=converted, high_watermark=-1)
         records = converted

@@ -56,14 +56,15 @@ class FetchPartition:
 
     @property
     def by_id(self) -> bool:
-        return self.topic_id != NO_ID
+        return self.topic_id is not NO_ID and self.topic_id != NO_ID
 
     def resolve(self, cluster: ClusterState) -> None:
         """Look the partition up in the cluster, and set ``partition`` or ``error``."""
-        topic = cluster.by_id.get(self.topic_id) if self.by_id else cluster.topics.get(self.topic)
+        by_id = self.by_id
+        topic = cluster.by_id.get(self.topic_id) if by_id else cluster.topics.get(self.topic)
         self.partition = topic.partition(self.request.partition) if topic else None
         self.error = NONE if self.partition else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if topic is None and self.by_id:
+        if topic is None and by_id:
             if not self.topic:
                 self.error = ErrorCode.UNKNOWN_TOPIC_ID
             elif self.topic in cluster.topics:  # a new topic with the same name
@@ -203,7 +204,7 @@ class FetchSessionCache:
         return list(partitions)
 
     def _shard(self, session_id: int) -> _CacheShard:
-        return self._shards[min(max(session_id, 0) // SHARD_IDS, SHARDS - 1)]
+        return self._shards[min(session_id // SHARD_IDS, SHARDS - 1) if session_id > 0 else 0]
 
     def create(self, context: FetchContext) -> int:
         """Create a session with the partitions of a context; return its id, or 0 if the cache is full."""

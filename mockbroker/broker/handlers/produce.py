@@ -10,7 +10,20 @@ from uuid import UUID
 
 from kwire import DecodeError, ErrorCode, LimitError, Truncated
 from kwire.messages.produce import ProduceRequest, ProduceResponse
-from kwire.records.batch import CRC_FROM, HEADER, MAGIC_AT, MAX_BATCH, PREFIX, TRANSACTIONAL, Batch, read_batch, restamp
+from kwire.records.batch import (
+    CODEC_MASK,
+    CONTROL,
+    CRC_FROM,
+    HEADER,
+    LOG_APPEND_TIME,
+    MAGIC_AT,
+    MAX_BATCH,
+    PREFIX,
+    TRANSACTIONAL,
+    Batch,
+    read_batch,
+    restamp,
+)
 from kwire.records.compression import decompress, may_be_produced
 from kwire.records.message_set import PRODUCE_BATCHES_SINCE
 from mockbroker.base.effects import Call, Close, Effects, NoReply, Reply, Steps, begin
@@ -18,13 +31,14 @@ from mockbroker.broker.broker import Broker
 from mockbroker.broker.fetch.delayed_fetch import complete_delayed_fetches
 from mockbroker.topics import configs as topic_configs
 from mockbroker.topics import message_sets
-from mockbroker.topics.model import Partition, Topic
+from mockbroker.topics.model import INTERNAL, Partition, Topic
 from mockbroker.topics.producers import Appended
 from mockbroker.topics.record_rules import RecordRules, Rejection, rejection
 from mockbroker.transactions.state import NO_PRODUCER, Identity
 
 NONE = ErrorCode.NONE
 RequestTopic = ProduceRequest.Topic
+ResponseTopic = ProduceResponse.Topic
 ResponsePartition = ProduceResponse.Topic.Partition
 NOT_ADDED = "Partition was not added to the transaction"
 ABORTABLE_SINCE = 11  # first version that returns TRANSACTION_ABORTABLE
@@ -41,17 +55,17 @@ MIN_IN_SYNC = "min.insync.replicas"
 
 
 def handle(broker: Broker, call: Call[ProduceRequest], now: float) -> Effects:
-    request = call.request
+    request, version = call.request, call.ticket.version
     if request.transactional_id is None and _has_transactions(request):
         return _respond(call, _error_response(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
-    if call.version >= KIP_890_SINCE and request.transactional_id is not None:
+    if version >= KIP_890_SINCE and request.transactional_id is not None:
         _add_to_transaction(broker, call, request.transactional_id, now)
     if len(request.topic_data) == 1 and len((requested := request.topic_data[0]).partition_data) == 1:  # most requests
         appended: list[Partition] = []
-        topic = broker.cluster.find(requested.name, requested.topic_id, by_id=call.version >= 13)
+        topic = broker.cluster.find(requested.name, requested.topic_id, by_id=version >= 13)
         results = [_append(broker, call, topic, requested.partition_data[0], appended, now)]
-        topics = [ProduceResponse.Topic(name=requested.name, topic_id=requested.topic_id, partition_responses=results)]
-        return _respond(call, ProduceResponse(responses=topics)) + complete_delayed_fetches(broker, appended)
+        response = ProduceResponse(responses=[_response_topic(requested, results)])
+        return _respond(call, response) + complete_delayed_fetches(broker, appended)
     return begin(call.ticket, _append_all(broker, call, now))
 
 
@@ -81,8 +95,8 @@ def _topic(broker: Broker, call: Call[ProduceRequest], requested: RequestTopic) 
     return broker.cluster.find(requested.name, requested.topic_id, by_id=call.version >= 13)
 
 
-def _response_topic(requested: RequestTopic, results: list[ResponsePartition]) -> ProduceResponse.Topic:
-    return ProduceResponse.Topic(name=requested.name, topic_id=requested.topic_id, partition_responses=results)
+def _response_topic(requested: RequestTopic, results: list[ResponsePartition]) -> ResponseTopic:
+    return ResponseTopic(name=requested.name, topic_id=requested.topic_id, partition_responses=results)
 
 
 def _without_duplicates(requested: list[RequestTopic]) -> list[RequestTopic]:
@@ -172,14 +186,15 @@ def _append(
 ) -> ResponsePartition:
     partition = topic.partition(data.index) if topic else None
     error = broker.leader_error(partition, call.client.node)
-    if topic is None and call.version >= 13:
+    version, acks = call.ticket.version, call.request.acks
+    if topic is None and version >= 13:
         error = ErrorCode.UNKNOWN_TOPIC_ID
-    if partition is not None and call.request.acks not in ACKS:  # Kafka's order: unknown, acks, leader
+    if partition is not None and acks not in ACKS:  # Kafka's order: unknown, acks, leader
         error = ErrorCode.INVALID_REQUIRED_ACKS
-    if not error and topic is not None and topic.internal:
+    if not error and topic is not None and topic.name in INTERNAL:
         error = ErrorCode.INVALID_TOPIC_EXCEPTION
     if (
-        call.request.acks == ALL
+        acks == ALL
         and not error
         and partition is not None
         and (broker.cluster.down or partition.catching_up)
@@ -193,34 +208,38 @@ def _append(
     if rules is None:
         settings = broker.settings_of(partition.leader)
         rules = topic.rules[partition.leader] = RecordRules.of(topic.configs, settings, broker.release)
-    partition.log.limits = broker.logs.config(topic, partition).limits
-    batch = check(data.records, call.version, rules.largest_batch)
+    config = topic.log_configs.get(partition.leader) or broker.logs.config(topic, partition)
+    partition.log.limits = config.limits
+    batch = check(data.records, version, rules.largest_batch)
     if batch is None:
         return ResponsePartition(index=data.index, base_offset=-1)
     if isinstance(batch, ErrorCode):
         return ResponsePartition(index=data.index, error_code=batch, base_offset=-1)
     now_ms = broker.wall_ms(now)
-    if rejected := _rejection(broker, batch, rules, partition, now_ms):
+    if (rules.need_records(batch, now_ms) or broker.settings.mockbroker_check_records) and (
+        rejected := _rejection(batch, rules, partition, now_ms)
+    ):
         return _rejected(partition, rejected)
-    if rules.changes_codec(batch):
+    if rules.codec is not None and rules.changes_codec(batch):
         recompressed = _recompressed(batch, rules)
         if isinstance(recompressed, ErrorCode):
             return ResponsePartition(index=data.index, error_code=recompressed, base_offset=-1)
         batch = recompressed
     if len(batch.data) > rules.largest_segment:
         return ResponsePartition(index=data.index, error_code=ErrorCode.RECORD_LIST_TOO_LARGE, base_offset=-1)
-    if rules.append_time or batch.log_append_time:  # the timestamp type of the producer is ignored
+    if rules.append_time or batch.attributes & LOG_APPEND_TIME:  # the timestamp type of the producer is ignored
         stamp = now_ms if rules.append_time else batch.max_timestamp
         batch = restamp(batch, stamp, log_append_time=rules.append_time)
+    transactional = batch.transactional
     has_producer = batch.producer_id != NO_PRODUCER  # Kafka validates only these
-    if batch.transactional and has_producer and (error := _transaction_error(broker, call, partition, batch, now)):
+    if transactional and has_producer and (error := _transaction_error(broker, call, partition, batch, now)):
         message = NOT_ADDED if error == ErrorCode.INVALID_TXN_STATE else None
         return ResponsePartition(index=data.index, error_code=error, base_offset=-1, error_message=message)
     result = _append_batch(
-        partition, batch, appended, now_ms, starts_at_zero=batch.transactional and call.version >= KIP_890_SINCE
+        partition, batch, appended, now_ms, starts_at_zero=transactional and version >= KIP_890_SINCE
     )
     if appended and appended[-1] is partition:
-        broker.logs.appended(topic, partition, result.base_offset, now)
+        broker.logs.appended(topic, partition, config, result.base_offset, now)
     return result
 
 
@@ -311,7 +330,7 @@ def _append_batch(
         return ResponsePartition(index=partition.index, error_code=outcome, base_offset=-1, log_start_offset=log.start)
     base_offset = partition.append(batch, now_ms)
     appended.append(partition)
-    append_time = batch.max_timestamp if batch.log_append_time else NO_APPEND_TIME
+    append_time = batch.max_timestamp if batch.attributes & LOG_APPEND_TIME else NO_APPEND_TIME
     return ResponsePartition(
         index=partition.index, base_offset=base_offset, log_append_time_ms=append_time, log_start_offset=log.start
     )
@@ -336,7 +355,8 @@ def check(records: bytes | None, version: int, limit: int) -> Batch | ErrorCode 
         version = VERSION_OF_BATCHES_BEFORE_V3
     if not records:
         return ErrorCode.INVALID_RECORD
-    if len(records) > MAGIC_AT and records[MAGIC_AT] in (0, 1):
+    size = len(records)
+    if size > MAGIC_AT and records[MAGIC_AT] in (0, 1):
         return ErrorCode.INVALID_RECORD  # message sets are rejected from v3 on
     try:
         batch = read_batch(records)
@@ -348,25 +368,20 @@ def check(records: bytes | None, version: int, limit: int) -> Batch | ErrorCode 
         return ErrorCode.CORRUPT_MESSAGE
     if len(batch.data) > limit:
         return ErrorCode.MESSAGE_TOO_LARGE
-    if not may_be_produced(batch.codec, version):
+    if batch.attributes & CODEC_MASK and not may_be_produced(batch.codec, version):
         return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-    return batch if _is_only_batch(batch, records) else ErrorCode.INVALID_RECORD
+    return batch if len(batch.data) == size or _is_only_batch(batch, records) else ErrorCode.INVALID_RECORD
 
 
-def _rejection(broker: Broker, batch: Batch, rules: RecordRules, partition: Partition, now_ms: int) -> Rejection | None:
-    """Return the rejection of a batch with invalid records; None if the batch is accepted.
-
-    Records are decoded only if the header of the batch or a setting requires it.
+def _rejection(batch: Batch, rules: RecordRules, partition: Partition, now_ms: int) -> Rejection | None:
+    """Decode the records of a batch; return the rejection if they are invalid, None if the batch is accepted.
 
     Args:
-        broker: The state of the cluster.
         batch: The batch.
         rules: Requirements of the topic on records.
         partition: The partition.
         now_ms: The current time in milliseconds since 1970.
     """
-    if not (rules.need_records(batch, now_ms) or broker.settings.mockbroker_check_records):
-        return None
     try:
         decompress(batch.codec, batch.data[HEADER.size :])
     except LimitError:  # Kafka would accept it
@@ -395,7 +410,7 @@ def _is_only_batch(batch: Batch, records: bytes) -> bool:
 def _is_valid_for_log(batch: Batch) -> bool:
     """Return whether a batch from a producer is valid: correct record count, base offset 0, not a control batch."""
     is_counted = batch.count > 0 and batch.last_offset_delta == batch.count - 1
-    return is_counted and batch.base_offset == 0 and not batch.control
+    return is_counted and batch.base_offset == 0 and not batch.attributes & CONTROL
 
 
 def _may_be_truncated(records: bytes) -> bool:

@@ -57,7 +57,7 @@ class Buggify:
                 flush(connection)
 
         def flush_late(connection: Connection) -> None:
-            if connection.unsent and not connection.closing and self._dice.chance(OFTEN):
+            if connection.out and not connection.closing and self._dice.chance(OFTEN):
                 self._queue.after(LATEST * self._dice.random(), send, connection)
             else:
                 flush(connection)

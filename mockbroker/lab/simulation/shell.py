@@ -82,24 +82,17 @@ class SimulatedConnection(Connection):
         pending: the last request that was handled; None before the first.
     """
 
-    __slots__ = ("_answers", "_shell", "pending", "wire")
+    __slots__ = ("_shell", "pending", "wire")
 
     requests: Inbox
+    out: list[Answer]
 
     def __init__(self, shell: Shell, wire: network.Wire) -> None:
         super().__init__(wire.number, Inbox(wire.node), wire.client.client_id)
         self.wire = wire
         self.pending: Call[Any] | None = None
         self._shell = shell
-        self._answers: list[Answer] = []
-
-    @property
-    def buffered(self) -> int:
-        return 0
-
-    @property
-    def unsent(self) -> int:
-        return len(self._answers)
+        self.out = []
 
     def answer(self, reply: Reply) -> int:
         call = self.pending
@@ -107,17 +100,17 @@ class SimulatedConnection(Connection):
         self.requests.ticket = None
         self._shell.answered(call, reply.response)
         if reply.delivery is None or reply.delivery.frame is None:  # else the client cannot read it
-            self._answers.append((call, reply.response))
-        return len(self._answers)
+            self.out.append((call, reply.response))
+        return len(self.out)
 
     def send(self) -> bool:
-        answers, self._answers = self._answers, []
+        answers, self.out = self.out, []
         for answer in answers:
             self._shell.send(self.wire, *answer)
         return True
 
     def hang_up(self, reason: str) -> None:
-        answers, self._answers = self._answers, []
+        answers, self.out = self.out, []
         self._shell.closed(self, answers)
         self._shell.network.break_off(self.wire)
 

@@ -22,18 +22,18 @@ def due(kept: Deadlines[str], now: float) -> list[str]:
 
 def test_nothing_is_due_at_first():
     kept = Deadlines[str]()
-    assert (kept.next(), kept.pop_due(1e9), len(kept)) == (inf, None, 0)
+    assert (kept.earliest, kept.pop_due(1e9), len(kept)) == (inf, None, 0)
 
 
 def test_earliest_first_and_then_as_they_were_set():
     kept = Deadlines[str]()
     for key, at in (("c", 3.0), ("a", 1.0), ("b", 1.0), ("late", 9.0)):
         kept.set(key, at)
-    assert kept.next() == 1.0
+    assert kept.earliest == 1.0
     assert due(kept, 3.0) == ["a", "b", "c"]
     assert "late" in kept
     assert "a" not in kept
-    assert kept.next() == 9.0
+    assert kept.earliest == 9.0
 
 
 def test_a_deadline_is_due_at_its_time_and_not_before():
@@ -49,7 +49,7 @@ def test_moved_back():
     kept.set("a", 1.0)
     kept.set("a", 5.0)
     assert due(kept, 4.0) == []
-    assert kept.next() == 5.0
+    assert kept.earliest == 5.0
     assert due(kept, 5.0) == ["a"]
 
 
@@ -65,7 +65,7 @@ def test_moved_forward():
     kept = Deadlines[str]()
     kept.set("a", 5.0)
     kept.set("a", 1.0)
-    assert kept.next() == 1.0
+    assert kept.earliest == 1.0
     assert due(kept, 9.0) == ["a"]
 
 
@@ -76,7 +76,7 @@ def test_forgotten():
     kept.forget("a")
     assert "a" not in kept
     assert due(kept, 9.0) == []
-    assert kept.next() == inf
+    assert kept.earliest == inf
 
 
 def test_forgotten_and_set_again():
@@ -130,7 +130,7 @@ def test_one_key_moved_forward_again_and_again_is_kept_once():
     for at in range(100_000, 0, -1):
         kept.set("a", float(at))
     assert held(kept) < 1_000
-    assert kept.next() == 1.0
+    assert kept.earliest == 1.0
 
 
 steps = st.lists(
@@ -164,6 +164,6 @@ def test_as_a_plain_dictionary_would(slack, script):
                     assert popped == sorted(popped)
                     assert all(when <= now for when in popped)
                     assert all(when > now for when in plain.values())
-                    assert kept.next() > now
-            assert kept.next() <= min(plain.values(), default=inf)
+                    assert kept.earliest > now
+            assert kept.earliest <= min(plain.values(), default=inf)
             assert len(kept) == len(plain)

@@ -34,7 +34,7 @@ class Stage:
         )
 
     def wait(self, until: float) -> None:
-        while (due := self.deadlines.next()) <= until:
+        while (due := self.deadlines.earliest) <= until:
             self.now = due
             result = self.deadlines.pop_due(due)
             if isinstance(result, ScriptDue):

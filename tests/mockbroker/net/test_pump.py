@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -68,16 +69,7 @@ class Wire(Connection):
         self.log = log
         self.sent: list[Any] = []
         self.encoded: list[bytes] = []
-        self.weight = 0
         self.reason = ""
-
-    @property
-    def buffered(self) -> int:
-        return self.weight
-
-    @property
-    def unsent(self) -> int:
-        return 0
 
     def answer(self, reply: Reply) -> int:
         self.requests.ticket = None
@@ -581,7 +573,7 @@ def test_connection_that_was_slow_once_does_not_wait() -> None:
     place.send(once, BEAT)
     place.turns()
     once.stages = ()
-    large.weight = LARGE + 1
+    large.frames = SimpleNamespace(held=LARGE + 1)
     for _ in range(3):
         place.send(large, BEAT)
         place.send(once, BEAT)
@@ -593,7 +585,7 @@ def test_large_requests_share_a_turn_one_at_a_time() -> None:
     place = Place()
     large = [place.connect() for _ in range(3)]
     for wire in large:
-        wire.weight = LARGE + 1
+        wire.frames = SimpleNamespace(held=LARGE + 1)
         place.send(wire, BEAT)
     small = place.connect()
     place.send(small, BEAT)
@@ -604,7 +596,7 @@ def test_large_requests_share_a_turn_one_at_a_time() -> None:
 def test_large_requests_are_served_among_many_small_ones() -> None:
     place = Place()
     large, small = place.connect(), place.connect()
-    large.weight = LARGE + 1
+    large.frames = SimpleNamespace(held=LARGE + 1)
     place.send(large, BEAT)
     place.pump.router.stages = (Slow(place),)
     for _ in range(2):
@@ -659,20 +651,16 @@ class Link(Wire):
     def __init__(self, number: int, log: list[tuple[int, str]]) -> None:
         super().__init__(number, log)
         self.steps: list[str] = []
-        self.out = 0
-
-    @property
-    def unsent(self) -> int:
-        return self.out
+        self.out: bytearray = bytearray()
 
     def answer(self, reply: Reply) -> int:
         super().answer(reply)
-        self.out += 10
-        return self.out
+        self.out += bytes(10)
+        return len(self.out)
 
     def send(self) -> bool:
-        sent = self.out if self.pace is None else min(self.out, self.pace.allowed)
-        self.out -= sent
+        sent = len(self.out) if self.pace is None else min(len(self.out), self.pace.allowed)
+        del self.out[:sent]
         self.steps.append(f"send {sent}")
         if self.pace is not None:
             self.pace.allowed -= sent
@@ -681,12 +669,12 @@ class Link(Wire):
         return True
 
     def reset(self) -> None:
-        self.out = 0
+        self.out.clear()
         self.steps.append("reset")
 
     def hang_up(self, reason: str) -> None:
         super().hang_up(reason)
-        self.out = 0
+        self.out.clear()
         self.steps.append("close")
 
 
@@ -773,7 +761,7 @@ def test_paced_answer_is_sent_in_parts() -> None:
     link = linked(place, Delivery(pace=pace))
     place.send(link, BEAT, BEAT)
     place.turns()
-    assert link.out == 16
+    assert len(link.out) == 16
     for _ in range(4):
         pace.allowed += 4
         place.pump.deliver([SendMore(about(link))])
@@ -793,7 +781,7 @@ def test_second_pace_ends_the_first() -> None:
     assert (first.finished, second.finished, link.pace) == (True, False, second)
     second.allowed = 100
     place.pump.deliver([SendMore(about(link))])
-    assert (second.finished, link.out) == (True, 0)
+    assert (second.finished, len(link.out)) == (True, 0)
 
 
 def test_pace_ends_with_its_connection() -> None:

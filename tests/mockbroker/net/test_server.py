@@ -362,7 +362,7 @@ async def test_a_share_session_ends_with_its_idle_connection(clock, monkeypatch)
         await idle.ask(*HELLO)
         assert await idle.closed() == b""
         await trio.sleep(0.1)
-        assert place.server.router.broker.client_deadlines.next() > trio.current_time()
+        assert place.server.router.broker.client_deadlines.earliest > trio.current_time()
 
 
 async def test_peer_that_never_reads_is_closed(clock, caplog):

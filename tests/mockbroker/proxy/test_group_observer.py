@@ -142,7 +142,7 @@ def test_a_classic_group_is_followed(traffic: Traffic) -> None:
         "assign",
         "assign",
     ]
-    assert traffic.broker.deadlines.next() == 10.0
+    assert traffic.broker.deadlines.earliest == 10.0
 
 
 def test_a_rebalance_begins_with_its_first_sign(traffic: Traffic) -> None:

@@ -267,7 +267,7 @@ class Coordinator:
         return actions
 
     def deadline(self) -> float:
-        return min(self._sessions.next(), self._next_answer)
+        return min(self._sessions.earliest, self._next_answer)
 
     # --- steps of a rebalance ---
 

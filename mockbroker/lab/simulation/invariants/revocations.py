@@ -86,7 +86,7 @@ class Revocations(Watcher):
         self.inspect(broker, now)
 
     def inspect(self, broker: Broker, now: float) -> None:
-        if broker.deadlines.next() <= now:
+        if broker.deadlines.earliest <= now:
             return  # due deadlines have not been handled yet
         for (group_id, member_id), due in self._due.items():
             if now - due.since > due.timeout + SLACK:

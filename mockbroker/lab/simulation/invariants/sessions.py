@@ -133,7 +133,7 @@ class Sessions(Watcher):
         self.inspect(broker, now)
 
     def inspect(self, broker: Broker, now: float) -> None:
-        if broker.deadlines.next() <= now:
+        if broker.deadlines.earliest <= now:
             return  # due deadlines have not been handled yet
         for group_id, group in broker.groups.items():
             classic = broker.groups.get_as(group_id, ClassicGroup)

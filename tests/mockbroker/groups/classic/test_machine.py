@@ -787,7 +787,7 @@ def test_late_tick_handles_every_due_deadline(harness):
     harness.now += 1_000.0
     harness._take(timers.tick(harness.group, 0.0, harness.now))
     assert not ask.parked
-    assert harness.group.timers.next() > harness.now
+    assert harness.group.timers.earliest > harness.now
 
 
 # --- LeaveGroup ---------------------------------------------------------------------------------------------------

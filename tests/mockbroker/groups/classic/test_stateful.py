@@ -272,7 +272,7 @@ class GroupMachine(RuleBasedStateMachine):
     def advance_by_deadlines(self, seconds: float) -> None:
         """Advance the time from deadline to deadline, so that the effects of each are checked separately."""
         until = self.harness.now + seconds
-        while (due := self.group.timers.next()) <= until:
+        while (due := self.group.timers.earliest) <= until:
             self.harness.now = max(self.harness.now, due)
             self.tick()
         self.harness.now = until
@@ -348,7 +348,7 @@ class GroupMachine(RuleBasedStateMachine):
     def tick(self) -> None:
         group, now = self.group, self.harness.now
         self.apply_and_check(lambda: timers.tick(group, 0.0, now))
-        assert group.timers.next() > now, "after a tick no deadline is due"
+        assert group.timers.earliest > now, "after a tick no deadline is due"
         assert set(self.ends) == set(group.members) | set(group.pending_members)
         for member_id, end in self.ends.items():
             member = group.members.get(member_id)

@@ -114,7 +114,7 @@ def bytes_of_closed_connections_are_counted(patch: Patch) -> None:
     real = Pump.weigh
 
     def weigh(self: Pump, connection: Connection) -> None:
-        if connection.buffered or connection.unsent:
+        if connection.frames.held or connection.out:
             real(self, connection)
 
     def close(self: Pump, connection: Connection, reason: str = "") -> None:
