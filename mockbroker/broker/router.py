@@ -218,23 +218,25 @@ class Router:
             now: The broker's time in seconds.
             own: The stages of the request's connection, which run between ``outer_stages`` and ``stages``.
         """
-        kind = call.request.__class__
-        if kind not in NOT_LOGGED:
+        kind, key = call.request.__class__, call.ticket.api_key
+        if decoded := kind not in NOT_LOGGED:
             self.requests.record(call, now)
-        stages: tuple[Stage, ...] = ()
-        if own or self.stages or self.outer_stages or self.authorizing_stages:
+        stages = self.stages
+        if own or self.outer_stages or self.authorizing_stages:
             stages = self._stages_of(call, own)
-        effects: Effects
-        if stages or kind is UnsupportedVersion:
-            if len(stages) == 1 and stages[0].only_processes_answer(call):
-                effects = self._handle_and_process(call, stages, now)
+        processing: Stage | None = None  # a stage that processes just the answer
+        if stages or not decoded:
+            if len(stages) == 1 and decoded and (key in stages[0].unchanged or stages[0].only_processes_answer(call)):
+                processing = stages[0]
             else:
-                effects = self._pass_on(Passage(call, stages), now)
-            return self.finish(effects, now)
+                return self.finish(self._pass_on(Passage(call, stages), now), now)
+        effects: Effects
         try:
-            effects = self.handlers[call.ticket.api_key].handle(self.broker, call, now)
+            effects = self.handlers[key].handle(self.broker, call, now)
         except ResponseTooLargeError as error:  # only in handlers that change nothing
             effects = [Close(call.ticket, str(error))]
+        if processing is not None:
+            effects = self._process_answer(call, processing, effects, now)
         return self.finish(effects, now)
 
     def _stages_of(self, call: Call[Any], own: Sequence[Stage]) -> tuple[Stage, ...]:
@@ -255,23 +257,31 @@ class Router:
             now: The broker's time in seconds.
         """
         effects = passage.go_on(now)
+        if effects is None and passage.only_processes_answer:
+            call = passage.call
+            return self._process_answer(call, passage.watching[0], self._handle(call, now), now, passage)
         held = effects is not None and not answers(effects, passage.call.ticket)
         if passage.watching or held:
             self._passages[passage.call.ticket] = passage
         return self._handle(passage.call, now) if effects is None else effects
 
-    def _handle_and_process(self, call: Call[Any], stages: tuple[Stage, ...], now: float) -> Effects:
-        """Handle a request whose only stage changes the response but not the request; return the effects.
+    def _process_answer(
+        self, call: Call[Any], stage: Stage, effects: Effects, now: float, passage: Passage | None = None
+    ) -> Effects:
+        """Let a stage process the answer to a request that no other stage processes; return the effects.
 
         Args:
             call: The request.
-            stages: A tuple of this stage.
+            stage: The stage.
+            effects: The effects of the handler; without an answer, the stage processes it in a later step.
             now: The broker's time in seconds.
+            passage: State of the request; None if it has no other stage.
         """
-        effects = self._handle(call, now)
-        if len(effects) == 1 and isinstance(effects[0], (Reply, NoReply)) and effects[0].ticket is call.ticket:
-            return [stages[0].process_response(call, effects[0], now)]
-        self._passages[call.ticket] = Passage(call, stages, passed=1, watching=stages)
+        if len(effects) == 1:
+            answer = effects[0]
+            if isinstance(answer, (Reply, NoReply)) and answer.ticket is call.ticket:
+                return [stage.process_response(call, answer, now)]
+        self._passages[call.ticket] = passage or Passage(call, (stage,), 1, (stage,))
         return effects
 
     def _handle(self, call: Call[Any], now: float) -> Effects:

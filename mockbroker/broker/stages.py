@@ -18,7 +18,13 @@ R = TypeVar("R")
 
 
 class Stage:
-    """The base class of stages of request processing. Its methods pass requests and effects on unchanged."""
+    """The base class of stages of request processing. Its methods pass requests and effects on unchanged.
+
+    Attributes:
+        unchanged: API keys whose decoded requests ``before`` always returns unchanged, see ``only_processes_answer``.
+    """
+
+    unchanged: frozenset[int] = frozenset()
 
     def passes(self, call: Call[Any]) -> bool:  # noqa: ARG002
         """Return True if ``before`` is certain to pass the request on unchanged: a fast check for frequent requests."""
@@ -28,8 +34,8 @@ class Stage:
         """Return True if ``before`` is certain to return the call itself, so that only ``after`` has work: a fast check
         for frequent requests.
 
-        The router asks only the stage of a request without other stages. It then does not call ``before``, and calls
-        ``process_response`` instead of ``after`` for a request that is answered at once.
+        The last stage of a request is asked if no other stage processes the answer. Then its ``before`` is not called,
+        and ``process_response`` is called instead of ``after`` for a request that is answered at once.
         """
         return False
 
@@ -100,12 +106,14 @@ class Passage:
         stages: The stages of the request.
         passed: Number of stages that were called.
         watching: The stages whose ``after`` processes the answer.
+        only_processes_answer: Whether the only watching stage is the last one, and processes just the answer.
     """
 
     call: Call[Any]
     stages: Sequence[Stage]
     passed: int = 0
     watching: tuple[Stage, ...] = ()
+    only_processes_answer: bool = False
 
     def go_on(self, now: float) -> Effects | None:
         """Call ``before`` of the next stages, until one of them does not pass the request on. ``now``: broker's time in
@@ -114,9 +122,13 @@ class Passage:
         Returns:
             The effects of that stage; None if all stages have passed the request on.
         """
-        while self.passed < len(self.stages):
+        last = len(self.stages) - 1
+        while self.passed <= last:
             stage = self.stages[self.passed]
             self.passed += 1
+            if self.passed > last and not self.watching and self._only_processes_answer(stage):
+                self.watching, self.only_processes_answer = (stage,), True
+                return None
             outcome = stage.before(self.call, now)
             if isinstance(outcome, Call):
                 self.call = outcome
@@ -124,6 +136,9 @@ class Passage:
             elif outcome is not None:
                 return outcome
         return None
+
+    def _only_processes_answer(self, stage: Stage) -> bool:
+        return self.call.ticket.api_key in stage.unchanged or stage.only_processes_answer(self.call)
 
     def watch(self, call: Call[Any]) -> None:
         """Replace the request by the call of a ``Proceed``. The stage that held the request then gets the response in

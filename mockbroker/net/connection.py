@@ -76,7 +76,10 @@ class ClientRequests:
 
     @property
     def client(self) -> Client:
-        """The sender of the last request; its client id is "" before the first request."""
+        """The sender of the last request; its client id is "" before the first request.
+
+        It is the same object until the client id or the principal changes.
+        """
         return self._client
 
     @property
@@ -93,6 +96,11 @@ class ClientRequests:
     def buffered(self) -> int:
         """The number of bytes that were received and are not yet handled."""
         return self.frames.held
+
+    def renew_client(self) -> None:
+        """Make the sender of later requests another object, because its principal has changed."""
+        self._name = b""
+        self._parsed.clear()
 
     def receive(self, data: bytes) -> None:
         """Add bytes that the client has sent."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Sized
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from kwire import WireError
@@ -46,18 +46,12 @@ class Disk(Protocol):
         ...
 
 
-class Received(Protocol):
-    """The interface of the bytes that a connection has received but not yet handled.
+class NothingReceived:
+    """The received bytes of a connection that does not count them.
 
     Attributes:
         held: Number of bytes.
     """
-
-    held: int
-
-
-class NothingReceived:
-    """The received bytes of a connection that does not count them."""
 
     __slots__ = ()
     held = 0
@@ -94,8 +88,8 @@ class Connection(ABC):
         number: Number of the connection; the tickets of its requests contain it.
         peer: Address of the client, for the log.
         requests: The requests that have arrived.
-        frames: Received bytes that are not yet handled.
-        out: Responses that are not yet sent.
+        frames: Received bytes that are not yet handled; ``held`` is their number. Its type is that of the subclass.
+        out: Responses that are not yet sent; its length is their size. Its type is that of the subclass.
         stages: Stages that a request passes before it is handled, such as authentication.
         durable: False if responses do not wait for the disk.
         after: Number of the change that must be durable before the unsent responses are sent.
@@ -142,8 +136,8 @@ class Connection(ABC):
         self.requests = requests
         self.peer = peer
         self.stages = stages
-        self.frames: Received = NOTHING_RECEIVED
-        self.out: Sized = b""
+        self.frames: Any = NOTHING_RECEIVED
+        self.out: Any = b""
         self.after = 0
         self.held = False
         self.draining = False

@@ -26,6 +26,7 @@ class SaslRequests(ClientRequests):
     def __init__(self, connection: int, client: Client, router: Router, authentication: Authentication) -> None:
         super().__init__(connection, client.node, client.host, router, client.listener)
         self.authentication = authentication
+        self._user = ""  # the authenticated user when the last request was read
         self.frames.limit = router.broker.settings.sasl_server_max_receive_size
 
     @property
@@ -35,6 +36,9 @@ class SaslRequests(ClientRequests):
         return Identity(f"User:{user}", not self.authentication.by_token) if user else UNKNOWN
 
     def next_call(self) -> Call[Any] | None:
+        if self._user != self.authentication.user:
+            self._user = self.authentication.user
+            self.renew_client()
         if not self.authentication.raw_tokens:
             return super().next_call()
         if self.ticket is not None or (frame := self.frames.next_frame()) is None:

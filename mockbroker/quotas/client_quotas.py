@@ -49,6 +49,7 @@ class ClientQuotas:
     Attributes:
         quotas: Limit by quota key, by entity.
         changed: Functions that are called after each change.
+        on_eviction: Function that is called after a measured rate was removed because there were too many.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class ClientQuotas:
         self._burst_seconds = burst_seconds
         self.quotas = quotas
         self.changed: list[Callable[[], object]] = []
+        self.on_eviction: Callable[[], object] = lambda: None
         self._rates: dict[tuple[str, Entity], WindowedRate] = {}
         self._buckets: dict[Entity, TokenBucket] = {}
 
@@ -118,6 +120,7 @@ class ClientQuotas:
         if known is None:
             if len(self._rates) >= MAX_ENTITIES:
                 del self._rates[next(iter(self._rates))]
+                self.on_eviction()
             known = self._rates[limit.key, limit.shared_by] = WindowedRate(self._windows, self._window)
         return known
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
+from math import inf
+
+ROUNDING = 1e-6  # seconds; more than the rounding error of a sum of times
 
 
 class WindowedRate:
@@ -20,12 +23,15 @@ class WindowedRate:
         self._windows = windows
         self._size = size
         self._span = windows * size
+        self._least = (windows - 1) * size  # the rate is measured over at least this many seconds
         self._earlier = 0.0  # amount of all windows but the last one
         self._samples: deque[list[float]] = deque()  # start and amount of each window, the oldest first
+        self._current = [0.0, 0.0]  # the last window
+        self._same_until = -inf  # until then, the current window neither ends nor is any window dropped
 
     def record(self, amount: float, now: float) -> None:
         """Add an amount to the current window. A negative amount cancels an earlier one. ``now``: time in seconds."""
-        self._total_with(amount, now)
+        self.use(amount, inf, now)
 
     def use(self, amount: float, limit: float, now: float) -> float:
         """Add an amount to the current window; return the result of ``excess``.
@@ -35,22 +41,24 @@ class WindowedRate:
             limit: Maximum amount per second.
             now: Time in seconds.
         """
-        total = self._total_with(amount, now)
-        if total <= limit * (self._windows - 1) * self._size:  # the rate is measured over at least this many seconds
-            return 0.0
-        return self.excess(limit, now)
-
-    def _total_with(self, amount: float, now: float) -> float:
-        """Add an amount to the current window; return the total of all windows. ``now``: time in seconds."""
-        samples = self._samples
-        if not samples or now - samples[-1][0] >= self._size or samples[0][0] <= now - self._span:
-            self._drop_old(now)
-            if not samples or now - samples[-1][0] >= self._size:
-                self._earlier += samples[-1][1] if samples else 0.0
-                samples.append([now, 0.0])
-        current = samples[-1]
+        if now >= self._same_until:
+            self._update_windows(now)
+        current = self._current
         current[1] += amount
-        return self._earlier + current[1]
+        return 0.0 if self._earlier + current[1] <= limit * self._least else self.excess(limit, now)
+
+    def _update_windows(self, now: float) -> None:
+        """Remove the windows that have expired, and begin a new one if the last one has ended.
+
+        ``now``: time in seconds.
+        """
+        samples = self._samples
+        self._drop_old(now)
+        if not samples or now - samples[-1][0] >= self._size:
+            self._earlier += samples[-1][1] if samples else 0.0
+            self._current = [now, 0.0]
+            samples.append(self._current)
+        self._same_until = min(samples[-1][0] + self._size, samples[0][0] + self._span) - ROUNDING
 
     def rate(self, now: float) -> float:
         """Return the average amount per second. ``now``: time in seconds."""

@@ -23,6 +23,7 @@ from mockbroker.faults.error_fields import AnswerArray, answer_of
 from mockbroker.faults.errors import SLICE, ErrorInjection
 from mockbroker.faults.matching import Element
 from mockbroker.quotas.client_quotas import CLIENT_KEYS, CONSUMER, MUTATION, PRODUCER, REQUEST, Limit
+from mockbroker.quotas.rates import WindowedRate
 
 USER_PREFIX = "User:"
 LENGTH = 4  # bytes of the size that precedes a response, which Kafka counts in a fetch quota
@@ -30,7 +31,21 @@ CODE = ErrorCode.THROTTLING_QUOTA_EXCEEDED
 PRODUCE, FETCH = int(ApiKey.PRODUCE), int(ApiKey.FETCH)
 # By API: the first version in which a request that exceeds the mutation quota is refused. Source: Kafka's KIP-599.
 STRICT_SINCE = {ApiKey.CREATE_TOPICS: 6, ApiKey.DELETE_TOPICS: 5, ApiKey.CREATE_PARTITIONS: 3}
+US_PER_PERCENT = 10_000  # microseconds that are one percent of a second
 CACHED = 10_000  # maximum number of connections whose quotas are cached
+
+
+@dataclass(slots=True)
+class _Use:
+    """A quota of bytes or of request time, and the measured use by all clients that share it.
+
+    Attributes:
+        limit: Maximum per second.
+        rate: The measured use.
+    """
+
+    limit: float
+    rate: WindowedRate
 
 
 @dataclass(slots=True)
@@ -38,14 +53,18 @@ class _Limits:
     """The cached quotas of a connection: those of the client that sent its last request.
 
     Attributes:
-        principal: Principal of the client.
         client: The client.
         by_key: The quotas by quota key.
+        producer: Quota of the bytes of Produce requests, or None.
+        consumer: Quota of the bytes of Fetch responses, or None.
+        request: Quota of request time, or None.
     """
 
-    principal: str
     client: Client
     by_key: Mapping[str, Limit]
+    producer: _Use | None
+    consumer: _Use | None
+    request: _Use | None
 
 
 @dataclass(slots=True)
@@ -69,6 +88,9 @@ class QuotaStage(Stage):
         router: The router, which calls the stage while the cluster has quotas.
     """
 
+    # SaslAuthenticate: a token without a header has its key
+    unchanged = frozenset(ApiKey) - {ApiKey.FETCH, ApiKey.SASL_AUTHENTICATE, *STRICT_SINCE}
+
     def __init__(self, router: Router) -> None:
         self._router = router
         router.noticing_stages = (*router.noticing_stages, self)
@@ -82,31 +104,26 @@ class QuotaStage(Stage):
         Call this method when the quotas change, or the router gets another cluster.
         """
         self._limits.clear()
+        self._router.broker.quotas.on_eviction = self._limits.clear  # they refer to rates
         others = tuple(stage for stage in self._router.stages if stage is not self)
         self._router.stages = (*others, self) if self._router.broker.quotas.quotas else others
 
     def only_processes_answer(self, call: Call[Any]) -> bool:
-        key, known = call.ticket.api_key, self._limits.get(call.ticket.connection)
-        # Without an authentication stage, the principal of a connection never changes.
-        limits = known.by_key if known is not None and known.client is call.client else self._limits_of(call)
-        if key == FETCH:
-            return CONSUMER not in limits or call.request.max_bytes <= self._most_fetched(limits[CONSUMER])
-        return key not in STRICT_SINCE
-
-    def process_response(self, call: Call[Any], response: Reply | NoReply, now: float) -> Reply | NoReply:
-        known = self._limits.get(call.ticket.connection)  # None if the request has changed the quotas
-        return self._throttled(call, response, self._limits_of(call) if known is None else known.by_key, now)
+        if call.ticket.api_key != FETCH:
+            return False
+        consumer = self._limits_of(call).consumer
+        return consumer is None or call.request.max_bytes <= self._most_fetched(consumer)
 
     def before(self, call: Call[Any], now: float) -> Effects | Call[Any] | None:
         if call.request.__class__ is Token:
             return None
         limits = self._limits_of(call)
-        if not limits:
+        if not limits.by_key:
             return None
-        if MUTATION in limits and call.ticket.api_key in STRICT_SINCE:
-            return outcome_of(call.ticket, self._count_mutations(call, limits[MUTATION], now))
-        if CONSUMER in limits and call.ticket.api_key == FETCH:
-            most = self._most_fetched(limits[CONSUMER])
+        if MUTATION in limits.by_key and call.ticket.api_key in STRICT_SINCE:
+            return outcome_of(call.ticket, self._count_mutations(call, limits.by_key[MUTATION], now))
+        if limits.consumer is not None and call.ticket.api_key == FETCH:
+            most = self._most_fetched(limits.consumer)
             if call.request.max_bytes > most:
                 request = copy(call.request)
                 request.max_bytes, request.min_bytes = most, min(request.min_bytes, most)
@@ -114,7 +131,6 @@ class QuotaStage(Stage):
         return call
 
     def after(self, call: Call[Any], effects: Effects, now: float) -> Effects:
-        limits = self._limits_of(call)  # they may have changed
         mutations = self._mutations.get(call.ticket) if self._mutations else None
         final: Effects = []
         for effect in effects:
@@ -123,7 +139,7 @@ class QuotaStage(Stage):
             elif isinstance(effect, Reply) and mutations and mutations.refused and mutations.refused.is_large:
                 final += begin(call.ticket, self._merged(call, effect, mutations, mutations.refused))
             else:
-                final.append(self._throttled(call, effect, limits, now))
+                final.append(self.process_response(call, effect, now))
         return final
 
     def _merged(self, call: Call[Any], reply: Reply, mutations: _Mutations, refused: ErrorInjection) -> Steps:
@@ -139,7 +155,7 @@ class QuotaStage(Stage):
         now = yield []
         response = yield from remaining(refused.merge_in_slices(reply.response))
         merged = Reply(call.ticket, response, delivery=reply.delivery)
-        return [self._throttled(call, merged, self._limits_of(call), now)]
+        return [self.process_response(call, merged, now)]
 
     def due(self, ticket: Ticket, now: float) -> Effects:  # noqa: ARG002
         if self._muted.get(ticket.connection) is not ticket:
@@ -156,76 +172,72 @@ class QuotaStage(Stage):
         if (ticket := self._muted.pop(number, None)) is not None:
             self._router.broker.deadlines.forget(StageDue(ticket))
 
-    def _limits_of(self, call: Call[Any]) -> Mapping[str, Limit]:
-        """Return the quotas that apply to the client of a request, by quota key."""
-        number, client = call.ticket.connection, call.client
-        principal = self._router.principal(number)
+    def _limits_of(self, call: Call[Any]) -> _Limits:
+        """Return the quotas that apply to the client of a request. A client that is another object may have another
+        principal.
+        """
+        number, client, quotas = call.ticket.connection, call.client, self._router.broker.quotas
         known = self._limits.get(number)
-        if known is not None and known.client is client and known.principal == principal:
-            return known.by_key
-        user, quotas = principal.removeprefix(USER_PREFIX), self._router.broker.quotas
+        if known is not None and known.client is client:
+            return known
+        user = self._router.principal(number).removeprefix(USER_PREFIX)
         limits = {key: quotas.limit(key, user, client.client_id) for key in CLIENT_KEYS}
         by_key = {key: limit for key, limit in limits.items() if limit is not None}
+        uses = {key: _Use(limit.value, quotas.rate(limit)) for key, limit in by_key.items() if key != MUTATION}
         if len(self._limits) >= CACHED:
             self._limits.clear()
-        self._limits[number] = _Limits(principal, client, by_key)
-        return by_key
+        known = self._limits[number] = _Limits(
+            client, by_key, uses.get(PRODUCER), uses.get(CONSUMER), uses.get(REQUEST)
+        )
+        return known
 
-    def _most_fetched(self, limit: Limit) -> int:
+    def _most_fetched(self, consumer: _Use) -> int:
         """Return the maximum bytes of records in the response to a Fetch under a consumer quota."""
-        return int(limit.value * self._router.broker.quotas.longest)
+        return int(consumer.limit * self._router.broker.quotas.longest)
 
     # --- throttle times ---
 
-    def _throttled(
-        self, call: Call[Any], effect: Reply | NoReply, limits: Mapping[str, Limit], now: float
-    ) -> Reply | NoReply:
+    def process_response(self, call: Call[Any], response: Reply | NoReply, now: float) -> Reply | NoReply:
         """Record the use of quotas by a request.
 
         Args:
             call: The request.
-            effect: The response, or NoReply for a request without a response.
-            limits: The quotas of the client, by quota key.
+            response: The response, or NoReply for a request without a response.
             now: The broker's time in seconds.
 
         Returns:
-            The effect. If the client exceeds a quota, it has a throttle time, and the connection is muted.
+            The response. If the client exceeds a quota, it has a throttle time, and the connection is muted.
         """
-        quotas, key = self._router.broker.quotas, call.ticket.api_key
-        response: Any = effect.response if isinstance(effect, Reply) else None
-        seconds, size = 0.0, 0
-        if key == PRODUCE and PRODUCER in limits:
-            seconds = quotas.rate(limits[PRODUCER]).use(len(call.frame), limits[PRODUCER].value, now)
-        elif key == FETCH and CONSUMER in limits and isinstance(effect, Reply):
-            encoded = {} if effect.encoded is None else effect.encoded  # kept, so that the response is encoded once
-            if call.version not in encoded:
-                encoded[call.version] = encode(response, call.version)
-            effect = Reply(effect.ticket, response, encoded, effect.delivery)
-            size = LENGTH + len(encoded[call.version])
-            seconds = quotas.rate(limits[CONSUMER]).use(size, limits[CONSUMER].value, now)
-        elif self._mutations and isinstance(effect, Reply) and (mutations := self._mutations.pop(call.ticket, None)):
-            response = self._with_refusals(call, response, mutations, limits.get(MUTATION), now)
-            effect = Reply(call.ticket, response, None, effect.delivery)
-            if MUTATION in limits:
-                seconds = quotas.bucket(limits[MUTATION]).excess(now)
-        if REQUEST in limits and response is not None:
-            seconds = max(seconds, self._use_time(limits[REQUEST], now))
+        ticket, seconds, size = call.ticket, 0.0, 0
+        limits = self._limits.get(ticket.connection)
+        if limits is None or limits.client is not call.client:
+            limits = self._limits_of(call)
+        key, request = ticket.api_key, limits.request
+        if key == PRODUCE:
+            if limits.producer is not None:
+                seconds = limits.producer.rate.use(len(call.frame), limits.producer.limit, now)
+        elif key == FETCH:
+            if limits.consumer is not None and isinstance(response, Reply):
+                response, size = _encoded(call, response)
+                seconds = limits.consumer.rate.use(size, limits.consumer.limit, now)
+        elif self._mutations and isinstance(response, Reply) and (counted := self._mutations.pop(call.ticket, None)):
+            mutation = limits.by_key.get(MUTATION)
+            body = self._with_refusals(call, response.response, counted, mutation, now)
+            response = Reply(call.ticket, body, None, response.delivery)
+            if mutation is not None:
+                seconds = self._router.broker.quotas.bucket(mutation).excess(now)
+        if request is not None and response.__class__ is Reply:
+            settings = self._router.broker.settings
+            excess = request.rate.use(settings.mockbroker_quota_request_us / US_PER_PERCENT, request.limit, now)
+            if excess:
+                seconds = max(seconds, min(excess, float(settings.quota_window_size_seconds)))
         if not seconds or (milliseconds := round(seconds * 1000)) <= 0:
-            return effect
-        if size:  # the records come later, and count then
-            quotas.rate(limits[CONSUMER]).record(-size, now)
-            session = call.request.session_id if call.request.session_epoch > 0 else 0
-            response = FetchResponse(session_id=session)
-        return self._muting(effect, response, milliseconds, now)
-
-    def _use_time(self, limit: Limit, now: float) -> float:
-        """Add the nominal duration of a request to the use of ``request_percentage``; return the throttle time in
-        seconds.
-        """
-        broker = self._router.broker
-        percent = broker.settings.mockbroker_quota_request_us / 1_000_000 * 100
-        seconds = broker.quotas.rate(limit).use(percent, limit.value, now)
-        return min(seconds, float(broker.settings.quota_window_size_seconds)) if seconds else 0.0
+            return response
+        body = response.response if isinstance(response, Reply) else None
+        if size and limits.consumer is not None:  # the records come later, and count then
+            limits.consumer.rate.record(-size, now)
+            body = FetchResponse(session_id=call.request.session_id if call.request.session_epoch > 0 else 0)
+        return self._muting(response, body, milliseconds, now)
 
     def _muting(self, effect: Reply | NoReply, response: Any, milliseconds: int, now: float) -> Reply | NoReply:
         """Return the effect with a throttle time, such that the connection is muted for this time.
@@ -312,6 +324,14 @@ class QuotaStage(Stage):
                 if result.error_code:
                     bucket.take(-mutations.costs.get(_name(result), 0), now)
         return response if mutations.refused is None else mutations.refused.merge(response)
+
+
+def _encoded(call: Call[Any], reply: Reply) -> tuple[Reply, int]:
+    """Return a response that is encoded only once, and its size in bytes."""
+    encoded = {} if reply.encoded is None else reply.encoded
+    if call.version not in encoded:
+        encoded[call.version] = encode(reply.response, call.version)
+    return Reply(reply.ticket, reply.response, encoded, reply.delivery), LENGTH + len(encoded[call.version])
 
 
 def _topics(call: Call[Any]) -> AnswerArray:

@@ -109,6 +109,17 @@ def test_only_stage_may_process_just_the_response() -> None:
     assert (sent.answer.generation_id, passed[5:]) == (1, ["after all"])
 
 
+def test_last_stage_processes_just_the_response() -> None:
+    harness, passed = BrokerHarness(config={"group.initial.rebalance.delay.ms": 3_000}), list[str]()
+    harness.router.stages = (Quick("all", passed),)
+    passes = Stage()
+    assert error(heartbeat(harness, [passes])) == E.UNKNOWN_MEMBER_ID
+    assert passed == ["response all"]
+    sent = harness.send(harness.join("g"), 3)
+    harness.wait(3.0)
+    assert (sent.answer.generation_id, passed[1:]) == (1, ["after all"])
+
+
 def test_request_in_slices_runs_stages_once() -> None:
     harness, passed = BrokerHarness(), list[str]()
     harness.router.stages = (Recorded("all", passed),)

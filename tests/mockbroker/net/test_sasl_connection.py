@@ -20,7 +20,9 @@ from mockbroker.base.effects import Client, Close, Dismiss, Reply
 from mockbroker.broker.authentication import Authentication, AuthenticationStage
 from mockbroker.broker.sasl.scram import derive
 from mockbroker.net.sasl_connection import SaslRequests
+from mockbroker.quotas.entity import Entity
 from mockbroker.security.users import Users
+from mockbroker.throttling.stage import QuotaStage
 
 PASSWORDS = {"alice": "alice-secret"}
 USERS = Users(PASSWORDS, derive(PASSWORDS, ["SCRAM-SHA-256"], lambda: b"0123456789abcdef"))
@@ -85,6 +87,19 @@ def test_sizes():
     assert served.ask(*large).error_code == E.UNKNOWN_MEMBER_ID
     with pytest.raises(WireError, match="above the limit of 100"):
         Served(sasl_server_max_receive_size=100).ask(*large)
+
+
+def test_quota_of_the_user_applies_after_authentication() -> None:
+    served = Served(mockbroker_quota_request_us=200_000)
+    quotas = served.router.broker.quotas
+    quotas.changed.append(QuotaStage(served.router).apply_quotas)
+    served.router.identity = lambda _: served.requests.identity
+    quotas.alter(Entity("alice"), {"request_percentage": 1.0}, validate_only=False)
+    versions = ApiVersionsRequest(client_software_name="a", client_software_version="1"), 3
+    assert served.ask(*versions).throttle_time_ms == 0  # the user is not known yet
+    served.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+    served.ask(SaslAuthenticateRequest(auth_bytes=b"\0alice\0alice-secret"), 2)
+    assert served.ask(*versions).throttle_time_ms > 0  # the same bytes as before
 
 
 NAMES = st.sampled_from(["PLAIN", "SCRAM-SHA-256", "OAUTHBEARER", "NOPE"])

@@ -10,15 +10,17 @@ from tools.broker_harness import BrokerHarness, SentRequest
 from tools.served_broker import serving
 
 from kwire import ErrorCode as E
+from kwire.apikeys import ApiKey
 from kwire.messages.create_partitions import CreatePartitionsRequest
 from kwire.messages.create_topics import CreateTopicsRequest
 from kwire.messages.delete_topics import DeleteTopicsRequest
 from kwire.messages.fetch import FetchRequest
 from kwire.messages.heartbeat import HeartbeatRequest
-from kwire.messages.produce import ProduceRequest
+from kwire.messages.produce import ProduceRequest, ProduceResponse
 from kwire.records import Record, build_batch
 from mockbroker.base.effects import Call, Client, Reply, Ticket, Work
 from mockbroker.broker.broker import Broker
+from mockbroker.quotas import client_quotas
 from mockbroker.quotas.entity import DEFAULT, Entity
 from mockbroker.throttling.stage import QuotaStage
 
@@ -93,6 +95,19 @@ def test_fetch_returns_at_most_what_the_quota_allows() -> None:
         produce(harness, 4_000)
     (topic,) = fetch(harness).answer.responses
     assert len(topic.partitions[0].records) < 10_000
+
+
+def test_forgotten_use_is_counted_from_scratch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_quotas, "MAX_ENTITIES", 1)
+    harness = limited(producer_byte_rate=3_000)
+    stage = harness.router.stages[0]
+    ticket, client = Ticket(1, 1, ApiKey.PRODUCE, 9), Client(0, "client", "/127.0.0.1")
+    call = Call(ticket, client, ProduceRequest(), bytes(20_000))  # two of them exceed the quota
+    response = Reply(ticket, ProduceResponse())
+    assert stage.process_response(call, response, 0.0) is response
+    assert produce(harness, client_id="another").answer.throttle_time_ms == 0
+    assert stage.process_response(call, response, 0.0) is response
+    assert stage.process_response(call, response, 0.0) is not response
 
 
 def test_request_time_is_limited() -> None:
