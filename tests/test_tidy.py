@@ -82,6 +82,7 @@ SHELLS = [
     "mockbroker/net/bound_listeners",
     "mockbroker/net/clock",
     "mockbroker/net/durability",
+    "mockbroker/net/dynamic_tls",
     "mockbroker/net/in_process",
     "mockbroker/net/readiness",
     "mockbroker/net/server",

@@ -29,6 +29,7 @@ from mockbroker.broker.stages import Stage
 from mockbroker.net.accepting import Gate
 from mockbroker.net.bound_listeners import BoundListener
 from mockbroker.net.connection import ClientRequests
+from mockbroker.net.dynamic_tls import DynamicTls
 from mockbroker.net.pump import Connection, Pump
 from mockbroker.net.readiness import Ready, Watch
 from mockbroker.net.sasl_connection import SaslRequests
@@ -235,6 +236,7 @@ class Sockets:
         self._turn = turn
         self._gate = gate
         self._nursery: trio.Nursery | None = None
+        self._dynamic_tls = DynamicTls()
         self.admit: Admit | None = None
         self._pause = trio.CancelScope()  # the pause between two checks for idle connections
 
@@ -265,9 +267,10 @@ class Sockets:
             if admission is not None and admission.refused:
                 _refuse(sock, admission, peer)
                 return
-        if listener.tls is not None:
-            sock = listener.tls.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
         router = self._pump.router
+        tls = self._dynamic_tls.context(listener, router.broker.settings_of(listener.node))
+        if tls is not None:
+            sock = tls.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
         if listener.sasl:
             authentication = Authentication(router.broker.users, router.broker.settings, _new_nonce)
             client = Client(listener.node, "", host, listener.name)
