@@ -69,7 +69,7 @@ async def run_demo(cluster: Cluster, servers: str, partitions: int = PARTITIONS,
 
 
 class _Network:
-    """The connections of a consumer, which can be cut all at once."""
+    """The connections of one consumer, which can be cut all at once."""
 
     def __init__(self) -> None:
         self._is_up = True
@@ -90,7 +90,7 @@ class _Network:
 
 
 class _Member:
-    """A consumer that can crash, leave and return."""
+    """A consumer of the demo, which can crash, leave and return."""
 
     def __init__(self, name: str, servers: str, pace: Pace, delay: float) -> None:
         self._name = name
@@ -102,7 +102,7 @@ class _Member:
         self._end: Callable[[], None] = lambda: None
 
     def start(self) -> None:
-        """Join the group, or join it again."""
+        """Let the consumer join the group, for the first time or again."""
         self._is_wanted = True
         self._changed.set()
 
@@ -111,7 +111,7 @@ class _Member:
         self._is_wanted = False
 
     def crash(self) -> None:
-        """End without leaving the group, like a killed process."""
+        """End the consumer without leaving the group, like a killed process."""
         self._is_wanted = False
         self._end()
 

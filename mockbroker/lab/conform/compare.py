@@ -171,7 +171,7 @@ MISSING = "(nothing)"
 
 
 class Bindings:
-    """Maps ids and numbers of the recording to those that replace them in this run.
+    """The bindings between the ids and numbers of the recording and those that replace them in this run.
 
     Args:
         names: recorded id -> label, as in the conversation file.
@@ -260,8 +260,7 @@ class Bindings:
     def sort_key(self, item: Any, *, recorded: bool) -> str:
         """Return the sort key of an element in an array that is compared as a set.
 
-        It consists of the identifying fields, followed by the other fields. All ids that are not bound get the same
-        key.
+        It consists of the identifying fields, followed by the other fields. All ids without a binding get the same key.
 
         Args:
             item: the element.

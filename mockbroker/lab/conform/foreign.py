@@ -1,4 +1,4 @@
-"""Preparation of an external broker for a conversation, and the cleanup afterwards.
+"""Preparation of an external broker for a conversation, and its cleanup afterwards.
 
 Use a test broker only. The cleanup deletes groups named in the conversation, topics that the conversation creates, and,
 if it creates ACLs, all ACLs.
@@ -106,7 +106,9 @@ async def prepare(asker: Asker, conversation: Conversation) -> None:
 
 
 async def clear(asker: Asker, conversation: Conversation) -> None:
-    """Delete the groups that the conversation contains, the topics that it creates, and ACLs if it creates any."""
+    """Delete the groups that a conversation contains and the topics that it creates; if it creates ACLs, delete all
+    ACLs.
+    """
     if any(step.api == "CreateAcls" for step in conversation.steps):
         await asker.ask(DeleteAclsRequest(filters=[DeleteAclsRequest.Filter(**EVERY_ACL)]), 3, DeleteAclsResponse)
     groups = sorted(set(_texts_of(conversation, GROUP_FIELDS)))
@@ -133,7 +135,7 @@ async def clear(asker: Asker, conversation: Conversation) -> None:
 
 
 def _streams_heartbeats(conversation: Conversation) -> Iterator[StreamsGroupHeartbeatRequest]:
-    """Yield a leaving heartbeat for each member of streams groups."""
+    """Yield a heartbeat with which a member leaves, for each member of the streams groups in a conversation."""
     sent = (step.fields for step in conversation.steps if step.api_key == STREAMS_GROUP_HEARTBEAT.key and step.fields)
     for group_id, member_id in sorted({(each.get("group_id"), each.get("member_id")) for each in sent}):
         if group_id and member_id:
@@ -160,7 +162,7 @@ async def _consumers(asker: Asker, groups: list[str]) -> dict[str, list[LeaveGro
 
 
 async def _remove_sharers(asker: Asker, groups: list[str]) -> None:
-    """Make the members of share groups leave, if the broker supports share groups."""
+    """Remove all members of share groups by leaving heartbeats, if the broker supports share groups."""
     offered = await asker.ask(ApiVersionsRequest(), 0, ApiVersionsResponse)
     if SHARE_GROUP_DESCRIBE.key not in {api.api_key for api in offered.api_keys}:
         return

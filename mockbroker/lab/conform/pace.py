@@ -1,4 +1,5 @@
-"""Clocks for playing a conversation: the manual clock of a mockbroker, or the wall clock for an external broker.
+"""The clocks by which a conversation is played: the manual clock of a mockbroker, or the wall clock for an external
+broker.
 
 The manual clock stops while the player or the machine is slow. Therefore the times of a conversation do not depend on
 the load of the machine. With the wall clock, ``lateness`` measures the player's delay.
@@ -67,7 +68,7 @@ class Pace(Protocol):
 
 
 class LatenessWatch:
-    """A measurement of how late trio runs its tasks.
+    """A monitor that measures how late trio wakes its tasks.
 
     Attributes:
         lateness: maximum time by which a wake-up was late, seconds.

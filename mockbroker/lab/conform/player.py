@@ -201,7 +201,7 @@ class Player:
         return self.pace.now(), trio.current_time()
 
     def _latency(self, step: Step, connection: PlayedConnection) -> float:
-        """Return the time from a request to its response in seconds.
+        """Return the latency of a step's response, the time since its request, in seconds.
 
         It is the larger of two measurements, by the conversation's clock and by trio's clock.
         """

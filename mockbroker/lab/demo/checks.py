@@ -1,4 +1,4 @@
-"""The checks of the demo: each compares one claim with the recorded events. The functions are pure."""
+"""The checks of the demo, each of which compares one claim with the recorded events. The functions are pure."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def _left_at_once(story: Story) -> Check:
 
 
 def _evicted_in_time(story: Story) -> Check:
-    """Check that the killed member was evicted by its session timeout, 1 to 3 s after the kill."""
+    """Check that the member of the killed client was evicted by its session timeout, 1 to 3 s after the kill."""
     evicted = next((e.time_ms for e in story.events if e.event == EventKind.EXPIRE and e.client == story.killed), None)
     if evicted is None:
         return Check("a member that is killed is evicted after its session", False, f"{story.killed} was not evicted")

@@ -80,7 +80,7 @@ class _Client:
 
 
 class _Stage:
-    """The cluster and the clients of the demo.
+    """The environment of a running demo: the cluster and the client processes.
 
     Their events are added to the timeline and to the observed facts (``Story``).
     """

@@ -81,7 +81,7 @@ class Consumer:
         self._connect()
 
     def find(self) -> None:
-        """Look up the coordinator of the group at any broker, and connect to it."""
+        """Look up the coordinator of the group by asking any broker, and connect to it."""
         self.scheme.messages_sent += 2
         self.scheme.send(f"from {self.name}", self.coordinator.connected, self)
 
@@ -150,7 +150,7 @@ class _Group:
         name: group id.
         connections: consumer name -> connected consumer.
         generation: number of assignments so far.
-        waits: names of the consumers that have not yet stopped reading for the current rebalance.
+        waits: names of the consumers that still have to stop reading for the current rebalance.
         plan: member id -> partitions in the current assignment.
         watched: whether the coordinator watches the nodes of the group in ZooKeeper.
         busy: whether the coordinator is reading the nodes of the group.
@@ -264,7 +264,9 @@ class Coordinator:
             carry_out(self._read_and_assign(group, session), lambda: session is self._session)
 
     def _read_and_assign(self, group: _Group, session: Session) -> Asking:
-        """Read members and topics, repeatedly if they change during the read; then assign the partitions."""
+        """Read the group's members and topics from ZooKeeper, again if they change meanwhile; then assign the
+        partitions.
+        """
         watch = partial(self._watched, group)
         while group.due:
             group.due = False
@@ -337,9 +339,12 @@ class Coordinator:
                 self._all_stopped(group)
 
     def _on_stop_timeout(self, group: _Group, generation: int) -> None:
-        """Assign the partitions although some consumers have not stopped.
+        """Assign the partitions although some consumers have not stopped, because the session timeout has passed since
+        the start.
 
-        This happens when the session timeout has passed since the rebalance began.
+        Args:
+            group: the group.
+            generation: generation of the rebalance; nothing is done if it is over.
         """
         if group.waits and generation == group.generation:
             group.waits = {}
@@ -404,7 +409,7 @@ class Assigning(OfConsumers[Consumer]):
                 consumer.find()
 
     def send(self, connection: str, what: Callable[..., None], *with_: Any) -> None:
-        """Send a one-way message: when it arrives, ``what(*with_)`` is called.
+        """Send a message without a response: when it arrives, ``what(*with_)`` is called.
 
         Messages of one connection arrive in order. ``connection``: name of the connection.
         """

@@ -50,7 +50,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The cost of all steps of a story that happen at one time, measured until the next step.
+    """The cost of the steps of a story that happen at the same time, measured until the next step.
 
     Attributes:
         at: virtual time of the steps, seconds.

@@ -58,7 +58,9 @@ BEATS = (ApiKey.HEARTBEAT, ApiKey.CONSUMER_GROUP_HEARTBEAT)
 
 
 class Counting(Watcher):
-    """A counter of group messages, heartbeats and rebalances. The simulation calls it like an invariant checker."""
+    """An observer that counts group messages, heartbeats and rebalances. The simulation calls it like an invariant
+    checker.
+    """
 
     def __init__(self) -> None:
         self.messages = self.heartbeats = self.rebalances = 0

@@ -20,7 +20,7 @@ BUSY = (0.0, 1.0, 2.0, 3.0, 5.0)  # seconds that a member does not poll
 
 
 def settled(scheme: str, members: int, partitions: int) -> Run:
-    """Start a stable group with a scheme: the consumers ``c01``, ``c02``, ... read the topic ``t``. Return the run.
+    """Return a run with a stable group under a scheme: the consumers ``c01``, ``c02``, ... read the topic ``t``.
 
     Another consumer, ``c00``, exists but is not started; it sorts before the others.
 
@@ -44,7 +44,7 @@ CHANGES = (JOIN, LEAVE, CRASH, GROW, BROKER)  # values of ``change`` in herd()
 
 
 def herd(scheme: str, members: int, change: str) -> int:
-    """Return the number of watch notifications after one change in a group.
+    """Return the number of watch notifications that one change in a group causes (herd effect).
 
     Args:
         scheme: name of the scheme.
@@ -69,7 +69,7 @@ def herd(scheme: str, members: int, change: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """The cost of a join while a ZooKeeper server returns stale data.
+    """The cost of a join while a ZooKeeper server returns stale data (split brain).
 
     Attributes:
         unread: partition-seconds without a reader.

@@ -136,7 +136,7 @@ class Ledger:
 
     @property
     def whole(self) -> bool:
-        """Whether every partition has exactly one reader in each group with members.
+        """Whether all partitions are in order: in each group with members, every partition has exactly one reader.
 
         In groups without members, no partition may have a reader.
         """

@@ -105,7 +105,7 @@ class OldOffsets:
 
 
 def _granted(session: Session) -> None:
-    """Do nothing when ZooKeeper accepts the session, because no request waits for it."""
+    """Do nothing. It is called when ZooKeeper has accepted the broker's session, for which no request waits."""
 
 
 def _expired() -> None:

@@ -172,7 +172,7 @@ class Scheme(ABC):
 
 
 class Living(Protocol):
-    """The interface of consumers that can be started, stopped and crashed."""
+    """The interface of a consumer that can be started, stopped and crashed."""
 
     def start(self) -> None: ...
     def leave(self) -> None: ...
@@ -203,7 +203,7 @@ class OfConsumers(Scheme, Generic[C]):
 
 
 def _done(_: Answer) -> None:
-    """Ignore a response of ZooKeeper."""
+    """Ignore the response of ZooKeeper to a request."""
 
 
 def _never() -> None:

@@ -239,7 +239,7 @@ class Session:
 
 
 def carry_out(asking: Asking, holds: Callable[[], bool], answer: Answer | None = None) -> None:
-    """Run a generator that yields requests: send each request after the response to the previous one.
+    """Run a generator that yields ZooKeeper requests: send each request after the response to the previous one.
 
     Args:
         asking: the generator.

@@ -132,7 +132,9 @@ class HostileBroker:
                 self._handle.rebalance(group_id)
 
     def seen(self) -> tuple[set[str], set[str]]:
-        """Return the APIs of the requests since the last call, and the GOALS that the client has achieved."""
+        """Return the APIs of the requests since the last call, and those GOALS that the client has achieved since
+        then.
+        """
 
         def look(cluster: Cluster) -> tuple[set[str], set[str]]:
             log = cluster.router.requests
@@ -150,7 +152,7 @@ class HostileBroker:
         return self._thread.call(look)
 
     def skip_seen(self) -> None:
-        """Discard the requests so far, so that the next ``seen`` covers only later ones."""
+        """Discard the requests so far, so that the next ``seen`` covers only later requests."""
 
         def skip(cluster: Cluster) -> None:
             log = cluster.router.requests

@@ -16,7 +16,7 @@ FrameChange: TypeAlias = Callable[[bytes, "Turn"], bytes]  # returns what is sen
 
 @dataclass(slots=True)
 class Turn:
-    """The context in which a response is changed.
+    """The context in which a case changes a response.
 
     Attributes:
         number: number of earlier responses of this step.
@@ -35,7 +35,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A hostile broker. Exactly one of ``rules``, ``change`` and ``frames`` is set.
+    """A case: one kind of hostile broker. Exactly one of ``rules``, ``change`` and ``frames`` is set.
 
     Attributes:
         name: name for ``--case``.

@@ -83,7 +83,7 @@ class ClientProcess:
 
     @property
     def output(self) -> str:
-        """The last part of the output of the client."""
+        """The last part of the client's output."""
         return self._output.decode(errors="replace")
 
     @property
@@ -96,7 +96,9 @@ class ClientProcess:
         return code < 0 or code > 128 or (code != 0 and any(text in self.output for text in CRASHES))
 
     def sample(self) -> int:
-        """Add a sample of the resource usage to ``usage``; return the resident memory in bytes."""
+        """Measure the client's resource usage, and update the peaks in ``usage``; return the resident memory in
+        bytes.
+        """
         memory = threads = sockets = 0
         cpu = 0.0
         with contextlib.suppress(psutil.Error):

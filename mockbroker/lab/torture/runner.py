@@ -1,4 +1,4 @@
-"""Runs a client against each case of the catalogue, and judges whether it survives.
+"""The runner of torture tests, which runs a client against cases and judges whether it survives.
 
 A run has three parts: first, the client works until the cluster misbehaves for the first time; then the misbehaviour
 continues for ``Limits.bad`` seconds; finally the cluster is correct again, and the client has ``Limits.recovery``
@@ -218,7 +218,7 @@ def examine(client: Client, limits: Limits) -> Health:
 
 
 def applies(case: Case, health: Health) -> bool:
-    """Return whether a client ever takes the step of a case."""
+    """Return whether a case can affect a client: the client sends the request of the case's step."""
     if case.step == TLS:
         return health.has_tls
     return case.step in (CONNECT, EVERY) or case.step in health.apis
@@ -227,7 +227,16 @@ def applies(case: Case, health: Health) -> bool:
 def run(
     case: Case, client: Client, health: Health, limits: Limits, seed: int = 0, stop: threading.Event | None = None
 ) -> Result:
-    """Run a client against a case, and judge it. ``stop``: ends the run early when it is set, without a verdict."""
+    """Run a client against a case, and return the result with the verdict.
+
+    Args:
+        case: the case.
+        client: the client under test.
+        health: behaviour of the client with a correct cluster.
+        limits: thresholds of the verdicts.
+        seed: seed of the random numbers of the case.
+        stop: event that ends the run early, without a verdict; None for no event.
+    """
     with hostile(case, seed, client.topic, client.config, client.security) as broker:
         return _Run(case, client, health, limits, seed, broker, stop or threading.Event()).result()
 

@@ -14,7 +14,7 @@ from mockbroker.lab.history.draft.store import GroupRecord
 
 @dataclass(frozen=True, slots=True)
 class Noticed:
-    """A trace entry: the coordinator has detected a reason for a rebalance."""
+    """A trace entry which says that the coordinator has detected a reason for a rebalance."""
 
     group: str
     cause: Cause
@@ -22,7 +22,9 @@ class Noticed:
 
 @dataclass(frozen=True, slots=True)
 class Became:
-    """A trace entry: the coordinator of a group has changed from the state ``before`` to the state ``after``."""
+    """A trace entry which says that the coordinator of a group has changed its state. ``before``, ``after``: the
+    states.
+    """
 
     group: str
     before: Coordinating
@@ -56,7 +58,7 @@ class Keep:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The action of closing the connection to a consumer whose session has expired."""
+    """The action of closing the connection to a consumer, because its session has expired."""
 
     connection: int
 

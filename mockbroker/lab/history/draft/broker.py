@@ -27,7 +27,7 @@ def subset_of(group: str) -> int:
 
 @dataclass(slots=True)
 class Election:
-    """The role of this broker as coordinator of a subset of the groups.
+    """The election of a broker as coordinator of a subset of the groups.
 
     Attributes:
         took_over: whether the subset had another coordinator before, which has failed or resigned.

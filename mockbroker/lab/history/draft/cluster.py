@@ -135,7 +135,9 @@ class DraftCluster:
         self._queue.now = max(until, self._queue.now)
 
     def at(self, time: float, what: Callable[..., Any], *with_: Any) -> None:
-        """Call ``what(*with_)`` at ``time``, seconds; for example ``cluster.at(5.0, cluster.crash, "c1")``."""
+        """Schedule a call of ``what(*with_)`` at ``time``, seconds; for example ``cluster.at(5.0, cluster.crash,
+        "c1")``.
+        """
         self._queue.at(time, what, *with_)
 
     def add(self, group: str, topics: list[str], options: Options | None = None, consumer: str | None = None) -> str:
@@ -256,7 +258,7 @@ class DraftCluster:
         self._queue.after(seconds, self._refusing.discard, node)
 
     def strike(self, when: Callable[[Moment], bool]) -> None:
-        """Fail a broker immediately after its first action for which ``when`` returns True."""
+        """Make a broker fail right after its first action for which ``when`` returns True."""
         self._strike = when
 
     def send(self, consumer: str, link: int, request: Request) -> None:
@@ -302,7 +304,7 @@ class DraftCluster:
         )
 
     def _elect_coordinators(self) -> None:
-        """Act as the controller: elect a coordinator for each subset without one, and send the metadata to all
+        """Elect a coordinator for each subset without one, as the controller does, and send the metadata to all
         brokers.
         """
         if not self.brokers:
@@ -440,7 +442,7 @@ class DraftCluster:
             self._perform(connection.node, broker, broker.disconnected(connection.number, self.now))
 
     def _disconnect_consumer(self, connection: DraftConnection) -> None:
-        """Notify the consumer that the broker has closed or refused a connection, or is down."""
+        """Notify a consumer that its connection has failed: the broker has closed or refused it, or is down."""
         self._deliver(connection.consumer, self._connection_ended, connection)
 
     def _connection_ended(self, connection: DraftConnection, now: float) -> Effects:

@@ -97,7 +97,7 @@ class Close:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """The effect of delivering a record to the application."""
+    """The effect of delivering a record to the application that uses the consumer."""
 
     partition: TopicPartition
     offset: int
@@ -155,7 +155,7 @@ class Consumer:
         self._forget()
 
     def _forget(self) -> None:
-        """Reset the state, as at the start of a process."""
+        """Reset the state of the consumer to that of a new process."""
         self.consumer_id, self.generation = None, -1
         self.partitions, self.positions = (), {}
         self._lookup: int | None = None  # link for the coordinator lookup
@@ -244,7 +244,7 @@ class Consumer:
         return min(due, self._heartbeat_at, self._commit_at) if self._is_idle() else due
 
     def busy(self, until: float) -> None:
-        """Delay the next poll until the time ``until``, because the application processes records."""
+        """Postpone the next poll until the time ``until`` (seconds), because the application processes records."""
         self._poll_at = max(self._poll_at, until)
 
     # --- the coordinator: find, connect, send ---
@@ -273,7 +273,7 @@ class Consumer:
         return [Close(link) for link in links]
 
     def _at_coordinator(self, now: float) -> Effects:
-        """Send the first request on a new connection to the coordinator; return the effects.
+        """Send the request that follows the connection to the coordinator; return the effects.
 
         ``now``: virtual time, seconds.
         """

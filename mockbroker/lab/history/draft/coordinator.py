@@ -117,7 +117,9 @@ class Coordinator:
         return actions + self.topics_changed()
 
     def resign(self) -> Actions:
-        """Stop after another coordinator was elected. Pending requests are answered with NotCoordinatorForGroup."""
+        """Stop coordinating the group, because another coordinator was elected; answer pending requests with
+        NotCoordinatorForGroup.
+        """
         waiting = [*self.parked, *(parked for parked, _ in self._outbox)]
         elsewhere = JoinGroupResponse(error=Error.NOT_COORDINATOR_FOR_GROUP)
         return [*self.lost(), *(Answer(parked.connection, elsewhere) for parked in waiting)]
@@ -196,7 +198,7 @@ class Coordinator:
         return NONE, []
 
     def _heartbeat_of_a_rebalance(self, consumer_id: str, good: bool, now: float) -> tuple[Error, Actions]:
-        """Handle a heartbeat in the state Prepare for rebalance; return the error of the response and the actions.
+        """Handle a heartbeat in the state "Prepare for rebalance"; return the error of the response and the actions.
 
         If the rebalance was caused only by a dead member, and this member is the next to send a heartbeat, the
         rebalance is cancelled.

@@ -1,4 +1,6 @@
-"""Conditions for ``DraftCluster.strike``: the five steps of a rebalance after which the coordinator can fail."""
+"""The conditions for ``DraftCluster.strike``: each of the five steps of a rebalance after which the coordinator can
+fail.
+"""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ Response = ConsumerMetadataResponse | JoinGroupResponse | HeartbeatResponse | Of
 
 
 def answer_to(request: GroupRequest, error: Error) -> Response:
-    """Return a response to ``request`` that contains only an error."""
+    """Return the response to a request that contains only an error."""
     match request:
         case JoinGroupRequest():
             return JoinGroupResponse(error=error)

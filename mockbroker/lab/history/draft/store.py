@@ -92,7 +92,7 @@ class Store:
         self._watches.setdefault(topic, set()).add(node)
 
     def session_ends(self, node: int) -> None:
-        """Remove the watches of a broker, because its session has ended."""
+        """Remove the watches of a broker, because its session has ended. ``node``: broker id."""
         for nodes in self._watches.values():
             nodes.discard(node)
 

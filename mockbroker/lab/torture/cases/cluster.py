@@ -220,7 +220,7 @@ def many_brokers(response: Any, _request: Any, _: Turn) -> None:
 
 
 def coordinators(response: Any) -> list[Any]:
-    """Return the structs of a FindCoordinator response that contain an address: the response itself up to v3, its list
+    """Return the parts of a FindCoordinator response that contain an address: the response itself up to v3, its list
     since v4.
     """
     return response.coordinators or [response]

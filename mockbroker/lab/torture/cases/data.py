@@ -114,7 +114,12 @@ def other_session(response: Any, _request: Any, turn: Turn) -> None:
 
 
 def first_offsets(records: bytes, change: Callable[[int], int]) -> bytes:
-    """Change the base offset of the first batch, which its CRC does not cover."""
+    """Return records with another base offset in the first batch, which its CRC does not cover.
+
+    Args:
+        records: the record batches.
+        change: function that returns the new offset.
+    """
     (offset,) = BASE_OFFSET.unpack_from(records)
     return BASE_OFFSET.pack(change(offset)) + records[BASE_OFFSET.size :]
 
