@@ -74,7 +74,7 @@ install_completion_option = click.option(
     is_eager=True,
     expose_value=False,
     callback=_install,
-    help="Install completion for a shell; without a value for the one in $SHELL.",
+    help="Install completion for SHELL; without SHELL, for the shell in $SHELL.",
 )
 
 

@@ -42,9 +42,11 @@ STYLES: dict[str, dict[str, Any]] = {
 
 @click.command("explain")
 @frames.arguments
-@click.option("--flat", is_flag=True, help="Full paths instead of a tree.")
-@click.option("--json", "as_json", is_flag=True, help="A JSON object per line instead of text.")
-@click.option("--width", type=click.IntRange(min=40), help="Columns of text.  [default: the terminal's, or 100]")
+@click.option("--flat", is_flag=True, help="Print full paths instead of a tree.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object per line instead of text.")
+@click.option(
+    "--width", type=click.IntRange(min=40), help="Width of the text in characters.  [default: the terminal's, or 100]"
+)
 def command(
     source: str,
     response: bool,

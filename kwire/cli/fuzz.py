@@ -20,17 +20,23 @@ EVERY = 100  # cases between progress lines
 
 @click.command("fuzz")
 @click.argument("broker", metavar="HOST:PORT")
-@click.option("--seed", type=int, default=0, show_default=True, help="The same seed sends the same requests.")
-@click.option("--count", type=click.IntRange(min=1), default=1_000, show_default=True, help="Number of cases.")
+@click.option(
+    "--seed",
+    type=int,
+    default=0,
+    show_default=True,
+    help="Seed of the random numbers; the same seed sends the same requests.",
+)
+@click.option("--count", type=click.IntRange(min=1), default=1_000, show_default=True, help="Number of test cases.")
 @click.option("--api", metavar="NAME", shell_complete=complete(api_names), help="Mutate requests of this API only.")
-@click.option("--json", "as_json", is_flag=True, help="A JSON line per finding, and a summary at the end.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON line per finding, and a summary at the end.")
 @click.option(
     "--save", type=click.Path(file_okay=False, path_type=Path), help="Write each finding to a file in this folder."
 )
 @click.option(
     "--replay",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Only repeat the finding in this file.",
+    help="Only reproduce the finding in this file.",
 )
 def command(
     broker: str, seed: int, count: int, api: str | None, as_json: bool, save: Path | None, replay: Path | None
@@ -108,9 +114,13 @@ def _replay(fuzzer: Fuzzer, earlier: Finding, as_json: bool) -> None:
         now = None if trouble is None else {"kind": trouble.kind, "detail": trouble.detail}
         click.echo(json.dumps({"then": {"kind": earlier.kind, "detail": earlier.detail}, "now": now}))
     elif trouble is None:
-        click.echo(f"the finding was not reproduced: {earlier.kind}, {KINDS[earlier.kind]}")
+        click.echo(f"not reproduced: {earlier.kind}: {KINDS[earlier.kind]}")
     else:
-        click.echo(f"{trouble.kind} again: {trouble.detail}" if trouble.kind == earlier.kind else f"now {trouble}")
+        click.echo(
+            f"reproduced: {trouble.kind}: {trouble.detail}"
+            if trouble.kind == earlier.kind
+            else f"another failure: {trouble.kind}: {trouble.detail}"
+        )
 
 
 def _address(broker: str) -> tuple[str, int]:

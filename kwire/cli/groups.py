@@ -27,7 +27,7 @@ MOST = 12  # maximum names of partitions or members per line
 
 @click.command("groups")
 @click.argument("paths", nargs=-1, required=True, metavar="FILE|DIR...")
-@click.option("--json", "as_json", is_flag=True, help="A JSON object with everything instead of text.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object with all results instead of text.")
 @click.option(
     "--html",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -37,7 +37,7 @@ MOST = 12  # maximum names of partitions or members per line
     "--tables", type=click.Path(file_okay=False, path_type=Path), help="Write every table as Parquet to this folder."
 )
 @click.option("--capture-id", help="Name of the capture in the tables.  [default: first file]")
-@click.option("--group", "wanted", multiple=True, metavar="NAME", help="Only this group. May be repeated.")
+@click.option("--group", "wanted", multiple=True, metavar="NAME", help="Show only this group. May be repeated.")
 @click.option(
     "--what-if", "assignor", type=click.Choice(NAMES), help="Replay the groups with this assignor and compare."
 )

@@ -22,11 +22,11 @@ NEAR = 0.7  # least similarity (0 to 1) of a suggested API name
 
 @click.command("layout")
 @click.argument("api", metavar="API", shell_complete=complete(api_names))
-@click.option("--version", type=int, help="One API version, as a list.  [default: all, as a table]")
-@click.option("--request", is_flag=True, help="Only the request.")
-@click.option("--response", is_flag=True, help="Only the response.")
-@click.option("--source", is_flag=True, help="The generated Python code of the version.  [default: the newest]")
-@click.option("--json", "as_json", is_flag=True, help="A JSON object per message, with the type of each field.")
+@click.option("--version", type=int, help="Show only this version, as a list.  [default: all, as a table]")
+@click.option("--request", is_flag=True, help="Show only the request.")
+@click.option("--response", is_flag=True, help="Show only the response.")
+@click.option("--source", is_flag=True, help="Show the generated Python code of the version.  [default: the newest]")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object per message, with the type of each field.")
 def command(api: str, version: int | None, request: bool, response: bool, source: bool, as_json: bool) -> None:
     """Show the wire layout of an API: fields in wire order, with their types in each version.
 

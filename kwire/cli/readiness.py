@@ -16,7 +16,7 @@ from kwire.command import one_line, report_problems
 @click.command("readiness")
 @click.argument("paths", nargs=-1, required=True, metavar="FILE|DIR...")
 @click.option("--target", type=click.Choice(TARGETS), default="4.2", show_default=True, help="Release to upgrade to.")
-@click.option("--json", "as_json", is_flag=True, help="A JSON array instead of text.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON array instead of text.")
 def command(paths: tuple[str, ...], target: str, as_json: bool) -> None:
     """Report whether the clients and groups in captures are ready for Kafka 4.
 

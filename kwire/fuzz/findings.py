@@ -90,11 +90,11 @@ class Finding:
             finding = cls(str(form["kind"]), str(form["detail"]), int(form["seed"]), int(form["case"]), names, steps)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             reason = f"{error} is missing" if isinstance(error, KeyError) else error
-            raise FindingError(f"invalid finding: {reason}") from None
+            raise FindingError(f"the file is not a valid finding: {reason}") from None
         if finding.kind not in KINDS or form.get("form") != FORM:
             raise FindingError(
-                f"unsupported finding of kind {finding.kind!r} and form {form.get('form')!r}: "
-                f"expected form {FORM} and one of {', '.join(KINDS)}"
+                f"the finding has form {form.get('form')!r} and kind {finding.kind!r}: "
+                f"expected form {FORM} and one of the kinds {', '.join(KINDS)}"
             )
         return finding
 

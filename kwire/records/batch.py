@@ -311,4 +311,6 @@ def build_batch(
         return struct.pack(">qiibI", base_offset, size, leader_epoch, 2, crc32c(body, 0, crc32c(tail))) + tail + body
     except struct.error as error:
         write_records(records, deltas, base_timestamp)  # the error of a record comes first
-        raise EncodeError(f"a field of the batch header is out of range: {error}", message=MESSAGE) from error
+        raise EncodeError(
+            f"a value does not fit into its field of the batch header: {error}", message=MESSAGE
+        ) from error

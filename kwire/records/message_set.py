@@ -306,7 +306,9 @@ def _message(offset: int, magic: int, attributes: int, timestamp: int, key: byte
         )
         return struct.pack(">qiI", offset, len(tail) + 4, zlib.crc32(tail)) + tail
     except struct.error as error:
-        raise EncodeError(f"offset or timestamp of the message is out of range: {error}", message=MESSAGE) from error
+        raise EncodeError(
+            f"the offset or timestamp of the message does not fit into its field: {error}", message=MESSAGE
+        ) from error
 
 
 def _prefixes(body: bytes) -> Iterator[tuple[int, int]]:

@@ -256,7 +256,7 @@ class Router:
             passage: State of the request.
             now: The broker's time in seconds.
         """
-        effects = passage.go_on(now)
+        effects = passage.pass_on(now)
         if effects is None and passage.only_processes_answer:
             call = passage.call
             return self._process_answer(call, passage.watching[0], self._handle(call, now), now, passage)

@@ -115,7 +115,7 @@ class Passage:
     watching: tuple[Stage, ...] = ()
     only_processes_answer: bool = False
 
-    def go_on(self, now: float) -> Effects | None:
+    def pass_on(self, now: float) -> Effects | None:
         """Call ``before`` of the next stages, until one of them does not pass the request on. ``now``: broker's time in
         seconds.
 

@@ -157,7 +157,7 @@ log = logging.getLogger("mockbroker")
 @click.option(
     "--stop-on-stdin-eof",
     is_flag=True,
-    help="Stop when stdin ends: at the latest when the process that started the command ends, if stdin is its pipe.",
+    help="Stop when stdin ends, as when stdin is a pipe of the parent process and that process ends.",
 )
 def command(
     host: str,

@@ -41,16 +41,18 @@ HISTORY_NAMES = (
     type=click.Choice([*SCHEME_NAMES, "all", *HISTORY_NAMES]),
     default="swarm",
     show_default=True,
-    help="Fault scheme; or a rebalance protocol to measure, or all of those.",
+    help="Fault scheme; or a rebalance protocol to measure, or all for all protocols.",
 )
 @click.option(
     "--events",
     type=click.IntRange(1),
     default=EVENTS,
     show_default=True,
-    help="Events per seed during which faults occur.",
+    help="Number of events per seed during which faults occur.",
 )
-@click.option("--coverage", "show_coverage", is_flag=True, help="Print which states met which events and faults.")
+@click.option(
+    "--coverage", "show_coverage", is_flag=True, help="Print how often each event and fault occurred in each state."
+)
 @click.option("--steer", is_flag=True, help=f"Run one of {CANDIDATES} seeds: the one with the rarest faults.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per seed.")
 @click.option(

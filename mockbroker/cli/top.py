@@ -52,7 +52,7 @@ class Sample:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="File with the token of the server. In the environment: MOCKBROKER_HTTP_TOKEN",
 )
-@click.option("--once", is_flag=True, help="Print one frame, and end.")
+@click.option("--once", is_flag=True, help="Print the screen once, and exit.")
 def command(url: str | None, token_file: Path | None, once: bool) -> None:
     """Show groups, members, lag and rates of a broker that runs with serve --http, every second until Ctrl-C.
 

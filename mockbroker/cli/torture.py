@@ -36,8 +36,19 @@ from mockbroker.lab.torture.security import MECHANISMS, PROTOCOLS, Mechanism, Pr
     help="Only the cases of this step, such as Fetch.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random numbers of the cases.")
-@click.option("--jobs", type=click.IntRange(1, 64), default=4, show_default=True, help="Cases that run at once.")
-@click.option("--topic", default="torture", show_default=True, help="Topic that gets records: MOCKBROKER_TOPIC.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(1, 64),
+    default=4,
+    show_default=True,
+    help="Number of cases that run at the same time.",
+)
+@click.option(
+    "--topic",
+    default="torture",
+    show_default=True,
+    help="Topic to which records are appended, and value of MOCKBROKER_TOPIC.",
+)
 @click.option(
     "--security-protocol",
     type=click.Choice(PROTOCOLS, case_sensitive=False),
@@ -52,7 +63,9 @@ from mockbroker.lab.torture.security import MECHANISMS, PROTOCOLS, Mechanism, Pr
     show_default=True,
     help="SASL mechanism of the client: MOCKBROKER_SASL_MECHANISM.",
 )
-@click.option("--bad", type=click.FloatRange(0.1), default=5.0, show_default=True, help="Seconds of misbehaviour.")
+@click.option(
+    "--bad", type=click.FloatRange(0.1), default=5.0, show_default=True, help="Seconds for which the broker misbehaves."
+)
 @click.option(
     "--recovery",
     type=click.FloatRange(0.1),
@@ -65,10 +78,14 @@ from mockbroker.lab.torture.security import MECHANISMS, PROTOCOLS, Mechanism, Pr
     type=click.IntRange(1),
     default=512,
     show_default=True,
-    help="Megabytes above its usual memory from which a client grew.",
+    help="Growth of memory, in megabytes, from which the result is grew.",
 )
 @click.option(
-    "--start", type=click.FloatRange(0.1), default=20.0, show_default=True, help="Seconds until a client must work."
+    "--start",
+    type=click.FloatRange(0.1),
+    default=20.0,
+    show_default=True,
+    help="Seconds within which a client must work with a correct broker.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per case.")
 @click.option("--junit", type=click.Path(dir_okay=False, path_type=Path), help="Also write JUnit XML to this file.")

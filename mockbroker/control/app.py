@@ -166,7 +166,7 @@ def _query(route: Route, request: Request) -> dict[str, Any]:
         if parameter is None:
             problems.append(Problem(name, f"unknown parameter {shown(name)}", closest(name, tuple(known))))
         elif name in given:
-            problems.append(Problem(name, "given twice"))
+            problems.append(Problem(name, "the parameter is given twice: use it once"))
         else:
             values[name] = parameter.shape.parse(value)
             problems.extend(parameter.shape.problems(values[name], name))

@@ -52,7 +52,7 @@ def ids_of_page(call: CheckedRequest, ids: Iterable[T]) -> tuple[list[T], T | No
     """
     remaining, after, limit = iter(ids), call.query["after"], call.query["limit"]
     if after is not None and not any(each == after for each in remaining):
-        raise NotPossible([Problem("after", "this cursor does not exist any more: begin without one")])
+        raise NotPossible([Problem("after", "the item of this cursor no longer exists: start again without a cursor")])
     page_ids = list(islice(remaining, limit + 1))
     return page_ids[:limit], page_ids[limit - 1] if len(page_ids) > limit else None
 

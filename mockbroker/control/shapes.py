@@ -73,7 +73,7 @@ class Text(Shape):
         if not isinstance(value, str):
             yield Problem(path, f"expected a string, got {shown(value)}", self.choices)
         elif self.choices and value not in self.choices:
-            yield Problem(path, f"{shown(value)} is not possible", closest(value, self.choices))
+            yield Problem(path, f"{shown(value)} is not one of the possible values", closest(value, self.choices))
 
     def schema(self) -> Schema:
         return {

@@ -53,7 +53,7 @@ def warnings(rule: Rule) -> list[Problem]:
         "Produce" in rule.match.api if rule.match.api else applies_to(ApiKey.PRODUCE, rule.match, rule.action)
     )
     if isinstance(rule.action.effect, Error) and matches_produce:
-        found.append(Problem("action.error", "a Produce with acks=0 has no response that could have an error"))
+        found.append(Problem("action.error", "no effect on a Produce with acks=0, which has no response"))
     if isinstance(rule.action.effect, Error):
         unusual = (unusual_error(api, rule.action.effect.error) for api in rule.match.api)
         found += [Problem("action.error", detail) for detail in unusual if detail is not None]
@@ -77,7 +77,7 @@ def rule_to_json(rule: Rule) -> dict[str, Any]:
 def _name(section: Section, given: str) -> str:
     name = section.text("name")
     if name is not None and given and name != given:
-        section.refuse("name", f"the rule is named {given} elsewhere", (given,))
+        section.refuse("name", f"the name differs from {given}, the name in the request: leave it out", (given,))
     name = name if name is not None else given or None
     if name is not None and not NAME.fullmatch(name):
         section.refuse("name", f"{name!r} is not a valid name: use 1 to 100 of the characters A-Z a-z 0-9 . _ -")
@@ -107,7 +107,7 @@ def _occurrence(section: Section) -> Occurrence:
 def _check_any_api(match: Match, action: Action, served: Collection[int], problems: list[Problem]) -> None:
     if not any(applies_to(key, match, action) for key in served):
         given = ", ".join(criteria(match)) or "these conditions"
-        problems.append(Problem("action", f"no API with {given} can have this action: name the API in match.api"))
+        problems.append(Problem("action", f"no API with {given} supports this action: name an API in match.api"))
 
 
 def action_to_json(action: Action) -> dict[str, Any]:

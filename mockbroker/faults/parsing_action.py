@@ -64,7 +64,7 @@ def parse_action(section: Section, match: Match) -> Action:
     if not chosen and not has_delay:
         section.refuse("", "a rule needs an action", (*parsers, "delay_ms"))
     for key in chosen[1:]:
-        section.refuse(key, f"a rule has one action, which may have delay_ms beside it; {chosen[0]} is given too")
+        section.refuse(key, f"a rule has at most one action besides delay_ms, but {chosen[0]} is set too")
     when = _when(section, match) if has_delay or not {"hold", "no_response"}.isdisjoint(chosen) else "before"
     effects = [parsers[key](section, match, when) for key in chosen]
     action = Action(delay=_delay(section, when) if has_delay else None, effect=effects[0] if effects else None)
@@ -88,7 +88,7 @@ def _delay(section: Section, when: When) -> Delay:
 
 def _true(section: Section, key: str) -> None:
     if section.flag(key) is False:
-        section.refuse(key, "false is not an action: leave it out", ("true",))
+        section.refuse(key, "expected true, got false: use true, or leave the key out", ("true",))
 
 
 def _error(section: Section, _match: Match, _when: When) -> Error:
@@ -142,7 +142,7 @@ def _respond(section: Section, match: Match, _when: When) -> Respond:
         section.refuse("respond", f"expected the body of a response as an object, got {shorten(body)}")
         return Respond(respond={})
     if len(keys) != 1:
-        section.refuse("respond", "a rule with a response names one API in match.api")
+        section.refuse("respond", "the action respond needs exactly one API in match.api")
     else:
         _check_body(section, body, keys[0], match)
     return Respond(respond=body)
@@ -214,7 +214,7 @@ def _response_field(section: Section, name: str, form: str, keys: Collection[int
     if path is None:
         return None
     if len(keys) != 1:
-        section.refuse(name, "a rule with a response field names one API in match.api")
+        section.refuse(name, "a response field needs exactly one API in match.api")
     for key in keys:
         fitting = fitting_fields(key, form)
         if fitting and path not in fitting:

@@ -54,7 +54,11 @@ def parse_match(section: Section, served: Collection[int]) -> Match:
 def _refuse_request_keys(section: Section) -> None:
     for key in REQUEST_KEYS:
         if key in section.form:
-            section.refuse(key, f"a connection has no {key}", ("broker", "listener", "address"))
+            section.refuse(
+                key,
+                f"{key} is a condition on requests: a rule about connections cannot have it",
+                ("broker", "listener", "address"),
+            )
     section.accept(key for key in REQUEST_KEYS if key in section.form)
 
 
@@ -127,7 +131,9 @@ def _check_terms(section: Section, match: Match, served: Collection[int]) -> Non
             possible = [other for other in TERMS if other in terms]
             section.refuse(term, f"{APIS[key].name} requests have no {term}", possible)
     if not match.api and not any(terms_of(key).issuperset(given) for key in served):
-        section.problems.append(Problem(section.path, f"no request has all of {', '.join(given)}"))
+        section.problems.append(
+            Problem(section.path, f"no API has requests with all of {', '.join(given)}: remove a condition")
+        )
 
 
 def _where(section: Section) -> str:

@@ -167,7 +167,7 @@ class Section:
         known = dict.fromkeys(self._known)
         for key in self.form:
             if key in needs and key not in known:
-                self.refuse(key, f"{key} needs {needs[key]} beside it")
+                self.refuse(key, f"{key} has an effect only with {needs[key]}")
             elif key not in known:
                 self.refuse(str(key), "unknown key", suggestions(str(key), known))
 

@@ -376,7 +376,7 @@ class FaultStage(Stage):
                 return self._answer(entry, [Reply(call.ticket, response)], now)
             case Disconnect(disconnect="before", reset=reset):
                 self._affected.remove(entry)
-                return [Close(call.ticket, f"fault rule {name}: disconnect before", reset)]
+                return [Close(call.ticket, f"fault rule {name}: disconnect before processing", reset)]
             case Hold(when="before"):
                 return self._hold(entry, Phase.HELD_BEFORE)
             case NoResponse(when="before"):
@@ -451,7 +451,7 @@ class FaultStage(Stage):
                 return []
             case Disconnect(disconnect="after", reset=reset):
                 self._affected.remove(entry)
-                return [Close(ticket, f"fault rule {name}: disconnect after", reset)]
+                return [Close(ticket, f"fault rule {name}: disconnect after processing", reset)]
             case Throttle(throttle_ms=throttle_ms) if any(isinstance(effect, Reply) for effect in effects):
                 self._delay(entry, Phase.MUTED, now, throttle_ms / 1000)
                 return [_throttled(effect, throttle_ms) for effect in effects]

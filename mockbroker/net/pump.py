@@ -401,7 +401,7 @@ class Pump:
                 connection.requests.skip_answer()
                 connection.muted = connection.muted or outcome.mute
             elif isinstance(outcome, Unmute | SendMore):
-                self._go_on(connection, outcome)
+                self._resume_sending(connection, outcome)
             else:
                 if isinstance(outcome, Dismiss) and outcome.response is not None:
                     self._answer(connection, Reply(outcome.ticket, outcome.response))
@@ -411,13 +411,13 @@ class Pump:
         """Carry out an outcome that is not a plain response, such as closing the connection."""
         if isinstance(outcome, Unmute | SendMore):
             if connection is not None:
-                self._go_on(connection, outcome)
+                self._resume_sending(connection, outcome)
         elif isinstance(outcome, Close) and connection is not None and outcome.ticket.api_key < 0:
             self._close_by_fault(connection, outcome.reason, reset=outcome.reset)
         else:
             self.unclaimed(outcome)
 
-    def _go_on(self, connection: Connection, outcome: Unmute | SendMore) -> None:
+    def _resume_sending(self, connection: Connection, outcome: Unmute | SendMore) -> None:
         """Resume a muted connection, or send further bytes of a slow response."""
         if isinstance(outcome, SendMore):
             self.flush(connection)

@@ -183,8 +183,8 @@ class DataDir:
             return function()
         except OSError as error:
             self._failed = True
-            where = f" {error.filename}" if error.filename else ""
-            raise DataDirError(f"data directory {self.name}: {doing}{where}: {error.strerror or error}") from error
+            file = f"file {error.filename}" if error.filename else "a file"
+            raise DataDirError(f"data directory {self.name}: {doing} {file}: {error.strerror or error}") from error
         except DataDirError as error:
             self._failed = True
             raise DataDirError(f"data directory {self.name}: {error}") from error

@@ -247,8 +247,8 @@ ROWS = [
     # kwire fuzz
     Row("address to fuzz", run("kwire fuzz localhost"), "Error: localhost: expected HOST:PORT, such as 127.0.0.1:9092"),
     Row("API to fuzz", run("kwire fuzz localhost:9092 --api Nothing"), "Error: --api: unknown API 'Nothing'; `kwire apis` lists all"),
-    Row("file that is not a finding", run("kwire fuzz localhost:9092 --replay x", files={"x": "{}"}), "Error: --replay x: invalid finding: 'steps' is missing"),
-    Row("finding of another form", run("kwire fuzz localhost:9092 --replay x", files={"x": json.dumps(FINDING)}), "Error: --replay x: unsupported finding of kind 'none' and form 0: expected form 1 and one of crash, hang, harm, unreadable, correlation"),
+    Row("file that is not a finding", run("kwire fuzz localhost:9092 --replay x", files={"x": "{}"}), "Error: --replay x: the file is not a valid finding: 'steps' is missing"),
+    Row("finding of another form", run("kwire fuzz localhost:9092 --replay x", files={"x": json.dumps(FINDING)}), "Error: --replay x: the finding has form 0 and kind 'none': expected form 1 and one of the kinds crash, hang, harm, unreadable, correlation"),
     Row("API that the broker does not serve", fuzz("Vote"), "Error: the broker and kwire have no common version of Vote"),
     Row("group that cannot be joined", fuzz("Heartbeat", config={"group.min.session.timeout.ms": 900_000, "group.max.session.timeout.ms": 900_000}), "Error: a correct client cannot join a group: the broker returned INVALID_SESSION_TIMEOUT"),
     Row("server that closes connections", fuzz_of_a_closing_server, "Error: cannot prepare 127.0.0.1:$PORT for fuzzing: the broker closed the connection without a response to ApiVersionsRequest"),

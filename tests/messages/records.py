@@ -98,7 +98,7 @@ ROWS = [
     Row("checksum of a batch", read_all(BATCH[:-2] + b"x" + BATCH[-1:]), "CrcError: RecordBatch at byte 17: the CRC 0x9e41f0b2 in the batch header does not match the data"),
     Row("count of a batch", read_all(batch(b"", 5)), "LimitError: RecordBatch at byte 57, count: 5 records of at least 7 bytes do not fit into 0 bytes"),
     Row("batch without records", lambda: build_batch([]), "ValueError: a batch needs at least one record"),
-    Row("producer id out of range", lambda: build_batch([Record()], producer_id=2**70), "EncodeError: RecordBatch: a field of the batch header is out of range: $REASON"),
+    Row("producer id out of range", lambda: build_batch([Record()], producer_id=2**70), "EncodeError: RecordBatch: a value does not fit into its field of the batch header: $REASON"),
     Row("offset below the first", lambda: build_batch([Record(offset=2**40)], base_offset=0, keep_offsets=True), "EncodeError: RecordBatch: an offset delta of +1099511627776 is out of range (-2147483647 to 2147483647)"),
     Row("header key with a lone surrogate", lambda: build_batch([Record(headers=[("\ud800", b"")])]), "EncodeError: RecordBatch: header key '\\ud800' cannot be encoded as UTF-8: surrogates not allowed"),
     # records
@@ -145,7 +145,7 @@ ROWS = [
     Row("codec of a message set", lambda: build_message_set([Record()], codec=ZSTD), "ValueError: compression codec 4 is not allowed in message sets"),
     Row("append time of magic 0", lambda: build_message_set([Record()], magic=0, log_append_time=1), "ValueError: messages of magic 0 have no timestamp: leave out log_append_time"),
     Row("headers in a message set", lambda: build_message_set([Record(headers=[("h", b"")])]), "EncodeError: Message: magic 0 and 1 have no headers: use build_batch"),
-    Row("timestamp out of range", lambda: build_message_set([Record(timestamp=2**70)]), "EncodeError: Message: offset or timestamp of the message is out of range: $REASON"),
+    Row("timestamp out of range", lambda: build_message_set([Record(timestamp=2**70)]), "EncodeError: Message: the offset or timestamp of the message does not fit into its field: $REASON"),
     # control records
     Row("records of an ordinary batch", lambda: control_records(read_batch(BATCH)), "ValueError: the batch at offset 0 is not a control batch: check batch.control first"),
     Row("control record without a key", lambda: read_control_record(Record()), "DecodeError: ControlRecordKey at byte 0: the control record has no key, so its type is unknown"),

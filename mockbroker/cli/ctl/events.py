@@ -16,10 +16,17 @@ from mockbroker.cli.followed_events import followed_events
 @click.option("--group", metavar="ID", help="Only events of this group.")
 @click.option("--kind", help="Only events of this kind, such as rebalance.")
 @click.option(
-    "--after", type=click.IntRange(0), metavar="ID", help="Only events after this id; with -f, 0 prints those kept too."
+    "--after",
+    type=click.IntRange(0),
+    metavar="ID",
+    help="Only events after this id; with -f, 0 also prints all kept events.",
 )
 @click.option(
-    "--last", type=click.IntRange(1), default=100, show_default=True, help="Maximum number of events, the latest."
+    "--last",
+    type=click.IntRange(1),
+    default=100,
+    show_default=True,
+    help="Maximum number of events; the latest are shown.",
 )
 @pass_session
 def command(session: Session, follow: bool, group: str | None, kind: str | None, after: int | None, last: int) -> None:

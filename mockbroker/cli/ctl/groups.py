@@ -53,7 +53,7 @@ def show(session: Session, group: str) -> None:
 @click.argument("group", shell_complete=completion.groups)
 @click.option("--state", help="State of the group, such as Stable; any state but Dead if absent.")
 @click.option("--members", type=click.IntRange(0), help="Number of members.")
-@click.option("--min-generation", type=click.IntRange(0), help="Minimum of its generation or epoch.")
+@click.option("--min-generation", type=click.IntRange(0), help="Minimum generation or epoch of the group.")
 @timeout_option
 @pass_session
 def wait(

@@ -17,7 +17,11 @@ HEADER = ("ID", "TIME", "API", "VERSION", "CLIENT ID", "BROKER", "LATENCY MS", "
 @click.option("--topic", help="Only requests that name this topic, or its id.")
 @click.option("--after", type=click.IntRange(0), metavar="ID", help="Only requests after this id.")
 @click.option(
-    "--last", type=click.IntRange(1), default=100, show_default=True, help="Maximum number of requests, the latest."
+    "--last",
+    type=click.IntRange(1),
+    default=100,
+    show_default=True,
+    help="Maximum number of requests; the latest are shown.",
 )
 @pass_session
 def command(

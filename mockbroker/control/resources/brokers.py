@@ -31,7 +31,9 @@ async def act(control: Control, call: CheckedRequest) -> Answer:
         )
     action, cluster = call.body["action"], control.cluster
     if action != "kill" and "noticed_after_ms" in call.body:
-        raise NotPossible([Problem("noticed_after_ms", f"the action {action} does not have it", ("kill",))])
+        raise NotPossible(
+            [Problem("noticed_after_ms", f"the action {action} has no such key: only kill has one", ("kill",))]
+        )
     if action == "stop":
         cluster.stop_broker(node)
     elif action == "kill":

@@ -55,6 +55,6 @@ async def close(control: Control, call: CheckedRequest) -> Answer:
     """Answer DELETE /v1/connections/{connection}: close a connection."""
     number = Whole().parse(call.path["connection"])
     if not isinstance(number, int):
-        raise Refused(404, "the id of a connection is a number: GET /v1/connections lists all")
+        raise Refused(404, "connection ids are numbers: GET /v1/connections lists the open connections")
     control.cluster.disconnect(number, reset=call.query["reset"])
     return Answer()

@@ -100,7 +100,7 @@ async def wait(control: Control, call: CheckedRequest) -> Answer:
     name, query = call.path["fault"], call.query
     faults = control.cluster.faults
     if query["applied"] is None and query["holding"] is None:
-        raise NotPossible([Problem("", "expected applied or holding", ("applied", "holding"))])
+        raise NotPossible([Problem("", "expected one of the parameters applied and holding", ("applied", "holding"))])
 
     def is_met() -> FaultState | None:
         state = faults.state(name)

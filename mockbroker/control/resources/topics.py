@@ -186,7 +186,7 @@ def _data(value: Any, path: str, problems: list[Problem]) -> bytes | None:
         return None if value is None else str(value).encode()
     except (binascii.Error, ValueError) as error:
         kind = "base64" if isinstance(value, dict) else "Unicode text"
-        problems.append(Problem(path, f"this is not {kind}: {error.__class__.__name__}"))
+        problems.append(Problem(path, f"the value is not valid {kind}: {error.__class__.__name__}"))
         return None
 
 

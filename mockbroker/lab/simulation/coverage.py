@@ -89,15 +89,14 @@ class Coverage(Watcher):
     def novelty(self, script: Script) -> int:
         """Return the number of cells that no run has reached yet and that a script may reach.
 
-        It is assumed that each fault of the script can lead to every combination of state and event that has been
-        reached with any fault.
+        A fault of the script is assumed to reach every combination of state and event that was reached with any fault.
         """
         pairs = {(cell.state, cell.event) for cell in self.cells}
         reached = Counter(cell.fault for cell in self.cells)
         return sum(len(pairs) - reached[fault] for fault in {fault.kind for fault in script.faults})
 
     def steer(self, scripts: Iterable[Script]) -> Script:
-        """Return the script with the highest ``novelty``; the first one if several have the same."""
+        """Return the script that may reach the most new cells (``novelty``); the first one of several equal ones."""
         return max(scripts, key=self.novelty)
 
     # --- the report ---

@@ -1,4 +1,4 @@
-"""A random number generator with the same sequences in every Python version."""
+"""A random number generator that produces the same sequences in every Python version."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ class Disk:
         except DataDirError:
             return False
         finally:
-            self._files.before = _go_on
+            self._files.before = _continue
         return True
 
     def crash(self) -> None:
@@ -106,7 +106,7 @@ class Disk:
             except CrashError:
                 pass
             finally:
-                self._files.before = _go_on
+                self._files.before = _continue
             self._working = None
         self._files.crash(lambda size: self._dice.below(size + 1), names=self._dice.chance(0.5))
 
@@ -116,5 +116,5 @@ def _refuse(operation: str, file: str) -> None:
         raise OSError(errno.EIO, "the simulated disk is broken until the next crash", file)
 
 
-def _go_on(_operation: str, _file: str) -> None:
+def _continue(_operation: str, _file: str) -> None:
     pass

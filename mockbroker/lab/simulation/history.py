@@ -20,7 +20,7 @@ EARLIEST, LATEST = -2, -1  # timestamps of ListOffsets
 
 
 class Result(StrEnum):
-    """The result of an operation, as its client knows it."""
+    """The result of an operation, as far as its client knows it."""
 
     UNKNOWN = "unknown"
     DONE = "done"
@@ -28,7 +28,7 @@ class Result(StrEnum):
 
 
 class Choice(StrEnum):
-    """The end of a transaction that its client has requested; OPEN before EndTxn."""
+    """The end of a transaction that its client has requested, commit or abort; OPEN before EndTxn."""
 
     OPEN = "open"
     COMMIT = "commit"

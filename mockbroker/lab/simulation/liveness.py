@@ -17,7 +17,7 @@ NAME = "I9"
 
 
 def why_not(broker: Broker, clients: Iterable[Client]) -> str:
-    """Return the reason why a group is not stable, or "" if all groups are stable.
+    """Return a reason why the groups have not recovered, or "" if all groups are stable.
 
     A group is stable if its state is Stable, all its clients are members, and the members own all subscribed
     partitions. Heartbeats of classic members do not refresh the topics of a consumer group.

@@ -45,7 +45,7 @@ class Model:
 
     Attributes:
         offsets: group -> partition -> committed offset.
-        held: producer id -> key -> pending offset of the open transaction.
+        held: producer id -> key -> pending offset in the open transaction.
         producers: transactional id -> producer id.
         order: number of the last change.
         durable: number of the last acknowledged change.
@@ -155,11 +155,11 @@ class Model:
         self.settle(group, {})
 
     def committed_by_itself(self, group: str, offsets: Mapping[str, Mapping[int, int]]) -> None:
-        """Record that the broker, after a crash, completed by itself the commit of a transaction with these offsets.
+        """Record that the broker completed the commit of a transaction after a crash, without a request.
 
         Args:
             group: group id.
-            offsets: topic -> partition -> offset.
+            offsets: topic -> partition -> committed offset.
         """
         reported = {
             (group, (topic, index)): at for topic, partitions in offsets.items() for index, at in partitions.items()
@@ -220,7 +220,7 @@ class Model:
         self._drop([(group, place)])
 
     def _drop(self, keys: list[Key]) -> None:
-        """Remove the pending offsets of these keys from all transactions."""
+        """Remove the pending offsets of the given keys from all transactions."""
         for producer_id, held in self.held.items():
             gone = {key: held.pop(key) for key in keys if key in held}
             if gone:
@@ -246,7 +246,7 @@ class Model:
         """Return the offsets that a key may have after a crash: the last acknowledged offset, followed by all later
         ones.
 
-        None in the list means no committed offset.
+        None in the list means no committed offset. ``key``: group with partition.
         """
         entries = self.history.get(key, [])
         sure = [stored for order, stored in entries if order <= self.durable][-1:] or [None]

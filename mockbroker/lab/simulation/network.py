@@ -23,7 +23,7 @@ class Peer(Protocol):
     paused_until: float
 
     def delay(self) -> float:
-        """Return the network delay of the next message, in seconds."""
+        """Return the delay of the next message in the network, in seconds."""
         ...
 
     def receive(self, connection: Wire, call: Call[Any], response: Any) -> None: ...
@@ -43,7 +43,7 @@ class Link:
 
     Attributes:
         clogged: whether messages are held instead of delivered.
-        lose: the next message to lose, "request" or "answer", with its connection; "" to lose none
+        lose: the next message to lose, "request" or "answer", with its connection; "" to lose none.
         held: messages that wait while the link is clogged, as (function, arguments).
     """
 
@@ -136,7 +136,7 @@ class Network:
             self._queue.at(connection.there, self._end, connection)
 
     def break_off(self, connection: Wire) -> None:
-        """Break a connection.
+        """Break a connection as a network failure does.
 
         All its messages in flight are lost; the broker learns of it immediately, the client after a delay.
         """
@@ -146,7 +146,7 @@ class Network:
             self._queue.after(RESET + connection.peer.delay(), self._notify, connection)
 
     def free(self, link: Link) -> None:
-        """End the clogging of a link, and deliver the held messages in order."""
+        """Stop holding the messages of a link, and deliver the held ones in order."""
         link.clogged = False
         while link.held:
             what, with_ = link.held.popleft()

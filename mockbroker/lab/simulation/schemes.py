@@ -399,7 +399,7 @@ MOST_RULES = 4
 
 
 def _rules(dice: Dice) -> tuple[Mapping[str, Any], ...]:
-    """Return random fault rules."""
+    """Return random fault rules for the broker, in JSON form."""
     return tuple(_rule(dice, number) for number in range(dice.whole(1, MOST_RULES)))
 
 

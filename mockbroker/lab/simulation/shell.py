@@ -301,7 +301,7 @@ class Shell:
         return self.queue.now + self.skew
 
     def begin(self) -> None:
-        """Start the process. Call this method before the first request."""
+        """Start the process of the brokers. Call this method before the first request."""
         self._open_sockets()
         self.broker.groups.schedule_offset_expiration(self.now)
         if self.disk is not None:
@@ -466,9 +466,8 @@ class Shell:
             self._keep_unsent([(call, outcome.response)])
 
     def _keep_unsent(self, answers: Iterable[Answer]) -> None:
-        """Store the unsent responses of closed connections.
-
-        After the next sync, the checkers treat them as acknowledged.
+        """Store the unsent responses of closed connections. After the next sync, the checkers treat them as
+        acknowledged.
         """
         written = 0 if self.disk is None else self.disk.collected
         self._unsent += [(written, answer) for answer in answers]
@@ -545,7 +544,7 @@ class Shell:
 
     @property
     def rules(self) -> Rules:
-        """The fault rules of the simulated broker."""
+        """The fault rules of the simulated broker, in order."""
         return self._faults.rules
 
     def add_rule(self, rule: Rule) -> None:
@@ -578,7 +577,7 @@ class Shell:
     # --- time ---
 
     def keep_time(self) -> None:
-        """Schedule the timer at the earliest deadline, unless it is already scheduled for that time or earlier."""
+        """Schedule the timer for the earliest deadline, unless it is already scheduled for that time or earlier."""
         if self.down:
             return
         deadline = self.router.deadline()
@@ -612,17 +611,17 @@ class Shell:
 
     def _resume(self, until: float) -> None:
         if until == self.stalled:
-            self.go_on()
+            self.end_stall()
 
-    def go_on(self) -> None:
-        """End a stall of the event loop, and handle the waiting requests."""
+    def end_stall(self) -> None:
+        """End a stall of the event loop: handle the requests that arrived during the stall."""
         self.stalled = 0.0
         if self.sockets is not None and not self.down:
             self.sockets.simulated_watch.read_all()
         self.turn()
 
     def jump(self, seconds: float) -> None:
-        """Advance the broker's clock by ``seconds``."""
+        """Advance the broker's clock by ``seconds``, as a clock correction does."""
         self.skew += seconds
         self.watchers.notify("stalled", seconds)
         self._tick_at = inf

@@ -50,7 +50,7 @@ class Shrinker:
         return self.best
 
     def _fewer(self, parts: Sequence[T], made: Callable[[Script, Sequence[T]], Script]) -> None:
-        """Remove pieces of ``parts``, first large and then small ones.
+        """Try to remove consecutive parts of the script, first many at once and then few.
 
         It stops when no piece can be removed, or the budget is exhausted.
 

@@ -184,7 +184,7 @@ class Watchers:
 
 
 class Origins:
-    """The group and the coordinator of each response that waits for the disk.
+    """A record of the group and the coordinator of each response that waits for the disk.
 
     Until such a response is sent, its group may be deleted or get another coordinator.
     """
@@ -227,7 +227,7 @@ class Origins:
 
 
 class GroupTypes:
-    """The types of groups, to detect when an empty group is replaced by a group of another type.
+    """A record of the types of groups, which detects when an empty group is replaced by a group of another type.
 
     Online migration also changes the type of groups, but does not count as replacement.
     """

@@ -394,7 +394,7 @@ class World:
     def _heal(self) -> None:
         self.trace.add(self.queue.now, "everything heals")
         self._ending = True
-        self.shell.go_on()
+        self.shell.end_stall()
         if self.shell.disk is not None:
             self.shell.disk.fails = False
         self.shell.restart()
@@ -432,7 +432,8 @@ class World:
         self.shell.watchers.notify("inspect", self.shell.broker, self.shell.now)
 
     def _wait_for_records(self) -> None:
-        """Make the broker delay each Fetch until there are records.
+        """Set fetch.min.bytes of all running consumers to 1, so that the broker delays each Fetch until there are
+        records.
 
         A consumer with fetch.min.bytes=0 sends hundreds of requests a second, and the number of events of the recovery
         is limited.
@@ -476,7 +477,9 @@ class World:
                 raise Broken(name, found)
 
     def _unread(self, readers: Sequence[Client]) -> str:
-        """Return a description of a reader that has not read all records, or "" if there is none."""
+        """Return a description of a reader that has not read all records at the end of the run, or "" if there is
+        none.
+        """
         for reader in readers:
             if isinstance(reader, FinalReader) and not reader.done:
                 return f"a reader of all records is at {reader.positions}, but the logs end at {reader.ends}"

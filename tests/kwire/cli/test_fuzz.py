@@ -55,7 +55,7 @@ def test_the_same_seed_does_the_same(broker: str) -> None:
 
 def test_replay(broker: str, finding: Path) -> None:
     result = kwire("fuzz", broker, "--replay", str(finding))
-    assert (result.exit_code, result.stdout) == (0, "the finding was not reproduced: hang, no response and no close within the time that the request allows\n")  # fmt: skip
+    assert (result.exit_code, result.stdout) == (0, "not reproduced: hang: no response and no close within the time that the request allows\n")  # fmt: skip
     (line,) = printed(kwire("fuzz", broker, "--replay", str(finding), "--json"))
     assert line == {"then": {"kind": "hang", "detail": "no answer"}, "now": None}
 
@@ -71,7 +71,7 @@ def test_wrong_usage(broker: str, tmp_path: Path) -> None:
     bad = tmp_path / "bad.json"
     bad.write_text("{}")
     assert "unknown API" in kwire("fuzz", broker, "--api", "Nothing").stderr
-    assert "invalid finding" in kwire("fuzz", broker, "--replay", str(bad)).stderr
+    assert "not a valid finding" in kwire("fuzz", broker, "--replay", str(bad)).stderr
     for arguments in (["--api", "Nothing"], ["--replay", str(bad)], ["--replay", "nowhere"], ["--count", "0"], ["--seed", "x"]):  # fmt: skip
         assert kwire("fuzz", broker, *arguments).exit_code == 2
 
@@ -103,4 +103,4 @@ def test_a_finding(monkeypatch: pytest.MonkeyPatch, broker: str, finding: Path, 
 def test_replay_that_is_found_again(monkeypatch: pytest.MonkeyPatch, broker: str, finding: Path) -> None:
     monkeypatch.setattr(Fuzzer, "replay", lambda _, given: Trouble(given.kind, "as before"))
     result = kwire("fuzz", broker, "--replay", str(finding))
-    assert (result.exit_code, result.stdout) == (1, "hang again: as before\n")
+    assert (result.exit_code, result.stdout) == (1, "reproduced: hang: as before\n")

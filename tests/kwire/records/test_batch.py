@@ -94,7 +94,7 @@ def test_the_first_kept_offset_is_that_of_the_batch() -> None:
     [{"base_offset": 2**63}, {"producer_epoch": 2**15}, {"log_append_time": -(2**63) - 1}, {"last_offset": 2**31}],
 )
 def test_values_that_a_batch_header_cannot_hold(wrong: dict[str, int]) -> None:
-    with pytest.raises(EncodeError, match="RecordBatch: a field of the batch header is out of range"):
+    with pytest.raises(EncodeError, match="RecordBatch: a value does not fit into its field of the batch header"):
         build_batch([Record()], **wrong)  # type: ignore[arg-type]
 
 

@@ -449,7 +449,7 @@ async def test_a_disk_that_fails_ends_the_block(tmp_path, monkeypatch):
             cluster.produce("t", ["lost"])
             await trio.sleep(20)
 
-    with pytest.raises(DataDirError, match=r"cannot write t-0/0{20}\.log: Input/output error"):
+    with pytest.raises(DataDirError, match=r"cannot write file t-0/0{20}\.log: Input/output error"):
         await use()
 
 

@@ -160,7 +160,7 @@ def test_all_problems_of_a_rule_are_printed(ctl: Ctl) -> None:
 def test_warnings_of_a_rule_are_on_stderr(ctl: Ctl) -> None:
     added = ctl.run("faults", "add", "--name", "r", "--api", "Produce", "--error", "MESSAGE_TOO_LARGE")
     assert added.stdout == "r\n"
-    assert added.stderr.startswith("warning: action.error: a Produce with acks=0")
+    assert added.stderr.startswith("warning: action.error: no effect on a Produce with acks=0")
 
 
 def test_wildcards_remove_rules(ctl: Ctl) -> None:

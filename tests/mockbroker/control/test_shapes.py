@@ -60,7 +60,7 @@ def test_problems_have_path_and_possible_values() -> None:
         ("points[1].x", "expected a whole number, got '1'", ()),
         ("points[1].nam", "unknown key 'nam'", ("name", "x")),
         ("points[2].x", "missing", ()),
-        ("points[2].name", "'bb' is not possible", ("b", "a")),
+        ("points[2].name", "'bb' is not one of the possible values", ("b", "a")),
         ("map.k", "expected true or false, got 1", ("true", "false")),
     ]
 

@@ -112,12 +112,14 @@ def test_the_text_of_the_exception_has_a_line_for_each_problem():
 def test_a_name_that_is_given_elsewhere():
     assert parse_rule(rule(), name="a").name == "a"
     assert parse_rule(rule(name="a"), name="a").name == "a"
-    assert problems(rule(name="b"), name="a") == [("name", "the rule is named a elsewhere", ("a",))]
+    assert problems(rule(name="b"), name="a") == [
+        ("name", "the name differs from a, the name in the request: leave it out", ("a",))
+    ]
 
 
 def test_conditions_and_an_action_that_no_api_has_together():
     (problem,) = problems({"match": {"topic": "a"}, "action": {"malform": "unknown_version"}})
-    assert problem[1] == "no API with topic can have this action: name the API in match.api"
+    assert problem[1] == "no API with topic supports this action: name an API in match.api"
 
 
 @pytest.mark.parametrize("api", ["Produce", ["Fetch", "Produce"], None])
@@ -126,7 +128,7 @@ def test_an_error_of_produce_has_a_warning_about_acks(api):
     (warning,) = warnings(parse_rule({"match": match, "action": {"error": "CORRUPT_MESSAGE"}}))
     assert (warning.path, warning.detail) == (
         "action.error",
-        "a Produce with acks=0 has no response that could have an error",
+        "no effect on a Produce with acks=0, which has no response",
     )
 
 

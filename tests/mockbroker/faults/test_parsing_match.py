@@ -55,9 +55,14 @@ REFUSED = [  # match, path below match, detail, alternatives
     ),
     ({"api": ["Fetch", "EndTxn"], "topic": "a"}, "topic", "EndTxn requests have no topic", ("transactional_id",)),
     ({"api": "ApiVersions", "group": "a"}, "group", "ApiVersions requests have no group", ()),
-    ({"address": "10.*"}, "address", 'address needs "on": "connect" beside it', ()),
+    ({"address": "10.*"}, "address", 'address has an effect only with "on": "connect"', ()),
     ({"on": "conect"}, "on", "unknown value 'conect'", ("connect",)),
-    ({"on": "connect", "group": "a"}, "group", "a connection has no group", ("broker", "listener", "address")),
+    (
+        {"on": "connect", "group": "a"},
+        "group",
+        "group is a condition on requests: a rule about connections cannot have it",
+        ("broker", "listener", "address"),
+    ),
     ({"where": "body.group_id ="}, "where", "invalid filter: invalid syntax, at character 15", ()),
     ({"where": "group == 'a'"}, "where", "unknown column group; the columns are body, at character 1", ()),
     ({"where": 5}, "where", "expected a filter, got 5", ()),
@@ -84,7 +89,7 @@ def test_a_match_that_is_refused(match, path, detail, possible):
 
 def test_conditions_that_no_request_has_together():
     assert problems({"topic": "a", "instance_id": "b", "transactional_id": "c"}, served=[ApiKey.FETCH]) == [
-        ("match", "no request has all of instance_id, topic, transactional_id", ())
+        ("match", "no API has requests with all of instance_id, topic, transactional_id: remove a condition", ())
     ]
 
 

@@ -250,5 +250,5 @@ async def test_failed_disk_ends_the_server_without_responses(number: int) -> Non
             disk.failure = OSError(number, "told by a test")
         assert await writer.closed() == b""
         assert await member.closed() == b""
-        assert "cannot write: told by a test" in str(place.server.failure)
+        assert "cannot write a file: told by a test" in str(place.server.failure)
         assert place.broker.cluster.storage.synced < place.broker.cluster.storage.collected

@@ -130,7 +130,7 @@ def test_write_cut_short_by_the_kernel_keeps_whole_batches(tmp_path: Path) -> No
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, before)
         assert str(raised.value) == (
-            f"data directory DIR: cannot write a-0/00000000000000000000.log: {os.strerror(errno.EFBIG)}"
+            f"data directory DIR: cannot write file a-0/00000000000000000000.log: {os.strerror(errno.EFBIG)}"
         )
     with disk_at(tmp_path) as disk:
         changes.check(opened(disk, 1_000).cluster)  # the synced batches are whole

@@ -34,7 +34,7 @@ def find_aborted_read(log: FinalLog) -> str:
 
 
 def _part(log: FinalLog, visible: dict[bytes, tuple[Place, int]]) -> str:
-    """Return a description of a transaction that is only partly visible at the end, or "".
+    """Return a description of a transaction that is only partly visible at the end of the run, or "" if there is none.
 
     ``visible``: partition and offset by value, for all records that read_committed readers get at the end.
     """

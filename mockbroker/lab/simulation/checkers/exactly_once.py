@@ -7,7 +7,9 @@ from mockbroker.lab.simulation.clients.processor import SOURCE
 
 
 def find_repeated_processing(log: FinalLog) -> str:
-    """Return a description of an input record that a group processed twice or that was never committed, or ""."""
+    """Return a description of an input record that a group processed twice, or that was never committed; "" if there is
+    none.
+    """
     results: dict[bytes, bytes] = {}
     for records in log.committed.values():
         for value in records.values():

@@ -46,7 +46,7 @@ class FinalLog:
         return offset < self.starts.get(place, 0)
 
     def of(self, isolation: int) -> Log:
-        """Return the records that a reader receives at the end: partition -> offset -> value.
+        """Return the records that a reader receives at the end of the run: partition -> offset -> value.
 
         ``isolation``: READ_COMMITTED or READ_UNCOMMITTED.
         """

@@ -85,7 +85,7 @@ def first_impossible(operations: list[OffsetOperation]) -> OffsetOperation | Non
 
 
 def _reach(states: set[State], pending: set[int], operations: list[OffsetOperation]) -> set[State] | None:
-    """Return all states reachable by letting pending operations take effect now; None if there are more than
+    """Return all states that are possible after pending operations take effect; None if there are more than
     MOST_STATES.
 
     Args:

@@ -15,7 +15,9 @@ Bounds = dict[Key, list[tuple[float, int]]]  # times and offsets
 
 
 def find_wrong_end(log: FinalLog) -> str:
-    """Return a description of a ListOffsets response whose end offset is contradicted by another response, or ""."""
+    """Return a description of a ListOffsets response whose end offset contradicts another response, or "" if there is
+    none.
+    """
     known = {key: _Steps(bounds, largest=True) for key, bounds in _known(log.history).items()}
     later = {key: _Steps(bounds, largest=False) for key, bounds in _later(log.history).items()}
     for listing in log.history.listings:
@@ -34,7 +36,9 @@ def find_wrong_end(log: FinalLog) -> str:
 
 
 def _known(history: History) -> Bounds:
-    """Return lower bounds of the log ends: the ends that clients know, with the times from which they know them."""
+    """Return lower bounds of the log ends from the responses of clients: end offsets, with the times from which they
+    are known.
+    """
     bounds: Bounds = {}
     for write in history.writes:
         if write.offset >= 0 and write.done_at < inf:

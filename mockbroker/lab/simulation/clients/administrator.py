@@ -40,7 +40,7 @@ EVERYONE = "User:ANONYMOUS"
 
 
 def ignore(_: object) -> None:
-    """Ignore a response or a read."""
+    """Ignore a response or a read, as a callback that does nothing."""
 
 
 class Administrator(Client):

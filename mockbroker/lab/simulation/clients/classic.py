@@ -63,7 +63,7 @@ class ClassicClient(Reader):
 
     @property
     def strategy(self) -> str:
-        """The protocol name in JoinGroup requests: eager or cooperative."""
+        """The assignment strategy of the member, which is the protocol name in JoinGroup: eager or cooperative."""
         return self.script.kind
 
     @property
@@ -183,7 +183,7 @@ class ClassicClient(Reader):
         return (plans.cooperative if self.cooperates else plans.round_robin)(subscriptions, partitions)
 
     def see(self, partitions: Mapping[str, int]) -> None:
-        """Store the numbers of partitions that the member knows at the start of this generation.
+        """Store the numbers of partitions at the start of this generation, to detect later changes.
 
         ``partitions``: topic -> number of partitions. Numbers that are already stored are kept.
         """
@@ -191,7 +191,7 @@ class ClassicClient(Reader):
 
     @property
     def seen(self) -> Mapping[str, int]:
-        """The stored numbers of partitions in the current generation, by topic."""
+        """The numbers of partitions at the start of the current generation, by topic."""
         return self.seen_in.get(self.generation, {})
 
     def _synced(self, answer: SyncGroupResponse) -> None:

@@ -31,7 +31,7 @@ class Client:
         topics: subscribed topics.
         up: whether the process is running.
         life: number of times the process was started. Timers from before the last start are ignored.
-        paused_until: virtual time until which the process is paused, seconds; a pause models a garbage collection
+        paused_until: virtual time until which the process is paused, as by a garbage collection, seconds.
         slow: additional network delay of each message, seconds.
         fatal: name of the error that ended the process, or "".
         link: network link between the client and the brokers.
@@ -106,7 +106,7 @@ class Client:
         self.trace.add(self.queue.now, f"{self.name} {what}")
 
     def later(self, seconds: float, what: Callable[..., None], *with_: Any) -> None:
-        """Call ``what(*with_)`` after ``seconds`` of virtual time.
+        """Schedule a call of ``what(*with_)`` after ``seconds`` of virtual time.
 
         If the process is paused then, the call is made at the end of the pause; if it has ended, not at all.
         """
@@ -126,7 +126,7 @@ class Client:
         """Initialize the state of the process when it starts."""
 
     def ready(self) -> None:
-        """Called when the coordinator is known."""
+        """Called when the coordinator was found and is connected."""
 
     def leave(self) -> None:
         """Leave the group if the client is a member, and stop the process."""

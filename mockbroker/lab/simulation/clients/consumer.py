@@ -74,7 +74,7 @@ class ConsumerClient(EpochMember):
             self.later(BACKOFF * self.dice.random(), self._reconcile)
 
     def _reconcile(self) -> None:
-        """At the next poll, adopt exactly the assigned partitions, and report a change with a heartbeat."""
+        """Adopt exactly the assigned partitions at the next poll, and report a change with a heartbeat."""
         if not self.polling:
             self.queue.at(self.polls_at, self._now, self.life, self._reconcile, ())
             return
@@ -89,7 +89,9 @@ class ConsumerClient(EpochMember):
         self.own(frozenset(places))
 
     def _lose(self) -> None:
-        """Give up all partitions. The next heartbeat joins the group as a new member."""
+        """Give up all partitions, because the membership has ended. The next heartbeat joins the group as a new
+        member.
+        """
         self.epoch = JOINING
         self.target = frozenset()
         self.reported = None

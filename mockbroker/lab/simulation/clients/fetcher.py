@@ -1,4 +1,4 @@
-"""The fetches of a consumer: with a fetch session per broker (KIP-227), and the records that they return.
+"""The Fetch requests of a consumer in the simulation, with one fetch session per broker (KIP-227).
 
 Source: Kafka's Fetcher, FetchSessionHandler and CompletedFetch.
 """
@@ -52,14 +52,15 @@ class NodeSession:
 
 
 class Fetcher:
-    """The fetches of a client.
+    """The sender of a client's Fetch requests, which also tracks the positions.
 
     Args:
         client: the client.
         leaders: leaders of the partitions.
         isolation: READ_UNCOMMITTED or READ_COMMITTED.
         version: version of Fetch.
-        positions: function that returns the positions (partition -> next offset), a dictionary that the fetcher updates
+        positions: function that returns the positions (partition -> next offset), a dictionary that the fetcher
+            updates.
         on_read: function that is called with each read.
 
     Attributes:

@@ -60,7 +60,7 @@ def decoded_share(assignment: bytes) -> frozenset[Place]:
 
 
 def by_topic(share: frozenset[Place]) -> dict[str, list[int]]:
-    """Return the partition indexes of a set of partitions by topic; topics and indexes are sorted.
+    """Group a set of partitions by topic; return the partition indexes by topic, both sorted.
 
     ``share``: partitions, as (topic, index).
     """

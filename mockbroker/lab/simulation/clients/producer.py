@@ -46,14 +46,14 @@ class Producer(Client):
         """Do nothing: a producer without transactions needs no coordinator."""
 
     def settled(self, write: Write) -> None:
-        """Called when a batch has a final result."""
+        """Handle the final result of a batch."""
 
     def _turn(self) -> None:
         self.later(self.script.commit * (0.5 + self.dice.random()), self._turn)
         self.turn()
 
     def turn(self) -> None:
-        """Send new batches; called repeatedly while the process runs."""
+        """Send new batches; called at intervals while the process runs."""
         self.send_some()
 
     def send_some(self) -> list[Write]:

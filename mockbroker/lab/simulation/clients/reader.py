@@ -1,4 +1,4 @@
-"""The base class of clients that read partitions: positions, commits, and lookups of committed offsets."""
+"""The base class of clients that read partitions: their positions, commits, and lookups of committed offsets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Reader(Client):
     Attributes:
         positions: partition -> next offset to read. A partition has no entry until its committed offset is known.
         owned: partitions that the client reads.
-        wants: whether an OffsetFetch is in flight.
+        wants: whether an OffsetFetch request is in flight.
         polls_at: earliest virtual time of the next poll, seconds.
     """
 
@@ -46,7 +46,10 @@ class Reader(Client):
         return self.queue.now >= self.polls_at
 
     def own(self, share: frozenset[Place]) -> None:
-        """From now on, read exactly the partitions in ``share``. New partitions start at their committed offsets."""
+        """Set the partitions to read from now on. New partitions start at their committed offsets.
+
+        ``share``: the partitions.
+        """
         self.owned = share
         self.positions = {place: at for place, at in self.positions.items() if place in share}
         self.fetch_positions()
@@ -87,7 +90,7 @@ class Reader(Client):
         self.later(self.script.commit * (0.8 + 0.4 * self.dice.random()), self._poll)
 
     def polled(self) -> None:
-        """Advance each position by a random number of records, and commit the positions."""
+        """Advance each position by a random number of records, and commit the positions; called at each poll."""
         self.fetch_positions()
         if self.positions and self.may_commit:
             for place in self.positions:
@@ -122,14 +125,14 @@ class Reader(Client):
                     return
 
     def offsets_refused(self, error: int) -> None:
-        """Handle an error code in an OffsetCommit or OffsetFetch response."""
+        """Handle the error code of an OffsetCommit or OffsetFetch response."""
         if error == NOT_YET:
             self.later(BACKOFF, self.fetch_positions)
         else:
             self.refused(error)
 
     def refused(self, error: int) -> None:
-        """Handle an error code in any response."""
+        """Handle the error code of a response of any API."""
         if error in NOT_HERE:
             self.find_later()
 

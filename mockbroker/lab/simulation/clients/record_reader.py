@@ -67,10 +67,10 @@ class RecordReader(Reader):
             self.fetcher.fetch_all()
 
     def on_read(self, read: Read) -> None:
-        """Called with the records of each successful fetch."""
+        """Handle the records of a successful fetch."""
 
     def own(self, share: frozenset[Place]) -> None:
-        """From now on, read exactly the partitions in ``share``."""
+        """Set the partitions to read from now on. ``share``: the partitions."""
         self._unset &= share
         super().own(share)
 
@@ -93,7 +93,7 @@ class RecordReader(Reader):
                 self.positions.setdefault(place, offset)
 
     def polled(self) -> None:
-        """Commit the positions."""
+        """Commit the positions; called at each poll."""
         self.fetch_positions()
         if self.positions and self.may_commit:
             self.commit()

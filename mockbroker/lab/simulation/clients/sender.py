@@ -1,10 +1,9 @@
-"""Sends the record batches of a producer to the partition leaders, with retries.
+"""The sender of a producer's record batches to the partition leaders, with retries.
 
 As in Kafka's client, the batches of a partition are sent in order, up to five at the same time. A retried batch keeps
 its sequence numbers, and no other batch of the partition is in flight then. The same holds for the first batch of a
 partition: a broker without producer state accepts any sequence number, so the second batch could be stored before the
-first.
-Source: Kafka's Sender and RecordAccumulator.
+first. Source: Kafka's Sender and RecordAccumulator.
 """
 
 from __future__ import annotations
@@ -163,7 +162,8 @@ class Sender:
             self._client.later(BACKOFF * (0.5 + self._client.dice.random()), self.send_due)
 
     def _next(self, batches: deque[Batch], wire: Wire | None) -> Batch | None:
-        """Return the first batch that is not in flight; None if all are, or if sending it now could change the order.
+        """Return the next batch to send: the first one that is not in flight. Return None if sending it now could
+        change the order, or if all are in flight.
 
         Args:
             batches: batches of a partition.

@@ -212,7 +212,7 @@ class ShareClient(Client):
 
     def _fetched(self, session: NodeSession, answer: ShareFetchResponse) -> None:
         session.busy = False
-        if not self._goes_on(session, answer.error_code):
+        if not self._is_valid_after(session, answer.error_code):
             return
         for topic in answer.responses:
             for partition in topic.partitions:
@@ -227,10 +227,12 @@ class ShareClient(Client):
         if self.sessions.get(node) is session and node in self._cluster().nodes:
             self._fetch(node)
 
-    def _goes_on(self, session: NodeSession, error: int) -> bool:
-        """Return whether a session continues after a response; if not, close its connection.
+    def _is_valid_after(self, session: NodeSession, error: int) -> bool:
+        """Return whether a share session remains valid after a response; if not, close its connection.
 
-        ``error``: error code of the response; 0 without an error.
+        Args:
+            session: the share session.
+            error: error code of the response; 0 without an error.
         """
         if self.sessions.get(session.wire.node) is not session:
             return False
@@ -244,7 +246,8 @@ class ShareClient(Client):
     # --- acknowledgements ---
 
     def _work(self, session: NodeSession, place: Place, first: int, last: int) -> None:
-        """Process acquired records: acknowledge them, immediately or with the next ShareFetch, or renew their locks.
+        """Process acquired records: acknowledge them (with a ShareAcknowledge or the next ShareFetch), or renew their
+        locks.
 
         Args:
             session: the share session.
@@ -279,7 +282,7 @@ class ShareClient(Client):
 
     def _told(self, session: NodeSession, answer: ShareAcknowledgeResponse) -> None:
         session.busy = False
-        if self._goes_on(session, answer.error_code):
+        if self._is_valid_after(session, answer.error_code):
             self.later(BACKOFF * self.dice.random(), self._fetch_again, session)
 
 

@@ -124,13 +124,13 @@ class StreamsClient(EpochMember):
         return frozenset(places)
 
     def polled(self) -> None:
-        """Poll. First, own partitions that were meanwhile added to the topics of active tasks."""
+        """Own partitions that were meanwhile added to the topics of active tasks, then poll as other readers do."""
         if (places := self._places()) != self.owned:
             self.own(places)
         super().polled()
 
     def _lose(self) -> None:
-        """Give up all tasks. The next heartbeat joins the group again."""
+        """Give up all tasks, because the membership has ended. The next heartbeat joins the group again."""
         self.epoch = JOINING
         self.target = NOTHING
         self._hold(NOTHING)

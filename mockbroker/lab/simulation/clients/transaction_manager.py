@@ -1,5 +1,6 @@
-"""Manages the transactions of a producer by requests to the transaction coordinator. Source: Kafka's
-TransactionManager.
+"""The transaction manager of a producer in the simulation, which sends the requests to the transaction coordinator.
+
+Source: Kafka's TransactionManager.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ class TransactionManager:
 
     @property
     def identity(self) -> tuple[int, int]:
-        """The producer id and epoch; (-1, -1) before InitProducerId."""
+        """The current producer id and epoch; (-1, -1) before InitProducerId."""
         return self._sender.producer or (-1, -1)
 
     # --- requests ---

@@ -16,7 +16,10 @@ from mockbroker.lab.simulation.watching import Offsets, Watcher, is_away
 
 
 class CommitsKept(Watcher):
-    """The checker of invariant I4. It compares the offsets that OffsetFetch returns with the model."""
+    """The checker of invariant I4: an acknowledged commit is never lost.
+
+    It compares the offsets that OffsetFetch returns with the reference model (model.py).
+    """
 
     name = "I4"
 

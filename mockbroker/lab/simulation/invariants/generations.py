@@ -95,7 +95,9 @@ class Generations(Watcher):
         """
         reached = self._reached.get(event.group, event.generation)
         if event.generation < reached:
-            raise self.broken(f"group {event.group} was converted in generation {event.generation}, below {reached}")
+            raise self.broken(
+                f"group {event.group} was converted with generation {event.generation}, but had reached {reached}"
+            )
         self._reached[event.group] = event.generation
         self._returned.pop(event.group, None)
 

@@ -13,7 +13,8 @@ OF_A_GROUP = 3  # maximum number of deadlines of a group, not counting the deadl
 
 
 class NothingLeft(Watcher):
-    """The checker of invariant I13.
+    """The checker of invariant I13: the broker's state does not grow without limit, and is removed with the last
+    client.
 
     It compares the numbers of deadlines, members and pending requests with limits that depend on the number of clients.
     """

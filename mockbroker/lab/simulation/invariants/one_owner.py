@@ -60,7 +60,7 @@ class OneOwner(Watcher):
             self._keep(request, frozenset((line.topic_id, index) for line in lines for index in line.partitions))
 
     def _keep(self, request: Any, share: Share) -> None:
-        """Record that a member owns only those of its partitions that are in ``share``."""
+        """Update the model after a heartbeat: the member owns only those of its partitions that are in ``share``."""
         reads = self._reads.get(request.group_id, {})
         if request.member_id in reads:
             reads[request.member_id] &= share
@@ -147,7 +147,7 @@ class OneOwner(Watcher):
     # --- consumer ---
 
     def _synced_in_consumer_group(self, broker: Broker, call: Call[Any], response: Any) -> None:
-        """Record the partitions of a classic member in a group with members of both protocols."""
+        """Record the assignment that a classic member gets by SyncGroup in a group with members of both protocols."""
         request = call.request
         group = broker.groups.get_as(request.group_id, ConsumerGroup)
         if group is not None and request.member_id in group.members and self._is_newest(call):
@@ -188,7 +188,7 @@ class OneOwner(Watcher):
 
 
 def _with_ids(broker: Broker, lines: Iterable[Any]) -> Share:
-    """Return partitions of the classic protocol with topic ids instead of names, without unknown topics."""
+    """Convert partitions of the classic protocol from topic names to topic ids; unknown topics are left out."""
     topics = broker.cluster.topics
     return frozenset(
         (topics[line.topic].topic_id, index) for line in lines for index in line.partitions if line.topic in topics

@@ -21,7 +21,10 @@ OF_TRANSACTIONS = (
 
 
 class OthersUntouched(Watcher):
-    """The checker of invariant I15. It compares fingerprints of all other groups from before and after each request."""
+    """The checker of invariant I15: a request for one group changes no other group.
+
+    It compares fingerprints of all other groups from before and after each request.
+    """
 
     name = "I15"
 
@@ -51,7 +54,9 @@ def _group_of(request: Any) -> str:
 
 
 def _fingerprint(group: CoordinatedGroup) -> tuple[object, ...]:
-    """Return a cheap fingerprint of a group: values of which almost every operation changes at least one."""
+    """Return a fingerprint of a group, to detect changes cheaply: values of which almost every operation changes at
+    least one.
+    """
     offsets = group.offsets
     at: tuple[object, ...] = (group.generation, group.state_name)
     if (consumers := as_type(group, ConsumerGroup)) is not None:

@@ -39,7 +39,11 @@ class View:
 
 
 class SameView(Watcher):
-    """The checker of invariant I3. Static members are identified by instance id, because their member ids change."""
+    """The checker of invariant I3: the members of a generation agree on leader and protocol, and the leader gets all
+    members.
+
+    Static members are identified by instance id, because their member ids change.
+    """
 
     name = "I3"
 

@@ -23,8 +23,8 @@ SLACK = 0.05  # tolerance in seconds: journal times are whole milliseconds, and 
 class Sessions(Watcher):
     """The checker of invariant I10: a member without heartbeats is evicted when its session times out.
 
-    For each member it keeps two times: when the session was last certainly renewed, and when it may last have been
-    renewed. A SyncGroup in the state Stable renews the session only before Kafka 4.0. A commit renews the session only
+    For each member it keeps two times: of the last renewal of the session that is certain, and of the last one that is
+    possible. A SyncGroup in the state Stable renews the session only before Kafka 4.0. A commit renews the session only
     in a classic group.
     """
 

@@ -1,6 +1,6 @@
 """I22 to I26: share groups.
 
-Which member has acquired a record, how often a record is delivered, and the share sessions.
+They concern which member has acquired a record, how often a record is delivered, and share sessions.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def state_epoch(broker: Broker, key: StateKey) -> int:
 
 @dataclass(slots=True)
 class Holder:
-    """A member that has acquired a record.
+    """The acquisition of a record by a member.
 
     Attributes:
         member_id: member id.
@@ -101,7 +101,7 @@ class Holder:
         session: the member's share session at the acquisition.
         node: broker id of the leader.
         leader: share partition object of the leader at the acquisition; an object that is loaded later has no acquired
-            records
+            records.
         leaving: whether a request that may release the record is being handled.
     """
 

@@ -18,7 +18,7 @@ NOTHING: tuple[Tasks, Tasks] = (frozenset(), frozenset())
 
 
 class TaskOwners(Watcher):
-    """The checker of invariant I20.
+    """The checker of invariant I20: no active task of a streams group has two owners, and no process owns a task twice.
 
     A member owns a task from its assignment until the member reports the task as closed, rejoins, or is removed. As in
     Kafka, a member that was removed may run a task until it receives an error.

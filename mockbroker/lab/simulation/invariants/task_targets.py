@@ -10,7 +10,11 @@ from mockbroker.lab.simulation.watching import Watcher
 
 
 class TaskTargets(Watcher):
-    """The checker of invariant I21. While the topology is incomplete, no task may be assigned."""
+    """The checker of invariant I21: a target assignment contains each active task once, and standby tasks on other
+    processes.
+
+    While the topology is incomplete, no task may be assigned.
+    """
 
     name = "I21"
 
