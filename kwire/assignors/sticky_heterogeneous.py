@@ -88,7 +88,7 @@ class _Group:
         return sum(len(self._topics[topic]) for topic in counted)
 
     def keep(self, before: Ownership) -> bool:
-        """Assign the partitions that members own and still subscribe to to their owners, if the racks match.
+        """Leave members the partitions that they own and still subscribe to, if their racks match a replica.
 
         Return True if some partition was not kept by its owner. ``before``: the accepted claims.
         """

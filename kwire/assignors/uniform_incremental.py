@@ -24,7 +24,7 @@ class UniformTarget:
     """A balanced target assignment of ``uniform``, updated for members that join and leave.
 
     Args:
-        target: target assignment of all members, as ``uniform.assign`` returned it; ``updated`` changes it.
+        target: target assignment of all members, as ``uniform.assign`` returned it; ``update`` changes it.
         member_ids: the members, in the order in which they joined.
         peak: largest number of members that the group ever had, which determines the iteration order of Kafka's hash
             map.

@@ -164,7 +164,7 @@ class HttpServer:
         try:
             await _Connection(self._app, self._config, self._context, ConnectionState({}), bounded)
         except Exception:
-            log.exception("control API: a connection raised an exception")
+            log.exception("control API: an HTTP connection was closed because of an unexpected exception")
         finally:
             self._streams.remove(stream)
             self._ended.unpark_all()

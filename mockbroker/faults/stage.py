@@ -92,7 +92,7 @@ class Admission:
 
 
 class FaultStage(Stage):
-    """The fault rules of a cluster, applied to its requests and connections.
+    """The stage of request processing that applies the fault rules of a cluster to requests and connections.
 
     A request is delayed or held at one of two points: before it is processed, or before its response is sent. If the
     client of a held request disconnects, the request is still processed when it is released, as a Kafka broker

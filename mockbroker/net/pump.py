@@ -30,7 +30,7 @@ LARGE = 65_536  # maximum bytes that a connection buffers before it is heavy, an
 
 
 class Disk(Protocol):
-    """The interface of the disk that responses wait for.
+    """The interface of the storage whose writes the responses wait for.
 
     Changes are numbered, and a response waits until all earlier changes are durable.
     """
