@@ -41,7 +41,9 @@ class ClusterStatement:
 
 
 def statement_of(call: Call) -> ClusterStatement | None:
-    """Return the cluster id and the brokers in a response; None if the response contains neither."""
+    """Return the statement of a call about its cluster: the cluster id and the brokers in the response; None if it has
+    neither.
+    """
     response = call.response
     if response is None or call.response_us is None:
         return None
@@ -169,7 +171,7 @@ class Clusters:
             self._beside[second] = first
 
     def _shared_cluster_ids(self) -> dict[str, str]:
-        """Return the common cluster id of brokers that appear in the same responses.
+        """Return the cluster id of each set of brokers that appear in the same responses.
 
         The key is the first address of these brokers. Brokers for which several cluster ids are known have no entry.
         """
@@ -188,7 +190,7 @@ def _parse_nodes(nodes: Iterable[str]) -> Iterator[tuple[int, str]]:
 
 
 def _changes(times: Sequence[tuple[int, str]]) -> Changes:
-    """Return the times at which the cluster of an address changed, each with the new cluster id, in order.
+    """Return the times at which the cluster of an address changed, in order, each with the new cluster id.
 
     ``times``: times of statements in microseconds since 1970, each with the cluster id.
     """

@@ -46,7 +46,7 @@ def events_of(call: Call) -> list[GroupEvent]:
 
 
 class _CallEvents:
-    """Builds the group events of one call.
+    """The builder of the group events of one call.
 
     Attributes:
         request: decoded request.

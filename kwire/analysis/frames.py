@@ -36,7 +36,7 @@ def connection_row(connection: Connection, capture_id: str, clusters: Clusters |
 
 
 def located(row: Row, clusters: Clusters) -> Row:
-    """Return a row of ``connections`` in which the columns ``cluster`` and ``node_id`` are set."""
+    """Return a row of ``connections`` with the columns ``cluster`` and ``node_id`` filled in."""
     where = row["conn_id"], row["broker"], row["first_ts"]
     return row | {"cluster": clusters.of(*where), "node_id": clusters.node_id(*where)}
 

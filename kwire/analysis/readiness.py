@@ -34,7 +34,7 @@ class Statement:
 
 
 def statements(tables: Tables) -> Iterator[Statement]:
-    """Yield a row for each client, and for each group. ``tables``: rows by table name."""
+    """Yield a row of the report for each client and each group. ``tables``: rows by table name."""
     old: dict[tuple[str, str], list[str]] = defaultdict(list)
     for row in tables["api_usage"]:
         software = " ".join(part for part in (row["software_name"], row["software_version"]) if part)

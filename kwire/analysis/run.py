@@ -123,7 +123,7 @@ def analyse(
 
 
 def _light(call: Call) -> Call:
-    """Return a copy of the call without request and response, which takes less memory."""
+    """Return a copy of a call without the decoded request and response, which takes less memory."""
     return Call(
         connection=call.connection,
         client=call.client,

@@ -39,7 +39,7 @@ class Unread:
 
 @dataclass(slots=True)
 class Watch:
-    """Records the periods in which calls of one connection may be missing.
+    """The collector of the periods in which calls of one connection may be missing.
 
     Attributes:
         groups: ids of the groups in calls of the connection.

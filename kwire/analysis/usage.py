@@ -214,7 +214,7 @@ class _Client:
 
 
 class Usage:
-    """Counts calls by client, API version, latency and error.
+    """The counts of calls by client, API version, latency and error.
 
     Args:
         connections: connections by id, for the names and versions of client software.

@@ -1,4 +1,4 @@
-"""Bundles: rows of one kind that a pipeline stage sends to the next stage, with the key to group them by.
+"""Bundles, which are rows of one kind that a pipeline stage sends to the next stage, with the key to group them by.
 
 For Spark, the rows of a bundle are opaque bytes, so Spark moves few rows and converts no values. Counts are summed
 before they are bundled. This module does not depend on Spark.

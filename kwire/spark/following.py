@@ -1,4 +1,4 @@
-"""Converts the segments of one connection to rows; Spark tasks do this for batches and streams.
+"""The conversion of the segments of one connection to rows, in Spark tasks of batches and streams.
 
 Payload does not pass through Spark: a task reads it from the file when it decodes a connection, so that unused payload
 is never read. This module does not depend on Spark.
@@ -88,7 +88,7 @@ class Spool:
 
 
 def reaches(files: Sequence[int], positions: Sequence[int], starts: Sequence[int], sizes: Sequence[int]) -> list[int]:
-    """Return, for each segment of a connection, up to which file position to read ahead.
+    """Return the file position up to which to read ahead, for each segment of a connection.
 
     Segments that are close together are read as one range. A range ends where a segment ends, and may include headers
     and a few packets of other connections. All connections together read each byte of a file once, plus at most
@@ -178,7 +178,7 @@ class Payloads:
 
 @dataclass(slots=True)
 class ConnectionFollower:
-    """Converts the segments between two endpoints to rows, one connection after the other.
+    """The conversion of the segments between two endpoints to rows, one connection after the other.
 
     The state can be pickled between two segments.
     """

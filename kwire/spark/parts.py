@@ -99,7 +99,7 @@ class Parts:
             self._part(name, day, mark).add(arrow_table(table, some).drop_columns([CAPTURE]))
 
     def close(self) -> list[str]:
-        """Write buffered rows; return the paths of the files relative to the folder."""
+        """Write the buffered rows; return the paths of all written files relative to the folder."""
         while self._open:
             self._open.popitem()[1].close()
         return self.written
@@ -170,7 +170,7 @@ def put(
 
 
 def _delete_stale(files: Any, folder: str, stale: Collection[str] | None) -> int:
-    """Delete the files with a mark in ``stale``; return the number of the other files."""
+    """Delete the files that have a mark in ``stale`` in their names; return the number of the remaining files."""
     if stale is None:
         files.delete_dir_contents(folder)
         return 0

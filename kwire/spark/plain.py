@@ -82,7 +82,7 @@ def loads(data: bytes) -> Any:
 
 
 class _Made:
-    """The type of ``MADE``, the only function that the bytes may name.
+    """The type of ``MADE``, the only callable that the encoded bytes may refer to.
 
     It has no attributes that the bytes could set.
     """
@@ -142,7 +142,7 @@ class _Writer(pickle.Pickler):
 
 
 class _Reader(pickle.Unpickler):
-    """The unpickler that accepts no name except ``MADE``."""
+    """The unpickler that accepts no name of a class or function except ``MADE``."""
 
     def find_class(self, module: str, name: str) -> Any:
         """Return ``MADE``. Raises: pickle.UnpicklingError for every other name."""

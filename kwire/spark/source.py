@@ -227,7 +227,8 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return start
 
     def _timers_are_due(self, start: dict[str, Any]) -> bool:
-        """Return whether the timers of the last batch have expired; True at most once after each file.
+        """Return whether the timers of the last batch have expired, so that an empty batch is needed; True at most once
+        after each file.
 
         ``start``: current offset of the stream.
         """
@@ -284,7 +285,7 @@ def _place(offset: dict[str, Any]) -> Place:
 
 
 def parts(path: str, size: int) -> list[Split]:
-    """Divide a capture into parts of about ``size`` bytes. Smaller files and gzip files are one part."""
+    """Divide a capture into parts of about ``size`` bytes. Small files and gzip files are one part."""
     file = CaptureFile(path, block=65_536)
     if file.is_log:
         return [_whole_file(path)]

@@ -467,7 +467,7 @@ def _fold(
 
 @dataclass(frozen=True, slots=True)
 class TableBuilder:
-    """Converts the bundles with one key to rows of tables.
+    """The conversion of the bundles with one key to rows of tables.
 
     Attributes:
         capture_id: name of the capture.
@@ -490,7 +490,7 @@ class TableBuilder:
         return [located(row, self.clusters) for row in rows] if kind == "connections" else rows
 
     def rows(self, met: Rows) -> Mapping[str, Iterable[Row]]:
-        """Return the rows of tables for one key: a group id, a count table, or a minute of latencies.
+        """Return the rows of all tables for one key, which is a group id, a count table, or a minute of latencies.
 
         ``met``: rows of the bundles with this key, by kind.
         """

@@ -1,1 +1,1 @@
-"""Findings: trouble that detectors recognise in a capture, one row of the table ``findings`` each."""
+"""Findings, which are problems that detectors recognise in a capture. Each is a row of the table ``findings``."""

@@ -1,4 +1,4 @@
-"""The rows of ``findings``: of a group, of clients, and of transactional ids. Each depends only on its own input."""
+"""The rows of ``findings`` about groups, clients and transactional ids. Each function depends only on its arguments."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def of_group(
         group_id: the group id.
         made: rows of these groups by table name, from ``history.fold``.
         ends: end offsets of partitions.
-        spans: times in which partitions were fetched, of these groups and possibly of others.
+        spans: periods in which partitions were fetched, of these groups and possibly of others.
         names: topic names; a key is the text ``id:`` followed by the topic id.
         clusters: clusters of the brokers.
         settings: changed thresholds.

@@ -36,14 +36,15 @@ class Threshold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that a detector recognised.
+    """One problem that a detector has recognised in a capture.
 
     Attributes:
         severity: CRITICAL, WARNING or NOTICE.
         begin: first evidence, in microseconds since 1970.
         end: last evidence, in microseconds since 1970.
         sentence: one sentence for people.
-        cost: by which findings of one severity are ordered, the largest first: ms where the trouble lasts, or a count.
+        cost: number by which findings of the same severity are sorted, the largest first: the duration in ms, or a
+            count.
         evidence: references to rows of other tables, from ``reference``.
     """
 
@@ -61,14 +62,14 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Detector:
-    """A detector: a function without state that finds one kind of trouble.
+    """A detector of one kind of problem: a function without state, with thresholds.
 
     Attributes:
         name: value of the column ``finding``.
-        of: what it looks at: GROUP, CLIENT or TRANSACTION.
+        of: kind of the view that the function gets: GROUP, CLIENT or TRANSACTION.
         about: paragraph of docs/findings.md.
         thresholds: its settings.
-        detect: returns the findings in a view, with values of the thresholds by name.
+        detect: function that yields the findings in a view, given the values of the thresholds by name.
     """
 
     name: str
@@ -90,7 +91,7 @@ def reference(table: str, **values: Any) -> str:
 def rows(
     found: Iterable[tuple[Detector, Finding]], capture_id: str, group_id: str | None, cluster: str | None
 ) -> Iterator[Row]:
-    """Yield the rows of ``findings``.
+    """Yield findings as rows of the table ``findings``.
 
     Args:
         found: findings with their detectors.
@@ -132,5 +133,5 @@ def counted(number: float, what: str) -> str:
 
 
 def quoted(name: str | None) -> str:
-    """Return a name that a client chose, in backquotes."""
+    """Return a name that a client chose, in backquotes and with special characters escaped."""
     return f"`{name}`" if name else "a client without id"

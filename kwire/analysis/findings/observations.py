@@ -1,4 +1,4 @@
-"""What the detectors of findings need from calls besides group events, collected for each connection separately.
+"""The data of calls that detectors need in addition to group events, collected for each connection separately.
 
 Observations of one connection depend on no other connection, so connections can be processed in any order and in
 parallel. All times are microseconds since 1970.
@@ -55,7 +55,7 @@ class Tally:
 
 @dataclass(slots=True)
 class Connected:
-    """A connection as a whole. ``closed``: ``fin`` or ``rst``; None if it was still open."""
+    """A connection, with its begin and end. ``closed``: ``fin`` or ``rst``; None if it was still open."""
 
     conn_id: str
     broker: str
@@ -95,7 +95,7 @@ class Step:
 
 @dataclass(slots=True, frozen=True)
 class FetchSpan:
-    """A time in which one connection fetched one partition without a pause.
+    """A period in which one connection fetched one partition without a pause.
 
     Attributes:
         topic: topic name; if it is unknown, the text ``id:`` followed by the topic id.
@@ -114,7 +114,7 @@ class FetchSpan:
 
 
 class Observer:
-    """The observations of one connection.
+    """The collector of the observations of one connection.
 
     Fetch requests of a session name only partitions that changed (KIP-227), so the partitions of the session are
     tracked. If the capture begins in the middle of a session, its unchanged partitions are unknown.
@@ -155,12 +155,14 @@ class Observer:
             self._fetch(call)
 
     def drain(self) -> list[Tally]:
-        """Return the counts since the last call of this method. Several for one window and API are to be added up."""
+        """Return the counts since the last call of this method. There may be several for the same window and API; their
+        sum counts.
+        """
         tallies, self._tallies = list(self._tallies.values()), {}
         return tallies
 
     def steps(self, call: Call) -> Iterator[Step]:
-        """Yield the step of a transaction that a call is; nothing for other calls."""
+        """Yield the transaction step that a call represents, if any."""
         request = call.request
         if call.api_key is None or call.api_key not in _TRANSACTIONAL or request is None or call.request_us is None:
             return
@@ -195,7 +197,7 @@ class Observer:
         yield Step(ts, *who, name, producer_id, epoch, kind, timeout, call.api_key, call.number)
 
     def finish(self, connection: Connection) -> tuple[Connected | None, list[Step], list[FetchSpan]]:
-        """Return the observations of a connection that has ended: the connection, last steps, and fetched partitions.
+        """Return the last observations of a connection that has ended: the connection, steps, and fetched partitions.
 
         The connection is None if it was not of Kafka.
         """
@@ -268,7 +270,9 @@ _TRANSACTIONAL = {
 
 
 def _identity(call: Call) -> tuple[str | None, int, int]:
-    """Return transactional id, producer id and producer epoch; a Produce request has the last two in its records."""
+    """Return the transactional id, producer id and producer epoch of a request. A Produce request has the last two in
+    its records.
+    """
     if call.api_key == ApiKey.PRODUCE:
         return call.request.transactional_id, -1, -1
     return producer_of(call.request)

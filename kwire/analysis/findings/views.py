@@ -1,4 +1,6 @@
-"""What detectors look at: the rows of one group, the calls of one client, the steps of one transactional id."""
+"""The views that detectors examine: the rows of one group, the calls of one client, the steps of one transactional
+id.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +21,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class GroupView:
-    """One group of one cluster: its rows of the other tables, sorted, and what was read of its partitions.
+    """A view of one group in one cluster: its rows of the other tables, sorted, and the fetches of its partitions.
 
     Attributes:
         marks: times and high watermarks of the partitions that the group commits.
-        spans: times in which those partitions were fetched.
+        spans: periods in which those partitions were fetched.
     """
 
     group_id: str
@@ -38,7 +40,7 @@ class GroupView:
 
     @cached_property
     def end(self) -> int:
-        """The last time at which anything of the group was seen."""
+        """The time of the last captured event or fetch of the group."""
         times = [row["ts"] for row in self.events[-1:]]
         times += [marks[-1][0] for marks in self.marks.values() if marks]
         times += [span.end for span in self.spans]
@@ -51,7 +53,7 @@ class GroupView:
 
     @cached_property
     def names(self) -> Mapping[str, str]:
-        """Names of members for people: the client id, with the end of the member id if several members share it."""
+        """Display names of the members: the client id, with the end of the member id if several members share it."""
         clients: dict[str, set[str]] = defaultdict(set)
         for row in (*self.events, *self.members):
             if row["member_id"] and row["client_id"]:
@@ -63,7 +65,7 @@ class GroupView:
         }
 
     def name(self, member_id: str | None) -> str:
-        """Return the name of a member in backquotes."""
+        """Return the display name of a member, in backquotes."""
         return f"`{self.names.get(member_id, member_id)}`" if member_id else "a member"
 
     @cached_property
@@ -96,9 +98,10 @@ class GroupView:
         return made
 
     def first_mark_above(self, place: Place, offset: int, since: int) -> int | None:
-        """Return when a high watermark above an offset was first seen, from a time on; None if never.
+        """Return the time at which a high watermark above an offset was first captured, not before ``since``; None if
+        never.
 
-        A watermark that was seen before counts from ``since``.
+        A watermark that was captured earlier counts from ``since``.
         """
         marks = self.marks.get(place, ())
         at = bisect_right(marks, since, key=lambda mark: mark[0])
@@ -109,7 +112,7 @@ class GroupView:
 
 @dataclass(frozen=True)
 class ClientView:
-    """One client id on one host, in one cluster: its calls, counted, and its connections."""
+    """A view of one client id on one host in one cluster: its counted calls and its connections."""
 
     client_id: str | None
     host: str
@@ -118,20 +121,20 @@ class ClientView:
 
     @property
     def name(self) -> str:
-        """The client for people: its id in backquotes, and its address."""
+        """The display name of the client: its id in backquotes, and its address."""
         return f"`{self.client_id}` at {self.host}" if self.client_id else f"a client without id at {self.host}"
 
 
 @dataclass(frozen=True)
 class TransactionView:
-    """One transactional id in one cluster, with the steps of its producers in order."""
+    """A view of one transactional id in one cluster, with the steps of its producers in order."""
 
     transactional_id: str
     steps: Sequence[Step]
 
 
 def most_in_window(times: Sequence[int], window: float) -> tuple[int, int]:
-    """Return the first and the last index of the most times that are within a window; of several, the first.
+    """Return the first and last index of the window that contains the most times; of several such windows, the first.
 
     Args:
         times: sorted times, at least one.
@@ -147,5 +150,5 @@ def most_in_window(times: Sequence[int], window: float) -> tuple[int, int]:
 
 
 def median(values: Sequence[float]) -> float:
-    """Return the median of at least one value, the lower one of two."""
+    """Return the median of at least one value; of an even number of values, the lower middle one."""
     return sorted(values)[(len(values) - 1) // 2]

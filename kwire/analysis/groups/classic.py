@@ -44,7 +44,7 @@ def fold(out: Outcome, events: Sequence[GroupEvent], until: int | None = None) -
 
 
 class _Generations:
-    """Converts one life of a classic group to rows, generation by generation."""
+    """The conversion of one life of a classic group to rows, generation by generation."""
 
     def __init__(self, life: ClassicLife) -> None:
         self.life = life

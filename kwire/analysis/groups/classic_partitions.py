@@ -47,7 +47,7 @@ class Partitions:
         return stop
 
     def free(self, shares: dict[str, list[str]], owners: dict[str, str], phase: Phase) -> None:
-        """Record the times at which members stopped reading partitions.
+        """Record when partitions lost their reader in a rebalance.
 
         A partition is no longer read if its owner is no longer a member, or if the owner is a cooperative member whose
         new assignment lacks the partition.

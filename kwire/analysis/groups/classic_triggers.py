@@ -29,7 +29,7 @@ SLACK = 250 * MS  # tolerance between the end of a session and the rebalance, fo
 
 
 class Triggers:
-    """Finds the triggers of the generations in one life of a classic group."""
+    """The search for the triggers of the generations in one life of a classic group."""
 
     def __init__(self, life: ClassicLife) -> None:
         self.life = life

@@ -30,7 +30,7 @@ def fold(out: Outcome, events: Sequence[GroupEvent], until: int | None = None) -
 
 
 class _Heartbeats:
-    """Converts one life of a group to rows, with one method per kind of event."""
+    """The conversion of one life of a group to rows, with one method per kind of event."""
 
     def __init__(self, out: Outcome, events: Sequence[GroupEvent]) -> None:
         self.out = out

@@ -111,7 +111,7 @@ class Stop:
     stopped: int | None = None
 
     def row(self) -> dict[str, Any]:
-        """Return the durations of the stop, by column name of ``members``."""
+        """Return the durations of the stop as columns of ``members``, by column name."""
         return {
             "stopped_ts": self.stopped,
             "resumed_ts": self.resumed,
@@ -291,7 +291,7 @@ class Outcome:
     def change(
         self, ts: int, epoch: int, member: Membership, before: set[str], after: set[str], unread_since: int | None
     ) -> None:
-        """Add a row of ``assignment_changes``: the change of a member's assignment outside a rebalance.
+        """Add a row of ``assignment_changes``: a change of a member's assignment outside a rebalance.
 
         Args:
             ts: time, in microseconds since 1970.

@@ -91,7 +91,7 @@ def groups(tables: Tables) -> Iterator[dict[str, Any]]:
 
 
 def apart(tables: Tables) -> dict[Name, dict[str, list[Row]]]:
-    """Return the rows of each group separately, by group and table name.
+    """Divide tables into groups: return the rows of each group, by group and table name.
 
     Groups of different clusters are different groups, even if their ids are equal.
     """

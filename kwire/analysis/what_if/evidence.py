@@ -143,7 +143,7 @@ Client = tuple[str | None, str | None]  # client id and host
 
 
 class Fresh:
-    """Filters out responses that repeat the partitions of a topic.
+    """A filter that removes responses which repeat the partitions of a topic.
 
     The partitions of a topic pass only if they differ from those in the previous response on the connection.
     """

@@ -60,7 +60,7 @@ class Replay(ABC):
 
     @abstractmethod
     def owns(self, shares: Mapping[str, Sequence[TopicPartition]], generation: int) -> None:
-        """Set the current assignment of members to the captured one.
+        """Replace the current assignment of members by the captured one.
 
         Args:
             shares: partitions by member id.

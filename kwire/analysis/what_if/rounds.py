@@ -103,7 +103,7 @@ class Round:
         return wanted is not None and partition[0] not in wanted.topics
 
     def partitions(self) -> int:
-        """Return the number of partitions that the assignor has to assign."""
+        """Return the number of partitions of all subscribed topics, which the assignor has to assign."""
         return sum(map(len, self.topics.values()))
 
     def same_group(self, before: Round) -> bool:

@@ -1,1 +1,1 @@
-"""The detectors of findings, one file each, or a few that look at the same rows."""
+"""The detectors of findings, one module for each problem or for a few problems with the same evidence."""

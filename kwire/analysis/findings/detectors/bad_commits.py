@@ -31,7 +31,7 @@ _STALE = {
 
 
 def detect_stale(group: GroupView, limits: Limits) -> Iterator[Finding]:
-    """Yield each member that committed after it was fenced or with an old generation."""
+    """Yield a finding for each member that committed after it was fenced, or with an old generation."""
     by_member: dict[str, list[Row]] = defaultdict(list)
     seen = set()
     for row in group.violations:
@@ -67,7 +67,7 @@ def detect_stale(group: GroupView, limits: Limits) -> Iterator[Finding]:
 
 
 def detect_aborted(group: GroupView, limits: Limits) -> Iterator[Finding]:
-    """Yield each transactional id whose transactions with commits to this group were aborted."""
+    """Yield a finding for each transactional id whose transactions with commits to this group were aborted."""
     by_id: dict[str, list[Row]] = defaultdict(list)
     for row in group.commits:
         if row["transactional"] and row["transactional_id"]:

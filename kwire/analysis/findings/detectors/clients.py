@@ -33,7 +33,7 @@ EXPECTED = {
 
 
 def detect_metadata(client: ClientView, limits: Limits) -> Iterator[Finding]:
-    """Yield the longest time in which a client sent many Metadata requests."""
+    """Yield a finding for the longest period in which a client sent many Metadata requests."""
     busy = [
         one
         for one in client.tallies
@@ -55,7 +55,7 @@ def detect_metadata(client: ClientView, limits: Limits) -> Iterator[Finding]:
 
 
 def detect_errors(client: ClientView, limits: Limits) -> Iterator[Finding]:
-    """Yield each error code of each API that a client received in many responses."""
+    """Yield a finding for each error code of each API that a client received in many responses."""
     for api, tallies in sorted(_by_api(client).items()):
         errors: dict[int, list[Tally]] = defaultdict(list)
         for one in tallies:
@@ -79,7 +79,7 @@ def detect_errors(client: ClientView, limits: Limits) -> Iterator[Finding]:
 
 
 def detect_retries(client: ClientView, limits: Limits) -> Iterator[Finding]:
-    """Yield each API that a client calls repeatedly without a pause while it receives one error."""
+    """Yield a finding for each API that a client calls repeatedly without a pause while it receives the same error."""
     for api, tallies in sorted(_by_api(client).items()):
         dense: dict[int, list[Tally]] = defaultdict(list)
         for one in tallies:
@@ -102,7 +102,7 @@ def detect_retries(client: ClientView, limits: Limits) -> Iterator[Finding]:
 
 
 def detect_reconnects(client: ClientView, limits: Limits) -> Iterator[Finding]:
-    """Yield a client that opens many connections which soon end."""
+    """Yield a finding for a client that opens many short-lived connections."""
     short = [
         one
         for one in client.connections
@@ -129,7 +129,7 @@ def detect_reconnects(client: ClientView, limits: Limits) -> Iterator[Finding]:
 
 
 def detect_throttling(client: ClientView, limits: Limits) -> Iterator[Finding]:
-    """Yield a client that brokers throttled for long."""
+    """Yield a finding for a client that brokers throttled for long."""
     throttled = [one for one in client.tallies if one.throttle_ms]
     total = sum(one.throttle_ms for one in throttled)
     if total < limits["throttle_ms"]:
@@ -148,7 +148,13 @@ def detect_throttling(client: ClientView, limits: Limits) -> Iterator[Finding]:
 
 
 def _total(code: int, tallies: Sequence[Tally]) -> tuple[int, int, int]:
-    """Return how often tallies have an error code, and the times of the first and the last response with it."""
+    """Return how often the calls in some tallies got an error code, and the times of the first and the last such
+    response.
+
+    Args:
+        code: the error code.
+        tallies: counted calls.
+    """
     counts, firsts, lasts = zip(*(one.errors[code] for one in tallies), strict=True)
     return sum(counts), min(firsts), max(lasts)
 

@@ -21,7 +21,9 @@ _ALIVE = {"heartbeat", "heartbeat_error"}
 
 
 def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
-    """Yield each member that committed nothing for long, although records of its partitions were there to commit."""
+    """Yield a finding for each member that committed nothing for long, although its partitions had records to
+    commit.
+    """
     by_member: dict[str, list[Row]] = defaultdict(list)
     for row in group.commits:
         if row["outcome"] == "committed" and row["member_id"]:

@@ -21,7 +21,7 @@ from kwire.errorcodes import ErrorCode
 
 
 def detect_moved(group: GroupView, limits: Limits) -> Iterator[Finding]:
-    """Yield the moves of the coordinator as one finding."""
+    """Yield one finding for all moves of the group's coordinator."""
     moves = [row for row in group.events if row["event"] == "coordinator_moved"]
     refused = _with(group, ErrorCode.NOT_COORDINATOR)
     shown = moves or refused
@@ -41,7 +41,7 @@ def detect_moved(group: GroupView, limits: Limits) -> Iterator[Finding]:
 
 
 def detect_loading(group: GroupView, limits: Limits) -> Iterator[Finding]:
-    """Yield the time in which the coordinator was loading, or there was none."""
+    """Yield a finding for the period in which the coordinator was loading, or the group had none."""
     refused = _with(group, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     if not refused or len(refused) < limits["count"]:
         return

@@ -31,7 +31,7 @@ CAUSES = {
 
 
 def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
-    """Yield each rebalance that stopped a member for long."""
+    """Yield a finding for each rebalance that stopped a member for long."""
     for row in group.rebalances:
         stopped = row["stw_ms_max"]
         if stopped is None or stopped < limits["stopped_ms"]:
@@ -58,7 +58,7 @@ def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
 
 
 def cause(group: GroupView, row: Row) -> str:
-    """Return the cause of a rebalance as the end of a sentence. ``row``: row of ``rebalances``."""
+    """Return the cause of a rebalance, as the end of a sentence. ``row``: row of ``rebalances``."""
     trigger = row["trigger"]
     if trigger == "coordinator moved":
         return "the coordinator moved"

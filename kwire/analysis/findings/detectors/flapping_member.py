@@ -22,7 +22,9 @@ Client = tuple[str | None, str | None, str | None]
 
 
 def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
-    """Yield each client that leaves the group, or is evicted, and returns, several times within the window."""
+    """Yield a finding for each client that leaves the group, or is evicted, and returns, several times within the
+    window.
+    """
     by_client: dict[Client, list[Row]] = defaultdict(list)
     spells = {(row["life"], row["member_id"], row["joined_ts"]): row for row in group.members}
     for row in spells.values():
@@ -54,7 +56,9 @@ def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
 
 
 def _returns(rows: list[Row]) -> Iterator[int]:
-    """Yield the times of joins for which a member of the same client had gone before; each departure counts once."""
+    """Yield the times at which a client returned: it joined after one of its members had gone. Each departure counts
+    once.
+    """
     departures = sorted(row["left_ts"] for row in rows if row["left_ts"] is not None)
     for joined in sorted(row["joined_ts"] for row in rows):
         if departures and departures[0] <= joined:
@@ -63,7 +67,7 @@ def _returns(rows: list[Row]) -> Iterator[int]:
 
 
 def _together(rows: list[Row]) -> int:
-    """Return how many members of a client were in the group at once, at most."""
+    """Return the largest number of members that a client had in the group at the same time."""
     changes = [(row["joined_ts"], 1) for row in rows]
     changes += [(row["left_ts"], -1) for row in rows if row["left_ts"] is not None]
     most = now = 0

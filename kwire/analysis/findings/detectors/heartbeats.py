@@ -24,7 +24,7 @@ _COMMITS = {"commit", "commit_error"}
 
 
 def detect_near_misses(group: GroupView, limits: Limits) -> Iterator[Finding]:
-    """Yield for each member its longest silence, if that was almost its session timeout, and it was alive after it."""
+    """Yield a finding for each member that sent nothing for almost its session timeout, and was alive afterwards."""
     for (_, member), row in sorted(group.memberships.items()):
         timeout = row["session_timeout_ms"] or limits["session_timeout_ms"]
         worst: tuple[int, Row, Row] | None = None
@@ -53,7 +53,7 @@ def detect_near_misses(group: GroupView, limits: Limits) -> Iterator[Finding]:
 
 
 def detect_jitter(group: GroupView, limits: Limits) -> Iterator[Finding]:
-    """Yield each member whose heartbeats come at irregular intervals."""
+    """Yield a finding for each member that sends heartbeats at irregular intervals."""
     for (_, member), row in sorted(group.memberships.items()):
         beats = [
             (earlier, later)
@@ -83,7 +83,9 @@ def detect_jitter(group: GroupView, limits: Limits) -> Iterator[Finding]:
 
 
 def _signs(group: GroupView, member: str) -> list[Row]:
-    """Return the events of a member that renew its session or wait for the coordinator, in order."""
+    """Return the events of a member that show that it is alive: it renews its session, or waits for the coordinator. In
+    order.
+    """
     return [
         row
         for row in group.of_member.get(member, ())

@@ -25,7 +25,7 @@ _REFUSED = {ErrorCode.INCONSISTENT_GROUP_PROTOCOL, ErrorCode.UNSUPPORTED_ASSIGNO
 
 
 def detect_subscriptions(group: GroupView, limits: Limits) -> Iterator[Finding]:
-    """Yield the longest time in which members of the group subscribed to different topics."""
+    """Yield a finding for the longest period in which members of the group subscribed to different topics."""
     generations: dict[tuple[int, int], list[Row]] = defaultdict(list)
     for row in group.members:
         generations[row["life"], row["generation"]].append(row)
@@ -67,7 +67,9 @@ def detect_subscriptions(group: GroupView, limits: Limits) -> Iterator[Finding]:
 
 
 def detect_assignors(group: GroupView, limits: Limits) -> Iterator[Finding]:
-    """Yield members that were refused because of their assignor, or else that offer other assignors than the rest."""
+    """Yield findings for members that were refused because of their assignor, else for those with other assignors than
+    the rest.
+    """
     refused = [row for row in group.events if row["event"] == "join_error" and row["error_code"] in _REFUSED]
     if len(refused) >= max(limits["count"], 1):
         names = sorted({row["client_id"] or "" for row in refused})

@@ -22,7 +22,9 @@ from kwire.analysis.findings.views import GroupView, Place, median
 
 
 def detect_stuck(group: GroupView, limits: Limits) -> Iterator[Finding]:
-    """Yield each partition whose offset stays for long although there are records, while its member commits."""
+    """Yield a finding for each partition whose committed offset does not advance for long, although there are records
+    and its member commits.
+    """
     wait = limits["stuck_ms"] * 1000
     times: dict[str | None, list[int]] = defaultdict(list)
     for row in group.commits:
@@ -52,7 +54,7 @@ def detect_stuck(group: GroupView, limits: Limits) -> Iterator[Finding]:
 
 
 def _standstills(rows: Sequence[Row], end: int) -> Iterator[tuple[int, int, int]]:
-    """Yield the times in which the committed offset of a partition was the same: begin, end and offset."""
+    """Yield each period in which the committed offset of a partition was the same: begin, end and offset."""
     begin, offset = rows[0]["ts"], rows[0]["offset"]
     for row in rows[1:]:
         if row["offset"] != offset:
@@ -62,7 +64,7 @@ def _standstills(rows: Sequence[Row], end: int) -> Iterator[tuple[int, int, int]
 
 
 def detect_lagging(group: GroupView, limits: Limits) -> Iterator[Finding]:
-    """Yield each partition whose lag is large, and grew."""
+    """Yield a finding for each partition whose lag is large and has grown."""
     for place, rows in sorted(group.of_partition.items()):
         lags = [(row["ts"], row["lag"]) for row in rows if row["lag"] is not None]
         if len(lags) < limits["commits"]:
@@ -87,7 +89,7 @@ def detect_lagging(group: GroupView, limits: Limits) -> Iterator[Finding]:
 
 
 def detect_hot(group: GroupView, limits: Limits) -> Iterator[Finding]:
-    """Yield each partition that receives far more records than the others of its topic."""
+    """Yield a finding for each partition that receives far more records than the other partitions of its topic."""
     by_topic: dict[str, list[tuple[int, Place, int, int]]] = defaultdict(list)
     for place in {*group.marks, *group.of_partition}:
         seen = [*group.marks.get(place, ())]

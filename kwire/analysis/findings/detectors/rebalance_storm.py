@@ -22,9 +22,9 @@ FOLLOW_UPS = {"revocation"}  # the second half of a cooperative rebalance
 
 
 def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
-    """Yield the most rebalances within the window, if they are many.
+    """Yield a finding for the window with the most rebalances, if there were many.
 
-    A client that joins for the first time, or leaves for good, does not count.
+    Rebalances because a client joins for the first time, or leaves and never returns, do not count.
     """
     known: set[tuple[str | None, str | None]] = set()
     last_joins: dict[tuple[str | None, str | None], int] = {}

@@ -18,7 +18,7 @@ from kwire.analysis.findings.views import GroupView
 
 
 def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
-    """Yield each generation whose leader took long from its JoinGroup response to its SyncGroup."""
+    """Yield a finding for each generation whose leader took long between its JoinGroup response and its SyncGroup."""
     received: dict[tuple[str, int], tuple[int, int]] = {}
     for event in group.events:
         about = event["member_id"], event["generation"]

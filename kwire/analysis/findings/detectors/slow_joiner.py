@@ -20,7 +20,7 @@ from kwire.errorcodes import ErrorCode
 
 
 def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
-    """Yield each member for which the others of a rebalance waited."""
+    """Yield a finding for each member for which the other members of a rebalance waited."""
     for row in group.rebalances:
         if row["protocol"] == CLASSIC:
             yield from _classic(group, row, limits["wait_ms"] * 1000)
@@ -28,7 +28,15 @@ def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
 
 
 def _classic(group: GroupView, row: Row, wait: float) -> Iterator[Finding]:
-    """The join phase ends when all members of the generation before have sent JoinGroup, or with the timeout."""
+    """Yield findings for a rebalance of a classic group, in which members wait for each other to send JoinGroup.
+
+    The join phase ends when all members of the previous generation have sent JoinGroup, or with the timeout.
+
+    Args:
+        group: the group.
+        row: row of ``rebalances``.
+        wait: shortest wait that is a finding.
+    """
     joined: int | None = row["joined_ts"]
     started: int = row["started_ts"]
     before = set(row["members_before"] or ()) - {row["trigger_member"]}
@@ -59,7 +67,12 @@ def _classic(group: GroupView, row: Row, wait: float) -> Iterator[Finding]:
 
 
 def _consumer(group: GroupView, wait: float) -> Iterator[Finding]:
-    """A member of a KIP-848 group delays others while it has not acknowledged a revocation."""
+    """Yield findings for a KIP-848 group, in which a member delays the others until it has acknowledged a revocation.
+
+    Args:
+        group: the group.
+        wait: shortest wait that is a finding.
+    """
     for member, events in sorted(group.of_member.items()):
         owned: set[str] = set()
         revoked: tuple[int, int | None, set[str]] | None = None

@@ -20,7 +20,7 @@ POLL_TIMEOUT = "poll timeout"  # in the reason of a LeaveGroup (KIP-800)
 
 
 def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
-    """Yield each member that almost exceeded, or exceeded, its ``max.poll.interval.ms``."""
+    """Yield a finding for each member that exceeded, or almost exceeded, its ``max.poll.interval.ms``."""
     for (life, member), row in sorted(group.memberships.items()):
         limit = row["rebalance_timeout_ms"]
         events = group.of_member.get(member, ())
@@ -63,7 +63,16 @@ def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
 def _longest_pause(
     group: GroupView, client_id: str | None, host: str | None, begin: int, end: int
 ) -> tuple[int, int] | None:
-    """Return the longest time without a Fetch of a client between two of its Fetches, or before the end."""
+    """Return the longest pause of a client between two Fetch requests, or after its last one, within a period; None
+    without one.
+
+    Args:
+        group: the group.
+        client_id: client id.
+        host: address of the client.
+        begin: start of the period, in microseconds since 1970.
+        end: end of the period, in microseconds since 1970.
+    """
     spans = [span for span in group.spans if (span.client_id, span.host) == (client_id, host)]
     spans = sorted((span for span in spans if span.end >= begin and span.begin <= end), key=lambda span: span.begin)
     if not spans:

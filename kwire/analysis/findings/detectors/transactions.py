@@ -20,7 +20,7 @@ from kwire.analysis.findings.views import TransactionView
 
 
 def detect_zombies(view: TransactionView, limits: Limits) -> Iterator[Finding]:
-    """Yield the refused requests of producers that were fenced, as one finding."""
+    """Yield one finding for all refused requests of producers that were fenced."""
     fenced = [one for one in view.steps if one.kind == FENCED]
     if len(fenced) < limits["count"]:
         return
@@ -41,7 +41,9 @@ def detect_zombies(view: TransactionView, limits: Limits) -> Iterator[Finding]:
 
 
 def detect_hanging(view: TransactionView, limits: Limits) -> Iterator[Finding]:
-    """Yield each transaction that was open for long, or that was open when its producer was gone."""
+    """Yield a finding for each transaction that was open for long, or that was still open when its producer was
+    gone.
+    """
     timeout = limits["timeout_ms"]
     opened: Step | None = None
     for step in view.steps:
@@ -60,7 +62,13 @@ def detect_hanging(view: TransactionView, limits: Limits) -> Iterator[Finding]:
 
 
 def _last_sign(steps: Sequence[Step], opened: Step) -> Step:
-    """Return the last step, of which an open connection counts more than closed ones of the same producer."""
+    """Return the last sign of life of a producer: its last step, where an open connection takes precedence over closed
+    ones.
+
+    Args:
+        steps: steps of the producer.
+        opened: the step that began the transaction.
+    """
     later = [one for one in steps if one.ts >= opened.ts and (one.kind != CLOSED or one.client_id == opened.client_id)]
     still = [one for one in later if one.kind == LAST]
     return max(still or later or [opened], key=lambda one: one.ts)

@@ -22,7 +22,7 @@ from kwire.analysis.findings.views import GroupView, Place
 
 
 def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
-    """Yield for each rebalance the partitions that were not fetched for long around it."""
+    """Yield a finding for each rebalance around which partitions were not fetched for long."""
     clients = {(row["client_id"], row["host"]) for row in group.members}
     spans: dict[Place, list[FetchSpan]] = defaultdict(list)
     for span in group.spans:
@@ -63,7 +63,9 @@ def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
 
 
 def _pauses(spans: Sequence[FetchSpan], least: float) -> list[tuple[int, int]]:
-    """Return the times of at least ``least`` microseconds in which no connection fetched a partition: begin and end."""
+    """Return the periods of at least ``least`` microseconds in which no connection fetched a partition, as begin and
+    end.
+    """
     pauses = []
     reached: int | None = None
     for span in sorted(spans, key=lambda span: span.begin):
