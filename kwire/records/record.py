@@ -160,6 +160,7 @@ def _read_some(
     """
     new, head, append, low, high = object.__new__, _HEAD, some.append, _LOW, _HIGH
     names: dict[bytes, str] = {}
+    total = len(data)
     for number in range(index, index + most):
         begin = at
         try:
@@ -185,8 +186,9 @@ def _read_some(
             record.timestamp = base_timestamp + (d >> 1) if not d & 1 else base_timestamp - (d + 1 >> 1)
             if e > 127:
                 if f > 127:
+                    last = at + 2 + _INT
                     e, at = _long_varint(data, at + 2)
-                    if e & 1 or e > 2 * MAX_DELTA:
+                    if e & 1 or e > 2 * MAX_DELTA or at > last:
                         raise _Unusual
                     record.offset = base_offset + (e >> 1)
                     f = data[at]
@@ -251,7 +253,7 @@ def _read_some(
                 record.headers = tuple(headers)
             else:
                 record.headers = ()
-            if at != end:
+            if at != end or at > total:  # the last slice is too short if the data ends before the record does
                 raise _Unusual
         except _UNUSUAL:
             record, at = _read_carefully(data, begin, number, base_offset, base_timestamp, into)

@@ -126,6 +126,20 @@ def test_one_time_for_the_records_before_a_malformed_one() -> None:
     assert [record.timestamp for record in found] == [7]
 
 
+def test_a_record_whose_last_header_is_cut_off_is_not_read() -> None:
+    data = write_records([Record(), Record(headers=[("k", b"value")])], None, 0)[:-2]
+    found: list[Record] = []
+    with pytest.raises(Truncated, match="a record has 14 bytes, but only 12 remain"):
+        found.extend(chain.from_iterable(read_records(data, 0, 2, 0, 0, None, Record)))
+    assert found == [Record()]
+
+
+def test_an_offset_has_at_most_five_bytes() -> None:
+    body = bytes.fromhex("00 02 80 80 80 80 80 00 01 01 00")
+    with pytest.raises(LimitError, match="a varint is longer than the limit of 5 bytes"):
+        read(bytes([2 * len(body)]) + body, 1)
+
+
 def test_sums_wrap_as_in_java() -> None:
     data = bytes.fromhex("1e" + "00" + "feffffffffffffffff01" + "02" + "0101" + "00")
     (record,) = read(data, 1, 2**63 - 1, 2**63 - 1)
