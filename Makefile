@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE  # each of the many processes would compile everything that it imports
 
-.PHONY: help demo test test-bare test-long check format docs man pyz container site native page bench findings bench-attacks bench-bystander bench-broker bench-consumer bench-groups bench-authorizer bench-assignors clients failover interop assignors simulate simulate-check simulate-coverage farm fuzz mutants planted soak \
+.PHONY: help demo test test-bare test-long check format docs man pyz container site native page bench findings bench-attacks bench-bystander bench-broker bench-consumer bench-groups bench-authorizer bench-pauses bench-assignors clients failover interop assignors simulate simulate-check simulate-coverage farm fuzz mutants planted soak \
 	clean oracle oracle-stop oracle-check
 
 help:  ## this list
@@ -146,6 +146,9 @@ bench-consumer: .venv/.dev  ## our consumer beside other clients, at the mock an
 
 bench-authorizer: .venv/.dev  ## what ACLs and quotas cost a request, in instructions (valgrind), some minutes
 	@$(BIN)/python benchmarks/authorizer.py --instructions | tee benchmarks/results/authorizer.md
+
+bench-pauses: .venv/.dev  ## pauses of the garbage collector in a broker with 1,000 groups, some minutes
+	@$(BIN)/python benchmarks/pauses.py | tee benchmarks/results/pauses.md
 
 bench-groups: .venv/.dev  ## consumer, share and streams groups beside a real Kafka (Java 17, Maven), some minutes
 	@$(BIN)/python benchmarks/modern_groups.py | tee benchmarks/results/modern_groups.md

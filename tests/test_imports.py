@@ -15,7 +15,7 @@ ALL_NAMES = "import {0}; [getattr({0}, name) for name in {0}.__all__]"
 
 KWIRE = """kwire apikeys codec codegen connection engines envelope errorcodes errors frames headers layout lazy limits
     messages schema"""
-SERVING_KWIRE = "assignors blobs filter java json records redact"
+SERVING_KWIRE = "blobs filter java json records redact"
 SERVING = "mockbroker api base broker faults groups net quotas security share storage telemetry topics transactions"
 
 LOADS: list[tuple[str, str, set[str], str, str]] = [
@@ -81,6 +81,16 @@ def test_a_cluster_in_memory_loads_no_data_directory() -> None:
 )
 def test_a_cluster_without_faults_loads_no_code_of_faults(code: str) -> None:
     assert [name for name in loaded_by(f"import mockbroker\n{code}") if name.startswith("mockbroker.faults")] == []
+
+
+def test_cluster_loads_modern_group_types_on_first_use() -> None:
+    """The other modules of a group type are imported when its first group is created."""
+    modules = loaded_by("import mockbroker\nwith mockbroker.run_cluster(): pass")
+    for name in ("consumer", "share", "streams"):
+        folder = f"mockbroker.groups.{name}"
+        assert [each for each in modules if each.startswith(folder)] == [folder, f"{folder}.declaration"]
+    folders = ("mockbroker.groups.migration", "mockbroker.broker.share_fetch", "kwire.assignors")
+    assert [each for each in modules if each.startswith(folders)] == []
 
 
 def test_a_started_cluster_has_loaded_few_messages() -> None:

@@ -15,7 +15,9 @@ from typing import Any
 
 from kwire import ErrorCode
 from mockbroker.groups.classic.state import State
-from mockbroker.groups.consumer.state import LEAVE_EPOCH
+from mockbroker.groups.consumer.state import (
+    LEAVE_EPOCH,
+)
 from mockbroker.groups.coordinated import DEAD
 from mockbroker.lab.conform.conversation import Conversation, Step, load
 

@@ -6,6 +6,7 @@ One ``Broker`` serves all broker ids; ``Call.client`` contains the id of the bro
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from kwire import ErrorCode
@@ -25,7 +26,6 @@ from mockbroker.broker.fetch.session_cache import DelayedFetch, FetchSessionCach
 from mockbroker.broker.log_manager import LogManager
 from mockbroker.broker.purgatory import Purgatory
 from mockbroker.broker.response_cache import CachedResponse, ResponseCache
-from mockbroker.broker.share_fetch.pending import PendingShareFetch
 from mockbroker.broker.topic_creation import InternalTopicCreator
 from mockbroker.groups.coordinated import CoordinatedGroup
 from mockbroker.groups.group_type import Context, GroupTypes
@@ -40,10 +40,6 @@ from mockbroker.quotas.client_quotas import ClientQuotas
 from mockbroker.security.identity import UNKNOWN, Identity
 from mockbroker.security.standard_authorizer import StandardAuthorizer
 from mockbroker.security.users import Users
-from mockbroker.share.group_settings import ShareGroupSettings, group_settings
-from mockbroker.share.sessions import PartitionKey, ShareSessions
-from mockbroker.share.share_partitions import SharePartitions
-from mockbroker.share.state import StateKey
 from mockbroker.share.states import ShareStates
 from mockbroker.telemetry.client_metrics import ClientMetrics
 from mockbroker.topics.log_dirs import LogDirs
@@ -60,6 +56,13 @@ from mockbroker.transactions.records import TransactionKeeper
 from mockbroker.transactions.records import rebuilt as rebuilt_transactions
 from mockbroker.transactions.registry import Transactions
 from mockbroker.transactions.state import PREPARED, State, Transaction
+
+if TYPE_CHECKING:
+    from mockbroker.broker.share_fetch.pending import PendingShareFetch
+    from mockbroker.share.group_settings import ShareGroupSettings
+    from mockbroker.share.sessions import PartitionKey, ShareSessions
+    from mockbroker.share.share_partitions import SharePartitions
+    from mockbroker.share.state import StateKey
 
 SLICE_SIZE = 1_000  # elements of a request, such as partitions; they take about 5 ms
 NONE = ErrorCode.NONE
@@ -96,7 +99,6 @@ class Broker:
         quotas: The client quotas.
         log_dirs: The log directories of the brokers.
         share_states: The share coordinator.
-        share_partitions: The share partitions that the leaders of partitions have loaded.
         share_fetch_purgatory: Pending ShareFetch requests.
         changed_partitions: Partitions that changed since the last ``router.finish``, while ShareFetch requests wait.
         deleted_topics: Ids of deleted topics whose share states will be deleted by the next ``write_changes``.
@@ -191,13 +193,7 @@ class Broker:
         self._wall = WallClock(wall_at_zero)
         self.record_writer = GroupRecordWriter(self.cluster, types, self._wall, release.offset_value_version)
         self.transaction_keeper = TransactionKeeper(self.cluster, self._wall, int(release.kip890))
-        self.share_partitions = SharePartitions(
-            settings,
-            self.share_states,
-            self.deadlines,
-            lambda group_id: self.share_group_settings(group_id),
-            self.wall_ms,
-        )
+        self._share_partitions: SharePartitions | None = None
         self.share_fetch_purgatory: Purgatory[PartitionKey, PendingShareFetch] = Purgatory()
         self._share_sessions: dict[int, ShareSessions] = {}  # by broker id
         self.changed_partitions: list[Partition] = []
@@ -319,10 +315,31 @@ class Broker:
             cache = self._fetch_sessions[node] = FetchSessionCache(slots, self._new_uuid)
         return cache
 
+    @property
+    def share_partitions(self) -> SharePartitions:
+        """The share partitions that the leaders of partitions have loaded."""
+        if self._share_partitions is None:
+            from mockbroker.share.share_partitions import SharePartitions  # late: most clusters have no share groups
+
+            self._share_partitions = SharePartitions(
+                self.settings,
+                self.share_states,
+                self.deadlines,
+                lambda group_id: self.share_group_settings(group_id),
+                self.wall_ms,
+            )
+        return self._share_partitions
+
+    def _unload_share_partitions(self, matches: Callable[[StateKey], bool]) -> None:
+        if self._share_partitions is not None:
+            self._share_partitions.unload_matching(matches)
+
     def share_sessions(self, node: int) -> ShareSessions:
         """Return the share sessions of a broker. ``node``: id of the broker."""
         sessions = self._share_sessions.get(node)
         if sessions is None:
+            from mockbroker.share.sessions import ShareSessions  # late: most clusters have no share groups
+
             sessions = self._share_sessions[node] = ShareSessions(self.settings.group_share_max_share_sessions)
         return sessions
 
@@ -336,11 +353,11 @@ class Broker:
         ``node``: id of the broker.
         """
         self._share_sessions.pop(node, None)
-        self.share_partitions.unload_matching(lambda key: self._leads(node, key))
+        self._unload_share_partitions(lambda key: self._leads(node, key))
 
     def unload_shares_of_group(self, node: int, group_id: str) -> None:
         """Unload a group's share partitions that a broker leads. ``node``: id of the broker."""
-        self.share_partitions.unload_matching(lambda key: key.group_id == group_id and self._leads(node, key))
+        self._unload_share_partitions(lambda key: key.group_id == group_id and self._leads(node, key))
 
     def _leads(self, node: int, key: StateKey) -> bool:
         topic = self.cluster.by_id.get(key.topic_id)
@@ -413,6 +430,8 @@ class Broker:
 
     def share_group_settings(self, group_id: str) -> ShareGroupSettings:
         """Return the settings that apply when a partition leader acquires records for a share group."""
+        from mockbroker.share.group_settings import group_settings
+
         return group_settings(self.cluster.group_configs.get(group_id), self.settings)
 
     def share_coordinator(self, key: StateKey) -> int:
@@ -613,7 +632,7 @@ class Broker:
             self.logs.forget(topic)
             self.log_dirs.delete_topic(topic.topic_id)
             self.deleted_topics.add(topic.topic_id)
-        self.share_partitions.unload_matching(lambda key: key.topic_id in self.deleted_topics)
+        self._unload_share_partitions(lambda key: key.topic_id in self.deleted_topics)
         self.groups.delete_topics(topics)
 
 

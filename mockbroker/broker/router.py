@@ -61,16 +61,9 @@ from mockbroker.broker.handlers.api_versions import unsupported
 from mockbroker.broker.handlers.handler import Handler
 from mockbroker.broker.journal import Journal
 from mockbroker.broker.request_log import RequestLog
-from mockbroker.broker.share_fetch.delayed_share_fetch import (
-    complete_delayed_share_fetches,
-    complete_expired_share_fetch,
-    disconnect,
-    expire_locks,
-)
 from mockbroker.broker.sliced_responses import encoded
 from mockbroker.broker.stages import Passage, Stage, answers
 from mockbroker.security.identity import UNKNOWN, Identity
-from mockbroker.share.state import StateKey
 from mockbroker.topics.log_dirs import Replica
 
 REQUEST_KEY = struct.Struct(">hh")  # the first fields of a request header: API key and version
@@ -389,12 +382,10 @@ class Router:
                 if run is not None:
                     run(now)  # it delivers its own effects
                 return self.finish([], now)
-            case ShareLockDue(key):
-                return self.finish(expire_locks(self.broker, StateKey(*key), now), now)
-            case ShareFetchDue() as due:
-                return self.finish(complete_expired_share_fetch(self.broker, due, now), now)
-            case ShareDisconnectDue(number):
-                return self.finish(disconnect(self.broker, number, now), now)
+            case ShareLockDue() | ShareFetchDue() | ShareDisconnectDue() as due:
+                from mockbroker.broker.share_fetch.delayed_share_fetch import handle_due  # late: rarely used
+
+                return self.finish(handle_due(self.broker, due, now), now)
             case RetentionDue() as due:
                 moved = self.broker.logs.retention_due(due, now)
                 return self.finish(complete_delayed_fetches(self.broker, moved), now)
@@ -456,6 +447,10 @@ class Router:
         ):
             effects = [*effects, *complete_delayed_fetches(broker, appended)]
         if changed := broker.changed_partitions:
+            from mockbroker.broker.share_fetch.delayed_share_fetch import (
+                complete_delayed_share_fetches,  # late, as above
+            )
+
             broker.changed_partitions = []
             effects = [*effects, *complete_delayed_share_fetches(broker, changed, now)]
         if self._passages:

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 from uuid import UUID
 
-from kwire.assignors.sticky_tasks import Tasks
-from kwire.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from mockbroker.base.effects import Ticket
+
+if TYPE_CHECKING:
+    from kwire.assignors.sticky_tasks import Tasks
+    from kwire.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 
 
 @dataclass(slots=True, kw_only=True)

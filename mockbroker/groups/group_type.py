@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 from uuid import UUID
 
 from kwire import ErrorCode
@@ -17,9 +17,11 @@ from mockbroker.groups.events import AdminEvent, Commit
 from mockbroker.groups.offsets import Committed
 from mockbroker.groups.records.image import Change, Image, Record
 from mockbroker.groups.records.wall_time import WallClock
-from mockbroker.share.states import ShareStates
 from mockbroker.topics.group_configs import number
 from mockbroker.topics.model import ClusterState, Topic
+
+if TYPE_CHECKING:
+    from mockbroker.share.states import ShareStates
 
 G = TypeVar("G", bound=CoordinatedGroup)
 T = TypeVar("T")

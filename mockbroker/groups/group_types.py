@@ -1,21 +1,73 @@
-"""The table of all group types, and of the conversions between them."""
+"""The table of all group types, and of the conversions between them.
+
+A group type other than the classic one, and the code of conversions, are imported when they are first used.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any, cast
+
 from mockbroker.groups.classic.group_type import CLASSIC_TYPE
 from mockbroker.groups.classic.state import CLASSIC
-from mockbroker.groups.consumer.group_type import CONSUMER_TYPE
-from mockbroker.groups.consumer.state import CONSUMER
-from mockbroker.groups.group_type import GroupTypes
-from mockbroker.groups.migration import convert, mixed
-from mockbroker.groups.share.group_type import SHARE_TYPE
-from mockbroker.groups.streams.group_type import STREAMS_TYPE
+from mockbroker.groups.consumer import declaration as consumer
+from mockbroker.groups.group_type import GroupType, GroupTypes
+from mockbroker.groups.share import declaration as share
+from mockbroker.groups.streams import declaration as streams
+
+
+class _ImportedLater:
+    """A group type whose module is imported when one of its methods is first used.
+
+    Args:
+        name: Name of the type, which is that of its folder.
+        declaration: The module ``declaration`` of the folder.
+
+    Attributes:
+        name: Name of the type.
+        states: Names of the states of a group.
+        events: Classes of the events that the state machine handles.
+        record_keys: Classes of the record keys.
+    """
+
+    def __init__(self, name: str, declaration: Any) -> None:
+        self.name = name
+        self.states: Sequence[str] = declaration.STATES
+        self.events: Sequence[type] = declaration.EVENTS
+        self.record_keys: Sequence[type] = declaration.RECORD_KEYS
+
+    def __getattr__(self, method: str) -> Any:
+        """Return a method of the group type, and store it. Python calls this only for attributes that are not set."""
+        module = import_module(f"mockbroker.groups.{self.name}.group_type")
+        value = getattr(getattr(module, f"{self.name.upper()}_TYPE"), method)
+        setattr(self, method, value)
+        return value
+
+
+def _later(name: str, declaration: Any) -> GroupType[Any]:
+    return cast("GroupType[Any]", _ImportedLater(name, declaration))
+
+
+def _function(module: str, name: str) -> Callable[..., Any]:
+    """Return a function that imports a module and calls one of its functions."""
+
+    def call(*arguments: Any) -> Any:
+        return getattr(import_module(module), name)(*arguments)
+
+    return call
+
 
 GROUP_TYPES = GroupTypes(
-    [CLASSIC_TYPE, CONSUMER_TYPE, SHARE_TYPE, STREAMS_TYPE],
+    [
+        CLASSIC_TYPE,
+        _later(consumer.CONSUMER, consumer),
+        _later(share.SHARE, share),
+        _later(streams.STREAMS, streams),
+    ],
     cross_type_handlers={
-        (CLASSIC, CONSUMER): convert.upgrade,
-        (CONSUMER, CLASSIC): mixed.receive,
+        (CLASSIC, consumer.CONSUMER): _function("mockbroker.groups.migration.convert", "upgrade"),
+        (consumer.CONSUMER, CLASSIC): _function("mockbroker.groups.migration.mixed", "receive"),
     },
-    conversions={CONSUMER: convert.downgrade_without},
+    conversions={consumer.CONSUMER: _function("mockbroker.groups.migration.convert", "downgrade_without")},
 )

@@ -89,10 +89,11 @@ class QuotaStage(Stage):
     """
 
     # SaslAuthenticate: a token without a header has its key
-    unchanged = frozenset(ApiKey) - {ApiKey.FETCH, ApiKey.SASL_AUTHENTICATE, *STRICT_SINCE}
+    unchanged = frozenset(map(int, ApiKey)) - {ApiKey.FETCH, ApiKey.SASL_AUTHENTICATE, *STRICT_SINCE}
 
     def __init__(self, router: Router) -> None:
         self._router = router
+        self._settings = router.broker.settings
         router.noticing_stages = (*router.noticing_stages, self)
         self._limits: dict[int, _Limits] = {}  # by connection
         self._mutations: dict[Ticket, _Mutations] = {}
@@ -104,6 +105,7 @@ class QuotaStage(Stage):
         Call this method when the quotas change, or the router gets another cluster.
         """
         self._limits.clear()
+        self._settings = self._router.broker.settings
         self._router.broker.quotas.on_eviction = self._limits.clear  # they refer to rates
         others = tuple(stage for stage in self._router.stages if stage is not self)
         self._router.stages = (*others, self) if self._router.broker.quotas.quotas else others
@@ -227,7 +229,7 @@ class QuotaStage(Stage):
             if mutation is not None:
                 seconds = self._router.broker.quotas.bucket(mutation).excess(now)
         if request is not None and response.__class__ is Reply:
-            settings = self._router.broker.settings
+            settings = self._settings
             excess = request.rate.use(settings.mockbroker_quota_request_us / US_PER_PERCENT, request.limit, now)
             if excess:
                 seconds = max(seconds, min(excess, float(settings.quota_window_size_seconds)))

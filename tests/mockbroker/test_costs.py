@@ -38,7 +38,9 @@ from kwire.records.batch import Batch
 from mockbroker.base.effects import Call, Client, Ticket
 from mockbroker.base.settings import MAX_NEW_PARTITIONS
 from mockbroker.groups.consumer.machine import REGEX_REFRESH_MIN_INTERVAL
-from mockbroker.groups.consumer.state import ConsumerGroup
+from mockbroker.groups.consumer.state import (
+    ConsumerGroup,
+)
 from mockbroker.groups.records.compaction import compact
 from mockbroker.topics.model import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 

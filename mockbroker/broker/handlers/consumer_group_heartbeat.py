@@ -10,7 +10,11 @@ from kwire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatReques
 from mockbroker.base.effects import AuthorizedCall, Call, Effects, Reply
 from mockbroker.broker.broker import Broker
 from mockbroker.groups.consumer.machine import heartbeat_error
-from mockbroker.groups.consumer.state import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH
+from mockbroker.groups.consumer.state import (
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    STATIC_LEAVE_EPOCH,
+)
 from mockbroker.groups.events import ConsumerHeartbeat
 from mockbroker.groups.group_type import Refused
 

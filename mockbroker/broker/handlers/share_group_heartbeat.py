@@ -12,7 +12,10 @@ from mockbroker.broker.broker import Broker
 from mockbroker.groups.events import ShareHeartbeat
 from mockbroker.groups.group_type import Refused
 from mockbroker.groups.share.machine import heartbeat_error
-from mockbroker.groups.share.state import JOIN_EPOCH, LEAVE_EPOCH
+from mockbroker.groups.share.state import (
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+)
 from mockbroker.topics.configs import JAVA_SPACE
 
 MAX_MEMBER_ID = 36  # UTF-16 units; Source: KafkaApis.isMemberIdValid

@@ -16,7 +16,10 @@ from mockbroker.broker.broker import Broker
 from mockbroker.groups.events import StreamsHeartbeat
 from mockbroker.groups.group_type import Refused
 from mockbroker.groups.streams.machine import heartbeat_error
-from mockbroker.groups.streams.state import JOIN_EPOCH, STATIC_LEAVE_EPOCH
+from mockbroker.groups.streams.state import (
+    JOIN_EPOCH,
+    STATIC_LEAVE_EPOCH,
+)
 from mockbroker.groups.streams.tasks import task_set
 from mockbroker.topics.configs import JAVA_SPACE
 from mockbroker.topics.model import INTERNAL, legal_topic_name

@@ -12,7 +12,7 @@ from kwire import ErrorCode
 from kwire.messages.share_fetch import ShareFetchResponse
 from kwire.records.batch import read_batch
 from mockbroker.base.effects import Effects, Reply, Steps, begin
-from mockbroker.base.timers import ShareFetchDue
+from mockbroker.base.timers import ShareDisconnectDue, ShareFetchDue, ShareLockDue
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.share_fetch.journal import acquired_note, expired_note
 from mockbroker.broker.share_fetch.leaders import EndpointCollector
@@ -54,6 +54,23 @@ def complete_for_share_partitions(broker: Broker, keys: Iterable[StateKey], now:
     changed = list(keys)
     pending = broker.share_fetch_purgatory.watching((key.topic_id, key.partition) for key in changed)
     return _complete_satisfied(broker, [each for each in pending if each.group_id == changed[0].group_id], now)
+
+
+def handle_due(broker: Broker, due: ShareLockDue | ShareFetchDue | ShareDisconnectDue, now: float) -> Effects:
+    """Handle a due deadline; return the effects.
+
+    Args:
+        broker: The state of the cluster.
+        due: Key of the deadline.
+        now: The broker's time in seconds.
+    """
+    match due:
+        case ShareLockDue(key):
+            return expire_locks(broker, StateKey(*key), now)
+        case ShareFetchDue():
+            return complete_expired_share_fetch(broker, due, now)
+        case ShareDisconnectDue(number):
+            return disconnect(broker, number, now)
 
 
 def complete_expired_share_fetch(broker: Broker, due: ShareFetchDue, now: float) -> Effects:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from kwire import ErrorCode
-from mockbroker.groups.consumer.state import ConsumerGroup, ConsumerMember
+from mockbroker.groups.consumer.state import (
+    ConsumerGroup,
+    ConsumerMember,
+)
 from mockbroker.groups.events import Commit
 
 

@@ -7,7 +7,10 @@ from typing import Any
 from kwire.java import map_order
 from kwire.messages.consumer_group_describe import ConsumerGroupDescribeResponse
 from mockbroker.base.settings import Settings
-from mockbroker.groups.consumer.state import ConsumerGroup, ConsumerMember
+from mockbroker.groups.consumer.state import (
+    ConsumerGroup,
+    ConsumerMember,
+)
 from mockbroker.groups.consumer.target import effective_assignor
 from mockbroker.groups.group_type import Context, GroupView, MemberDescription, TopicNames
 from mockbroker.groups.partition_sets import PartitionSet, by_known_name, by_topic_name, existing_topics

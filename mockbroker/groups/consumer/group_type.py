@@ -8,7 +8,15 @@ from typing import Any, ClassVar, TypeVar, cast
 from kwire import ErrorCode
 from mockbroker.base.settings import Settings
 from mockbroker.groups.consumer import commit_rules, description, machine, records
-from mockbroker.groups.consumer.state import CONSUMER, STATES, ConsumerGroup
+from mockbroker.groups.consumer.declaration import (
+    CONSUMER,
+    EVENTS,
+    RECORD_KEYS,
+    STATES,
+)
+from mockbroker.groups.consumer.state import (
+    ConsumerGroup,
+)
 from mockbroker.groups.consumer.target import effective_assignor
 from mockbroker.groups.coordinated import CoordinatedGroup, GroupEffects, RegisterGroup
 from mockbroker.groups.events import AdminEvent, Commit, ConsumerHeartbeat
@@ -34,8 +42,8 @@ class ConsumerType(GroupType[ConsumerGroup]):
 
     name: ClassVar[str] = CONSUMER
     states: ClassVar[Sequence[str]] = STATES
-    events: ClassVar[Sequence[type]] = [ConsumerHeartbeat]
-    record_keys: ClassVar[Sequence[type]] = records.KEYS
+    events: ClassVar[Sequence[type]] = EVENTS
+    record_keys: ClassVar[Sequence[type]] = RECORD_KEYS
 
     # --- requests and time ---
 

@@ -43,14 +43,6 @@ from mockbroker.groups.records.wall_time import WallClock
 Current = ConsumerGroupCurrentMemberAssignmentValue
 Metadata = ConsumerGroupMemberMetadataValue
 Target = ConsumerGroupTargetAssignmentMemberValue
-KEYS = (
-    ConsumerGroupMetadataKey,
-    ConsumerGroupMemberMetadataKey,
-    ConsumerGroupTargetAssignmentMetadataKey,
-    ConsumerGroupTargetAssignmentMemberKey,
-    ConsumerGroupCurrentMemberAssignmentKey,
-    ConsumerGroupRegularExpressionKey,
-)
 
 
 def records(group: ConsumerGroup, wall: WallClock) -> Iterator[Record]:

@@ -18,14 +18,13 @@ from kwire.assignors import GroupAssignment
 from kwire.assignors.uniform_incremental import UniformTarget
 from kwire.java import map_order
 from mockbroker.base.deadlines import Deadlines
+from mockbroker.groups.consumer.declaration import ASSIGNING, CONSUMER, EMPTY, RECONCILING, STABLE
 from mockbroker.groups.coordinated import Timer
 from mockbroker.groups.modern_group import SubscribedGroup
 from mockbroker.groups.offsets import Offsets
 from mockbroker.groups.partition_sets import NO_PARTITIONS, PartitionSet, TopicIdPartition
 from mockbroker.topics.model import ClusterState
 
-CONSUMER = "consumer"
-STATES = EMPTY, ASSIGNING, RECONCILING, STABLE = "Empty", "Assigning", "Reconciling", "Stable"
 NOT_OWNED = -1  # value in place of a member epoch for a partition without an owner
 JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH = (
     0,

@@ -11,7 +11,14 @@ from kwire.json.objects import uuid_text
 from kwire.messages.share_group_describe import ShareGroupDescribeResponse
 from mockbroker.groups.group_type import Context, GroupView, MemberDescription, TopicNames
 from mockbroker.groups.partition_sets import PartitionSet, by_known_name, by_topic_name, existing_topics
-from mockbroker.groups.share.state import SHARE, SharedTopic, ShareGroup, ShareMember
+from mockbroker.groups.share.declaration import (
+    SHARE,
+)
+from mockbroker.groups.share.state import (
+    SharedTopic,
+    ShareGroup,
+    ShareMember,
+)
 from mockbroker.groups.share.target import ASSIGNOR
 from mockbroker.topics.model import ClusterState
 

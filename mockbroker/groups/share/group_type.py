@@ -24,7 +24,16 @@ from mockbroker.groups.group_type import (
 from mockbroker.groups.records.image import Change, Record
 from mockbroker.groups.records.wall_time import WallClock
 from mockbroker.groups.share import description, initialization, machine, offsets, records
-from mockbroker.groups.share.state import JOIN_EPOCH, SHARE, STATES, ShareGroup
+from mockbroker.groups.share.declaration import (
+    EVENTS,
+    RECORD_KEYS,
+    SHARE,
+    STATES,
+)
+from mockbroker.groups.share.state import (
+    JOIN_EPOCH,
+    ShareGroup,
+)
 from mockbroker.groups.share.target import ASSIGNOR
 from mockbroker.topics.model import Topic
 
@@ -37,8 +46,8 @@ class ShareType(GroupType[ShareGroup]):
 
     name: ClassVar[str] = SHARE
     states: ClassVar[Sequence[str]] = STATES
-    events: ClassVar[Sequence[type]] = [ShareHeartbeat, AlterShareOffsets, DeleteShareOffsets]
-    record_keys: ClassVar[Sequence[type]] = records.KEYS
+    events: ClassVar[Sequence[type]] = EVENTS
+    record_keys: ClassVar[Sequence[type]] = RECORD_KEYS
 
     # --- requests and time ---
 

@@ -20,9 +20,8 @@ from mockbroker.groups.coordinated import Timer
 from mockbroker.groups.modern_group import SubscribedGroup
 from mockbroker.groups.offsets import Offsets
 from mockbroker.groups.partition_sets import NO_PARTITIONS, PartitionSet
+from mockbroker.groups.share.declaration import EMPTY, SHARE, STABLE
 
-SHARE = "share"
-STATES = EMPTY, STABLE = "Empty", "Stable"
 JOIN_EPOCH, LEAVE_EPOCH = 0, -1  # special member epochs in requests
 
 INITIALIZE_TIMER: Timer = ("initialize", "")

@@ -22,8 +22,16 @@ from mockbroker.groups.offsets import Committed
 from mockbroker.groups.records.image import Change, Image, Record
 from mockbroker.groups.records.wall_time import WallClock
 from mockbroker.groups.streams import commit_rules, description, machine, records
+from mockbroker.groups.streams.declaration import (
+    EVENTS,
+    RECORD_KEYS,
+    STATES,
+    STREAMS,
+)
 from mockbroker.groups.streams.group_settings import group_settings
-from mockbroker.groups.streams.state import STATES, STREAMS, StreamsGroup
+from mockbroker.groups.streams.state import (
+    StreamsGroup,
+)
 from mockbroker.groups.streams.target import ASSIGNOR
 
 T = TypeVar("T")
@@ -34,8 +42,8 @@ class StreamsType(GroupType[StreamsGroup]):
 
     name: ClassVar[str] = STREAMS
     states: ClassVar[Sequence[str]] = STATES
-    events: ClassVar[Sequence[type]] = [StreamsHeartbeat]
-    record_keys: ClassVar[Sequence[type]] = records.KEYS
+    events: ClassVar[Sequence[type]] = EVENTS
+    record_keys: ClassVar[Sequence[type]] = RECORD_KEYS
 
     # --- requests and time ---
 

@@ -11,7 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from kwire.assignors.sticky_tasks import Task, Tasks, TaskSet
-from mockbroker.groups.streams.state import MemberState, Owners, StreamsMember
+from mockbroker.groups.streams.state import (
+    MemberState,
+    Owners,
+    StreamsMember,
+)
 from mockbroker.groups.streams.tasks import NOTHING, AssignedTasks
 
 STABLE, UNREVOKED, UNRELEASED = MemberState

@@ -21,18 +21,11 @@ from mockbroker.groups.modern_group import EpochGroup
 from mockbroker.groups.offsets import Offsets
 from mockbroker.groups.partition_sets import metadata_hash, topic_metadata
 from mockbroker.groups.streams.configured import ConfiguredTopology
+from mockbroker.groups.streams.declaration import ASSIGNING, EMPTY, NOT_READY, RECONCILING, STABLE, STREAMS
 from mockbroker.groups.streams.tasks import NOTHING, AssignedTasks
 from mockbroker.groups.streams.topology import Topology
 from mockbroker.topics.model import ClusterState
 
-STREAMS = "streams"
-STATES = EMPTY, NOT_READY, ASSIGNING, RECONCILING, STABLE = (
-    "Empty",
-    "NotReady",
-    "Assigning",
-    "Reconciling",
-    "Stable",
-)
 JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH = (
     0,
     -1,

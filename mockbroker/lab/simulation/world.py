@@ -13,7 +13,9 @@ from mockbroker.broker.handlers import HANDLERS
 from mockbroker.broker.journal import Journal
 from mockbroker.faults.parsing import parse_rule
 from mockbroker.groups.classic.rules import NEW_MEMBER_TIMEOUT
-from mockbroker.groups.consumer.state import ConsumerGroup
+from mockbroker.groups.consumer.state import (
+    ConsumerGroup,
+)
 from mockbroker.lab.simulation import liveness
 from mockbroker.lab.simulation.buggify import Buggify
 from mockbroker.lab.simulation.checkers import CHECKERS

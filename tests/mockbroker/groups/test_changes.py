@@ -14,7 +14,9 @@ from kwire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatReques
 from kwire.messages.heartbeat import HeartbeatRequest
 from mockbroker.groups.changes import Changes, Recorded
 from mockbroker.groups.classic.state import ClassicGroup, Member
-from mockbroker.groups.consumer.state import ConsumerGroup
+from mockbroker.groups.consumer.state import (
+    ConsumerGroup,
+)
 
 
 @dataclass(slots=True)

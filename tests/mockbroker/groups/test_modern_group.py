@@ -8,7 +8,10 @@ from tools.broker_harness import BrokerHarness
 from kwire import ErrorCode
 from mockbroker.groups.group_type import Refused
 from mockbroker.groups.modern_group import check_size, fenced_epoch, find_member
-from mockbroker.groups.share.state import ShareGroup, ShareMember
+from mockbroker.groups.share.state import (
+    ShareGroup,
+    ShareMember,
+)
 
 MEMBER = ShareMember(member_id="a", topics=frozenset({"t"}))
 

@@ -39,7 +39,9 @@ from mockbroker.groups.group_types import GROUP_TYPES
 from mockbroker.groups.offsets import Offsets
 from mockbroker.groups.records.image import Change, Record, encode
 from mockbroker.groups.records.wall_time import WallClock
-from mockbroker.groups.share.state import SHARE
+from mockbroker.groups.share.declaration import (
+    SHARE,
+)
 
 TOY = "toy"
 SESSION = 10.0  # seconds

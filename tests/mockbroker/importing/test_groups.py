@@ -30,7 +30,9 @@ from kwire.blobs.offsets_topic import (
 from kwire.messages.streams_group_heartbeat import KeyValue
 from kwire.records import Record, build_batch
 from mockbroker.base.settings import Settings
-from mockbroker.groups.consumer.state import ConsumerGroup
+from mockbroker.groups.consumer.state import (
+    ConsumerGroup,
+)
 from mockbroker.groups.group_types import GROUP_TYPES
 from mockbroker.groups.records.wall_time import WallClock
 from mockbroker.importing.forms import json_lines

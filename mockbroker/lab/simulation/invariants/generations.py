@@ -9,9 +9,15 @@ from mockbroker.base.effects import Call
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
-from mockbroker.groups.consumer.state import ConsumerGroup
-from mockbroker.groups.share.state import ShareGroup
-from mockbroker.groups.streams.state import StreamsGroup
+from mockbroker.groups.consumer.state import (
+    ConsumerGroup,
+)
+from mockbroker.groups.share.state import (
+    ShareGroup,
+)
+from mockbroker.groups.streams.state import (
+    StreamsGroup,
+)
 from mockbroker.lab.simulation.watching import Origins, Watcher
 
 HEARTBEATS = (ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.STREAMS_GROUP_HEARTBEAT)  # with member epochs

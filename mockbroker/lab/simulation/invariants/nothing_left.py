@@ -5,8 +5,12 @@ from __future__ import annotations
 from mockbroker.base.timers import OF_LOGS, SWEEP, TRANSACTIONAL_IDS, CatchUpDue, StageDue
 from mockbroker.broker.broker import Broker
 from mockbroker.groups.classic.state import ClassicGroup
-from mockbroker.groups.consumer.state import ConsumerGroup
-from mockbroker.groups.streams.state import StreamsGroup
+from mockbroker.groups.consumer.state import (
+    ConsumerGroup,
+)
+from mockbroker.groups.streams.state import (
+    StreamsGroup,
+)
 from mockbroker.lab.simulation.watching import Watcher
 
 OF_A_GROUP = 3  # maximum number of deadlines of a group, not counting the deadlines of members

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from mockbroker.broker.broker import Broker
 from mockbroker.groups.classic.state import ClassicGroup, State
-from mockbroker.groups.consumer.state import ConsumerGroup
+from mockbroker.groups.consumer.state import (
+    ConsumerGroup,
+)
 from mockbroker.groups.coordinated import CoordinatedGroup, as_type
 from mockbroker.groups.records.rebuild import groups_from_records
 from mockbroker.groups.records.replay import replay_log
 from mockbroker.groups.records.wall_time import WallClock
-from mockbroker.groups.streams.state import StreamsGroup
+from mockbroker.groups.streams.state import (
+    StreamsGroup,
+)
 from mockbroker.lab.simulation.watching import Watcher, is_away
 from mockbroker.topics.model import OFFSETS_TOPIC
 

@@ -9,7 +9,11 @@ from mockbroker.base.effects import Call
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
-from mockbroker.groups.consumer.state import ConsumerGroup, ConsumerMember, MemberState
+from mockbroker.groups.consumer.state import (
+    ConsumerGroup,
+    ConsumerMember,
+    MemberState,
+)
 from mockbroker.groups.partition_sets import PartitionSet
 from mockbroker.lab.simulation.watching import Watcher, remove_group
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 from mockbroker.broker.broker import Broker
-from mockbroker.groups.streams.state import StreamsGroup
+from mockbroker.groups.streams.state import (
+    StreamsGroup,
+)
 from mockbroker.lab.simulation.watching import Watcher
 
 

@@ -6,7 +6,10 @@ import pytest
 
 from kwire import ErrorCode as E
 from mockbroker.groups.consumer import commit_rules
-from mockbroker.groups.consumer.state import ConsumerGroup, ConsumerMember
+from mockbroker.groups.consumer.state import (
+    ConsumerGroup,
+    ConsumerMember,
+)
 from mockbroker.groups.events import Commit
 
 

@@ -8,7 +8,10 @@ from uuid import UUID
 import pytest
 
 from mockbroker.groups.consumer.reconcile import ReconciliationInput, reconciled_member
-from mockbroker.groups.consumer.state import ConsumerMember, MemberState
+from mockbroker.groups.consumer.state import (
+    ConsumerMember,
+    MemberState,
+)
 from mockbroker.groups.partition_sets import NO_PARTITIONS
 
 STABLE, UNREVOKED, UNRELEASED = MemberState

@@ -19,7 +19,12 @@ from kwire import ErrorCode as E
 from kwire.messages.leave_group import LeaveGroupRequest
 from mockbroker.groups.consumer import machine as consumer
 from mockbroker.groups.consumer import reconcile
-from mockbroker.groups.consumer.state import JOIN_EPOCH, STATIC_LEAVE_EPOCH, ConsumerGroup, MemberState
+from mockbroker.groups.consumer.state import (
+    JOIN_EPOCH,
+    STATIC_LEAVE_EPOCH,
+    ConsumerGroup,
+    MemberState,
+)
 from mockbroker.groups.events import Evict, Rebalance
 from mockbroker.groups.partition_sets import NO_PARTITIONS
 

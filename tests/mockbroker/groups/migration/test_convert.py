@@ -16,7 +16,9 @@ from kwire.messages.offset_commit import OffsetCommitRequest
 from kwire.messages.offset_fetch import OffsetFetchRequest
 from kwire.messages.sync_group import SyncGroupRequest
 from mockbroker.groups.classic.state import ClassicGroup, State
-from mockbroker.groups.consumer.state import ConsumerGroup
+from mockbroker.groups.consumer.state import (
+    ConsumerGroup,
+)
 from mockbroker.groups.offsets import Committed
 
 JOIN = {

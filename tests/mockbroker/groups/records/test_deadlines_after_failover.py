@@ -11,7 +11,9 @@ from kwire.messages.heartbeat import HeartbeatRequest
 from kwire.messages.join_group import JoinGroupRequest
 from kwire.messages.sync_group import SyncGroupRequest
 from mockbroker.groups.classic.state import State
-from mockbroker.groups.consumer.state import MemberState
+from mockbroker.groups.consumer.state import (
+    MemberState,
+)
 from tests.mockbroker.groups.records.test_writer import Coordinators
 
 SESSION = {"group.consumer.session.timeout.ms": 6_000}

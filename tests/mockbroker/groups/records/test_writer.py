@@ -32,7 +32,10 @@ from kwire.records.batch import batches
 from mockbroker.base.release import RELEASES
 from mockbroker.groups.classic.state import State
 from mockbroker.groups.consumer import records as consumer_records
-from mockbroker.groups.consumer.state import ConsumerGroup, ConsumerMember
+from mockbroker.groups.consumer.state import (
+    ConsumerGroup,
+    ConsumerMember,
+)
 from mockbroker.groups.coordinated import CoordinatedGroup
 from mockbroker.groups.group_types import GROUP_TYPES
 from mockbroker.groups.records import writer

@@ -21,7 +21,9 @@ from kwire import ErrorCode as E
 from mockbroker.broker import failover
 from mockbroker.groups.events import Evict, Rebalance
 from mockbroker.groups.share import initialization, machine
-from mockbroker.groups.share.state import ShareGroup
+from mockbroker.groups.share.state import (
+    ShareGroup,
+)
 from mockbroker.share.state import StateKey
 from mockbroker.topics.model import OFFSETS_TOPIC
 

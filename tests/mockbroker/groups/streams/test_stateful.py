@@ -26,7 +26,11 @@ from kwire.assignors.sticky_tasks import Tasks
 from mockbroker.groups.events import Evict, Rebalance
 from mockbroker.groups.streams import machine as streams
 from mockbroker.groups.streams import reconcile
-from mockbroker.groups.streams.state import MemberState, Owners, StreamsGroup
+from mockbroker.groups.streams.state import (
+    MemberState,
+    Owners,
+    StreamsGroup,
+)
 
 NAMES = ["a", "b", "c", "d"]
 PROCESSES = {"a": "one", "b": "one", "c": "two", "d": "three"}

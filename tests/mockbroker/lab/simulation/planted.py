@@ -48,7 +48,10 @@ from mockbroker.groups.classic.state import ClassicGroup, Member, State
 from mockbroker.groups.consumer import commit_rules, reconcile
 from mockbroker.groups.consumer import machine as consumer
 from mockbroker.groups.consumer import records as consumer_records
-from mockbroker.groups.consumer.state import ConsumerGroup, ConsumerMember
+from mockbroker.groups.consumer.state import (
+    ConsumerGroup,
+    ConsumerMember,
+)
 from mockbroker.groups.coordinated import CoordinatedGroup, GroupEffects
 from mockbroker.groups.events import Commit, Join, Sync
 from mockbroker.groups.group_type import Context
@@ -59,7 +62,10 @@ from mockbroker.groups.records.wall_time import WallClock
 from mockbroker.groups.records.writer import GroupRecordWriter
 from mockbroker.groups.streams import machine as streams
 from mockbroker.groups.streams import reconcile as streams_reconcile
-from mockbroker.groups.streams.state import Owners, StreamsGroup
+from mockbroker.groups.streams.state import (
+    Owners,
+    StreamsGroup,
+)
 from mockbroker.groups.streams.tasks import NOTHING as NO_TASKS
 from mockbroker.lab.simulation.clients.client import Client
 from mockbroker.net.pump import Pump

@@ -10,7 +10,9 @@ import pytest
 
 from mockbroker.groups.consumer import machine
 from mockbroker.groups.consumer.regex import TopicMatches
-from mockbroker.groups.consumer.state import ConsumerGroup
+from mockbroker.groups.consumer.state import (
+    ConsumerGroup,
+)
 from mockbroker.groups.migration import convert, mixed
 from mockbroker.groups.offsets import Offsets
 from mockbroker.groups.partition_sets import NO_PARTITIONS

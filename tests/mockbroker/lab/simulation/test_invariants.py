@@ -19,7 +19,11 @@ from mockbroker.base.settings import Settings
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
 from mockbroker.groups.classic.state import ClassicGroup, Member
-from mockbroker.groups.consumer.state import ConsumerGroup, ConsumerMember, MemberState
+from mockbroker.groups.consumer.state import (
+    ConsumerGroup,
+    ConsumerMember,
+    MemberState,
+)
 from mockbroker.groups.offsets import Committed
 from mockbroker.lab.simulation.clients import plans
 from mockbroker.lab.simulation.dice import Dice

@@ -1,0 +1,28 @@
+"""The name, states, events and record keys of the group type of the consumer protocol (KIP-848).
+
+They are in a module of their own because the other modules of the type are imported when its first group is created.
+"""
+
+from __future__ import annotations
+
+from kwire.blobs.offsets_topic import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupRegularExpressionKey,
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupTargetAssignmentMetadataKey,
+)
+from mockbroker.groups.events import ConsumerHeartbeat
+
+CONSUMER = "consumer"
+STATES = EMPTY, ASSIGNING, RECONCILING, STABLE = "Empty", "Assigning", "Reconciling", "Stable"
+EVENTS = (ConsumerHeartbeat,)
+RECORD_KEYS = (
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupTargetAssignmentMetadataKey,
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupRegularExpressionKey,
+)

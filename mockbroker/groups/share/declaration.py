@@ -1,0 +1,32 @@
+"""The name, states, events and record keys of the group type of share groups (KIP-932).
+
+They are in a module of their own because the other modules of the type are imported when its first group is created.
+"""
+
+from __future__ import annotations
+
+from kwire.blobs.offsets_topic import (
+    ShareGroupCurrentMemberAssignmentKey,
+    ShareGroupMemberMetadataKey,
+    ShareGroupMetadataKey,
+    ShareGroupStatePartitionMetadataKey,
+    ShareGroupTargetAssignmentMemberKey,
+    ShareGroupTargetAssignmentMetadataKey,
+)
+from mockbroker.groups.events import AlterShareOffsets, DeleteShareOffsets, ShareHeartbeat
+
+SHARE = "share"
+STATES = EMPTY, STABLE = "Empty", "Stable"
+EVENTS = (
+    ShareHeartbeat,
+    AlterShareOffsets,
+    DeleteShareOffsets,
+)
+RECORD_KEYS = (
+    ShareGroupMetadataKey,
+    ShareGroupMemberMetadataKey,
+    ShareGroupTargetAssignmentMetadataKey,
+    ShareGroupTargetAssignmentMemberKey,
+    ShareGroupCurrentMemberAssignmentKey,
+    ShareGroupStatePartitionMetadataKey,
+)

@@ -1,0 +1,34 @@
+"""The name, states, events and record keys of the group type of Kafka Streams (KIP-1071).
+
+They are in a module of their own because the other modules of the type are imported when its first group is created.
+"""
+
+from __future__ import annotations
+
+from kwire.blobs.offsets_topic import (
+    StreamsGroupCurrentMemberAssignmentKey,
+    StreamsGroupMemberMetadataKey,
+    StreamsGroupMetadataKey,
+    StreamsGroupTargetAssignmentMemberKey,
+    StreamsGroupTargetAssignmentMetadataKey,
+    StreamsGroupTopologyKey,
+)
+from mockbroker.groups.events import StreamsHeartbeat
+
+STREAMS = "streams"
+STATES = EMPTY, NOT_READY, ASSIGNING, RECONCILING, STABLE = (
+    "Empty",
+    "NotReady",
+    "Assigning",
+    "Reconciling",
+    "Stable",
+)
+EVENTS = (StreamsHeartbeat,)
+RECORD_KEYS = (
+    StreamsGroupMetadataKey,
+    StreamsGroupTopologyKey,
+    StreamsGroupMemberMetadataKey,
+    StreamsGroupTargetAssignmentMetadataKey,
+    StreamsGroupTargetAssignmentMemberKey,
+    StreamsGroupCurrentMemberAssignmentKey,
+)
