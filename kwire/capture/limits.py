@@ -7,11 +7,14 @@ MAX_LINE = 2 * 100 * 1024 * 1024 + 65_536  # one line of a frame log: Kafka's la
 MAX_GZIP_RATIO = 200  # captures shrink 3 to 30 times
 FREE_GZIP = 64 * 1024 * 1024  # allowed for any file at any ratio
 MAX_VLANS = 4  # consecutive VLAN tags
+MAX_LABELS = 8  # consecutive MPLS labels
+MAX_TUNNELS = 3  # tunnels inside each other
 MAX_EXTENSIONS = 8  # IPv6 headers before TCP
 MAX_FRAGMENTED = 1_024  # packets with missing fragments
 MAX_EARLY_FRAGMENTS = 64  # fragments of one packet before its first one
 
 MAX_CONNECTIONS = 32_768  # open at a time; beyond that, the one that was idle longest is dropped
+MAX_IDLE_SECONDS = 3_600  # of a connection in a stream; brokers close idle ones after 10 minutes by default
 EARLY_SEGMENTS = 16  # segments of a connection buffered until its SYN: packets are reordered by a few positions
 EARLY_BYTES = 1024 * 1024  # after the SYN: bytes that a peer may send before it is acknowledged
 MAX_HELD = 4 * 1024 * 1024  # buffered for one direction after a gap; receive windows are rarely larger

@@ -8,6 +8,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import pairwise
+from typing import BinaryIO, cast
 from uuid import UUID
 
 import numpy as np
@@ -17,8 +18,8 @@ from kwire.capture.calls.exchange import FrameOfLog
 from kwire.capture.calls.model import Call, Connection
 from kwire.capture.calls.topic_names import NAMING_APIS, TopicNames
 from kwire.capture.files.blocks import Problem, Skipped, damage, notes
-from kwire.capture.files.capture_file import CaptureFile, find
-from kwire.capture.limits import MAX_ALL_HELD, MAX_CONNECTIONS
+from kwire.capture.files.capture_file import STDIN, CaptureFile, find
+from kwire.capture.limits import MAX_ALL_HELD, MAX_CONNECTIONS, MAX_IDLE_SECONDS
 from kwire.capture.tcp.packets import SegmentReader
 from kwire.capture.tcp.segments import SYN, Key, Segments
 
@@ -46,12 +47,14 @@ class Conversations:
     Args:
         make: function that creates a Conversation from its key and its first segment.
         most: maximum number of connections. Above it, the connection that has been inactive longest is ended.
+        idle_us: microseconds without a packet after which a connection is ended; 0 for no limit.
     """
 
-    def __init__(self, make: Callable[[Key, Row], Conversation], most: int = MAX_CONNECTIONS) -> None:
+    def __init__(self, make: Callable[[Key, Row], Conversation], most: int = MAX_CONNECTIONS, idle_us: int = 0) -> None:
         self.open: OrderedDict[Key | tuple[str, str, str], Conversation] = OrderedDict()
         self.make = make
         self.most = most
+        self.idle_us = idle_us
 
     def add_segments(self, segments: Segments) -> list[Call | Connection]:
         """Process segments.
@@ -62,6 +65,8 @@ class Conversations:
         ended: list[Connection] = []
         with paused_garbage_collection():
             self._process(segments, calls, ended)
+            if self.idle_us and len(segments.time_us):
+                self._expire(int(segments.time_us[-1]) - self.idle_us, calls, ended)
             calls.sort(key=when)
         return [*calls, *ended]
 
@@ -97,6 +102,15 @@ class Conversations:
         while len(self.open) > self.most:
             self._end(self.open.popitem(last=False)[1], calls, ended)
         self._make_room(calls, ended)
+
+    def _expire(self, before_us: int, calls: list[Call], ended: list[Connection]) -> None:
+        """End the connections whose last packet was before ``before_us``."""
+        while self.open:
+            key, oldest = next(iter(self.open.items()))
+            if oldest.connection.last_us >= before_us:
+                return
+            del self.open[key]
+            self._end(oldest, calls, ended)
 
     def _make_room(self, calls: list[Call], ended: list[Connection]) -> None:
         held = sum(conversation.held for conversation in self.open.values())
@@ -152,6 +166,8 @@ class Reading:
         progress: Callable[[int], object] | None = None,
     ) -> None:
         self.files = find(paths)
+        if STDIN in self.files and len(self.files) > 1:
+            raise ValueError("stdin cannot be read together with files")
         self.ports = frozenset(ports)
         self.bodies = None if bodies is None else frozenset(bodies)
         self.raw = raw
@@ -165,10 +181,11 @@ class Reading:
         self._is_whole = False
 
     def __iter__(self) -> Iterator[Item]:
-        conversations = Conversations(self._begin)
+        idle_us = MAX_IDLE_SECONDS * 1_000_000 if self.is_stream else 0
+        conversations = Conversations(self._begin, idle_us=idle_us)
         reader = SegmentReader(self.ports)
         for path in self.files:
-            file = CaptureFile(path)
+            file = CaptureFile(path, stream=_stdin() if path == STDIN else None)
             parts = self._log(file, conversations) if file.is_log else self._packets(file, conversations, reader)
             self._done = 0
             for part in parts:
@@ -186,6 +203,11 @@ class Reading:
         self.skipped += reader.fragments.finish()
         yield from self.skipped
         self._is_whole = True
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether the capture arrives on stdin, packet by packet."""
+        return STDIN in self.files
 
     @property
     def damage(self) -> list[Problem | Skipped]:
@@ -206,7 +228,7 @@ class Reading:
         """Return the name of a topic; None if the capture does not contain it. The whole capture is read if
         necessary.
         """
-        if topic_id not in self.topic_names and not self._is_whole:
+        if topic_id not in self.topic_names and not self._is_whole and not self.is_stream:
             self._is_whole = True
             again = Reading(self.files, ports=self.ports, bodies=NAMING_APIS)
             for _ in again:
@@ -261,6 +283,11 @@ class Reading:
                 yield [*oldest.taken(), ended]
 
 
+def _stdin() -> BinaryIO:
+    """Return stdin without a buffer, so that a read returns what has arrived."""
+    return cast("BinaryIO", os.fdopen(0, "rb", buffering=0, closefd=False))
+
+
 def read(
     paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
     *,
@@ -273,14 +300,14 @@ def read(
     """Return the calls of a capture for iteration. Files are read during the iteration.
 
     Args:
-        paths: files or folders of one capture.
+        paths: files or folders of one capture; ``-`` alone for stdin.
         ports: ports of brokers; other traffic is ignored. Empty for all ports.
         bodies: API keys whose bodies are decoded; None for all. For other APIs only headers are decoded.
         raw: True to keep the frames as bytes too.
         redacted: True to redact secrets.
         progress: function that is called with the number of bytes read; for a gzip file or frame log, only at its end.
 
-    Raises: OSError for a path that does not exist.
+    Raises: OSError for a path that does not exist; ValueError for ``-`` beside other paths.
     """
     path_list = [paths] if isinstance(paths, (str, os.PathLike)) else paths
     return Reading(path_list, ports=ports, bodies=bodies, raw=raw, redacted=redacted, progress=progress)

@@ -67,16 +67,17 @@ def time_text(time_us: int) -> str | None:
 
 
 def in_order(
-    items: Iterable[Item], *, every_connection: bool = False
+    items: Iterable[Item], *, every_connection: bool = False, waiting: int = WAITING
 ) -> Iterator[tuple[Call, bool] | Connection | Problem | Skipped]:
     """Yield frames in order of time, as pairs of a call and True for its response or False for its request.
 
-    Frames are sorted in a buffer of WAITING frames. A connection is yielded when it ends; damage and skipped packets
-    are yielded at their position in the file.
+    Frames are sorted in a buffer of ``waiting`` frames. A connection is yielded when it ends; damage and skipped
+    packets are yielded at their position in the file.
 
     Args:
         items: calls, connections and problems of the capture.
         every_connection: True to yield also connections that were decoded completely.
+        waiting: frames that are kept for sorting; 0 to yield each call as soon as it is complete.
     """
     buffered: list[tuple[int, int, Call | Connection, bool]] = []
 
@@ -104,7 +105,7 @@ def in_order(
                     number += 1
                     heappush(buffered, (time_us, number, item, is_response))
                     held += size or 0
-            while len(buffered) > WAITING or (held > WAITING_BYTES and buffered):
+            while len(buffered) > waiting or (held > WAITING_BYTES and buffered):
                 earliest = next_one()
                 if isinstance(earliest, tuple):
                     call, is_response = earliest
@@ -198,6 +199,7 @@ def rows(
     *,
     where: Callable[[Row], bool] | None = None,
     needs_body: bool = False,
+    waiting: int = WAITING,
 ) -> Iterator[Row]:
     """Yield the rows of frames and remarks, in order of time.
 
@@ -206,8 +208,9 @@ def rows(
         context: information for the JSON form of the bodies, such as topic names.
         where: function that selects rows; rows about damage are always yielded.
         needs_body: True if ``where`` uses bodies.
+        waiting: frames that are kept for sorting.
     """
-    for item in in_order(items):
+    for item in in_order(items, waiting=waiting):
         if not isinstance(item, tuple):
             remark = remark_row(item)
             if remark is not None and (where is None or remark.get("error") or where(remark)):

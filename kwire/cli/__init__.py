@@ -24,6 +24,7 @@ VERBS = {
     "pipeline": "Convert captures into tables with Spark.",
     "readiness": "Report whether captured clients and groups are ready for Kafka 4.",
     "report": "Write a page with charts from the tables of a pipeline.",
+    "top": "Show groups, members and lag while their traffic is captured.",
 }
 
 EXTRAS = {
@@ -34,6 +35,7 @@ EXTRAS = {
     "pipeline": "spark",
     "readiness": "capture",
     "report": "report",
+    "top": "capture",
 }  # subcommands that need an extra
 
 

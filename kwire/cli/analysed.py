@@ -11,7 +11,7 @@ import click
 from kwire.analysis import run
 from kwire.analysis.columns import Row
 from kwire.capture import Call, Connection, Problem, Reading, Skipped, read
-from kwire.cli.lines import progress, rare_garbage_collection
+from kwire.cli.lines import alone, progress, rare_garbage_collection
 
 
 def analysed(
@@ -27,6 +27,7 @@ def analysed(
 
     Raises: click.UsageError for a path that cannot be read.
     """
+    alone(paths)
     connections: list[Connection] = []
     problems: list[Problem | Skipped] = []
 

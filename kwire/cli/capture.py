@@ -16,7 +16,7 @@ from kwire.capture.calls.model import GAPS, NOT_READ, NOTED, REASONS
 from kwire.capture.files.blocks import SKIP_REASONS, SNAPLEN
 from kwire.capture.files.capture_file import no_traffic
 from kwire.capture.reading import read
-from kwire.capture.rows import COLUMNS, DIRECTIONS, MORE, NUMBERS, Row, rows
+from kwire.capture.rows import COLUMNS, DIRECTIONS, MORE, NUMBERS, WAITING, Row, rows
 from kwire.cli import lines
 from kwire.command import one_line, report_problems
 from kwire.filter import Column, FilterError, parse
@@ -29,7 +29,7 @@ FORMATS = ("jsonl", "table", "parquet")
 
 
 @click.command("capture")
-@click.argument("paths", metavar="FILE|DIR...", nargs=-1, required=True, type=click.Path(exists=True))
+@click.argument("paths", metavar="FILE|DIR...", nargs=-1, required=True, type=click.Path(exists=True, allow_dash=True))
 @click.option("--format", "form", type=click.Choice(FORMATS), default="jsonl", show_default=True)
 @click.option(
     "-o", "--output", metavar="OUT", type=click.Path(dir_okay=False), help="Write to this file instead of stdout."
@@ -55,11 +55,13 @@ def command(
 ) -> None:
     """Print captured traffic, one row per frame.
 
-    Captures are pcap and pcapng files, also compressed with gzip, frame logs, and folders of these files.
+    Captures are pcap and pcapng files, also compressed with gzip, frame logs, and folders of these files. - reads pcap
+    or pcapng from stdin, and prints each call when it is complete.
 
     \b
     kwire capture trace.pcap
     kwire capture --where "api_name == 'JoinGroup' and latency_ms > 10" --format table captures/
+    tcpdump -i any -U -w - port 9092 | kwire capture - --format table
     kwire capture --where "body.group_id == 'orders'" -o frames.parquet --format parquet trace.pcapng.gz
 
     Damaged parts of a file are skipped up to the next record. Each is reported by a row with "error", a line on stderr,
@@ -69,14 +71,16 @@ def command(
     """
     if form == "parquet" and output is None:
         raise click.UsageError("--format parquet requires -o OUT")
+    lines.alone(paths)
     check, used = _filter(where)
     lines.writable(output, paths)
     bar = lines.progress(paths, hidden=output is None and sys.stdout.isatty())
     with lines.rare_garbage_collection(), ExitStack() as stack:
         reading = read(paths, ports=ports, redacted=not no_redact, progress=stack.enter_context(bar))
         context = Context(reading.name_of, open_records)
-        matching = rows(reading, context, where=check, needs_body="body" in used)
-        any_row = _write(matching, form, stack.enter_context(_opened(output)))
+        waiting = 0 if reading.is_stream else WAITING
+        matching = rows(reading, context, where=check, needs_body="body" in used, waiting=waiting)
+        any_row = _write(matching, form, stack.enter_context(_opened(output)), at_once=reading.is_stream)
     missing = None if any_row or where is not None else no_traffic(paths, reading.files, ports)
     report_problems(reading.damage, reading.notes(), missing)
 
@@ -113,13 +117,14 @@ def _opened(output: str | None) -> AbstractContextManager[IO[bytes]]:
         raise click.UsageError(f"cannot write {output!r}: {error.strerror}") from error
 
 
-def _write(rows: Iterator[Row], form: str, out: IO[bytes]) -> bool:
+def _write(rows: Iterator[Row], form: str, out: IO[bytes], *, at_once: bool = False) -> bool:
     """Write the rows to ``out``; return False if there was no row.
 
     Args:
         rows: rows of frames and problems.
         form: "jsonl" or "table".
         out: output file.
+        at_once: True to flush after each row.
     """
     first = next(rows, None)
     if first is not None:
@@ -128,8 +133,10 @@ def _write(rows: Iterator[Row], form: str, out: IO[bytes]) -> bool:
         write_parquet(rows, out)
     elif form == "jsonl":
         dump = json.JSONEncoder().encode
-        while batch := list(islice(rows, 512)):
+        while batch := list(islice(rows, 1 if at_once else 512)):
             out.write(("\n".join(map(dump, batch)) + "\n").encode())
+            if at_once:
+                out.flush()
     else:
         out.write(
             LINE.format("time", "client", "", "broker", "api", "v", "id", "size", "latency", "error", "").encode()
@@ -137,6 +144,8 @@ def _write(rows: Iterator[Row], form: str, out: IO[bytes]) -> bool:
         )
         for row in rows:
             out.write(table_line(row).encode("utf-8", "backslashreplace") + b"\n")
+            if at_once:
+                out.flush()
     out.flush()
     return first is not None
 

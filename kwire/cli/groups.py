@@ -71,8 +71,8 @@ def command(
     First come findings, worst first: trouble that deserves attention, one sentence each. docs/findings.md describes the
     detectors and their thresholds.
 
-    Captures are pcap and pcapng files, also compressed with gzip, and frame logs. With --what-if, the results of
-    another assignor are shown too.
+    Captures are pcap and pcapng files, also compressed with gzip, and frame logs. - reads stdin to its end.
+    With --what-if, the results of another assignor are shown too.
 
     Damaged parts of a file are skipped. Each is reported on stderr with its position, and the exit code is 1. Packets
     truncated by a snap length count as damage.

@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -283,6 +283,12 @@ def writable(output: str | Path | None, inputs: Iterable[str] = ()) -> None:
         raise click.UsageError(f"cannot write {str(output)!r}: folder {folder} does not exist")
 
 
+def alone(paths: Collection[str]) -> None:
+    """Check that stdin is the only input if it is one. Raises: click.UsageError."""
+    if "-" in paths and len(paths) > 1:
+        raise click.UsageError("- (stdin) cannot be combined with files")
+
+
 @contextmanager
 def rare_garbage_collection() -> Iterator[None]:
     """Run the cyclic garbage collector only rarely inside the block.
@@ -298,7 +304,7 @@ def rare_garbage_collection() -> Iterator[None]:
 
 
 @contextmanager
-def progress(paths: Iterable[str], *, hidden: bool = False) -> Iterator[Callable[[int], object] | None]:
+def progress(paths: Collection[str], *, hidden: bool = False) -> Iterator[Callable[[int], object] | None]:
     """Show a progress bar of the bytes read from captures, if stderr is a terminal.
 
     The context manager yields a function to call with each number of bytes read, or None without a progress bar.
@@ -309,7 +315,7 @@ def progress(paths: Iterable[str], *, hidden: bool = False) -> Iterator[Callable
 
     Raises: OSError if a file or a folder cannot be read.
     """
-    if hidden or not sys.stderr.isatty():
+    if hidden or "-" in paths or not sys.stderr.isatty():
         yield None
         return
     from kwire.capture.files.capture_file import each

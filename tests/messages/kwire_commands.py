@@ -231,6 +231,8 @@ ROWS = [
     Row("capture without groups", Run(("kwire", "groups", "x.jsonl"), files={"x.jsonl": json.dumps(FRAME) + "\n"}), "Error: no consumer group in the captures"),
     Row("folder without tables", run("kwire report empty --html page.html", files={"empty": None}), "Error: empty has no tables: write them with `kwire pipeline` or `kwire groups --tables`"),
     Row("file that is not a table", run("kwire report t --html page.html", files={"t": None, "t/rebalances": None, "t/rebalances/x.parquet": b"text"}), "Error: t/rebalances is not a valid table rebalances: $REASON"),
+    Row("stdin beside a file", run("kwire groups - x.pcap", files={"x.pcap": ""}), "Error: - (stdin) cannot be combined with files"),
+    Row("stdin that is not a capture", run("kwire top --once x.pcap", files={"x.pcap": "no capture"}), "x.pcap at byte 0: not a capture (pcap, pcapng or frame log): first bytes 6e 6f 20 63 61 70 74 75"),
     Row("client with requests that Kafka 4 removed", run("kwire readiness x.jsonl", files={"x.jsonl": json.dumps(FRAME | {"hex": "00020000" "00000007" "ffff" "ffffffff" "00000000"}) + "\n"}), "1 of the clients cannot use Kafka 4.2"),
     Row("threshold that does not exist", run("kwire groups", CAPTURE, "--threshold", "storm.count=3"), "Error: storm.count is not a threshold: docs/findings.md lists them"),
     Row("threshold that is not a number", run("kwire groups", CAPTURE, "--threshold", "rebalance-storm.count=many"), "Error: rebalance-storm.count=many: many is not a number"),

@@ -145,6 +145,66 @@ def framed(packet: bytes, link: int = ETHERNET, *, vlans: Sequence[int] = ()) ->
             return packet
 
 
+GRE, UDP = 47, 17
+
+
+def outer(content: bytes, protocol: int, version: int = 4) -> bytes:
+    """An IP packet of a tunnel."""
+    if version == 6:
+        return (
+            struct.pack(">IHBB", 6 << 28, len(content), protocol, 64) + bytes(15) + b"\1" + bytes(15) + b"\2" + content
+        )
+    head = struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(content), 7, 0, 64, protocol, 0)
+    return head + bytes([192, 0, 2, 1, 192, 0, 2, 2]) + content
+
+
+def datagram(content: bytes, port: int) -> bytes:
+    """A UDP datagram."""
+    return struct.pack(">HHHH", 50_001, port, 8 + len(content), 0) + content
+
+
+def tunnelled(packet: bytes, tunnel: str) -> bytes:
+    """A frame of Ethernet with a packet in a tunnel."""
+    kind = 0x86DD if packet[0] >> 4 == 6 else 0x0800
+    match tunnel:
+        case "gre":
+            return framed(outer(struct.pack(">HH", 0, kind) + packet, GRE))
+        case "gre with checksum, key and number":
+            return framed(outer(struct.pack(">HHIII", 0xB000, kind, 1, 2, 3) + packet, GRE))
+        case "gre with ethernet, ipv6":
+            return framed(outer(struct.pack(">HH", 0, 0x6558) + framed(packet), GRE, 6))
+        case "vxlan":
+            return framed(outer(datagram(struct.pack(">II", 8 << 24, 5 << 8) + framed(packet), 4789), UDP))
+        case "vxlan of vlan, ipv6":
+            return framed(
+                outer(datagram(struct.pack(">II", 8 << 24, 5 << 8) + framed(packet, vlans=[0x8100]), 4789), UDP, 6)
+            )
+        case "geneve":
+            return framed(outer(datagram(struct.pack(">BBHI", 0, 0, 0x6558, 5 << 8) + framed(packet), 6081), UDP))
+        case "geneve with options":
+            inside = struct.pack(">BBHI", 2, 0, kind, 5 << 8) + bytes(8) + packet
+            return framed(outer(datagram(inside, 6081), UDP))
+        case "mpls":
+            labels = struct.pack(">II", 16 << 12 | 64, 17 << 12 | 0x100 | 64)
+            return bytes(12) + struct.pack(">H", 0x8847) + labels + packet
+        case "vxlan of gre":
+            return tunnelled(outer(struct.pack(">HH", 0, kind) + packet, GRE), "vxlan")
+    raise ValueError(tunnel)
+
+
+TUNNELS = (
+    "gre",
+    "gre with checksum, key and number",
+    "gre with ethernet, ipv6",
+    "vxlan",
+    "vxlan of vlan, ipv6",
+    "geneve",
+    "geneve with options",
+    "mpls",
+    "vxlan of gre",
+)
+
+
 Packets = Iterable[tuple[int, bytes, int]]  # time, captured bytes, original size
 
 

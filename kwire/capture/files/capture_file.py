@@ -22,7 +22,9 @@ from kwire.capture.files.pcapng import PCAPNG, Pcapng
 from kwire.capture.limits import BLOCK, MAX_DAMAGES
 
 SUFFIXES = (".pcap", ".pcapng", ".cap", ".dmp", ".jsonl", ".ndjson")  # of files read from a folder; also with .gz
+STDIN = "-"  # path of a capture that arrives on stdin
 PASSED = "; skipped "
+NO_STREAM = "stdin is not pcap or pcapng: decompress gzip with zcat, and read frame logs as files"
 GIVEN_UP = f"stopped after {MAX_DAMAGES} damaged places"
 
 
@@ -45,6 +47,9 @@ def each(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
     """
     files: list[str] = []
     for path in paths:
+        if path == STDIN:
+            files.append(STDIN)
+            continue
         if is_address(str(path)):
             files += listed(str(path), _is_capture)
             continue
@@ -100,6 +105,8 @@ class CaptureFile:
         block: bytes per read.
         problems: damage found so far.
         last_us: time of the last packet or frame so far, in microseconds since 1970; None before the first.
+        stream: stream from which the capture arrives, instead of a file at ``path``; it is read once, and each read
+            returns the bytes that have arrived. None for a file.
         reached: after a part of the file was read completely, the rest of the file as a part; else None.
     """
 
@@ -107,6 +114,7 @@ class CaptureFile:
     block: int = BLOCK
     problems: list[Problem] = field(default_factory=list)
     last_us: int | None = None
+    stream: Any = None
     reached: Split | None = field(default=None, init=False)
     _passed: tuple[int, str, int] | None = None  # the last skipped range: start, reason, end
 
@@ -116,12 +124,16 @@ class CaptureFile:
 
     @property
     def is_packed(self) -> bool:
+        if self.stream is not None:
+            return False
         with open_at(self.path) as raw:
             return raw.read(2) == GZIP
 
     @property
     def is_log(self) -> bool:
         """Whether the file is a frame log, which is recognised by ``{`` as the first character."""
+        if self.stream is not None:
+            return False
         try:
             with open_at(self.path) as raw:
                 return bool(opened(raw).read(512).lstrip().startswith(b"{"))
@@ -167,6 +179,9 @@ class CaptureFile:
         Invalid bytes are skipped and reported in ``problems``.
         """
         try:
+            if self.stream is not None:
+                yield from self._streamed()
+                return
             with open_at(self.path) as raw:
                 source = opened(raw)
                 if split is None:
@@ -185,6 +200,16 @@ class CaptureFile:
             self._report(damage.position, damage.reason)
         except OSError as error:
             self._report(0, f"read error: {error.strerror or error}")
+
+    def _streamed(self) -> Iterator[Block]:
+        """Yield the records of a stream as they arrive. Raises: Damage if the stream is not a pcap or pcapng."""
+        head = b""
+        while len(head) < HEADER and (more := self.stream.read(HEADER - len(head))):
+            head += more
+        if head.startswith((GZIP, b"{")):
+            raise Damage(0, NO_STREAM)
+        split = self._whole(head)
+        yield from self._records(_Continued(head[split.start :], self.stream), split)
 
     def _whole(self, head: bytes) -> Split:
         """Return a Split that contains the whole file.
@@ -221,8 +246,11 @@ class CaptureFile:
                 more = rest = b""
                 try:
                     more = source.read(size)
-                    rest = source.read(size - len(more)) if len(more) < size else b""
-                    final = len(more) < size and not rest
+                    if self.stream is not None:
+                        final = not more
+                    else:
+                        rest = source.read(size - len(more)) if len(more) < size else b""
+                        final = len(more) < size and not rest
                 except Damage as damage:
                     broken, final = damage, True
                 data = b"".join((data, more, rest)) if data or rest else more
@@ -264,3 +292,14 @@ class CaptureFile:
 
     def _report(self, position: int, reason: str) -> None:
         self.problems.append(Problem(self.path, position, reason, self.last_us))
+
+
+class _Continued:
+    """A stream of which some bytes were read already. ``head``: these bytes; ``stream``: the rest."""
+
+    def __init__(self, head: bytes, stream: Any) -> None:
+        self._head, self._stream = head, stream
+
+    def read(self, size: int) -> bytes:
+        head, self._head = self._head, b""
+        return head or self._stream.read(size) or b""

@@ -1,4 +1,7 @@
-"""Parsing of link, VLAN, IPv4, IPv6 and TCP headers. All packets of a block are parsed at once, as columns."""
+"""Parsing of link, VLAN, MPLS, tunnel, IP and TCP headers. All packets of a block are parsed at once, as columns.
+
+Tunnels are GRE (RFC 2784, 2890), VXLAN (RFC 7348) and Geneve (RFC 8926). Only the innermost packet counts.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +12,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kwire.capture.files.blocks import BAD_HEADERS, CUT_HEADERS, NOT_IP, NOT_TCP, SNAPLEN, UNKNOWN_LINK, Block, Ints
-from kwire.capture.limits import MAX_EXTENSIONS, MAX_VLANS
+from kwire.capture.limits import MAX_EXTENSIONS, MAX_LABELS, MAX_TUNNELS, MAX_VLANS
 from kwire.capture.tcp.segments import FIN, MAPPED, RST, SYN, Bools
 
-TCP = 6
+TCP, UDP, GRE = 6, 17, 47
 NULL, ETHERNET, RAW, LOOP, SLL, IPV4_ONLY, IPV6_ONLY, SLL2 = 0, 1, 101, 108, 113, 228, 229, 276
 RAW_LINKS = (RAW, 12, 14, IPV4_ONLY, IPV6_ONLY, NULL, LOOP)  # without an EtherType, or not needing one
 HEADERS = {NULL: 4, LOOP: 4, ETHERNET: 14, SLL: 16, SLL2: 20}
 TYPES_AT = {ETHERNET: 12, SLL: 14, SLL2: 0}
 LINKS = {*RAW_LINKS, *HEADERS}
 VLANS = (0x8100, 0x88A8, 0x9100, 0x9200)
+MPLS = (0x8847, 0x8848)
+IP_TYPES = (0x0800, 0x86DD)
+BRIDGED = 0x6558  # EtherType of an Ethernet frame inside a tunnel
+VXLAN, GENEVE = (4789, 8472), 6081  # UDP ports; 8472 is an older default of Linux
 EXTENSIONS = (0, 43, 60, 135, 139, 140)  # IPv6 extension headers with a length in units of 8 bytes
 AUTHENTICATION, FRAGMENT = 51, 44
 
@@ -115,7 +122,12 @@ class PacketHeaders:
         self.unknown: set[int] = set()
         self.fragments: list[Fragment] = []
         rows = np.arange(len(block.records))
-        parts = [part for part in map(self._network, self._linked(rows)) if part is not None]
+        self._inner: list[tuple[Ints, Ints, int]] = []  # packets inside tunnels
+        waiting = self._linked(rows)
+        parts: list[Rows] = []
+        for _ in range(1 + MAX_TUNNELS):
+            parts += [part for part in map(self._network, waiting) if part is not None]
+            waiting, self._inner = iter(self._inner), []
         self.rows = parts[0] if len(parts) == 1 else join_rows(parts)
 
     def _linked(self, rows: Ints) -> Iterator[tuple[Ints, Ints, int]]:
@@ -135,19 +147,23 @@ class PacketHeaders:
             at = self.block.starts[mine] + head
             if kind in TYPES_AT:
                 mine, at = self._typed(mine, at, self._u16(self.block.starts[mine] + TYPES_AT[kind]))
-            version = self.bytes[np.minimum(at, len(self.data) - 1)] >> 4
-            for number in (4, 6):
-                chosen = version == number
-                if chosen.all():
-                    yield mine, at, number
-                    break
-                if chosen.any():
-                    yield mine[chosen], at[chosen], number
-            other = int(np.count_nonzero((version != 4) & (version != 6)))
-            self.skip(NOT_IP, other)
+            yield from self._versions(mine, at)
+
+    def _versions(self, rows: Ints, at: Ints) -> Iterator[tuple[Ints, Ints, int]]:
+        """Yield the rows with their offsets separately for each IP version; count those that are not IP."""
+        version = self.bytes[np.minimum(at, len(self.data) - 1)] >> 4
+        for number in (4, 6):
+            chosen = version == number
+            if chosen.all():
+                yield rows, at, number
+                break
+            if chosen.any():
+                yield rows[chosen], at[chosen], number
+        self.skip(NOT_IP, int(np.count_nonzero((version != 4) & (version != 6))))
 
     def _typed(self, rows: Ints, at: Ints, kind: Ints) -> tuple[Ints, Ints]:
-        """Return the rows that have an IP header, and the offsets of these headers. VLAN tags before them are skipped.
+        """Return the rows that have an IP header, and the offsets of these headers. VLAN tags and MPLS labels before
+        them are skipped.
 
         Args:
             rows: indices of the records.
@@ -160,18 +176,60 @@ class PacketHeaders:
                 break
             kind = np.where(tagged, self._u16(at + 2), kind)
             at = np.where(tagged, at + 4, at)
-        is_ip = (kind == 0x0800) | (kind == 0x86DD)
+        labelled = np.isin(kind, MPLS)
+        for _ in range(MAX_LABELS):
+            if not labelled.any():
+                break
+            is_last = labelled & (self._u8(at + 2) & 1 == 1)
+            at = np.where(labelled, at + 4, at)
+            kind = np.where(is_last, IP_TYPES[0], kind)  # the version is in the IP header
+            labelled = labelled & ~is_last
+        is_ip = np.isin(kind, IP_TYPES)
         if is_ip.all():
             return rows, at
         self.skip(NOT_IP, int(np.count_nonzero(~is_ip)))
         return rows[is_ip], at[is_ip]
 
+    def _tunnels(self, rows: Ints, at: Ints, kind: Ints) -> Bools:
+        """Note the packets inside tunnels for parsing. Return a mask of the rows that are tunnels.
+
+        Args:
+            rows: indices of the records, without fragments.
+            at: offset after the IP header of each row.
+            kind: protocol of each IP header.
+        """
+        is_gre = (kind == GRE) & (self._u8(at + 1) & 7 == 0)
+        port = self._u16(at + 2)
+        is_vxlan = (kind == UDP) & np.isin(port, VXLAN) & (self._u8(at + 8) & 8 == 8)
+        is_geneve = (kind == UDP) & (port == GENEVE)
+        found: Bools = is_gre | is_vxlan | is_geneve
+        if found.any():
+            flags = self._u8(at)
+            optional = (flags & 0xC0 != 0).astype(np.int64) + (flags & 0x20 != 0) + (flags & 0x10 != 0)
+            options = (self._u8(at + 8) & 0x3F) * 4
+            size = np.select([is_gre, is_vxlan], [4 + 4 * optional, 16], 16 + options)
+            inside = np.select([is_gre, is_vxlan], [port, BRIDGED], self._u16(at + 10))
+            self._unpack(rows[found], (at + size)[found], inside[found])
+        return found
+
+    def _unpack(self, rows: Ints, at: Ints, kind: Ints) -> None:
+        """Note packets inside tunnels. ``kind``: EtherType of each, BRIDGED for an Ethernet frame."""
+        bridged = kind == BRIDGED
+        kind = np.where(bridged, self._u16(at + 12), kind)
+        at = np.where(bridged, at + HEADERS[ETHERNET], at)
+        whole = at + 20 <= self.block.starts[rows] + self.block.sizes[rows]
+        self._count_incomplete(rows[~whole])
+        self._inner += self._versions(*self._typed(rows[whole], at[whole], kind[whole]))
+
     def _network(self, given: tuple[Ints, Ints, int]) -> Rows | None:
         return self._ipv4(*given[:2]) if given[2] == 4 else self._ipv6(*given[:2])
 
     def _ipv4(self, rows: Ints, at: Ints) -> Rows | None:
-        is_tcp = self._u8(at + 9) == TCP
+        kind = self._u8(at + 9)
+        is_tcp = kind == TCP
         if not is_tcp.all():
+            tunnel = self._tunnels(rows, at + (self._u8(at) & 15) * 4, np.where(self._u16(at + 6) & 0x3FFF, 0, kind))
+            rows, at, is_tcp = rows[~tunnel], at[~tunnel], is_tcp[~tunnel]
             self.skip(NOT_TCP, int(np.count_nonzero(~is_tcp)))
             rows, at = rows[is_tcp], at[is_tcp]
         total = self._u16(at + 2)
@@ -224,7 +282,8 @@ class PacketHeaders:
             transport = transport + step
         addresses = tuple(self._u64(at + n) for n in (8, 16, 24, 32))
         is_tcp = kind == TCP
-        self.skip(NOT_TCP, int(np.count_nonzero(~is_tcp)))
+        tunnel = self._tunnels(rows, transport, np.where((offset > 0) | further, 0, kind))
+        self.skip(NOT_TCP, int(np.count_nonzero(~is_tcp & ~tunnel)))
         fragmented = is_tcp & ((offset > 0) | further)
         if fragmented.any():
             for n in np.flatnonzero(fragmented):

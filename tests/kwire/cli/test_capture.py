@@ -9,7 +9,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from captures import CAPTURES, COMMITTED, heartbeats, records, snapped, tls_hello
-from commands import kwire, printed
+from commands import command, kwire, printed
+from tools.captures import CAPTURES as FOLDER
 from tools.pcap import Talk, packets, pcap, pcapng
 
 from kwire.capture import Problem, read, read_segments, splits
@@ -204,3 +205,29 @@ def test_a_damaged_gzip_gives_all_before_the_damage(tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert len(result.stdout.splitlines()) == len(expected) + 1
     assert f"at byte {len(PATH.read_bytes())}: the gzip data is damaged" in result.stderr
+
+
+def test_calls_are_printed_while_the_stream_is_open() -> None:
+    content = gzip.decompress((FOLDER / "java-4.2.0__kafka-4.2.0__cooperative.pcap.gz").read_bytes())
+    with command("capture", "-") as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(content[:20_000])
+        process.stdin.flush()
+        early = [json.loads(process.stdout.readline()) for _ in range(20)]
+        process.stdin.write(content[20_000:])
+        process.stdin.close()
+        rest = process.stdout.read()
+    assert [row["direction"] for row in early[:2]] == ["request", "response"]
+    assert len(early) + len(rest.splitlines()) == 302
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize(
+    "content", [b"\x1f\x8b" + bytes(30), b'{"time_us": 0}' + bytes(30), b"", b"no capture" + bytes(30)]
+)
+def test_stdin_that_is_no_capture(content: bytes) -> None:
+    with command("capture", "-") as process:
+        _, error = process.communicate(content)
+    assert process.returncode == 1
+    assert error.startswith(b"- at byte 0: ")

@@ -111,6 +111,7 @@ PRINTING = [  # a verb each, with what it needs to print something; --help for t
     ["pipeline", "--help"],
     ["readiness", CAPTURE],
     ["compare", CAPTURE, CAPTURE],
+    ["top", "--once", CAPTURE],
     ["report", "--help"],
     ["--help"],
     ["--version"],

@@ -9,9 +9,29 @@ import pytest
 from captures import COMMITTED, all_of, generations, greeting, heartbeats
 from hypothesis import given
 from hypothesis import strategies as st
-from tools.pcap import ETHERNET, LOOP, NULL, RAW, SLL, SLL2, Segment, Talk, fragments, framed, packets, pcap, pcapng
+from tools.pcap import (
+    ETHERNET,
+    LOOP,
+    NULL,
+    RAW,
+    SLL,
+    SLL2,
+    TUNNELS,
+    UDP,
+    Segment,
+    Talk,
+    datagram,
+    fragments,
+    framed,
+    ip_packet,
+    outer,
+    packets,
+    pcap,
+    pcapng,
+    tunnelled,
+)
 
-from kwire.capture import Segments, read_segments, splits
+from kwire.capture import Segments, Skipped, read, read_segments, splits
 from kwire.capture.tcp.segments import unpack_key
 
 FOUR, SIX = Talk(), Talk(client=("fd00::1", 50_000), broker=("fd00::2", 9092))
@@ -37,6 +57,44 @@ def test_link_types(link: int, options: dict[str, Any], version: int, written: C
     shown = [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in (talk.client, talk.broker)]
     assert [connections[0].client, connections[0].broker] == shown
     assert connections[0].closed == "fin"
+
+
+def inside(tunnel: str, segments: list[Segment]) -> list[tuple[int, bytes, int]]:
+    frames = [(segment.time_us, tunnelled(ip_packet(segment), tunnel)) for segment in segments]
+    return [(time_us, frame, len(frame)) for time_us, frame in frames]
+
+
+@pytest.mark.parametrize("version", [4, 6])
+@pytest.mark.parametrize("tunnel", TUNNELS)
+def test_tunnels(tunnel: str, version: int, written: Callable[..., str]) -> None:
+    calls, connections, problems = all_of(written(pcap(inside(tunnel, SEGMENTS[version]))))
+    assert generations(calls) == EXPECTED
+    assert connections[0].closed == "fin"
+    assert problems == []
+
+
+def test_tunnels_beside_plain_packets(written: Callable[..., str]) -> None:
+    """All in one block: the connection is one, and each packet counts once."""
+    plain = list(packets(SEGMENTS[4]))
+    ways = [inside(tunnel, SEGMENTS[4]) for tunnel in TUNNELS]
+    mixed = [[plain, *ways][number % (1 + len(ways))][number] for number in range(len(plain))]
+    calls, connections, problems = all_of(written(pcap(mixed)))
+    assert generations(calls) == EXPECTED
+    assert (len(connections), connections[0].retransmitted, problems) == (1, 0, [])
+
+
+def test_udp_that_is_no_tunnel_is_not_tcp(written: Callable[..., str]) -> None:
+    frame = framed(outer(datagram(bytes(60), 53), UDP))
+    assert [(one.reason, one.packets) for one in read(written(pcap([(0, frame, len(frame))])))] == [("not_tcp", 1)]
+
+
+@pytest.mark.parametrize("tunnel", TUNNELS)
+def test_packet_in_a_tunnel_cut_anywhere(tunnel: str, written: Callable[..., str]) -> None:
+    ((time_us, frame, size),) = inside(tunnel, [SEGMENTS[4][3]])
+    cut = [(time_us + number, frame[:number], size) for number in range(1, size)]
+    skipped = [one for one in read(written(pcap(cut))) if isinstance(one, Skipped)]
+    assert {one.reason for one in skipped} <= {"snaplen", "not_ip", "not_tcp"}
+    assert sum(one.packets for one in skipped) == len(cut)
 
 
 def test_ipv6_with_headers_before_tcp(written: Callable[..., str]) -> None:

@@ -1,0 +1,160 @@
+"""The command ``kwire top``, which shows groups while their traffic is captured, and serves metrics."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import click
+
+from kwire.analysis import metrics
+from kwire.analysis.live import LiveGroup, LiveState
+from kwire.analysis.report.by_group import moment
+from kwire.capture import Call, Connection, read
+from kwire.cli.lines import alone
+from kwire.command import one_line, report_problems
+
+REFRESH_SECONDS = 1.0
+MOST_GROUPS = 30
+MOST_MEMBERS = 10
+HEAD = "{:40} {:9} {:>8} {:>7} {:>10} {:>10} {:>9}  {}"
+
+
+@click.command("top")
+@click.argument("paths", metavar="[-|FILE|DIR]...", nargs=-1, type=click.Path(exists=True, allow_dash=True))
+@click.option("--once", is_flag=True, help="Read to the end, print one frame, and end.")
+@click.option("--json", "as_json", is_flag=True, help="Read to the end and print the groups as JSON.")
+@click.option(
+    "--metrics",
+    "metrics_port",
+    type=click.IntRange(0, 65535),
+    metavar="PORT",
+    help="Serve Prometheus metrics at http://127.0.0.1:PORT/metrics; 0 picks a free port.",
+)
+@click.option(
+    "--port",
+    "ports",
+    type=click.IntRange(1, 65535),
+    multiple=True,
+    help="Port of the brokers; other traffic is ignored. May be repeated.",
+)
+def command(
+    paths: tuple[str, ...], once: bool, as_json: bool, metrics_port: int | None, ports: tuple[int, ...]
+) -> None:
+    """Show groups, members, lag and rebalances as they happen, from a stream of packets on stdin.
+
+    \b
+    tcpdump -i any -U -w - port 9092 | kwire top
+    tcpdump -i any -U -w - port 9092 | kwire top --metrics 9308
+
+    The frame is printed every second, at the end, and only at the end if stdout is not a terminal. Groups, members and
+    offsets that were not seen for 15 minutes of the capture are forgotten, so memory is bounded. The names of the
+    metrics of groups are those of kafka_exporter; docs/live.md lists all.
+    """
+    paths = paths or ("-",)
+    alone(paths)
+    state = LiveState()
+    reading = read(paths, ports=ports)
+    lock = threading.Lock()
+    server = None if metrics_port is None else _serve(state, lock, metrics_port)
+    shown = time.monotonic()
+    for item in reading:
+        with lock:
+            if isinstance(item, Call):
+                state.note(item)
+            elif isinstance(item, Connection):
+                state.connections += 1
+            else:
+                state.problems += 1
+        if sys.stdout.isatty() and not (once or as_json) and time.monotonic() - shown >= REFRESH_SECONDS:
+            shown = time.monotonic()
+            click.echo("\x1b[2J\x1b[H" + "\n".join(frame(state)))
+    if as_json:
+        click.echo(json.dumps([content(state, name) for name in state.groups], indent=1))
+    else:
+        click.echo("\n".join(frame(state)))
+    if server is not None:
+        server.shutdown()
+    report_problems(reading.damage, reading.notes())
+
+
+def frame(state: LiveState) -> Iterator[str]:
+    """Yield the lines of one frame: the groups that were seen last, with their members."""
+    calls = sum(api.requests for api in state.apis.values())
+    yield (
+        f"{(moment(state.now_us) or '')[:19]} UTC  {len(state.groups)} groups  {calls} requests  "
+        f"{sum(state.errors.values())} errors  {state.problems} problems"
+    )
+    yield HEAD.format("group", "protocol", "members", "gener.", "rebalances", "lag", "refused", "last rebalance")
+    for name, group in list(reversed(state.groups.items()))[:MOST_GROUPS]:
+        lags = [lag for *_, lag in state.lags(group) if lag is not None]
+        lag = sum(lags) if lags else "-"
+        ago = "" if group.rebalanced_us is None else f"{(state.now_us - group.rebalanced_us) / 1e6:.0f} s ago"
+        generation = "-" if group.generation is None else group.generation
+        cells = len(group.members), generation, group.rebalances, lag, group.refused, ago
+        yield one_line(HEAD.format(name, group.protocol or "", *cells).rstrip(), 400)
+        for member_id, member in list(group.members.items())[:MOST_MEMBERS]:
+            yield one_line(
+                f"  {member.client_id or ''} {member_id} at {member.host}: {member.partitions} partitions", 400
+            )
+        if len(group.members) > MOST_MEMBERS:
+            yield f"  and {len(group.members) - MOST_MEMBERS} more members"
+
+
+def content(state: LiveState, name: str) -> dict[str, Any]:
+    """Return a group as JSON values. ``name``: its id."""
+    group: LiveGroup = state.groups[name]
+    lags = list(state.lags(group))
+    return {
+        "group_id": name,
+        "protocol": group.protocol,
+        "generation": group.generation,
+        "rebalances": group.rebalances,
+        "last_rebalance": moment(group.rebalanced_us),
+        "refused_commits": group.refused,
+        "members": [
+            {"member_id": key, "client_id": one.client_id, "host": one.host, "partitions": one.partitions}
+            for key, one in group.members.items()
+        ],
+        "offsets": [
+            {"topic": topic, "partition": partition, "offset": offset, "lag": lag}
+            for topic, partition, offset, lag in lags
+        ],
+    }
+
+
+def _serve(state: LiveState, lock: threading.Lock, port: int) -> ThreadingHTTPServer:
+    """Serve metrics on the loopback address, in a thread, until the process ends.
+
+    Raises: click.ClickException if the port is in use.
+    """
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if self.path != "/metrics":
+                self.send_error(404)
+                return
+            with lock:
+                body = metrics.text(state).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", metrics.CONTENT_TYPE)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - name of the base class
+            """Log nothing."""
+
+    try:
+        server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+    except OSError as error:
+        raise click.ClickException(f"cannot listen on 127.0.0.1:{port}: {error.strerror}") from error
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    click.echo(f"metrics at http://127.0.0.1:{server.server_address[1]}/metrics", err=True)
+    return server

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import gzip
+import json
+import urllib.request
+from pathlib import Path
+
+from commands import command, kwire
+from tools.captures import CAPTURES
+
+CAPTURE = CAPTURES / "java-4.2.0__kafka-4.2.0__cooperative.pcap.gz"
+GROUP = "g-cooperative-java-4.2.0-r3"
+
+
+def test_last_frame_of_a_file() -> None:
+    lines = kwire("top", "--once", str(CAPTURE)).stdout.splitlines()
+    assert lines[0].startswith("2026-11-21T01:55:02 UTC  1 groups  151 requests  5 errors")
+    assert lines[2].split()[:7] == [GROUP, "classic", "0", "4", "3", "0", "0"]
+
+
+def test_json() -> None:
+    (group,) = json.loads(kwire("top", "--json", str(CAPTURE)).stdout)
+    assert (group["group_id"], group["generation"], group["rebalances"]) == (GROUP, 4, 3)
+    assert [(one["partition"], one["offset"], one["lag"]) for one in group["offsets"]] == [
+        (0, 10, 0),
+        (1, 8, 0),
+        (2, 12, 0),
+    ]
+
+
+def test_metrics_while_the_stream_is_open() -> None:
+    content = gzip.decompress(CAPTURE.read_bytes())
+    with command("top", "--metrics", "0") as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        place = process.stderr.readline().decode().split()[-1]
+        process.stdin.write(content)
+        process.stdin.flush()
+        wanted = f'kwire_group_rebalances_total{{consumergroup="{GROUP}"}} 3\n'
+        while wanted not in (text := urllib.request.urlopen(place).read().decode()):
+            assert process.poll() is None
+        assert f'kafka_consumergroup_members{{consumergroup="{GROUP}"}}' in text
+        out, _ = process.communicate()
+    assert GROUP in out.decode()
+    assert process.returncode == 0
+
+
+def test_stdin_beside_files_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x.pcap").write_bytes(b"")
+    for verb in ("top", "capture", "groups", "readiness"):
+        done = kwire(verb, "-", str(tmp_path / "x.pcap"))
+        assert done.exit_code == 2
+        assert "- (stdin) cannot be combined with files" in done.stderr
