@@ -1,4 +1,4 @@
-"""Messages with versions of their own that are stored as bytes inside other messages or in a log, by Kafka's name.
+"""Versioned messages that are stored as bytes inside other messages or in a log, by Kafka's name.
 
 The classes are imported on first access. A stored message contains its version:
 

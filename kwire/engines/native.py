@@ -163,7 +163,7 @@ def _names(cls: type) -> list[str]:
     """Return the slots of a struct. Raises: TypeError if access to them is not that of ``object``."""
     access: Any = cls
     if access.__setattr__ is not object.__setattr__ or access.__getattribute__ is not object.__getattribute__:
-        raise TypeError(f"{cls.__name__} has attribute access of its own")
+        raise TypeError(f"{cls.__name__} overrides the access to attributes")
     return [*schema_of(cls).fields, "unknown_tags"]
 
 

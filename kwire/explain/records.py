@@ -1,6 +1,6 @@
 """Explanation of records fields: batches of magic 2 with their records, and messages of magic 0 and 1.
 
-Decompressed data has an Explanation of its own, because it is not part of the frame; its size is limited. Batches after
+Decompressed data has a separate Explanation, because it is not part of the frame; its size is limited. Batches after
 an invalid batch are still decoded. Source: DefaultRecordBatch, DefaultRecord and LegacyRecord in
 org.apache.kafka.common.record.
 """

@@ -116,7 +116,7 @@ _GENERATED_EQ = _methods(("first", "second"))[0].__code__
 
 
 def compares_by_fields(cls: type) -> bool:
-    """Return whether a slots class has the generated comparison, and not one of its own."""
+    """Return whether a slots class has the generated comparison, and does not define another one."""
     return getattr(cls.__eq__, "__code__", None) is _GENERATED_EQ
 
 

@@ -27,7 +27,7 @@ COUNTED = ("clients", "api_usage")  # tables whose rows are sums over connection
 WHOLE = ("connections", "errors", "problems")  # rows of connections; clusters are derived from all of them
 EACH = ("frames", "connections", "problems")  # rows that come from one connection each
 MANY = 20_000  # counts that a task keeps in memory
-BUCKETS = 32  # buckets of groups, minutes and count tables; in a stream each has files of its own
+BUCKETS = 32  # buckets of groups, minutes and count tables; in a stream each bucket has separate files
 SUMMARY_KINDS = (
     "names",
     "commits",

@@ -200,7 +200,7 @@ def _continued(ticket: Ticket, steps: Generator[None, None, Outcome]) -> Steps:
 
 
 def remaining(steps: Generator[None, None, R]) -> Generator[Effects, float, R]:
-    """Run a generator that yields between slices as one that yields effects (none); return its result."""
+    """Run a generator that yields between slices, and yield no effects after each slice; return its result."""
     while True:
         try:
             next(steps)

@@ -111,7 +111,7 @@ def command(
 ) -> None:
     """Forward the connections of clients to a real cluster until SIGTERM, SIGINT or SIGHUP.
 
-    For each broker of the cluster, the proxy has an address of its own. Prints "ready bootstrap.servers=HOST:PORT" when
+    The proxy has a separate address for each broker of the cluster. Prints "ready bootstrap.servers=HOST:PORT" when
     it accepts connections. SASL authentication is forwarded. The cluster may be started later.
     """
     check_ready_file(ready_file)

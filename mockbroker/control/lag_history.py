@@ -17,7 +17,7 @@ from mockbroker.topics.model import Topic
 INTERVAL_MS = 1_000  # minimum time between two points of a curve, in broker time
 POINTS = 600  # maximum number of points of a curve; beyond that every second point of the older half is removed
 GROUPS = 500  # maximum number of groups with curves
-CURVES = 1_000  # maximum number of partitions with a curve of their own, in all groups together
+CURVES = 1_000  # maximum number of partitions with a curve, in all groups together
 CURVES_AT_ONCE = 50  # curves that are copied before other tasks run
 UNKNOWN = -1  # the value of a partition without a committed offset
 Partition = tuple[str, int]

@@ -201,7 +201,7 @@ _ALL = [
     _preset(
         "rebalance-storm",
         "heartbeats are answered with REBALANCE_IN_PROGRESS, in groups of the consumer protocol with "
-        "FENCED_MEMBER_EPOCH: the members join again and again",
+        "FENCED_MEMBER_EPOCH: the members rejoin repeatedly",
         _rebalance_storm,
         group=GROUP,
         every=_integer("of the heartbeats, every n-th is answered with the error", 1, 1),

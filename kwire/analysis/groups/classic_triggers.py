@@ -136,7 +136,7 @@ class Triggers:
         return named[-1] if named else None
 
     def _trigger_of_join(self, join: Join, before: Phase | None, low: int) -> Trigger | None:
-        """Return the trigger that a JoinGroup shows; the JoinGroup has waited for a rebalance.
+        """Return the trigger of a rebalance that one of its JoinGroups shows, such as a new member.
 
         The result is None if the member rejoined only because it had received REBALANCE_IN_PROGRESS.
 

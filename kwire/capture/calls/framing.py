@@ -63,7 +63,7 @@ class Origin(NamedTuple):
 
 
 class Framer:
-    """The division of one direction of a connection into frames.
+    """The framer of one direction of a connection, which divides the bytes into frames.
 
     The receiver of the frames (``owner``) is an argument of each method instead of an attribute, so that a Framer can
     be pickled.

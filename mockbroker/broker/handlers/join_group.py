@@ -20,7 +20,7 @@ def handle(broker: Broker, call: Call[JoinGroupRequest], now: float) -> Effects:
     if error := _validate(broker, call):
         return [join_error(call.ticket, error, request.member_id)]
     rebalance_timeout_ms = request.rebalance_timeout_ms
-    if call.version == 0:  # v0 has no rebalance timeout of its own
+    if call.version == 0:  # v0 has no rebalance timeout
         rebalance_timeout_ms = request.session_timeout_ms
     event = Join(
         ticket=call.ticket,

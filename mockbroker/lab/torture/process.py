@@ -14,7 +14,7 @@ import psutil
 
 OUTPUT = 16_384  # bytes of the client's last output that are kept
 GRACE = 3.0  # seconds between SIGTERM and SIGKILL
-CRASHES = (  # texts of runtimes that end because of an error of their own
+CRASHES = (  # texts of runtimes that end because of an internal error
     "A fatal error has been detected by the Java Runtime",
     "FATAL ERROR:",
     "Fatal Python error",
