@@ -31,6 +31,7 @@ PRODUCED_SINCE: Mapping[int, int] = {
 
 GZIP_MAGIC = b"\x1f\x8b"
 GZIP_STEP = 16 * 1024  # bytes per call of zlib, which copies the data after a member with each call
+GZIP_PIECE = 1024 * 1024  # bytes of the largest piece of decompressed data
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER = XERIAL_MAGIC + struct.pack(">ii", 1, 1)  # version, and the oldest compatible version
 XERIAL_BLOCK = 32 * 1024  # bytes before compression, as in snappy-java
@@ -41,6 +42,7 @@ LZ4_STORED = 0x8000_0000  # bit of a block size: the block is not compressed
 ZSTD_MAGIC = bytes.fromhex("28b52ffd")
 ZSTD_SKIPPED = bytes.fromhex("2a4d18")  # after a byte 0x50 to 0x5f: a frame without content
 ZSTD_LARGEST_WINDOW = 128 * 1024 * 1024  # limit of zstd itself
+ZSTD_STEP = 1024 * 1024  # bytes that are compressed for one piece
 TOO_SMALL = "failed to write whole buffer"  # cramjam's error if the output does not fit
 
 
@@ -65,6 +67,17 @@ def decompress(codec: int, data: bytes, *, limit: int | None = None, old_lz4: bo
     """
     if codec == NONE:
         return data
+    return b"".join(decompressed_pieces(codec, data, limit=limit, old_lz4=old_lz4))
+
+
+def decompressed_pieces(codec: int, data: bytes, *, limit: int | None = None, old_lz4: bool = False) -> Iterator[bytes]:
+    """Yield the decompressed records of a batch in pieces, so that the caller can do other work between them.
+
+    The pieces of gzip and of snappy-java's framing are small; data in another format is one piece. The arguments and
+    errors are those of ``decompress``.
+    """
+    if codec == NONE:
+        return iter((data,))
     if codec not in _DECOMPRESS:
         raise _error(f"unknown compression codec {codec}: expected {KNOWN}")
     if limit is None:
@@ -91,50 +104,61 @@ def compress(codec: int, data: bytes, *, level: int | None = None, old_lz4: bool
         return data
     if codec not in _COMPRESS:
         raise ValueError(f"unknown compression codec {codec}: expected {KNOWN}")
+    if codec == GZIP:
+        return gzip.compress(data, 9 if level is None else level, mtime=0)
+    if codec == ZSTD:
+        return bytes(cramjam.zstd.compress(data) if level is None else cramjam.zstd.compress(data, level))
+    return b"".join(compressed_pieces(codec, data, old_lz4=old_lz4))
+
+
+def compressed_pieces(codec: int, data: bytes, *, old_lz4: bool = False) -> Iterator[bytes]:
+    """Yield ``data`` in compressed form in pieces, so that the caller can do other work between them.
+
+    The same input always results in the same bytes, but those of gzip and zstd differ from the result of ``compress``.
+    The arguments and errors are those of ``compress``.
+    """
+    if codec == NONE:
+        return iter((data,))
+    if codec not in _COMPRESS:
+        raise ValueError(f"unknown compression codec {codec}: expected {KNOWN}")
     if codec == LZ4 and old_lz4:
         return _lz4(data, LZ4_OLD_HEADER)
-    if level is not None and codec == GZIP:
-        return gzip.compress(data, level, mtime=0)
-    if level is not None and codec == ZSTD:
-        return bytes(cramjam.zstd.compress(data, level))
     return _COMPRESS[codec](data)
 
 
-def _gunzip(data: bytes, limit: int) -> bytes:
+def _gunzip(data: bytes, limit: int) -> Iterator[bytes]:
     """Decompress all members of a gzip stream.
 
     Trailing bytes that are not a gzip member are ignored, as in Java's GZIPInputStream.
     """
-    parts: list[bytes] = []
     remaining = limit
     at = 0
-    while not parts or data.startswith(GZIP_MAGIC, at):
+    while not at or data.startswith(GZIP_MAGIC, at):
         inflater = zlib.decompressobj(wbits=31)
         while not inflater.eof:
             if at >= len(data):
                 raise _error("the gzip stream is truncated", at)
             step = data[at : at + GZIP_STEP]
             try:
-                part = inflater.decompress(step, remaining + 1)
+                piece = inflater.decompress(step, min(remaining + 1, GZIP_PIECE))
             except zlib.error as error:
                 raise _error(f"invalid gzip data: {error}", at) from error
-            if len(part) > remaining:
+            if len(piece) > remaining:
                 raise _too_much(limit)
-            parts.append(part)
-            remaining -= len(part)
-            at += len(step) - len(inflater.unused_data)
-    return b"".join(parts)
+            yield piece
+            remaining -= len(piece)
+            at += len(step) - len(inflater.unused_data) - len(inflater.unconsumed_tail)
 
 
-def _unsnappy(data: bytes, limit: int) -> bytes:
+def _unsnappy(data: bytes, limit: int) -> Iterator[bytes]:
     if not data.startswith(XERIAL_MAGIC):
-        return _unsnappy_block(data, limit, limit)
-    parts: list[bytes] = []
+        yield _unsnappy_block(data, limit, limit)
+        return
     remaining = limit
     for at, block in _xerial_blocks(data):
-        parts.append(_unsnappy_block(block, remaining, limit, at))
-        remaining -= len(parts[-1])
-    return b"".join(parts)
+        piece = _unsnappy_block(block, remaining, limit, at)
+        yield piece
+        remaining -= len(piece)
 
 
 def _xerial_blocks(data: bytes) -> Iterator[tuple[int, bytes]]:
@@ -171,10 +195,10 @@ def _unsnappy_block(data: bytes, remaining: int, limit: int, at: int = 0) -> byt
     return bytes(out)
 
 
-def _unlz4(data: bytes, limit: int) -> bytes:
+def _unlz4(data: bytes, limit: int) -> Iterator[bytes]:
     if not data:
         raise _error("invalid lz4 data: no bytes")
-    return _into_buffers("lz4", cramjam.lz4.decompress_into, data, 0, limit)
+    yield _into_buffers("lz4", cramjam.lz4.decompress_into, data, 0, limit)
 
 
 def _with_correct_checksum(data: bytes) -> bytes:
@@ -209,9 +233,9 @@ def _rotated(value: int, bits: int) -> int:
     return value << bits | value >> 32 - bits
 
 
-def _unzstd(data: bytes, limit: int) -> bytes:
+def _unzstd(data: bytes, limit: int) -> Iterator[bytes]:
     frames, claimed = _zstd_frames(data, limit)
-    return _into_buffers("zstd", cramjam.zstd.decompress_into, frames, claimed, limit)
+    yield _into_buffers("zstd", cramjam.zstd.decompress_into, frames, claimed, limit)
 
 
 def _zstd_frames(data: bytes, limit: int) -> tuple[bytes, int]:
@@ -295,32 +319,46 @@ def _into_buffers(name: str, into: Callable[[bytes, bytearray], Any], data: byte
         size = min(limit, 4 * max(size, 1024))
 
 
-def _xerial(data: bytes) -> bytes:
-    parts = [XERIAL_HEADER]
+def _gzip(data: bytes) -> Iterator[bytes]:
+    deflater = zlib.compressobj(wbits=31)
+    for at in range(0, len(data), GZIP_STEP):
+        yield deflater.compress(data[at : at + GZIP_STEP])
+    yield deflater.flush()
+
+
+def _zstd(data: bytes) -> Iterator[bytes]:
+    compressor = cramjam.zstd.Compressor()
+    for at in range(0, len(data), ZSTD_STEP):
+        compressor.compress(data[at : at + ZSTD_STEP])
+        yield bytes(compressor.flush())
+    yield bytes(compressor.finish())
+
+
+def _xerial(data: bytes) -> Iterator[bytes]:
+    yield XERIAL_HEADER
     for at in range(0, len(data), XERIAL_BLOCK):
         block = bytes(cramjam.snappy.compress_raw(data[at : at + XERIAL_BLOCK]))
-        parts += struct.pack(">i", len(block)), block
-    return b"".join(parts)
+        yield struct.pack(">i", len(block)) + block
 
 
 LZ4_HEADER = LZ4_MAGIC + LZ4_FLAGS + _lz4_checksum(LZ4_FLAGS)
 LZ4_OLD_HEADER = LZ4_MAGIC + LZ4_FLAGS + _lz4_checksum(LZ4_MAGIC + LZ4_FLAGS)
 
 
-def _lz4(data: bytes, header: bytes = LZ4_HEADER) -> bytes:
-    """Return ``data`` as one lz4 frame of independent blocks.
+def _lz4(data: bytes, header: bytes = LZ4_HEADER) -> Iterator[bytes]:
+    """Yield ``data`` as one lz4 frame of independent blocks.
 
     cramjam cannot be used for this: the blocks of its frames depend on each other.
     """
-    parts = [header]
+    yield header
     for at in range(0, len(data), LZ4_BLOCK):
         plain = data[at : at + LZ4_BLOCK]
         block = bytes(cramjam.lz4.compress_block(plain, store_size=False))
         if len(block) < len(plain):
-            parts += struct.pack("<I", len(block)), block
+            yield struct.pack("<I", len(block)) + block
         else:
-            parts += struct.pack("<I", len(plain) | LZ4_STORED), plain
-    return b"".join([*parts, bytes(4)])
+            yield struct.pack("<I", len(plain) | LZ4_STORED) + plain
+    yield bytes(4)
 
 
 def _error(reason: str, at: int = 0) -> DecodeError:
@@ -335,15 +373,15 @@ def _too_much(limit: int, at: int = 0) -> LimitError:
     return LimitError(f"decompressed data exceeds the limit of {limit} bytes", message="RecordBatch", offset=at)
 
 
-_DECOMPRESS: Mapping[int, Callable[[bytes, int], bytes]] = {
+_DECOMPRESS: Mapping[int, Callable[[bytes, int], Iterator[bytes]]] = {
     GZIP: _gunzip,
     SNAPPY: _unsnappy,
     LZ4: _unlz4,
     ZSTD: _unzstd,
 }
-_COMPRESS: Mapping[int, Callable[[bytes], bytes]] = {
-    GZIP: lambda data: gzip.compress(data, mtime=0),
+_COMPRESS: Mapping[int, Callable[[bytes], Iterator[bytes]]] = {
+    GZIP: _gzip,
     SNAPPY: _xerial,
     LZ4: _lz4,
-    ZSTD: lambda data: bytes(cramjam.zstd.compress(data)),
+    ZSTD: _zstd,
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
@@ -22,7 +22,19 @@ from kwire.errors import DecodeError
 from kwire.records import Batch, Message, Record, RecordSet, build_message_set, read
 from kwire.records import batch as batches
 from kwire.records import message_set as messages
-from kwire.records.compression import GZIP, compress
+from kwire.records.compression import (
+    GZIP,
+    GZIP_STEP,
+    LZ4,
+    LZ4_BLOCK,
+    NONE,
+    SNAPPY,
+    XERIAL_BLOCK,
+    ZSTD,
+    ZSTD_STEP,
+    compressed_pieces,
+    decompressed_pieces,
+)
 from kwire.records.limits import SMALLEST_RECORD
 from kwire.records.record import write_records
 from mockbroker.faults.slice_counter import ELEMENTS, BytesInSlices, SliceCounter
@@ -32,6 +44,8 @@ CRC_BITS = 32
 SCHEMA_ID = struct.Struct(">bi")  # magic byte 0 and the id, before a value that a schema registry describes
 INVERTED = bytes(range(255, -1, -1))
 ZEROS = bytes(1 << 20)  # a piece of a decompression bomb
+# By codec, the cost of a compressed piece, as bytes of an element in a slice: gzip takes much longer for each byte.
+PIECE_COST = {NONE: 0, GZIP: 32 * GZIP_STEP, SNAPPY: XERIAL_BLOCK, LZ4: LZ4_BLOCK, ZSTD: ZSTD_STEP}
 GZIP_HEADER = bytes.fromhex("1f8b 0800 00000000 02ff")
 
 
@@ -209,12 +223,9 @@ def _changed(each: Batch | Message, change: Callable[[bytes], bytes], count: Sli
         change: Function that returns the new value.
         count: Counter of the work in the current slice.
     """
-    if isinstance(each, Batch):  # with the records' own timestamps, which log append time hides
-        plain: Batch | Message = replace(each, attributes=each.attributes & ~batches.LOG_APPEND_TIME)
-    else:
-        plain = each
     records, differs = [], False
     try:
+        plain = (yield from _plain(each, count)) if isinstance(each, Batch) else each
         for record in plain.records(verify_crc=False):
             if (value := record.value) is not None:
                 record.value = change(value)
@@ -228,10 +239,23 @@ def _changed(each: Batch | Message, change: Callable[[bytes], bytes], count: Sli
         return each.data
     if isinstance(each, Batch):
         return (yield from _with_records(each, records, count))
-    append_time = each.max_timestamp if each.log_append_time else None
-    return build_message_set(
-        records, magic=each.magic, codec=each.codec, keep_offsets=True, log_append_time=append_time
-    )
+    return (yield from _with_messages(each, records, count))
+
+
+def _plain(batch: Batch, count: SliceCounter) -> Generator[None, None, Batch]:
+    """Return a batch decompressed, and with the records' own timestamps, which log append time hides.
+
+    ``count``: counter of the work in the current slice.
+
+    Raises: DecodeError if the records cannot be decompressed.
+    """
+    parts = [batch.data[: batches.HEADER.size]]
+    for piece in decompressed_pieces(batch.codec, batch.data[batches.HEADER.size :]):
+        parts.append(piece)
+        if count.is_full(len(piece)):
+            yield
+    attributes = batch.attributes & ~(batches.CODEC_MASK | batches.LOG_APPEND_TIME)
+    return replace(batch, data=b"".join(parts), attributes=attributes)
 
 
 def _with_records(batch: Batch, records: Sequence[Record], count: SliceCounter) -> BytesInSlices:
@@ -242,15 +266,56 @@ def _with_records(batch: Batch, records: Sequence[Record], count: SliceCounter) 
     for start in range(0, len(records), ELEMENTS):
         some = records[start : start + ELEMENTS]
         parts.append(write_records(some, [each.offset - batch.base_offset for each in some], batch.base_timestamp))
-        if count.is_full(len(parts[-1])):
-            yield
-    body = b"".join(parts)
-    if count.is_full(len(body)):
         yield
-    body = compress(batch.codec, body)
+    body = yield from _compressed(batch.codec, b"".join(parts), count)
     if count.is_full(len(body)):
         yield
     return _rebuilt(batch, body=body)
+
+
+def _with_messages(message: Message, records: Sequence[Record], count: SliceCounter) -> BytesInSlices:
+    """Return a message with another value, or a wrapper with other messages, and a valid CRC.
+
+    ``count``: counter of the work in the current slice.
+    """
+    magic = message.magic
+    append_time = message.max_timestamp if message.log_append_time else None
+    if message.codec == NONE:
+        return build_message_set(records, magic=magic, keep_offsets=True, log_append_time=append_time)
+    parts, first = [], records[0].offset if magic else 0  # offsets are relative since magic 1
+    for start in range(0, len(records), ELEMENTS):
+        some = [replace(each, offset=each.offset - first) for each in records[start : start + ELEMENTS]]
+        parts.append(build_message_set(some, magic=magic, keep_offsets=True, log_append_time=append_time))
+        yield
+    packed = yield from _compressed(message.codec, b"".join(parts), count, old_lz4=magic == 0)
+    return _wrapper(message, message.codec, packed)
+
+
+def _wrapper(message: Message, codec: int, packed: bytes) -> bytes:
+    """Return a wrapper message with the offset and timestamp of ``message``, and a valid CRC.
+
+    Args:
+        message: The message, which may be a wrapper.
+        codec: Compression codec of the new value.
+        packed: The new value, a compressed message set.
+    """
+    plain = Record(offset=message.offset, timestamp=message.timestamp, value=packed)
+    wrapper = bytearray(build_message_set([plain], magic=message.magic, keep_offsets=True))
+    wrapper[messages.MAGIC_AT + 1] = message.attributes & ~messages.CODEC_MASK | codec
+    return _with_crc(bytes(wrapper), message.magic)
+
+
+def _compressed(codec: int, data: bytes, count: SliceCounter, *, old_lz4: bool = False) -> BytesInSlices:
+    """Return compressed data.
+
+    ``count``: counter of the work in the current slice; the other arguments are those of ``compressed_pieces``.
+    """
+    parts = []
+    for piece in compressed_pieces(codec, data, old_lz4=old_lz4):
+        parts.append(piece)
+        if count.is_full(PIECE_COST[codec]):
+            yield
+    return b"".join(parts)
 
 
 def _batch_bomb(batch: Batch, size: int) -> bytes:
@@ -285,10 +350,7 @@ def _message_bomb(message: Message, size: int) -> bytes:
     covered = attributes + timestamp + messages.SIZE.pack(-1) + messages.SIZE.pack(value_size)
     crc = CRC.pack(_crc32_of_zeros(value_size, zlib.crc32(covered)))
     packed = _gzipped(prefix + crc + covered, value_size)
-    plain = Record(offset=message.offset, timestamp=message.timestamp, value=packed)
-    wrapper = bytearray(build_message_set([plain], magic=message.magic, keep_offsets=True))
-    wrapper[messages.MAGIC_AT + 1] = message.attributes & ~messages.CODEC_MASK | GZIP
-    return _with_crc(bytes(wrapper), message.magic)
+    return _wrapper(message, GZIP, packed)
 
 
 @lru_cache(maxsize=8)

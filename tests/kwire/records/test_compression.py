@@ -24,7 +24,9 @@ from kwire.records.compression import (
     XERIAL_HEADER,
     ZSTD,
     compress,
+    compressed_pieces,
     decompress,
+    decompressed_pieces,
     may_be_produced,
 )
 
@@ -56,6 +58,25 @@ def test_round_trip(codec: int, data: bytes) -> None:
     assert decompress(codec, compress(codec, data)) == data
 
 
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("data", SAMPLES, ids=range(len(SAMPLES)))
+def test_pieces_round_trip(codec: int, data: bytes) -> None:
+    packed = b"".join(compressed_pieces(codec, data))
+    assert b"".join(decompressed_pieces(codec, packed)) == data
+    assert packed == b"".join(compressed_pieces(codec, data))
+    assert decompress(codec, packed) == data
+
+
+@pytest.mark.parametrize("codec", PACKED)
+def test_large_data_is_compressed_in_pieces(codec: int) -> None:
+    assert len(list(compressed_pieces(codec, bytes(4 << 20)))) >= 4
+
+
+@pytest.mark.parametrize(("codec", "largest"), [(GZIP, compression.GZIP_PIECE), (SNAPPY, compression.XERIAL_BLOCK)])
+def test_large_data_is_decompressed_in_pieces(codec: int, largest: int) -> None:
+    assert max(map(len, decompressed_pieces(codec, compress(codec, bytes(4 << 20))))) == largest
+
+
 @pytest.mark.parametrize("codec", PACKED)
 def test_the_same_bytes_each_time(codec: int) -> None:
     assert compress(codec, NOISE) == compress(codec, NOISE)
@@ -66,8 +87,9 @@ def test_the_same_bytes_each_time(codec: int) -> None:
 def test_no_such_codec(codec: int) -> None:
     with pytest.raises(DecodeError, match=f"unknown compression codec {codec}"):
         decompress(codec, b"")
-    with pytest.raises(ValueError, match=f"unknown compression codec {codec}"):
-        compress(codec, b"")
+    for function in (compress, compressed_pieces):
+        with pytest.raises(ValueError, match=f"unknown compression codec {codec}"):
+            function(codec, b"")
 
 
 def test_lz4_headers() -> None:

@@ -19,7 +19,7 @@ from kwire import ErrorCode, decode_response, encode_response
 from kwire.apikeys import ApiKey
 from kwire.connection import ClientSide
 from kwire.errors import DecodeError, FrameError, LimitError, RemoteProtocolError, Truncated
-from kwire.frames import FrameBuffer, pack
+from kwire.frames import PREFIX, FrameBuffer, pack
 from kwire.fuzz.sites import Site, response_sites
 from kwire.headers import response_header_version
 from kwire.layout import Blob, List, Text
@@ -31,7 +31,8 @@ from kwire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kwire.messages.join_group import JoinGroupResponse
 from kwire.messages.metadata import MetadataResponse
 from kwire.messages.sync_group import SyncGroupResponse
-from kwire.records import Record, build_batch
+from kwire.records import Record, build_batch, read
+from kwire.records.compression import GZIP, LZ4, NAMES, NONE, SNAPPY, ZSTD
 from mockbroker.faults.applicability import fitting_fields, malform_obstacle
 from mockbroker.faults.malformed import FORMS, Form, Number
 from mockbroker.faults.malforming import LARGEST, malformed_in_slices
@@ -506,3 +507,23 @@ def test_records_of_one_batch_are_changed_in_slices() -> None:
     assert slices >= 2 * 10
     assert len(changed) == len(frame)
     assert b"v" * 100 not in changed
+
+
+@pytest.mark.parametrize(("codec", "slices"), [(NONE, 6), (SNAPPY, 9), (LZ4, 9), (ZSTD, 9), (GZIP, 96)], ids=NAMES.get)
+def test_a_large_batch_is_compressed_in_slices(codec: int, slices: int) -> None:
+    batch = build_batch([Record(value=bytes(3 << 20))], codec=codec)
+    frame = pack(encode_response(fetch(12, batch), 12, correlation_id=CORRELATION_ID))
+    found, changed = in_slices(malformed_in_slices("corrupt_values", {}, frame, ApiKey.FETCH, 12))
+    assert found >= slices
+    response = decode_response(changed[PREFIX.size :], ApiKey.FETCH, 12).body
+    (sent,) = read(response.responses[0].partitions[0].records)
+    assert sent.codec == codec
+    assert [record.value for record in sent.records()] == [b"\xff" * (3 << 20)]
+
+
+@pytest.mark.parametrize("codec", [NONE, GZIP], ids=NAMES.get)
+def test_many_small_records_are_encoded_in_slices(codec: int) -> None:
+    batch = build_batch([Record(value=b"v") for _ in range(20_000)], codec=codec)
+    frame = pack(encode_response(fetch(12, batch), 12, correlation_id=CORRELATION_ID))
+    slices, _ = in_slices(malformed_in_slices("corrupt_values", {}, frame, ApiKey.FETCH, 12))
+    assert slices >= 2 * 20  # decoding and encoding, 1,000 records each
