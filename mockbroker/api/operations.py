@@ -327,6 +327,38 @@ class ClusterOperations(Handle):
         __tracebackhide__ = True
         _raise_problem(self._perform(lambda cluster: _shared_ownership(cluster, group_id, topic)))
 
+    def assert_delivered(self, group_id: str, topic: str | None = None, *, at_most: int = 1) -> None:
+        """Assert that no record was delivered to the members of a share group more often than expected.
+
+        With the default, no record was acquired twice: none was released, and no acquisition lock has ended before the
+        acknowledgement.
+
+        Args:
+            group_id: Id of the share group.
+            topic: Only the records of this topic; None for all topics.
+            at_most: The highest number of deliveries of a record.
+
+        Raises: AssertionError, which shows the deliveries and acknowledgements of the records, and the events of the
+            group; also if no record was delivered.
+        """
+        __tracebackhide__ = True
+        _raise_problem(self._perform(lambda cluster: _repeated_deliveries(cluster, group_id, topic, at_most)))
+
+    def assert_acknowledged(self, group_id: str, topic: str | None = None, *, rejected: int = 0) -> None:
+        """Assert that the members of a share group have accepted all records, up to the ends of the partitions.
+
+        Args:
+            group_id: Id of the share group.
+            topic: Only the records of this topic; None for all topics of the group.
+            rejected: How many records must instead have been rejected, or archived after the last allowed delivery,
+                such as records that cannot be processed.
+
+        Raises: AssertionError, which shows the deliveries and acknowledgements of the records, and the events of the
+            group; also if no record was delivered.
+        """
+        __tracebackhide__ = True
+        _raise_problem(self._perform(lambda cluster: _unacknowledged(cluster, group_id, topic, rejected)))
+
     def assert_requested(
         self, api: ApiName, count: int | None = None, where: str = "", *, at_least: int | None = None
     ) -> list[Request]:
@@ -540,6 +572,24 @@ def _shared_ownership(cluster: ClusterOperations, group_id: str, topic: str | No
     broker = cluster._router.broker
     partitions = {name: len(each.partitions) for name, each in broker.cluster.topics.items()}
     return assertions.shared_ownership(snapshots.snapshot(broker, group_id), cluster.events(), partitions, topic)
+
+
+def _repeated_deliveries(cluster: ClusterOperations, group_id: str, topic: str | None, at_most: int) -> str:
+    from mockbroker.api import share_assertions
+
+    requests, topics = _share_requests(cluster), cluster._router.broker.cluster
+    return share_assertions.repeated_deliveries(group_id, requests, cluster.events(), topics, topic, at_most)
+
+
+def _unacknowledged(cluster: ClusterOperations, group_id: str, topic: str | None, rejected: int) -> str:
+    from mockbroker.api import share_assertions
+
+    requests, broker = _share_requests(cluster), cluster._router.broker
+    return share_assertions.unacknowledged(group_id, requests, cluster.events(), broker, topic, rejected)
+
+
+def _share_requests(cluster: ClusterOperations) -> list[Request]:
+    return [*cluster.requests("ShareFetch"), *cluster.requests("ShareAcknowledge")]
 
 
 def _raise_problem(problem: str) -> None:

@@ -123,6 +123,14 @@ class ShareStates:
             return None
         return StateSummary(state.state_epoch, state.start_offset, state.leader_epoch, state.complete_count)
 
+    def state(self, key: StateKey) -> ShareState | None:
+        """Return the state of a share partition, which must not be changed; None if it is not initialized."""
+        return self._states.get(key)
+
+    def of_group(self, group_id: str) -> list[StateKey]:
+        """Return the keys of the initialized share partitions of a group."""
+        return [key for key in self._states if key.group_id == group_id]
+
     def delete(self, key: StateKey, now: float) -> ErrorCode:
         """Delete the state of a share partition.
 
