@@ -225,17 +225,39 @@ class GroupObserver(Observer):
             member.session_timeout = self._session_timeout(group.type_name)
             yield _note(EventKind.JOIN, group.group_id, member_id, exchange, response.member_epoch)
         _describe(member, request, response)
+        self._set_task_partitions(group, member, request)
         before, member.epoch = member.epoch, response.member_epoch
         if response.member_epoch > group.generation:
             group.generation = response.member_epoch
             yield Note(event=EventKind.GENERATION, group=group.group_id, generation=group.generation)
-        if before != member.epoch or getattr(response, "assignment", None) is not None:
+        is_assigned = any(getattr(response, name, None) is not None for name in ("assignment", "active_tasks"))
+        if before != member.epoch or is_assigned:
             note = _note(EventKind.ASSIGN, group.group_id, member_id, exchange, response.member_epoch)
-            note.assignment = {
-                self._topic_name(topic_id): list(partitions) for topic_id, partitions in member.assigned.items()
-            }
+            names = {topic_id: self._topic_name(topic_id) for topic_id in member.assigned}
+            note.assignment = member.assignment(group, names)
             yield note
         self._renew(group, member)
+
+    def _set_task_partitions(self, group: ObservedGroup, member: ObservedMember, request: Any) -> None:
+        """Set the partitions that a member of a streams group reads. A task reads the partition of its number in each
+        source topic of its subtopology.
+        """
+        topology = getattr(request, "topology", None)
+        if topology is not None:
+            group.sources = {
+                each.subtopology_id: [*each.source_topics, *(topic.name for topic in each.repartition_source_topics)]
+                for each in topology.subtopologies
+            }
+        if member.tasks is None:
+            return
+        topics = self._broker.cluster.topics
+        member.task_partitions = partitions = {}
+        for subtopology_id, indexes in member.tasks["active"].items():
+            for name in group.sources.get(subtopology_id, ()):
+                known = topics.get(name)
+                own = [index for index in indexes if known is None or known.partition(index) is not None]
+                if own:
+                    partitions[name] = own
 
     def _session_timeout(self, type_name: str) -> float:
         """Return the default session timeout of a group type in seconds. It is the default of Kafka, because clients

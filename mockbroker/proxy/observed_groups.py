@@ -50,6 +50,7 @@ class ObservedMember:
         assigned: Assigned partitions by topic id, in groups of other types.
         epoch: Member epoch; None in a classic group.
         tasks: Tasks of a member of a streams group; None in other groups.
+        task_partitions: Partitions of the source topics of its active tasks, by topic.
         process_id: Id of its process; None in other groups.
     """
 
@@ -64,6 +65,7 @@ class ObservedMember:
     assigned: Mapping[UUID, list[int]] = field(default_factory=dict)
     epoch: int | None = None
     tasks: dict[str, dict[str, list[int]]] | None = None
+    task_partitions: dict[str, list[int]] = field(default_factory=dict)
     process_id: str | None = None
 
     def assignment(self, group: ObservedGroup, names: TopicNames) -> Mapping[str, list[int]] | None:
@@ -71,7 +73,7 @@ class ObservedMember:
         if group.type_name == CLASSIC:
             return None if self.encoded is None else decode_assignment(group.protocol_type, self.encoded)
         if self.tasks is not None:
-            return {}
+            return self.task_partitions
         return {names.get(topic_id, str(topic_id)): partitions for topic_id, partitions in self.assigned.items()}
 
 
@@ -85,6 +87,8 @@ class ObservedGroup(CoordinatedGroup):
         protocol: The selected assignment strategy or assignor; None before it is known.
         leader: Member id of the leader of a classic group; "" without one.
         joined: Members that have joined the generation.
+        sources: By subtopology id of a streams group, the source topics and the repartition topics that it reads; empty
+            until a member that joins sends the topology.
     """
 
     TRANSIENT: ClassVar[frozenset[str]] = frozenset(
@@ -98,6 +102,7 @@ class ObservedGroup(CoordinatedGroup):
             "leader",
             "members",
             "joined",
+            "sources",
             "timers",
             "offsets",
         }
@@ -111,6 +116,7 @@ class ObservedGroup(CoordinatedGroup):
     leader: str = ""
     members: dict[str, ObservedMember] = field(default_factory=dict)  # pyright: ignore[reportIncompatibleMethodOverride]
     joined: set[str] = field(default_factory=set)
+    sources: dict[str, list[str]] = field(default_factory=dict)
     timers: Deadlines[Timer] = field(default_factory=Deadlines)
     offsets: Offsets = field(default_factory=Offsets)
 

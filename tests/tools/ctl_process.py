@@ -77,10 +77,15 @@ def run_ctl(*words: str, given: str | bytes = "", **environment: str) -> Result:
 @contextmanager
 def running(folder: Path, *arguments: str) -> Iterator[Ctl]:
     """A broker with topic orders of three partitions."""
-    ready = folder / "ready.json"
-    words = ["serve", "--port", "0", "--http", "0", "--topic", "orders:3", *QUICK, "--ready-file", str(ready)]
+    with started(folder / "ready.json", "serve", "--topic", "orders:3", *QUICK, *arguments) as broker:
+        yield broker
+
+
+@contextmanager
+def started(ready: Path, *words: str) -> Iterator[Ctl]:
+    """A process of mockbroker with a control API on free ports. ``ready``: its ready file; ``words``: its arguments."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "mockbroker", *words, *arguments],
+        [sys.executable, "-m", "mockbroker", *words, "--port", "0", "--http", "0", "--ready-file", str(ready)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -23,9 +23,10 @@ test("events of a transaction are sentences", () => {
 
 test("numbers of records are added up over the partitions", () => {
   const records = { orders: { 0: { acquired: 3, accepted: 1 }, 1: { acquired: 2 } } };
-  assert.equal(shareWords(event("share_records", { records }), "m"), "m: 5 acquired (orders 0, 1), 1 accepted (orders 0)");
-  const ended = event("share_records", { records: { orders: { 0: { released: 4 } } }, reason: "acquisition locks have ended" });
-  assert.equal(shareWords(ended, ""), "acquisition locks have ended: 4 released (orders 0)");
+  assert.equal(shareWords(event("share_records", { records }), "m"), "m accepts 1 record of orders 0; acquires 5 of orders 0, 1");
+  const expired = { orders: { 0: { released: 4 }, 1: { archived: 1 } } };
+  const ended = event("share_records", { records: expired, reason: "acquisition locks have ended" });
+  assert.equal(shareWords(ended, ""), "acquisition locks have ended: 4 records of orders 0 are released; 1 of orders 1 is archived");
 });
 
 test("only a transaction that is not complete is open", () => {

@@ -14,18 +14,22 @@ from xml.etree import ElementTree
 
 import page as page_tool
 import pytest
+import trio
 from click.testing import CliRunner
 from effort import usual_and_long
 from need import CACHE, lacking
 from plain_client import PlainClient, RawConnection
 from tools.browser import opened
 from tools.consuming import consuming
-from tools.ctl_process import Ctl, running
+from tools.ctl_process import Ctl, running, started
 from tools.live_page import PATIENCE, VIEWS, LivePage, ManyMembers, free_port, get, live_page, post, wait_group
 
 from kwire.cli import main as kwire
 from kwire.messages.heartbeat import HeartbeatRequest
+from kwire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from kwire.messages.leave_group import LeaveGroupRequest
+from kwire.messages.metadata import MetadataRequest
+from mockbroker.consumer import open_share_consumer
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>'\"&\u202e\u0007"
@@ -295,6 +299,59 @@ def test_members_are_evicted_and_topics_created(browser: Any, broker: Ctl) -> No
             page.click("Append")
             page.wait_text("<b>tea</b>", "td .data")
     assert get(broker, "/v1/topics/created/records")["items"][0]["value"] == "<b>tea</b>"
+
+
+# --- share groups, and the page of a proxy ---
+
+
+async def accept(servers: str, records: int) -> None:
+    """Accept records as a member of share group parcels."""
+    explicit = {"client_id": "packer", "share_acknowledgement_mode": "explicit"}
+    async with open_share_consumer(servers, group="parcels", topics=["orders"], **explicit) as consumer:
+        while records:
+            for record in await consumer.poll():
+                consumer.acknowledge(record)
+                records -= 1
+            await consumer.commit()
+
+
+def test_deliveries_of_a_share_group_have_a_list_of_their_own(browser: Any, broker: Ctl) -> None:
+    kind = IncrementalAlterConfigsRequest.Resource
+    reset = kind.Config(name="share.auto.offset.reset", value="earliest")
+    with broker.connect() as connection:
+        connection.ask(
+            IncrementalAlterConfigsRequest(
+                resources=[kind(resource_type=32, resource_name="parcels", configs=[reset])]
+            ),
+            1,
+        )
+    count = len(get(broker, "/v1/topics/orders/records")["items"]) + 2
+    post(
+        broker,
+        "/v1/topics/orders/records",
+        {"records": [{"value": "a", "partition": 2}, {"value": "b", "partition": 2}]},
+    )
+    trio.run(accept, broker.servers, count)
+    with live_page(browser, broker, "#/groups/parcels") as page:
+        page.wait_text(re.compile("packer accepts .* of orders"), "[aria-label=Deliveries]")
+        assert "packer joins" in page.text("[aria-label=Events]")
+        assert "accepts" not in page.text("[aria-label=Events]")
+        page.show("events")
+        page.wait_text(re.compile("packer acquires .* of orders"), "[aria-label=Events]")
+
+
+def test_a_proxy_shows_what_it_knows(browser: Any, broker: Ctl, tmp_path: Path) -> None:
+    with started(tmp_path / "proxy.json", "proxy", "--to", broker.servers) as proxy:
+        with proxy.connect() as connection:
+            connection.ask(MetadataRequest(topics=None), 12)  # which tells the proxy the names of topic ids
+        members = ManyMembers(proxy, "proxied", "orders", 2)
+        members.settle()
+        with live_page(browser, proxy, "#/groups/proxied") as page:
+            assert "proxy of a real cluster" in page.text("header")
+            page.wait_text("orders", "[aria-label=Members]")
+            assert page.tab.get_by_role("button", name=re.compile("Evict")).count() == 0
+            assert "-1" not in page.text("main")
+        members.close()
 
 
 # --- requests ---

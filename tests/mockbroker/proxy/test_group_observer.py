@@ -18,6 +18,7 @@ from kwire.messages.find_coordinator import FindCoordinatorRequest, FindCoordina
 from kwire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kwire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kwire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from kwire.messages.metadata import MetadataResponse
 from kwire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from kwire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 from kwire.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
@@ -211,17 +212,36 @@ def test_share_and_streams_groups_are_followed(traffic: Traffic) -> None:
     request = ShareGroupHeartbeatRequest(group_id="s", member_id="a", member_epoch=0, subscribed_topic_names=["t"])
     traffic.passes(request, ShareGroupHeartbeatResponse(member_id="a", member_epoch=1))
     assert (traffic.group("s").type_name, traffic.group("s").members["a"].subscription) == ("share", ["t"])
-    tasks = (
-        [StreamsGroupHeartbeatResponse.TaskIds(subtopology_id="0", partitions=[1])]
-        if hasattr(StreamsGroupHeartbeatResponse, "TaskIds")
-        else None
-    )
+    tasks = [StreamsGroupHeartbeatResponse.TaskIds(subtopology_id="0", partitions=[1])]
     response = StreamsGroupHeartbeatResponse(member_id="a", member_epoch=1, active_tasks=tasks)
     traffic.passes(StreamsGroupHeartbeatRequest(group_id="g", member_id="a", process_id="p"), response)
     member = traffic.members()["a"]
     assert (traffic.group().type_name, member.process_id) == ("streams", "p")
-    if tasks is not None:
-        assert member.tasks == {"active": {"0": [1]}, "standby": {}, "warmup": {}}
+    assert member.tasks == {"active": {"0": [1]}, "standby": {}, "warmup": {}}
+    assert member.assignment == {}  # the topology is not known
+
+
+def test_tasks_read_the_partitions_of_their_source_topics(traffic: Traffic) -> None:
+    kind = StreamsGroupHeartbeatRequest.Topology
+    repartition = kind.Subtopology.TopicInfo(name="counts-repartition", partitions=2)
+    topology = kind(
+        subtopologies=[
+            kind.Subtopology(subtopology_id="0", source_topics=["t", "u"]),
+            kind.Subtopology(subtopology_id="1", repartition_source_topics=[repartition]),
+        ]
+    )
+    partitions = [MetadataResponse.Topic.Partition(partition_index=0)]
+    topics = [MetadataResponse.Topic(name="u", topic_id=TOPIC, partitions=partitions)]
+    traffic.broker.learn(MetadataResponse(topics=topics))
+    task = StreamsGroupHeartbeatResponse.TaskIds
+    tasks = [task(subtopology_id="0", partitions=[0, 2]), task(subtopology_id="1", partitions=[1])]
+    request = StreamsGroupHeartbeatRequest(group_id="g", member_id="a", process_id="p", topology=topology)
+    traffic.passes(request, StreamsGroupHeartbeatResponse(member_id="a", member_epoch=1))
+    request = StreamsGroupHeartbeatRequest(group_id="g", member_id="a", member_epoch=1)
+    traffic.passes(request, StreamsGroupHeartbeatResponse(member_id="a", member_epoch=1, active_tasks=tasks))
+    expected = {"t": [0, 2], "u": [0], "counts-repartition": [1]}  # u has no partition 2
+    assert traffic.members()["a"].assignment == expected
+    assert traffic.journal.events[-1].assignment == expected
 
 
 def test_offsets_of_a_transaction_count_from_its_end(traffic: Traffic) -> None:

@@ -9,6 +9,7 @@ import { follow, watched } from "./stream.ts";
 import type { JournalEvent, State } from "./types.ts";
 
 const KEPT_EVENTS = 2_000; // that are not commits: those only change offsets, which the state has
+const DELIVERY = "share_records";
 const BACKWARDS = 1_000; // milliseconds: time that goes back further is that of a reset cluster
 const PAUSE = 200; // milliseconds between two changes of the page
 const TREMBLE = 200; // milliseconds
@@ -25,6 +26,8 @@ export function can(capability: string): boolean {
 /** Counts the changes of `events` and `lanes`, which are changed in place. */
 export const journalChanges = signal(0);
 export const events = new Recent<JournalEvent>(KEPT_EVENTS);
+/** The deliveries and acknowledgements of share groups, which would displace the events of rebalances. */
+export const deliveries = new Recent<JournalEvent>(KEPT_EVENTS);
 export const lanes: Lanes = new Map();
 export const lags = new Lags();
 
@@ -137,7 +140,7 @@ function take(event: JournalEvent): boolean {
   lastEvent = event.id;
   lastTime = event.time_ms;
   if (event.kind === "commit") return false;
-  events.add(event);
+  (event.kind === DELIVERY ? deliveries : events).add(event);
   record(lanes, event);
   return true;
 }
@@ -155,6 +158,7 @@ function forget(): void {
   lastEvent = lastTime = firstTime = 0;
   adopted = false;
   events.clear();
+  deliveries.clear();
   lanes.clear();
   lags.clear();
 }

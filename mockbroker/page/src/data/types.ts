@@ -8,6 +8,7 @@ export interface Broker {
 }
 
 export interface Cluster {
+  kind: "mock" | "proxy";
   release: string;
   cluster_id: string;
   bootstrap_servers: string;

@@ -1,6 +1,7 @@
 /** Events of transactions and of records of share groups in words. */
 
 import { visible } from "../data/names.ts";
+import { counted, number } from "../data/numbers.ts";
 import type { JournalEvent, Transaction } from "../data/types.ts";
 import { summary } from "./layout.ts";
 import { duration } from "./time.ts";
@@ -29,7 +30,20 @@ export function transactionWords({ kind, transactional_id = "", reason = "" }: J
   }
 }
 
-/** Return what happened to records of a share group, such as `worker: 5 acquired (orders 0-1), 3 accepted (orders 0)`. */
+const ACTIONS: Record<string, [by: string, to: string]> = {
+  accepted: ["accepts", "accepted"],
+  released: ["releases", "released"],
+  rejected: ["rejects", "rejected"],
+  renewed: ["renews the locks of", "locked again"],
+  gap: ["skips", "skipped"],
+  acquired: ["acquires", "acquired"],
+  archived: ["archives", "archived"],
+};
+
+/**
+ * Return what happened to records of a share group, such as `worker accepts 3 records of orders 0; releases 1 of orders 1`.
+ * An event with a reason has no member.
+ */
 export function shareWords(event: JournalEvent, member: string): string {
   const numbers = new Map<string, { count: number; partitions: string[] }>();
   for (const [topic, partitions] of Object.entries(event.records ?? {})) {
@@ -42,8 +56,13 @@ export function shareWords(event: JournalEvent, member: string): string {
       }
     }
   }
-  const subject = event.reason ? visible(event.reason) : member;
-  return `${subject}: ${[...numbers].map(([what, { count, partitions }]) => `${count} ${visible(what)} (${summary(partitions)})`).join(", ") || "no records"}`;
+  const order = Object.keys(ACTIONS);
+  const parts = [...numbers].sort(([some], [other]) => order.indexOf(some) - order.indexOf(other)).map(([what, { count, partitions }], at) => {
+    const [by, to] = ACTIONS[what] ?? [visible(what), visible(what)];
+    const records = `${at ? number(count) : counted(count, "record")} of ${summary(partitions)}`;
+    return event.reason ? `${records} ${count === 1 ? "is" : "are"} ${to}` : `${by} ${records}`;
+  });
+  return `${event.reason ? `${visible(event.reason)}:` : member} ${parts.join("; ") || "no record"}`;
 }
 
 /** Return for how long a transaction is open, in whole seconds; "" if it is not open. `now`: milliseconds, as `started_ms`. */

@@ -12,7 +12,7 @@ export function Header() {
   return (
     <header class="top">
       <h1>
-        mockbroker <small>emulates Kafka {cluster?.release}</small>
+        mockbroker <small>{cluster?.kind === "proxy" ? "proxy of a real cluster" : `emulates Kafka ${cluster?.release ?? ""}`}</small>
       </h1>
       <p class="servers">
         <code>bootstrap.servers={servers}</code>{" "}

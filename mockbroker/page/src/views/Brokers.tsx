@@ -6,7 +6,8 @@ import type { Broker, Connection } from "../data/types.ts";
 import { duration } from "../lanes/time.ts";
 import { memo } from "../parts/memo.tsx";
 import { act } from "../parts/notices.tsx";
-import { Badge, Empty, Name, number, Table } from "../parts/widgets.tsx";
+import { number } from "../data/numbers.ts";
+import { Badge, Empty, Name, Table } from "../parts/widgets.tsx";
 
 export function Brokers() {
   const cluster = state.value?.cluster;
@@ -15,7 +16,7 @@ export function Brokers() {
     <>
       <section>
         <h2>Brokers</h2>
-        <Table label="Brokers" columns={["Broker", "State", "Address", "#Connections", "Leads", "Actions"]}>
+        <Table label="Brokers" columns={["Broker", "State", "Address", "#Connections", "Leads", ...(can("brokers") ? ["Actions"] : [])]}>
           {cluster?.brokers.map((broker) => (
             <BrokerRow key={broker.id} broker={broker} connections={connections.filter((each) => each.broker === broker.id).length} leads={leadsOf(broker.id)} />
           ))}
@@ -67,18 +68,20 @@ const BrokerRow = memo(({ broker, connections, leads }: { broker: Broker; connec
       </td>
       <td class="number">{connections}</td>
       <td>{leads} partitions</td>
-      <td class="actions">
-        {!can("brokers") ? null : broker.state === "running" ? (
-          <>
-            <button type="button" aria-label={`Stop broker ${broker.id}`} onClick={send("stop", "is stopped")}>Stop</button>
-            <button type="button" aria-label={`Kill broker ${broker.id}`} onClick={send("kill", "is killed")}>Kill</button>
-            <button type="button" aria-label={`Freeze metadata of broker ${broker.id}`} onClick={send("freeze_metadata", "returns old metadata")}>Freeze metadata</button>
-            <button type="button" aria-label={`Thaw metadata of broker ${broker.id}`} onClick={send("thaw_metadata", "returns current metadata")}>Thaw</button>
-          </>
-        ) : (
-          <button type="button" aria-label={`Start broker ${broker.id}`} onClick={send("start", "runs")}>Start</button>
-        )}
-      </td>
+      {can("brokers") && (
+        <td class="actions">
+          {broker.state === "running" ? (
+            <>
+              <button type="button" aria-label={`Stop broker ${broker.id}`} onClick={send("stop", "is stopped")}>Stop</button>
+              <button type="button" aria-label={`Kill broker ${broker.id}`} onClick={send("kill", "is killed")}>Kill</button>
+              <button type="button" aria-label={`Freeze metadata of broker ${broker.id}`} onClick={send("freeze_metadata", "returns old metadata")}>Freeze metadata</button>
+              <button type="button" aria-label={`Thaw metadata of broker ${broker.id}`} onClick={send("thaw_metadata", "returns current metadata")}>Thaw</button>
+            </>
+          ) : (
+            <button type="button" aria-label={`Start broker ${broker.id}`} onClick={send("start", "runs")}>Start</button>
+          )}
+        </td>
+      )}
     </tr>
   );
 });

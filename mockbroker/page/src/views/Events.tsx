@@ -1,7 +1,8 @@
 /** The events of the journal in words. */
 
-import { epoch, events, journalChanges, lanes } from "../data/live.ts";
+import { deliveries, epoch, events, journalChanges, lanes } from "../data/live.ts";
 import { place, setOptions } from "../data/place.ts";
+import type { Recent } from "../data/recent.ts";
 import type { JournalEvent } from "../data/types.ts";
 import { flat, named, nameIn } from "../lanes/lanes.ts";
 import { summary, unit } from "../lanes/layout.ts";
@@ -9,7 +10,8 @@ import { clockText } from "../lanes/time.ts";
 import { shareWords, transactionWords } from "../lanes/words.ts";
 import { visible } from "../data/names.ts";
 import { memo } from "../parts/memo.tsx";
-import { counted, Empty, Name, Table } from "../parts/widgets.tsx";
+import { counted } from "../data/numbers.ts";
+import { Empty, Name, Table } from "../parts/widgets.tsx";
 
 const SHOWN = 60;
 const NONE = "No event yet. Commits are not listed: they change the lag.";
@@ -27,18 +29,27 @@ export function Events() {
           Kind <input value={kind} onChange={(event) => setOptions({ kind: event.currentTarget.value })} />
         </label>
       </div>
-      <EventTable matches={(event) => (!group || event.group === group) && (!kind || event.kind === kind)} groups />
+      <EventTable from={[events, deliveries]} matches={(event) => (!group || event.group === group) && (!kind || event.kind === kind)} groups />
     </section>
   );
 }
 
-/** The latest events that match, the newest first. */
-export function EventTable({ matches, groups = false, none = NONE }: { matches: (event: JournalEvent) => boolean; groups?: boolean; none?: string }) {
+interface TableProps {
+  matches: (event: JournalEvent) => boolean;
+  from?: Recent<JournalEvent>[];
+  label?: string;
+  groups?: boolean;
+  none?: string;
+}
+
+/** The latest events that match, the newest first. `from`: where they are. */
+export function EventTable({ matches, from = [events], label = "Events", groups = false, none = NONE }: TableProps) {
   void journalChanges.value;
-  const found = events.latest(SHOWN, matches);
+  const all = from.flatMap((each) => each.latest(SHOWN, matches));
+  const found = all.sort((some, other) => other.id - some.id).slice(0, SHOWN);
   if (!found.length) return <Empty>{none}</Empty>;
   return (
-    <Table label="Events" tall columns={groups ? ["Time (UTC)", "Group", "Event"] : ["Time (UTC)", "Event"]}>
+    <Table label={label} tall columns={groups ? ["Time (UTC)", "Group", "Event"] : ["Time (UTC)", "Event"]}>
       {found.map((event) => (
         <Row key={event.id} event={event} epoch={epoch()} groups={groups} />
       ))}
@@ -73,7 +84,7 @@ export function sentence(event: JournalEvent): string {
     case "rebalance":
       return `a rebalance begins${because}`;
     case "generation":
-      return `${number} with ${counted(event.members?.length ?? 0, "member")} begins${event.leader ? `; ${visible(named(event.leader, group))} leads` : ""}${event.protocol ? ` and assigns by ${visible(event.protocol)}` : ""}`;
+      return `${number}${event.members?.length ? ` with ${counted(event.members.length, "member")}` : ""} begins${event.leader || event.protocol ? `; ${event.leader ? visible(named(event.leader, group)) : "the coordinator"} ${event.protocol ? `assigns by ${visible(event.protocol)}` : "leads"}` : ""}`;
     case "sync":
       return `${member} sends SyncGroup`;
     case "assign":

@@ -9,7 +9,8 @@ import { Presets } from "../faults/Presets.tsx";
 import { inWords } from "../faults/rule.ts";
 import { memo } from "../parts/memo.tsx";
 import { act } from "../parts/notices.tsx";
-import { Badge, Empty, Name, number, Table } from "../parts/widgets.tsx";
+import { number } from "../data/numbers.ts";
+import { Badge, Empty, Name, Table } from "../parts/widgets.tsx";
 import { EventTable } from "./Events.tsx";
 
 const COLUMNS = ["Rule", "Requests and what happens to them", "#Matched", "#Applied", "#Holding", "State", "Actions"];

@@ -4,7 +4,7 @@ import { useEffect } from "preact/hooks";
 import { ask } from "../data/api.ts";
 import { encoded } from "../data/names.ts";
 import type { Group } from "../data/types.ts";
-import { can, epoch, journalChanges, lanes, now, state } from "../data/live.ts";
+import { can, deliveries, epoch, journalChanges, lanes, now, state } from "../data/live.ts";
 import { place, setOptions } from "../data/place.ts";
 import { named } from "../lanes/lanes.ts";
 import { LagChart } from "../lanes/LagChart.tsx";
@@ -53,6 +53,14 @@ export function GroupDetail({ group }: { group: Group }) {
         <Members group={group} />
         <Partitions group={group} />
       </div>
+      {group.type === "share" && can("records") && (
+        <section>
+          <h3>
+            Deliveries <small>records that members acquire and acknowledge</small>
+          </h3>
+          <EventTable label="Deliveries" from={[deliveries]} matches={(event) => event.group === group.id} none="No record has been delivered." />
+        </section>
+      )}
       <section>
         <h3>What happened, and why</h3>
         <EventTable matches={(event) => event.group === group.id} />
@@ -71,7 +79,8 @@ function Heading({ group }: { group: Group }) {
       </h2>
       <p class="facts">
         {group.type} protocol · {group.epoch === undefined ? "generation" : "epoch"} {group.epoch ?? group.generation}
-        {group.protocol ? ` · ${group.protocol}` : ""} · coordinator is broker {group.coordinator}
+        {group.protocol ? ` · assignor ${group.protocol}` : ""}
+        {group.coordinator >= 0 ? ` · coordinator is broker ${group.coordinator}` : ""}
       </p>
       <LastRebalance group={group.id} />
       <div class="toolbar">
@@ -109,7 +118,7 @@ function LastRebalance({ group }: { group: string }) {
   void journalChanges.value;
   const own = lanes.get(group);
   const last = own?.rebalances.at(-1);
-  if (!own || !last) return <p class="sentence">No rebalance since the first event that is kept.</p>;
+  if (!own || !last) return <p class="sentence">No rebalance was seen in the events that are kept.</p>;
   const why = visible(named(last.why, own));
   if (last.end === null) return <p class="sentence">Rebalancing for {duration(now() - last.begin)}, because {why}.</p>;
   return (

@@ -4,7 +4,8 @@ import type { Group } from "../data/types.ts";
 import { state } from "../data/live.ts";
 import { place, setOptions } from "../data/place.ts";
 import { memo } from "../parts/memo.tsx";
-import { Badge, counted, Empty, Link, Name, number } from "../parts/widgets.tsx";
+import { counted, number } from "../data/numbers.ts";
+import { Badge, Empty, Link, Name } from "../parts/widgets.tsx";
 import { GroupDetail } from "./GroupDetail.tsx";
 
 const LISTED = 100;
@@ -42,20 +43,20 @@ function NoGroups() {
   );
 }
 
-const Item = memo(({ group, current, filter, lag }: { group: Group; current: boolean; filter: string; lag: number }) => (
+const Item = memo(({ group, current, filter, lag }: { group: Group; current: boolean; filter: string; lag: number | null }) => (
   <li>
     <Link to={{ view: "groups", name: group.id, options: filter ? { filter } : {} }} current={current}>
       <Name of={group.id} />
       <span class="facts">
-        <Badge kind={group.state.toLowerCase()}>{group.state}</Badge> {counted(Object.keys(group.members).length, "member")} · lag {number(lag)}
+        <Badge kind={group.state.toLowerCase()}>{group.state}</Badge> {counted(Object.keys(group.members).length, "member")} · lag {lag === null ? "–" : number(lag)}
       </span>
     </Link>
   </li>
 ));
 
-/** Return the lag of all partitions of a group together. */
-export function lagOf(group: Group): number {
-  const shares = Object.values(state.value?.shares?.[group.id] ?? {}).flatMap((topic) => Object.values(topic));
-  if (group.type === "share") return shares.reduce((sum, each) => sum + each.lag, 0);
-  return Object.values(group.offsets).reduce((sum, topic) => sum + Object.values(topic).reduce((inner, each) => inner + (each.lag ?? 0), 0), 0);
+/** Return the lag of all partitions of a group together; null if it has no committed offset. */
+function lagOf(group: Group): number | null {
+  const topics: Record<string, { lag?: number | null }>[] = Object.values(group.type === "share" ? (state.value?.shares?.[group.id] ?? {}) : group.offsets);
+  const partitions = topics.flatMap((topic) => Object.values(topic));
+  return partitions.length ? partitions.reduce((sum, each) => sum + (each.lag ?? 0), 0) : null;
 }

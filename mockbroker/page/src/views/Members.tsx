@@ -9,7 +9,8 @@ import { nameOf, summary } from "../lanes/layout.ts";
 import { duration } from "../lanes/time.ts";
 import { memo } from "../parts/memo.tsx";
 import { act } from "../parts/notices.tsx";
-import { Empty, Name, number, Table } from "../parts/widgets.tsx";
+import { number } from "../data/numbers.ts";
+import { Empty, Name, Table } from "../parts/widgets.tsx";
 
 export function Members({ group }: { group: Group }) {
   const members = Object.values(group.members);
@@ -19,7 +20,7 @@ export function Members({ group }: { group: Group }) {
         Members <small>{members.length}</small>
       </h3>
       {members.length ? (
-        <Table label="Members" tall columns={["Client id", "Member id", "Partitions", group.type === "share" ? "#In flight" : "#Lag", "#Heartbeat", "Host", "Action"]}>
+        <Table label="Members" tall columns={["Client id", "Member id", "Partitions", group.type === "share" ? "#In flight" : "#Lag", "#Heartbeat", "Host", ...(can("group_changes") ? ["Action"] : [])]}>
           {members.map((member) => (
             <Row key={member.member_id} group={group.id} member={member} leader={member.member_id === group.leader} lag={group.type === "share" ? inFlight(group, member) : lagOf(group, member)} age={ageOf(member)} />
           ))}
@@ -35,7 +36,7 @@ interface Props {
   group: string;
   member: Member;
   leader: boolean;
-  lag: number;
+  lag: number | null;
   age: string;
 }
 
@@ -55,16 +56,16 @@ const Row = memo(({ group, member, leader, lag, age }: Props) => {
         {summary(flat(member.assignment)) || <span class="dim">none</span>}
         {member.tasks && <small class="line">tasks: {tasksOf(member.tasks)}</small>}
       </td>
-      <td class="number">{number(lag)}</td>
+      <td class="number">{lag === null ? "–" : number(lag)}</td>
       <td class="number">{age}</td>
       <td>{member.host}</td>
-      <td>
-        {can("group_changes") && (
+      {can("group_changes") && (
+        <td>
           <button type="button" aria-label={`Evict ${short}`} onClick={() => act(ask("DELETE", path), `${short} is evicted`)}>
             Evict
           </button>
-        )}
-      </td>
+        </td>
+      )}
     </tr>
   );
 });
@@ -78,18 +79,18 @@ function tasksOf(tasks: NonNullable<Member["tasks"]>): string {
   return visible(kinds.filter((each) => each).join("; "));
 }
 
-/** Return the number of records that a member of a share group has acquired and not acknowledged. */
-function inFlight(group: Group, member: Member): number {
+/** Return the number of records that a member of a share group has acquired and not acknowledged; null if it is not known. */
+function inFlight(group: Group, member: Member): number | null {
+  if (!can("records")) return null;
   const shares = Object.values(state.value?.shares?.[group.id] ?? {}).flatMap((topic) => Object.values(topic));
   return shares.reduce((sum, each) => sum + (each.acquired[member.member_id] ?? 0), 0);
 }
 
-function lagOf(group: Group, member: Member): number {
-  let sum = 0;
-  for (const [topic, indexes] of Object.entries(member.assignment ?? {})) {
-    for (const index of indexes) sum += group.offsets[topic]?.[index]?.lag ?? 0;
-  }
-  return sum;
+/** Return the lag of the partitions of a member; null if none of them has a committed offset. */
+function lagOf(group: Group, member: Member): number | null {
+  const partitions = Object.entries(member.assignment ?? {}).flatMap(([topic, indexes]) => indexes.map((index) => group.offsets[topic]?.[index]));
+  const committed = partitions.filter((each) => each !== undefined);
+  return committed.length || !partitions.length ? committed.reduce((sum, each) => sum + (each?.lag ?? 0), 0) : null;
 }
 
 function ageOf(member: Member): string {

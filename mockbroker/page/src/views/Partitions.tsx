@@ -1,13 +1,15 @@
 /** The partitions of a group: owner, committed offset and lag. */
 
-import { lanes, state } from "../data/live.ts";
+import { can, lanes, state } from "../data/live.ts";
 import type { Group } from "../data/types.ts";
 import { nameOf } from "../lanes/layout.ts";
 import { memo } from "../parts/memo.tsx";
-import { Empty, Name, number, Table } from "../parts/widgets.tsx";
+import { number } from "../data/numbers.ts";
+import { Empty, Name, Table } from "../parts/widgets.tsx";
 
 const COLUMNS = ["Partition", "Owner", "#Committed", "#End", "#Lag", "Relative"];
 const SHARED = ["Partition", "Members", "#Start", "#End", "#Lag", "#In flight", "Relative"]; // of a share group (KIP-932)
+const UNKNOWN = -1; // records in flight that the server does not know, such as a proxy
 
 interface Line {
   topic: string;
@@ -56,9 +58,9 @@ const Row = memo(({ topic, index, owner, committed, lag, flight, end, share }: L
     </th>
     <td>{owner ? <Name of={owner} /> : <span class="dim">no owner</span>}</td>
     <td class="number">{committed === null ? "–" : number(committed)}</td>
-    <td class="number">{end === null ? "–" : number(end)}</td>
+    <td class="number">{end === null || end < 0 ? "–" : number(end)}</td>
     <td class="number">{lag === null ? "–" : number(lag)}</td>
-    {flight !== null && <td class="number">{number(flight)}</td>}
+    {flight !== null && <td class="number">{flight === UNKNOWN ? "–" : number(flight)}</td>}
     <td class="bar" aria-hidden="true">
       {"▇".repeat(share)}
     </td>
@@ -69,7 +71,7 @@ function linesOf(group: Group): Line[] {
   const lines = new Map<string, Line>();
   const line = (topic: string, index: number) => {
     const key = `${topic}-${index}`;
-    const found = lines.get(key) ?? { topic, index, owner: "", committed: null, lag: null, flight: group.type === "share" ? 0 : null };
+    const found = lines.get(key) ?? { topic, index, owner: "", committed: null, lag: null, flight: group.type !== "share" ? null : can("records") ? 0 : UNKNOWN };
     lines.set(key, found);
     return found;
   };

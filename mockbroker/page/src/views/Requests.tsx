@@ -9,7 +9,8 @@ import type { RequestLine } from "../data/types.ts";
 import { clockText, duration } from "../lanes/time.ts";
 import { ApiOptions } from "../parts/ApiOptions.tsx";
 import { memo } from "../parts/memo.tsx";
-import { Empty, Name, number, Table } from "../parts/widgets.tsx";
+import { number } from "../data/numbers.ts";
+import { Empty, Name, Table } from "../parts/widgets.tsx";
 import { errorText } from "../data/catalogue.ts";
 import { RequestDetails } from "./RequestDetails.tsx";
 

@@ -7,7 +7,8 @@ import { go, place } from "../data/place.ts";
 import type { Partition, Topic } from "../data/types.ts";
 import { memo } from "../parts/memo.tsx";
 import { act } from "../parts/notices.tsx";
-import { counted, Empty, Link, Name, number, Table } from "../parts/widgets.tsx";
+import { counted, number } from "../data/numbers.ts";
+import { Empty, Link, Name, Table } from "../parts/widgets.tsx";
 import { Records } from "./Records.tsx";
 
 export function Topics() {
@@ -35,14 +36,18 @@ const Item = memo(({ name, topic, current }: { name: string; topic: Topic; curre
     <Link to={{ view: "topics", name, options: {} }} current={current}>
       <Name of={name} />
       <span class="facts">
-        {counted(Object.keys(topic.partitions).length, "partition")} · {counted(recordsOf(topic), "record")}{topic.internal ? " · internal" : ""}
+        {sizeOf(topic)}{topic.internal ? " · internal" : ""}
       </span>
     </Link>
   </li>
 ));
 
-function recordsOf(topic: Topic): number {
-  return Object.values(topic.partitions).reduce((sum, each) => sum + Math.max(each.end - each.start, 0), 0);
+/** Return the number of partitions and, if all log end offsets are known, of records. */
+function sizeOf(topic: Topic): string {
+  const partitions = Object.values(topic.partitions);
+  const size = counted(partitions.length, "partition");
+  if (partitions.some((each) => each.end < 0)) return size;
+  return `${size} · ${counted(partitions.reduce((sum, each) => sum + each.end - each.start, 0), "record")}`;
 }
 
 function NewTopic() {
@@ -82,7 +87,7 @@ function TopicDetail({ name, topic }: { name: string; topic: Topic }) {
           <Name of={name} />
         </h2>
         <p class="facts">
-          id {topic.id} · {counted(Object.keys(topic.partitions).length, "partition")} · {counted(recordsOf(topic), "record")}
+          id {topic.id} · {sizeOf(topic)}
         </p>
         {!topic.internal && can("topic_changes") && (
           <div class="toolbar">
