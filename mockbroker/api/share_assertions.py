@@ -76,7 +76,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class _Problem:
+class _Violation:
     """What is wrong with consecutive records."""
 
     partition: TopicPartition
@@ -114,7 +114,7 @@ def repeated_deliveries(
     if all(step.kind is not None for step in steps):
         return _message([_nothing_delivered(group_id, topic)], group_id, steps, events)
     problems = [
-        _Problem(partition, first, last, f"delivered {count} times, expected at most {at_most}")
+        _Violation(partition, first, last, f"delivered {count} times, expected at most {at_most}")
         for partition, own in _by_partition(steps)
         for first, last, count in _runs((*each[:2], _deliveries(each[2])) for each in _segments(own))
         if count > at_most
@@ -149,16 +149,16 @@ def unacknowledged(
     if not own or not any(step.kind is None for step in steps):
         return _message([_nothing_delivered(group_id, topic)], group_id, steps, events)
     of_partition = dict(_by_partition(steps))
-    remaining: list[_Problem] = []
-    dropped: list[_Problem] = []
+    remaining: list[_Violation] = []
+    dropped: list[_Violation] = []
     for partition, key in sorted(own.items()):
         segments = list(_segments(of_partition.get(partition, [])))
         incomplete = list(_incomplete(key, broker))
-        remaining += [_Problem(partition, *each, _last_step(segments, each[0])) for each in incomplete]
+        remaining += [_Violation(partition, *each, _last_step(segments, each[0])) for each in incomplete]
         complete = (each for each in segments if not any(low <= each[0] <= high for low, high in incomplete))
         outcomes = _runs((first, last, _dropped(own_steps)) for first, last, own_steps in complete)
-        dropped += [_Problem(partition, *each) for each in outcomes if each[2]]
-    problems: list[_Problem | str] = [*remaining]
+        dropped += [_Violation(partition, *each) for each in outcomes if each[2]]
+    problems: list[_Violation | str] = [*remaining]
     count = sum(each.last - each.first + 1 for each in dropped)
     if count != rejected:
         problems += [f"{count} records were rejected or archived, expected {rejected}", *dropped]
@@ -357,7 +357,9 @@ def _last_step(segments: Iterable[tuple[int, int, Sequence[Step]]], offset: int)
 # --- the message ---
 
 
-def _message(problems: Sequence[_Problem | str], group_id: str, steps: Sequence[Step], events: Iterable[Event]) -> str:
+def _message(
+    problems: Sequence[_Violation | str], group_id: str, steps: Sequence[Step], events: Iterable[Event]
+) -> str:
     """Return the message of a failed assertion.
 
     Args:
@@ -366,7 +368,7 @@ def _message(problems: Sequence[_Problem | str], group_id: str, steps: Sequence[
         steps: The deliveries and acknowledgements of the group.
         events: All events.
     """
-    ranges = [each for each in problems if isinstance(each, _Problem)]
+    ranges = [each for each in problems if isinstance(each, _Violation)]
     shown = [step for step in steps if not ranges or any(each.overlaps(step) for each in ranges[:PROBLEMS_SHOWN])]
     lines = [str(each) for each in problems[:PROBLEMS_SHOWN]]
     if len(problems) > PROBLEMS_SHOWN:

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import TypeVar
+from typing import Any, ClassVar, TypeVar
 from uuid import UUID
 
 from kwire import ErrorCode
-from mockbroker.groups.coordinated import CoordinatedGroup, GroupMember
-from mockbroker.groups.group_type import Refused
-from mockbroker.groups.partition_sets import topic_metadata
+from mockbroker.base.effects import Note
+from mockbroker.base.event_kinds import EventKind
+from mockbroker.groups.coordinated import CoordinatedGroup, GroupEffects, GroupMember
+from mockbroker.groups.events import AdminEvent, Evict, Rebalance
+from mockbroker.groups.group_type import Context, GroupType, GroupView, Refused
+from mockbroker.groups.partition_sets import PartitionSet, by_topic_name, existing_topics, topic_metadata
 from mockbroker.topics.model import ClusterState
 
 M = TypeVar("M", bound=GroupMember)
@@ -26,8 +29,17 @@ class EpochGroup(CoordinatedGroup):
         epoch: Group epoch, which is incremented when a new target assignment is necessary.
     """
 
+    FIRST_EPOCH: ClassVar[int] = 1
     __slots__ = ()
     epoch: int
+
+    def bump_epoch(self, reason: str) -> Note:
+        """Increment the group epoch, so that a target assignment is computed; return the journal event.
+
+        ``reason``: why a new epoch starts.
+        """
+        self.epoch = self.epoch + 1 if self.epoch else self.FIRST_EPOCH
+        return Note(event=EventKind.REBALANCE, group=self.group_id, generation=self.epoch, reason=reason)
 
     @property
     def generation(self) -> int:
@@ -76,6 +88,73 @@ class SubscribedGroup(EpochGroup):
             self.topic_metadata = metadata
         self.metadata_version, self.metadata_refresh_at = cluster.epoch, now + interval
         return changed
+
+
+E = TypeVar("E", bound=EpochGroup)
+
+
+class EpochGroupType(GroupType[E]):
+    """The base class of the group types with epochs."""
+
+    @abstractmethod
+    def evict(self, group: E, member: Any, reason: str, context: Context, now: float) -> GroupEffects:
+        """Remove a member, and start an epoch; return the effects.
+
+        Args:
+            group: The group.
+            member: The member.
+            reason: Why it is evicted.
+            context: Data and functions shared by all groups.
+            now: The current time in seconds.
+        """
+
+    def administer(self, group: E, event: AdminEvent, context: Context, now: float) -> GroupEffects:
+        """Evict a member, or start an epoch, as the control API requests; return the effects.
+
+        The next heartbeat computes the target assignment.
+
+        Args:
+            group: The group.
+            event: The eviction or the rebalance.
+            context: Data and functions shared by all groups.
+            now: The current time in seconds.
+        """
+        match event:
+            case Evict(member_id, reason):
+                member = group.members.get(member_id)
+                return [] if member is None else self.evict(group, member, reason, context, now)
+            case Rebalance(reason):
+                return [group.bump_epoch(reason)] if group.members else []
+
+
+def described_assignment(kind: Any, assigned: PartitionSet, cluster: ClusterState) -> Any:
+    """Return an assignment without deleted topics, as a struct of a Describe response.
+
+    Args:
+        kind: The struct ``Assignment`` of the response.
+        assigned: Assigned partitions.
+        cluster: The topics that exist.
+    """
+    return kind(
+        topic_partitions=[
+            kind.TopicPartition(topic_id=topic.topic_id, topic_name=topic.name, partitions=partitions)
+            for topic, partitions in existing_topics(assigned, cluster)
+        ]
+    )
+
+
+def assigned_view(members: Mapping[str, Any], assignor: str, cluster: ClusterState) -> GroupView:
+    """Return the part of a group snapshot that depends on the group type, for members with assigned partitions.
+
+    Args:
+        members: The members by id.
+        assignor: The assignor, which the field ``protocol`` contains.
+        cluster: The topics that exist.
+    """
+    return GroupView(
+        protocol=assignor,
+        assignments={member_id: by_topic_name(member.assigned, cluster) for member_id, member in members.items()},
+    )
 
 
 def check_size(group: CoordinatedGroup, max_size: int, member_id: str | None = None) -> None:

@@ -13,7 +13,8 @@ from mockbroker.groups.consumer.state import (
 )
 from mockbroker.groups.consumer.target import effective_assignor
 from mockbroker.groups.group_type import Context, GroupView, MemberDescription, TopicNames
-from mockbroker.groups.partition_sets import PartitionSet, by_known_name, by_topic_name, existing_topics
+from mockbroker.groups.modern_group import assigned_view, described_assignment
+from mockbroker.groups.partition_sets import by_known_name
 from mockbroker.topics.model import ClusterState
 
 Described = ConsumerGroupDescribeResponse.Group
@@ -46,25 +47,9 @@ def _describe_member(group: ConsumerGroup, member: ConsumerMember, cluster: Clus
         client_host=member.client_host,
         subscribed_topic_names=map_order(sorted(member.topics)),
         subscribed_topic_regex=member.regex,
-        assignment=_describe_assignment(member.assigned, cluster),
-        target_assignment=_describe_assignment(group.target_of(member.member_id), cluster),
+        assignment=described_assignment(Assignment, member.assigned, cluster),
+        target_assignment=described_assignment(Assignment, group.target_of(member.member_id), cluster),
         member_type=CONSUMER_MEMBER if member.classic is None else CLASSIC_MEMBER,
-    )
-
-
-def _describe_assignment(assigned: PartitionSet, cluster: ClusterState) -> Assignment:
-    """Return an assignment without deleted topics.
-
-    Args:
-        assigned: Assigned partitions.
-        cluster: The topics that exist.
-    """
-    element = Assignment.TopicPartition
-    return Assignment(
-        topic_partitions=[
-            element(topic_id=topic.topic_id, topic_name=topic.name, partitions=partitions)
-            for topic, partitions in existing_topics(assigned, cluster)
-        ]
     )
 
 
@@ -75,12 +60,7 @@ def view(group: ConsumerGroup, context: Context) -> GroupView:
     """Return the fields of a group snapshot that depend on the group type. The field ``protocol`` contains the
     assignor.
     """
-    return GroupView(
-        protocol=effective_assignor(group, context.settings),
-        assignments={
-            member_id: by_topic_name(member.assigned, context.cluster) for member_id, member in group.members.items()
-        },
-    )
+    return assigned_view(group.members, effective_assignor(group, context.settings), context.cluster)
 
 
 # --- control API --------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar, cast
 
 from kwire import ErrorCode
+from mockbroker.base.event_kinds import EventKind
 from mockbroker.base.settings import Settings
 from mockbroker.groups.consumer import commit_rules, description, machine, records
 from mockbroker.groups.consumer.declaration import (
@@ -16,20 +17,21 @@ from mockbroker.groups.consumer.declaration import (
 )
 from mockbroker.groups.consumer.state import (
     ConsumerGroup,
+    ConsumerMember,
 )
 from mockbroker.groups.consumer.target import effective_assignor
 from mockbroker.groups.coordinated import CoordinatedGroup, GroupEffects, RegisterGroup
-from mockbroker.groups.events import AdminEvent, Commit, ConsumerHeartbeat
+from mockbroker.groups.events import Commit, ConsumerHeartbeat
 from mockbroker.groups.group_type import (
     Context,
     GroupSummary,
-    GroupType,
     GroupView,
     MemberDescription,
     Refused,
     RetentionStart,
     TopicNames,
 )
+from mockbroker.groups.modern_group import EpochGroupType
 from mockbroker.groups.offsets import Committed
 from mockbroker.groups.records.image import Change, Record
 from mockbroker.groups.records.wall_time import WallClock
@@ -37,7 +39,7 @@ from mockbroker.groups.records.wall_time import WallClock
 T = TypeVar("T")
 
 
-class ConsumerType(GroupType[ConsumerGroup]):
+class ConsumerType(EpochGroupType[ConsumerGroup]):
     """The group type whose members send ConsumerGroupHeartbeat."""
 
     name: ClassVar[str] = CONSUMER
@@ -94,16 +96,16 @@ class ConsumerType(GroupType[ConsumerGroup]):
             group.offsets = other.offsets
         return [RegisterGroup(group), *machine.heartbeat(group, event, context, now)]
 
-    def administer(self, group: ConsumerGroup, event: AdminEvent, context: Context, now: float) -> GroupEffects:
-        """Evict a member or start an epoch; return the effects.
-
-        Args:
-            group: The group.
-            event: The eviction or the rebalance that the control API requests.
-            context: Data and functions shared by all groups.
-            now: The current time in seconds.
-        """
-        return machine.administer(group, event, context, now)
+    def evict(
+        self,
+        group: ConsumerGroup,
+        member: ConsumerMember,
+        reason: str,
+        context: Context,
+        now: float,
+    ) -> GroupEffects:
+        """Remove a member, and start an epoch; return the effects."""
+        return machine.fence(group, [member], EventKind.EXPIRE, reason, context, now)
 
     def tick(self, group: ConsumerGroup, context: Context, now: float) -> GroupEffects:
         """Handle the due timers; return the effects. At most one regular expression is resolved.

@@ -36,7 +36,7 @@ from mockbroker.groups.consumer.state import (
 )
 from mockbroker.groups.consumer.target import compute_target
 from mockbroker.groups.coordinated import CoordinatedGroup, GroupEffects, RegisterGroup, member_note, session_timer
-from mockbroker.groups.events import AdminEvent, ConsumerHeartbeat, Evict, Rebalance
+from mockbroker.groups.events import ConsumerHeartbeat
 from mockbroker.groups.group_type import Context, Refused
 from mockbroker.groups.modern_group import check_size, fenced_epoch, find_member
 from mockbroker.groups.partition_sets import (
@@ -337,7 +337,7 @@ def _update_target(group: ConsumerGroup, context: Context, now: float, reason: s
         if group.refresh_metadata(context.cluster, now, METADATA_REFRESH_INTERVAL):
             reason = reason or "subscribed topics changed"
         if reason:
-            effects.append(_bump_epoch(group, reason))
+            effects.append(group.bump_epoch(reason))
         homogeneous = group.homogeneous
     if group.epoch > group.assignment_epoch:
         effects.append(
@@ -350,15 +350,6 @@ def _update_target(group: ConsumerGroup, context: Context, now: float, reason: s
             )
         )
     return effects
-
-
-def _bump_epoch(group: ConsumerGroup, reason: str) -> Note:
-    """Increment the group epoch; return the journal event. The next heartbeat then computes a target assignment.
-
-    ``reason``: why a new epoch starts.
-    """
-    group.epoch += 1
-    return Note(event=EventKind.REBALANCE, group=group.group_id, generation=group.epoch, reason=reason)
 
 
 def _epoch_bump_reason(
@@ -498,7 +489,7 @@ def _resolve_next_regex(group: ConsumerGroup, context: Context, now: float) -> E
         group.timers.set(REGEX_TIMER, now)
         return []
     changed = group.refresh_metadata(context.cluster, now, METADATA_REFRESH_INTERVAL) or group.matches_changed
-    return [_bump_epoch(group, "regular expressions match other topics")] if changed else []
+    return [group.bump_epoch("regular expressions match other topics")] if changed else []
 
 
 def _resolve_regex(group: ConsumerGroup, pattern: str, context: Context) -> None:
@@ -575,27 +566,10 @@ def fence(
         cancel_timers(group, member)
         group.remove_member(member)
     group.refresh_metadata(context.cluster, now, METADATA_REFRESH_INTERVAL)
-    effects.append(_bump_epoch(group, f"{reason}: {names}"))
+    effects.append(group.bump_epoch(f"{reason}: {names}"))
     if group.empty:
         effects.append(Note(event=EventKind.EMPTY, group=group.group_id, generation=group.epoch))
     return effects
-
-
-def administer(group: ConsumerGroup, event: AdminEvent, context: Context, now: float) -> GroupEffects:
-    """Evict a member, or start an epoch; return the effects. The next heartbeat computes the target assignment.
-
-    Args:
-        group: The group.
-        event: The eviction or the rebalance that the control API requests.
-        context: Data and functions shared by all groups.
-        now: The current time in seconds.
-    """
-    match event:
-        case Evict(member_id, reason):
-            member = group.members.get(member_id)
-            return [] if member is None else fence(group, [member], EventKind.EXPIRE, reason, context, now)
-        case Rebalance(reason):
-            return [] if group.empty else [_bump_epoch(group, reason)]
 
 
 def cancel_timers(group: ConsumerGroup, member: ConsumerMember) -> None:

@@ -10,7 +10,8 @@ from kwire.java import map_order
 from kwire.json.objects import uuid_text
 from kwire.messages.share_group_describe import ShareGroupDescribeResponse
 from mockbroker.groups.group_type import Context, GroupView, MemberDescription, TopicNames
-from mockbroker.groups.partition_sets import PartitionSet, by_known_name, by_topic_name, existing_topics
+from mockbroker.groups.modern_group import assigned_view, described_assignment
+from mockbroker.groups.partition_sets import by_known_name
 from mockbroker.groups.share.declaration import (
     SHARE,
 )
@@ -46,23 +47,7 @@ def _describe_member(member: ShareMember, cluster: ClusterState) -> Described.Me
         client_id=member.client_id,
         client_host=member.client_host,
         subscribed_topic_names=map_order(sorted(member.topics)),
-        assignment=_describe_assignment(member.assigned, cluster),
-    )
-
-
-def _describe_assignment(assigned: PartitionSet, cluster: ClusterState) -> Assignment:
-    """Return an assignment without deleted topics.
-
-    Args:
-        assigned: Assigned partitions.
-        cluster: The topics that exist.
-    """
-    element = Assignment.TopicPartition
-    return Assignment(
-        topic_partitions=[
-            element(topic_id=topic.topic_id, topic_name=topic.name, partitions=partitions)
-            for topic, partitions in existing_topics(assigned, cluster)
-        ]
+        assignment=described_assignment(Assignment, member.assigned, cluster),
     )
 
 
@@ -70,12 +55,7 @@ def view(group: ShareGroup, context: Context) -> GroupView:
     """Return the fields of a group snapshot that depend on the group type. The field ``protocol`` contains the
     assignor.
     """
-    return GroupView(
-        protocol=ASSIGNOR,
-        assignments={
-            member_id: by_topic_name(member.assigned, context.cluster) for member_id, member in group.members.items()
-        },
-    )
+    return assigned_view(group.members, ASSIGNOR, context.cluster)
 
 
 def member_description(member: ShareMember, topics: TopicNames, session_timeout_ms: int) -> MemberDescription:

@@ -8,19 +8,20 @@ from uuid import UUID
 
 from kwire import ErrorCode
 from mockbroker.base.effects import Reply
+from mockbroker.base.event_kinds import EventKind
 from mockbroker.base.settings import Settings
 from mockbroker.groups.coordinated import CoordinatedGroup, GroupEffects, RegisterGroup
-from mockbroker.groups.events import AdminEvent, AlterShareOffsets, Commit, DeleteShareOffsets, ShareHeartbeat
+from mockbroker.groups.events import AlterShareOffsets, Commit, DeleteShareOffsets, ShareHeartbeat
 from mockbroker.groups.group_type import (
     Context,
     GroupSummary,
-    GroupType,
     GroupView,
     MemberDescription,
     Refused,
     RetentionStart,
     TopicNames,
 )
+from mockbroker.groups.modern_group import EpochGroupType
 from mockbroker.groups.records.image import Change, Record
 from mockbroker.groups.records.wall_time import WallClock
 from mockbroker.groups.share import description, initialization, machine, offsets, records
@@ -33,6 +34,7 @@ from mockbroker.groups.share.declaration import (
 from mockbroker.groups.share.state import (
     JOIN_EPOCH,
     ShareGroup,
+    ShareMember,
 )
 from mockbroker.groups.share.target import ASSIGNOR
 from mockbroker.topics.model import Topic
@@ -41,7 +43,7 @@ T = TypeVar("T")
 Event: TypeAlias = ShareHeartbeat | AlterShareOffsets | DeleteShareOffsets
 
 
-class ShareType(GroupType[ShareGroup]):
+class ShareType(EpochGroupType[ShareGroup]):
     """The group type whose members send ShareGroupHeartbeat."""
 
     name: ClassVar[str] = SHARE
@@ -104,16 +106,9 @@ class ShareType(GroupType[ShareGroup]):
         effects = self.receive(group, event, context, now)
         return [RegisterGroup(group), *effects] if group.members or group.initialized else effects
 
-    def administer(self, group: ShareGroup, event: AdminEvent, context: Context, now: float) -> GroupEffects:
-        """Evict a member, or start a new epoch, as the control API requests; return the effects.
-
-        Args:
-            group: The group.
-            event: The eviction or the rebalance that the control API requests.
-            context: Data and functions shared by all groups.
-            now: The current time in seconds.
-        """
-        return machine.administer(group, event, context, now)
+    def evict(self, group: ShareGroup, member: ShareMember, reason: str, context: Context, now: float) -> GroupEffects:
+        """Remove a member, and start an epoch; return the effects."""
+        return machine.fence(group, [member], EventKind.EXPIRE, reason, context, now)
 
     def tick(self, group: ShareGroup, context: Context, now: float) -> GroupEffects:
         """Handle the due timers; return the effects."""

@@ -14,7 +14,7 @@ from kwire.messages.share_group_heartbeat import ShareGroupHeartbeatResponse
 from mockbroker.base.effects import Effects, Note, Reply, Ticket
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.groups.coordinated import member_note, session_timer
-from mockbroker.groups.events import AdminEvent, Evict, Rebalance, ShareHeartbeat
+from mockbroker.groups.events import ShareHeartbeat
 from mockbroker.groups.group_type import Context, Refused
 from mockbroker.groups.modern_group import check_size, find_member
 from mockbroker.groups.partition_sets import METADATA_REFRESH_INTERVAL, PartitionSet, by_topic_id, by_topic_name
@@ -71,7 +71,7 @@ def heartbeat(group: ShareGroup, event: ShareHeartbeat, context: Context, now: f
         effects.append(_note(group, EventKind.JOIN, after))
     reason = _epoch_bump_reason(group, before, after, context, now)
     if reason:
-        effects.append(_bump_epoch(group, reason))
+        effects.append(group.bump_epoch(reason))
     if group.epoch > group.assignment_epoch:
         effects.append(compute_target(group, context.cluster))
     updated = _reconciled(group, after, context, forced=bool(reason))
@@ -146,12 +146,6 @@ def _epoch_bump_reason(group: ShareGroup, before: ShareMember, after: ShareMembe
     return reason
 
 
-def _bump_epoch(group: ShareGroup, reason: str) -> Note:
-    """Increment the group epoch, which causes a new target assignment; return the journal event."""
-    group.epoch += 1
-    return Note(event=EventKind.REBALANCE, group=group.group_id, generation=group.epoch, reason=reason)
-
-
 def _reconciled(group: ShareGroup, member: ShareMember, context: Context, *, forced: bool) -> ShareMember:
     """Return the member with its target assignment, limited to topics that it subscribes to.
 
@@ -214,29 +208,10 @@ def fence(
         group.timers.forget(session_timer(member.member_id))
         group.remove_member(member)
     group.refresh_metadata(context.cluster, now, METADATA_REFRESH_INTERVAL)
-    effects.append(_bump_epoch(group, f"{reason}: {', '.join(member.member_id for member in removed)}"))
+    effects.append(group.bump_epoch(f"{reason}: {', '.join(member.member_id for member in removed)}"))
     if group.empty:
         effects.append(Note(event=EventKind.EMPTY, group=group.group_id, generation=group.epoch))
     return effects
-
-
-def administer(group: ShareGroup, event: AdminEvent, context: Context, now: float) -> Effects:
-    """Evict a member, or start a new epoch, as the control API requests; return the effects.
-
-    The next heartbeat computes the target assignment.
-
-    Args:
-        group: The group.
-        event: The eviction or the rebalance that the control API requests.
-        context: Data and functions shared by all groups.
-        now: The current time in seconds.
-    """
-    match event:
-        case Evict(member_id, reason):
-            member = group.members.get(member_id)
-            return [] if member is None else fence(group, [member], EventKind.EXPIRE, reason, context, now)
-        case Rebalance(reason):
-            return [] if group.empty else [_bump_epoch(group, reason)]
 
 
 # --- timers -------------------------------------------------------------------------------------------------------

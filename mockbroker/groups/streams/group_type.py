@@ -6,18 +6,19 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar, cast
 
 from kwire import ErrorCode
+from mockbroker.base.event_kinds import EventKind
 from mockbroker.base.settings import Settings
 from mockbroker.groups.coordinated import CoordinatedGroup, GroupEffects, RegisterGroup
-from mockbroker.groups.events import AdminEvent, Commit, StreamsHeartbeat
+from mockbroker.groups.events import Commit, StreamsHeartbeat
 from mockbroker.groups.group_type import (
     Context,
     GroupSummary,
-    GroupType,
     GroupView,
     MemberDescription,
     RetentionStart,
     TopicNames,
 )
+from mockbroker.groups.modern_group import EpochGroupType
 from mockbroker.groups.offsets import Committed
 from mockbroker.groups.records.image import Change, Image, Record
 from mockbroker.groups.records.wall_time import WallClock
@@ -31,13 +32,14 @@ from mockbroker.groups.streams.declaration import (
 from mockbroker.groups.streams.group_settings import group_settings
 from mockbroker.groups.streams.state import (
     StreamsGroup,
+    StreamsMember,
 )
 from mockbroker.groups.streams.target import ASSIGNOR
 
 T = TypeVar("T")
 
 
-class StreamsType(GroupType[StreamsGroup]):
+class StreamsType(EpochGroupType[StreamsGroup]):
     """The group type whose members send StreamsGroupHeartbeat."""
 
     name: ClassVar[str] = STREAMS
@@ -86,16 +88,16 @@ class StreamsType(GroupType[StreamsGroup]):
             group.offsets = other.offsets
         return [RegisterGroup(group), *machine.heartbeat(group, event, context, now, is_new=True)]
 
-    def administer(self, group: StreamsGroup, event: AdminEvent, context: Context, now: float) -> GroupEffects:  # noqa: ARG002
-        """Evict a member, or start a new epoch, as the control API requests; return the effects.
-
-        Args:
-            group: The group.
-            event: The eviction or the rebalance that the control API requests.
-            context: Data and functions shared by all groups.
-            now: The current time in seconds.
-        """
-        return machine.administer(group, event)
+    def evict(
+        self,
+        group: StreamsGroup,
+        member: StreamsMember,
+        reason: str,
+        context: Context,  # noqa: ARG002
+        now: float,  # noqa: ARG002
+    ) -> GroupEffects:
+        """Remove a member, and start an epoch; return the effects."""
+        return machine.fence(group, member, EventKind.EXPIRE, reason)
 
     def tick(self, group: StreamsGroup, context: Context, now: float) -> GroupEffects:  # noqa: ARG002
         """Handle the due timers; return the effects."""

@@ -15,7 +15,7 @@ from kwire.messages.streams_group_heartbeat import StreamsGroupHeartbeatResponse
 from mockbroker.base.effects import Effect, Effects, Note, Reply, Ticket
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.groups.coordinated import CoordinatedGroup, GroupEffects, RegisterGroup, member_note, session_timer
-from mockbroker.groups.events import AdminEvent, Evict, Rebalance, StreamsHeartbeat
+from mockbroker.groups.events import StreamsHeartbeat
 from mockbroker.groups.group_type import Context, Refused
 from mockbroker.groups.modern_group import check_size, fenced_epoch, find_member
 from mockbroker.groups.partition_sets import METADATA_REFRESH_INTERVAL
@@ -27,7 +27,6 @@ from mockbroker.groups.streams.endpoints import partitions_by_endpoint
 from mockbroker.groups.streams.group_settings import StreamsGroupSettings, group_settings
 from mockbroker.groups.streams.reconcile import ReconciliationInput, reconciled_member
 from mockbroker.groups.streams.state import (
-    FIRST_EPOCH,
     INITIAL_REBALANCE_TIMER,
     JOIN_EPOCH,
     NOT_VALIDATED,
@@ -296,7 +295,7 @@ def _apply(
         group.metadata_hash = update.metadata_hash
         group.validated_topology_epoch = update.validated
         group.assignment_configs = settings.assignment_configs
-        effects.append(_bump_epoch(group, reason))
+        effects.append(group.bump_epoch(reason))
     return effects
 
 
@@ -314,12 +313,6 @@ def _epoch_bump_reason(group: StreamsGroup, update: _Update, settings: StreamsGr
     if settings.assignment_configs != group.assignment_configs:
         return "settings of the assignor changed"
     return ""
-
-
-def _bump_epoch(group: StreamsGroup, reason: str) -> Note:
-    """Increment the group epoch, so that the next heartbeat computes a target assignment; return the journal event."""
-    group.epoch = group.epoch + 1 if group.epoch else FIRST_EPOCH
-    return Note(event=EventKind.REBALANCE, group=group.group_id, generation=group.epoch, reason=reason)
 
 
 def _target(
@@ -504,27 +497,10 @@ def fence(group: StreamsGroup, member: StreamsMember, event: EventKind, reason: 
     group.timers.forget(session_timer(member.member_id))
     group.timers.forget(rebalance_timer(member.member_id))
     group.remove_member(member)
-    effects.append(_bump_epoch(group, f"{reason}: {member.member_id}"))
+    effects.append(group.bump_epoch(f"{reason}: {member.member_id}"))
     if group.empty:
         effects.append(Note(event=EventKind.EMPTY, group=group.group_id, generation=group.epoch))
     return effects
-
-
-def administer(group: StreamsGroup, event: AdminEvent) -> GroupEffects:
-    """Evict a member, or start a new epoch, as the control API requests; return the effects.
-
-    The next heartbeat computes the target assignment.
-
-    Args:
-        group: The group.
-        event: The eviction or the rebalance that the control API requests.
-    """
-    match event:
-        case Evict(member_id, reason):
-            member = group.members.get(member_id)
-            return [] if member is None else fence(group, member, EventKind.EXPIRE, reason)
-        case Rebalance(reason):
-            return [] if group.empty else [_bump_epoch(group, reason)]
 
 
 EXPIRY_REASONS: Mapping[str, str] = {

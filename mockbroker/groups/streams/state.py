@@ -31,7 +31,6 @@ JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH = (
     -1,
     -2,
 )  # special member epochs in requests
-FIRST_EPOCH = 2  # of a group; epoch 1 is that of members which wait for the first assignment
 NOT_VALIDATED = -1  # in place of a topology epoch
 
 INITIAL_REBALANCE_TIMER: Timer = ("initial rebalance", "")
@@ -171,6 +170,7 @@ class StreamsGroup(EpochGroup):
     """
 
     type_name: ClassVar[str] = STREAMS
+    FIRST_EPOCH: ClassVar[int] = 2  # epoch 1 is that of members which wait for the first assignment
     TRANSIENT: ClassVar[frozenset[str]] = frozenset(
         {
             "balanced_tasks",
