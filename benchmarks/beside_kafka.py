@@ -120,7 +120,14 @@ def main(doc: str | None, tables: Sequence[str], rounds: int, begin: Callable[[O
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # let Python cache compiled modules
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # exit handlers stop all child processes
     began, load = time.monotonic(), os.getloadavg()[0]
-    facts = {"day": datetime.date.today(), "python": platform.python_version(), "cores": os.cpu_count()}
+    real_time = os.sched_getscheduler(0) in (os.SCHED_RR, os.SCHED_FIFO)
+    others = "whatever else ran waited for them (chrt)" if real_time else "whatever else ran"
+    facts = {
+        "others": others,
+        "day": datetime.date.today(),
+        "python": platform.python_version(),
+        "cores": os.cpu_count(),
+    }
     options = Options(
         given.rounds, given.kafka, given.only, {**facts, "rounds": given.rounds, "kafka": given.kafka, "load": load}
     )

@@ -5,6 +5,9 @@
 The members are raw: kwire encodes their requests, and each connection has one request in flight. tests/oracle/kafka.py
 starts the real Kafka (Java 17, Maven). A run takes some minutes and stops all processes that it started. Prints
 benchmarks/results/modern_groups.md.
+
+On a machine that does other work, the times mean little: Kafka has more threads, and so gets a larger share of the
+cores. With `chrt -r 10 python benchmarks/modern_groups.py`, the other work waits (root; some minutes).
 """
 
 from __future__ import annotations
@@ -37,8 +40,8 @@ INTRODUCTION = """\
 # Consumer, share and streams groups beside Kafka
 
 {day}, `make bench-groups` (`python benchmarks/modern_groups.py`): {rounds} rounds, mockbroker and Apache Kafka {kafka}
-started once and asked in turn, after one round that is not counted. {cores} cores for the servers, the load and
-whatever else ran (load {load:.1f} at the start); Linux, CPython {python}.
+started once and asked in turn, after one round that is not counted. {cores} cores for the servers and the load;
+{others} (load {load:.1f} at the start); Linux, CPython {python}.
 
 Times and rates by the clock are the best of the rounds, the median in brackets; CPU is user and system time of the
 server from /proc, the median of the rounds. The verdict is that of the medians, "ok at best" that of the best rounds.
