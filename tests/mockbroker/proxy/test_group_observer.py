@@ -232,7 +232,7 @@ def test_tasks_read_the_partitions_of_their_source_topics(traffic: Traffic) -> N
     )
     partitions = [MetadataResponse.Topic.Partition(partition_index=0)]
     topics = [MetadataResponse.Topic(name="u", topic_id=TOPIC, partitions=partitions)]
-    traffic.broker.learn(MetadataResponse(topics=topics))
+    list(traffic.broker.learn(MetadataResponse(topics=topics)))
     task = StreamsGroupHeartbeatResponse.TaskIds
     tasks = [task(subtopology_id="0", partitions=[0, 2]), task(subtopology_id="1", partitions=[1])]
     request = StreamsGroupHeartbeatRequest(group_id="g", member_id="a", process_id="p", topology=topology)
