@@ -82,10 +82,10 @@ def running(folder: Path, *arguments: str) -> Iterator[Ctl]:
 
 
 @contextmanager
-def started(ready: Path, *words: str) -> Iterator[Ctl]:
-    """A process of mockbroker with a control API on free ports. ``ready``: its ready file; ``words``: its arguments."""
+def started(ready: Path, command: str, *words: str) -> Iterator[Ctl]:
+    """A process of mockbroker with a control API, on free ports by default. ``ready``: its ready file."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "mockbroker", *words, "--port", "0", "--http", "0", "--ready-file", str(ready)],
+        [sys.executable, "-m", "mockbroker", command, "--port", "0", "--http", "0", "--ready-file", str(ready), *words],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
