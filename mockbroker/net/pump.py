@@ -256,7 +256,8 @@ class Pump:
     def turn(self, now: float) -> bool:
         """Serve queued connections for about SLICE seconds; return True if connections remain in the queue.
 
-        Heavy connections are served after the others; at least every second turn serves one heavy connection.
+        Heavy connections are served after the others; at least every second turn serves one heavy connection. The
+        simulator postpones turns (a buggify point).
 
         Args:
             now: The broker time in seconds.

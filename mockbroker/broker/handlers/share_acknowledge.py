@@ -40,7 +40,7 @@ def handle(broker: Broker, call: Call[ShareAcknowledgeRequest], now: float) -> E
         now=now,
     )
     if request.share_session_epoch == FINAL_EPOCH:
-        changed = [*changed, *release_session(broker, broker.share_sessions(call.client.node), member, now)]
+        changed = [*changed, *release_session(broker, call.client.node, member, now)]
     reply = Reply(call.ticket, _response(broker, call, results, settings.record_lock_duration_ms))
     note = acknowledged_note(broker, call, request.topics, results)
     return [*note, reply, *complete_for_share_partitions(broker, changed, now)]

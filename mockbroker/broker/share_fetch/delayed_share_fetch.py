@@ -114,7 +114,7 @@ def disconnect(broker: Broker, connection: int, now: float) -> Effects:
         if session is None:
             continue
         if sessions.get(session.key) is session:
-            released = release_session(broker, sessions, session.key, now)
+            released = release_session(broker, node, session.key, now)
             effects += complete_for_share_partitions(broker, released, now)
         if not sessions.has_group(session.key.group_id):
             broker.unload_shares_of_group(node, session.key.group_id)
@@ -391,6 +391,6 @@ def _respond(
     effects.append(Reply(fetch.call.ticket, response))
     if request.share_session_epoch == FINAL_EPOCH:
         member = SessionKey(fetch.group_id, request.member_id or "")
-        released = release_session(broker, broker.share_sessions(fetch.call.client.node), member, now)
+        released = release_session(broker, fetch.call.client.node, member, now)
         effects += complete_for_share_partitions(broker, released, now)
     return effects

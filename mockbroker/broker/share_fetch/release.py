@@ -2,23 +2,47 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 from mockbroker.broker.broker import Broker
-from mockbroker.share.sessions import SessionKey, ShareSessions
+from mockbroker.share.sessions import SessionKey
 from mockbroker.share.share_partitions import RELOADED_AFTER, reported_error
 from mockbroker.share.state import StateKey
+from mockbroker.topics.model import NO_LEADER
 
 
-def release_session(broker: Broker, sessions: ShareSessions, key: SessionKey, now: float) -> list[StateKey]:
+def release_session(broker: Broker, node: int, key: SessionKey, now: float) -> list[StateKey]:
     """End a session; return the share partitions of the session, whose records may be available now.
 
+    A partition of the session may have another leader by now. Its records, which the member may have acquired there,
+    are not released.
+
     Source: Kafka's SharePartitionManager.releaseSession.
+
+    Args:
+        broker: The state of the cluster.
+        node: Id of the broker with the session.
+        key: The session.
+        now: The broker's time in seconds.
     """
-    session = sessions.remove(key)
+    session = broker.share_sessions(node).remove(key)
     if session is None:
         return []
-    keys = [StateKey(key.group_id, topic_id, index) for topic_id, index in session.partitions]
+    keys = [
+        StateKey(key.group_id, topic_id, index)
+        for topic_id, index in session.partitions
+        if leader_of(broker, topic_id, index) == node
+    ]
     for each in keys:
         share = broker.share_partitions.loaded.get(each)
         if share is not None and reported_error(share.release_member(key.member_id, now)) in RELOADED_AFTER:
             broker.share_partitions.unload(each)
     return keys
+
+
+def leader_of(broker: Broker, topic_id: UUID, index: int) -> int:
+    """Return the id of the broker that leads a partition; NO_LEADER if it has no leader or does not exist."""
+    topic = broker.cluster.by_id.get(topic_id)
+    if topic is None or index >= len(topic.partitions):
+        return NO_LEADER
+    return topic.partitions[index].leader

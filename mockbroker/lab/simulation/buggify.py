@@ -23,9 +23,11 @@ POINTS: Mapping[str, str] = {
     "respond-late": "Pump.flush sends responses later, together with those of later requests",
     "flush-partially": "DataDir.next_work returns only the first of the collected changes",
     "wake-early": "a delayed Fetch or ShareFetch is completed before its maximum wait",
+    "batch-differently": "Pump.turn serves requests later, together with those that arrive meanwhile",
 }
 OFTEN = 0.2
 LATEST = 0.1  # maximum delay of a response, seconds
+TOGETHER = 0.02  # maximum time for which arriving requests are collected, seconds
 EARLIEST = 0.5  # maximum time by which a delayed request is completed early, seconds
 
 
@@ -36,10 +38,14 @@ class Buggify:
         points: names of the active points, from POINTS.
         dice: random number generator for all choices.
         queue: event queue of the run.
+        happened: function that is called with the name of a point each time that it changes something.
     """
 
-    def __init__(self, points: Collection[str], dice: Dice, queue: Queue) -> None:
+    def __init__(
+        self, points: Collection[str], dice: Dice, queue: Queue, happened: Callable[[str], None] = lambda _: None
+    ) -> None:
         self._points = points
+        self._happened = happened
         self._dice = dice
         self._queue = queue
 
@@ -58,11 +64,22 @@ class Buggify:
 
         def flush_late(connection: Connection) -> None:
             if connection.out and not connection.closing and self._dice.chance(OFTEN):
+                self._happened("respond-late")
                 self._queue.after(LATEST * self._dice.random(), send, connection)
             else:
                 flush(connection)
 
         pump.flush = flush_late  # type: ignore[method-assign]
+
+    def postpones_turn(self) -> float:
+        """Apply the point ``batch-differently``: return the time in seconds by which a turn of the pump is postponed.
+
+        0 if it is not postponed.
+        """
+        if "batch-differently" not in self._points or not self._dice.chance(OFTEN):
+            return 0.0
+        self._happened("batch-differently")
+        return TOGETHER * self._dice.random()
 
     def change_data_dir(self, data: DataDir) -> None:
         """Apply the point ``flush-partially`` to a data directory, if it is active: some writes are divided into
@@ -82,6 +99,7 @@ class Buggify:
                 return work
             if not self._dice.chance(OFTEN):
                 return work
+            self._happened("flush-partially")
             count = self._dice.whole(1, len(work.operations) - 1)
             later.extend(work.operations[count:])
             part = replace(work, number=work.number - len(later), operations=work.operations[:count])
@@ -101,6 +119,7 @@ class Buggify:
 
         def set_early(key: Any, at: float) -> None:
             if isinstance(key, (FetchDue, ShareFetchDue)) and self._dice.chance(OFTEN):
+                self._happened("wake-early")
                 at -= EARLIEST * self._dice.random()
             set_deadline(key, at)
 

@@ -43,11 +43,13 @@ class Coverage(Watcher):
     Attributes:
         cells: cell -> how often it was reached.
         seeds: cell -> number of runs that reached it.
+        points: buggify point -> how often it changed something.
     """
 
     def __init__(self) -> None:
         self.cells: Counter[Cell] = Counter()
         self.seeds: Counter[Cell] = Counter()
+        self.points: Counter[str] = Counter()
         self._run: Counter[Cell] = Counter()
         self._fault = NO_FAULT
         self._left = 0  # requests until the last fault is forgotten
@@ -55,6 +57,10 @@ class Coverage(Watcher):
     def began(self, fault: str) -> None:
         """Record that a fault has begun. ``fault``: kind of the fault."""
         self._fault, self._left = fault, RECENT
+
+    def buggified(self, point: str) -> None:
+        """Record that a buggify point has changed something. ``point``: name of the point."""
+        self.points[point] += 1
 
     def end_run(self) -> None:
         """Count the cells that the finished run has reached."""
@@ -122,6 +128,7 @@ class Coverage(Watcher):
             for row in rows
         ]
         once = sum(seeds == 1 for seeds in self.seeds.values())
+        table += [f"buggify point {name}: {count:,} times" for name, count in sorted(self.points.items())]
         return [*table, f"{len(self.cells):,} cells (state, event, fault), {once:,} of them in one seed only"]
 
 

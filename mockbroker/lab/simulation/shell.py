@@ -248,6 +248,7 @@ class Shell:
         self.down = False
         self.away: dict[int, None] = {}
         self._buggify = buggify
+        self._collects_until = 0.0  # virtual time until which arriving requests are collected (buggify)
         self.sockets: ServedSockets | None = None
         self.pump = self._new_pump()
         self._successor = successor
@@ -348,7 +349,12 @@ class Shell:
 
         Returns: False, because requests that remain are handled by a later event.
         """
-        if self.busy:
+        if self.busy or self.queue.now < self._collects_until:
+            return False
+        postponed = 0.0 if self._buggify is None or not self.pump.queued else self._buggify.postpones_turn()
+        if postponed:
+            self._collects_until = self.queue.now + postponed
+            self.queue.at(self._collects_until, self.turn)
             return False
         if self.pump.turn(self.now):
             sliced = any(connection.work is not None for connection in self.pump.connections.values())

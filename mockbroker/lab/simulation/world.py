@@ -103,7 +103,8 @@ class World:
         nodes = [Node(number, "127.0.0.1", 9092 + number) for number in range(script.brokers)]
         ids = Dice("ids", script.seed)
         release = RELEASES[script.release]
-        buggify = Buggify(script.buggify, Dice("buggified", script.seed), self.queue)
+        happened = (lambda _: None) if coverage is None else coverage.buggified
+        buggify = Buggify(script.buggify, Dice("buggified", script.seed), self.queue, happened)
         users = simulated_users() if script.protocol in SASL_PROTOCOLS else None
         disk = None
         if script.sync >= 0:

@@ -28,8 +28,17 @@ class Answered(Watcher):
         self._last: dict[int, int] = {}  # connection number -> correlation id of the last response
 
     def before(self, broker: Broker, call: Call[Any], now: float) -> None:
+        if call.ticket.api_key == ApiKey.JOIN_GROUP and call.request.member_id:
+            self._forget_replaced(call)
         if not has_no_response(call):
             self._asked[call.ticket] = call, now
+
+    def _forget_replaced(self, call: Call[Any]) -> None:
+        """Remove the earlier JoinGroup of the same member, whose connection the broker may not know to be closed."""
+        member = call.request.group_id, call.request.member_id
+        for ticket, (other, _) in list(self._asked.items()):
+            if ticket.api_key == ApiKey.JOIN_GROUP and (other.request.group_id, other.request.member_id) == member:
+                del self._asked[ticket]
 
     def answered(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
         ticket = call.ticket

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from mockbroker.lab.simulation.buggify import POINTS
+from mockbroker.lab.simulation.coverage import Coverage
 from mockbroker.lab.simulation.run import run
 from mockbroker.lab.simulation.schemes import data
 from mockbroker.lab.simulation.world import World
@@ -28,6 +29,15 @@ def test_a_point_changes_the_run(point):
     changed = run(replace(SCRIPT, buggify=(point,)))
     assert not changed.broken, changed.text
     assert changed.hash != run(SCRIPT).hash
+
+
+def test_the_coverage_counts_the_points():
+    coverage = Coverage()
+    run(replace(SCRIPT, buggify=tuple(POINTS)), coverage)
+    assert coverage.points.keys() == POINTS.keys()
+    assert [line for line in coverage.lines() if line.startswith("buggify point respond-late: ")]
+    run(SCRIPT, unchanged := Coverage())
+    assert not unchanged.points
 
 
 def test_seeds_have_different_points():
