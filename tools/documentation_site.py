@@ -190,6 +190,8 @@ def public(name: str, member: Any) -> bool:
     """Whether a member of a module is a public class or function."""
     if name.startswith("_"):
         return False
+    if member.is_alias and member.target_path.split(".")[0] not in ("kwire", "mockbroker"):
+        return False  # of another distribution, which is not loaded
     target = member.final_target if member.is_alias else member
     return bool(target.is_class or target.is_function) and bool(target.docstring)
 
