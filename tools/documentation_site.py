@@ -35,8 +35,8 @@ GUIDES = "connect control-from-the-shell security keep-data transactions capture
 NAVIGATION: Mapping[str, str] = {  # title of a section to its pages
     "Start": "README tutorial pytest other-languages install",
     "How do I test": "how-to/README how-to/test-*",
-    "Guides": f"testing failover faults presets live recordings proxy torture fuzzing import consumer migration ci compare "
-    f"{' '.join(f'how-to/{name}' for name in GUIDES.split())}",
+    "Guides": f"testing failover faults presets live recordings proxy torture fuzzing import consumer migration ci "
+    f"compare {' '.join(f'how-to/{name}' for name in GUIDES.split())}",
     "Reference": "api/* http-api control-api live-page command-line settings errors findings pipeline clients "
     "conformance limits stability python-api performance coordinator",
     "Messages": "reference/README reference/*",
