@@ -500,6 +500,7 @@ class Shell:
             self.trace.add(self.now, "the disk fails, and the process ends")
             self.crash(RESTART)
             return
+        self._acknowledge_unsent()  # before the responses to later requests
         self.pump.release()
         if self.pump.unsynced:
             self._sync()
