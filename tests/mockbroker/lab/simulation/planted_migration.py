@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from mockbroker.groups.consumer import machine
 from mockbroker.groups.consumer.regex import TopicMatches
 from mockbroker.groups.consumer.state import (
     ConsumerGroup,
@@ -105,7 +104,7 @@ def regular_expressions_miss_a_topic(patch: Patch) -> None:
 
 @bug("I9", "I2")
 def a_resolved_regular_expression_starts_no_epoch(patch: Patch) -> None:
-    real = machine._bump_epoch
+    real = ConsumerGroup.bump_epoch
 
     def bump(group: ConsumerGroup, reason: str) -> Any:
         note = real(group, reason)
@@ -113,4 +112,4 @@ def a_resolved_regular_expression_starts_no_epoch(patch: Patch) -> None:
             group.epoch -= 1
         return note
 
-    patch.setattr(machine, "_bump_epoch", bump)
+    patch.setattr(ConsumerGroup, "bump_epoch", bump)
