@@ -189,8 +189,8 @@ class _Options:
 
     @property
     def own(self) -> bool:
-        """Whether the test must have a separate cluster, because it sets a port or a data directory. Other tests share
-        one thread.
+        """Whether the cluster of the test needs its own thread, because the test sets a release, a port or a data
+        directory. The clusters of other tests run in a shared thread, one after the other.
         """
         return self.as_version is not None or self.data_dir is not None or self.port != 0
 
@@ -278,7 +278,7 @@ def _mark_arguments(item: pytest.Item) -> _Options:
             invalid = [*map(repr, mark.args), *(name for name in mark.kwargs if name not in names)]
             raise TypeError(
                 f"invalid argument of @pytest.mark.{MARK}: {', '.join(invalid)}; "
-                f"expected keyword arguments of {', '.join(sorted(names))}"
+                f"expected keyword arguments: {', '.join(sorted(names))}"
             )
         for name, value in mark.kwargs.items():
             merged[name] = merged.get(name, {}) | (value or {}) if name in MERGED else value

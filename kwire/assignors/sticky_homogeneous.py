@@ -54,7 +54,7 @@ class _Sharing:
         self.at_least: list[str] = []
 
     def keep(self) -> None:
-        """Leave members the undisputed partitions that they own, up to their share and only where racks match.
+        """Assign to each member the partitions that only this member owns, up to its share and only where racks match.
 
         The members give up their other partitions.
         """

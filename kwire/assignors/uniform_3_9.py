@@ -155,7 +155,7 @@ class _Group:
         return self.below[0] >= self.below[-1] - 1
 
     def _move(self, dense: _Dense, topic: Topic, number: int, taker: int) -> tuple[UUID, int]:
-        """Move a partition to another member, or instead of it another partition of the topic (see Movements).
+        """Move a partition, or the partition of the same topic that ``Movements.instead`` returns, to another member.
 
         Return the moved partition.
 

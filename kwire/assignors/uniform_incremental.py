@@ -143,9 +143,7 @@ class UniformTarget:
         return cut
 
     def _last_smaller(self, count: int) -> list[_Place]:
-        """Return the last ``count`` members that have exactly a share and no additional partition, in the iteration
-        order.
-        """
+        """Return the last ``count`` members, in the iteration order, that have exactly the smaller share."""
         return sorted(self._smaller[-count:] + self._joined[-count:])[-count:] if count > 0 else []
 
     def _regroup(self, larger: int, rooms: Mapping[_Place, int]) -> None:

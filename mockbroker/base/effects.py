@@ -141,7 +141,7 @@ class Reply:
         response: The response message.
         encoded: Cache of the encoded response by API version, filled by the encoder; None for a response that is sent
             only once.
-        delivery: How the bytes are sent; None for the usual way.
+        delivery: How a fault rule changes the sending of the bytes; None to send them unchanged.
     """
 
     ticket: Ticket

@@ -32,7 +32,8 @@ class OutgoingCall:
 
     Args:
         key: API key.
-        build: Function that returns the request in a version, the newest in ``versions`` that the broker supports.
+        build: Function that builds the request; its argument is the newest version in ``versions`` that the broker
+            supports.
         deadline: Time at which the request times out, in seconds on the engine's clock.
         on_done: Callback that is called with this object once there is a response or a failure; None for no callback.
         versions: Lowest and highest version that can carry the request.

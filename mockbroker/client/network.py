@@ -41,7 +41,7 @@ class Node:
 
 
 class Network:
-    """The nodes of one consumer.
+    """The brokers and coordinators that one consumer knows, with its connections to them.
 
     Attributes:
         to_open: Links that the driver has to connect. The driver removes each link from the list.

@@ -381,7 +381,7 @@ ROWS = [
     Row("handle of trio in another thread", in_trio(other_thread), "RuntimeError: this handle belongs to thread MainThread, and this is thread worker_0: call it through trio.from_thread.run_sync, or open the cluster with run_cluster, whose handle can be used in any thread"),
     Row("handle of trio in asyncio", in_trio(without_trio), "RuntimeError: this handle waits only in the trio run that has opened the cluster: in asyncio, open the cluster with run_cluster, and await the methods of its handle that end in _async"),
     Row("call in the broker's thread", own_thread, "RuntimeError: a call in the broker's thread would wait for itself: a listener of the journal must not call the handle; put the event into a queue, and call the handle in the thread of the test"),
-    Row("positional argument of the mark", mark(3), "TypeError: invalid argument of @pytest.mark.kafka: 3; expected keyword arguments of as_version, brokers, clock, config, data_dir, faults, listeners, port, topics, users"),
-    Row("unknown argument of the mark", mark(broker=3), "TypeError: invalid argument of @pytest.mark.kafka: broker; expected keyword arguments of as_version, brokers, clock, config, data_dir, faults, listeners, port, topics, users"),
+    Row("positional argument of the mark", mark(3), "TypeError: invalid argument of @pytest.mark.kafka: 3; expected keyword arguments: as_version, brokers, clock, config, data_dir, faults, listeners, port, topics, users"),
+    Row("unknown argument of the mark", mark(broker=3), "TypeError: invalid argument of @pytest.mark.kafka: broker; expected keyword arguments: as_version, brokers, clock, config, data_dir, faults, listeners, port, topics, users"),
     Row("unknown name", lambda: mockbroker.open, "AttributeError: module 'mockbroker' has no attribute 'open'"),
 ]  # fmt: skip

@@ -226,7 +226,7 @@ def test_invalid_marks_are_reported(pytester: pytest.Pytester) -> None:
     result.assert_outcomes(passed=1, failed=1, errors=3)
     result.stdout.fnmatch_lines(
         [
-            "*TypeError: invalid argument of @pytest.mark.kafka: topic; expected keyword arguments of as_version, brokers, *",
+            "*TypeError: invalid argument of @pytest.mark.kafka: topic; expected keyword arguments: as_version, brokers, *",
             "*SettingsError: unknown setting num.partition; did you mean num.partitions?",
             "E *KeyError: 'mine'",
         ]

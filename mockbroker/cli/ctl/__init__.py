@@ -17,7 +17,7 @@ VERBS = {
     "events": "Show the events of the journal; -f follows them.",
     "faults": "Add, list, remove and release fault rules; wait for them.",
     "groups": "Show, wait for and change groups.",
-    "presets": "List the presets of fault rules, and add one.",
+    "presets": "List, show and apply presets of fault rules.",
     "requests": "Show the latest requests of clients.",
     "reset": "Reset the cluster to its initial topics and settings.",
     "topics": "List, create and delete topics; read and append records.",

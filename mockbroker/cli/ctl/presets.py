@@ -17,7 +17,7 @@ NUMBERS = ("integer", "times")  # kinds of parameters whose values may be number
 
 @click.group("presets", cls=CtlGroup)
 def command() -> None:
-    """List the presets of fault rules, and add one. Without a command: list."""
+    """List, show and apply presets of fault rules. Without a command: list."""
 
 
 @command.command("list")

@@ -13,11 +13,10 @@ from mockbroker.control.shapes import Flag, MapOf, Null, Object, Shape, Text, Wh
 
 
 def sparse(shape: Object, name: str, **replaced: Shape) -> Object:
-    """Return the shape of an object in which an absent key means null, derived from the shape of the object with null
-    values.
+    """Return the shape of an object that leaves out null values: a key that may be null is optional in it.
 
     Args:
-        shape: The shape of the object with null values.
+        shape: The shape of the object with all its keys.
         name: The name of the new shape.
         replaced: Additional keys, or keys with another shape.
     """

@@ -60,9 +60,9 @@ def decoded_share(assignment: bytes) -> frozenset[Place]:
 
 
 def by_topic(share: frozenset[Place]) -> dict[str, list[int]]:
-    """Group a set of partitions by topic; return the partition indexes by topic, both sorted.
+    """Return the partition indexes of each topic; topics and indexes are sorted.
 
-    ``share``: partitions, as (topic, index).
+    ``share``: set of partitions, as (topic, index).
     """
     partitions: dict[str, list[int]] = {}
     for topic, index in sorted(share):
