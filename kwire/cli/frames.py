@@ -37,7 +37,7 @@ class FrameLine:
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """The options of the command line that apply to frames whose input line lacks these values."""
+    """The values from the command line for input lines that do not contain them."""
 
     direction: str
     api_key: int | None

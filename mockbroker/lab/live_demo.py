@@ -138,7 +138,7 @@ class _Member:
                 try:
                     await self._consume(network)
                 except Exception:
-                    log.warning("demo: consumer %s failed and starts again", self._name, exc_info=True)
+                    log.warning("demo: consumer %s failed and restarts", self._name, exc_info=True)
                     await trio.sleep(RETRY)
             nursery.cancel_scope.cancel()
 

@@ -89,7 +89,7 @@ class Session:
         self._scope.cancel()
 
     def wake(self) -> None:
-        """Wake the connection's task, because an order was added or a request was finished."""
+        """Wake the connection's task, because a fault rule added an order or a request was finished."""
         self._woken.set()
 
     @property
