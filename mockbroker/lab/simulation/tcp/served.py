@@ -65,8 +65,8 @@ class ServedConnection(SocketConnection):
     Attributes:
         wire: the connection in the simulated network.
         pending: the last request that was handled; None before the first.
-        answers: responses whose last byte has not been sent: the request, the response, and the number of bytes up to the
-            end of the response.
+        answers: responses whose last byte has not been sent: the request, the response, and the number of bytes up to
+            the end of the response.
     """
 
     __slots__ = ("_end", "_made", "_shell", "answers", "pending", "wire")
