@@ -15,14 +15,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from keyword import iskeyword
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from click.shell_completion import CompletionItem
 
-from kwire.errors import EngineError
-from kwire.extras import missing
 from kwire.process import INTERRUPTED, UNREAD, catch_interrupts
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 MAX_NOTE = 400  # maximum characters of one message on stderr
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # errors of a full or failing disk
@@ -98,6 +98,8 @@ class LazyGroup(click.Group):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Return the subcommands and options that begin with ``incomplete``, without importing the subcommands."""
+        from click.shell_completion import CompletionItem  # on demand: only a shell that completes needs it
+
         verbs = [CompletionItem(verb, help=text) for verb, text in self._verbs.items() if verb.startswith(incomplete)]
         return [*verbs, *click.Command.shell_complete(self, ctx, incomplete)]
 
@@ -107,6 +109,9 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in self._verbs:
             return None
+        from kwire.errors import EngineError  # on demand: --help and --version run no subcommand
+        from kwire.extras import missing
+
         name = cmd_name + "_" * iskeyword(cmd_name)
         try:
             command: click.Command = import_module(f"{self._package}.{name}").command

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from click.shell_completion import CompletionItem, get_completion_class
+
+if TYPE_CHECKING:  # imported on demand: every start of a command imports this module
+    from pathlib import Path
+
+    from click.shell_completion import CompletionItem
+
+    Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 SHELLS, AUTO = ("bash", "zsh", "fish"), "auto"
 ZSH_LINES = "fpath=(~/.zfunc $fpath)\nautoload -Uz compinit && compinit\n"
-
-Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 
 def complete(values: Callable[[], Iterable[str]], separator: str = "") -> Completer:
@@ -27,6 +30,8 @@ def complete(values: Callable[[], Iterable[str]], separator: str = "") -> Comple
     """
 
     def proposals(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
         begin = incomplete.lower()
         return [CompletionItem(value + separator) for value in values() if value.lower().startswith(begin)]
 
@@ -50,6 +55,8 @@ def error_names() -> list[str]:
 def _install(context: click.Context, _: click.Parameter, shell: str | None) -> None:
     if shell is None or context.resilient_parsing:
         return
+    from pathlib import Path
+
     name = context.find_root().info_name or ""
     if shell == AUTO:
         shell = Path(os.environ.get("SHELL", "")).name
@@ -88,6 +95,10 @@ def install(name: str, shell: str, home: Path) -> str:
 
     Raises: OSError if a file cannot be written.
     """
+    from pathlib import Path
+
+    from click.shell_completion import get_completion_class
+
     kind: Any = get_completion_class(shell)
     script: str = kind(None, {}, name, f"_{name.replace('-', '_').upper()}_COMPLETE").source()
     data = Path(os.environ.get("XDG_DATA_HOME") or home / ".local" / "share")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-
 import click
 
 from kwire import __version__
@@ -40,4 +38,6 @@ def main() -> None:
     Exit codes: 0 done, 1 a failure or a failed check, 2 wrong usage, 130 interrupted by Ctrl-C; serve, proxy and replay
     stop with 0.
     """
+    import logging  # on demand: --help and --version do not need it
+
     logging.basicConfig(format="mockbroker: %(message)s", level=logging.WARNING)

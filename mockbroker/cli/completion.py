@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import CompletionItem
 
-from kwire.completion import Completer, complete
+from kwire.completion import complete
 from mockbroker.cli.control_client import URL_VARIABLE, ControlClient
 from mockbroker.cli.http_address import read_token
+
+if TYPE_CHECKING:
+    from kwire.completion import Completer
 
 PATIENCE = 1.0  # seconds that a shell waits for the broker
 
