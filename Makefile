@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE  # each of the many processes would compile everything that it imports
 
-.PHONY: help demo test test-bare test-long check format docs man pyz container site native page bench findings bench-attacks bench-bystander bench-broker bench-consumer bench-groups bench-authorizer bench-pauses bench-assignors clients failover interop assignors simulate simulate-check simulate-coverage farm fuzz mutants planted soak \
+.PHONY: help demo test test-bare test-long check format docs man pyz container site native page bench findings lost-packets bench-attacks bench-bystander bench-broker bench-consumer bench-groups bench-authorizer bench-pauses bench-assignors clients failover interop assignors simulate simulate-check simulate-coverage farm fuzz mutants planted soak \
 	clean oracle oracle-stop oracle-check
 
 help:  ## this list
@@ -42,6 +42,7 @@ docs: .venv/.dev  ## the generated pages of docs/
 	$(BIN)/python tools/conformance_table.py fixtures/conversations > docs/conformance.md
 	$(BIN)/python tools/reference_pages.py docs/reference
 	$(BIN)/python tools/table_pages.py docs/pipeline.md
+	$(BIN)/python tools/loss_page.py benchmarks/results/lost_packets.json docs/pipeline.md
 	$(BIN)/python tools/findings_page.py benchmarks/results/findings.json docs/findings.md
 	$(BIN)/python tools/errors_page.py docs/errors.md mockbroker/faults/api_errors.tsv
 	$(BIN)/python tools/presets_page.py benchmarks/results/presets.json docs/presets.md
@@ -82,6 +83,9 @@ bench: .venv/.bench  ## the tables of benchmarks/results, a few minutes on a qui
 
 findings: .venv/.dev  ## precision and recall of the detectors of findings, on stories with planted trouble, two minutes
 	$(BIN)/python benchmarks/findings.py benchmarks/results/findings.json
+
+lost-packets: .venv/.dev  ## what kwire groups finds in captures with lost and cut packets, beside the journal, a minute
+	$(BIN)/python benchmarks/lost_packets.py benchmarks/results/lost_packets.json
 
 bench-attacks: .venv/.dev  ## what small requests cost the broker, under a minute of CPU
 	@$(BIN)/python benchmarks/attacks.py

@@ -381,6 +381,7 @@ TESTS_OF_MANY: Mapping[str, list[str]] = {  # scenarios and properties that no m
         "cli/test_main",
         "messages/test_definitions",
         "analysis/test_exact",
+        "analysis/test_lossy",
         "assignors/test_documents",
         "assignors/test_init",
         "assignors/test_properties",

@@ -80,7 +80,6 @@ class Story(BrokerHarness):
         self.progress: dict[tuple[str, str, int], int] = {}  # committed offsets
         self.restarted: dict[str, list[Any]] = {}  # members of a client, one after the other
         self._hosts: dict[str, str] = {}
-        self._ports = count(40_000)
 
     # --- time ---
 
@@ -250,12 +249,12 @@ class Story(BrokerHarness):
 
     # --- the capture ---
 
-    def segments(self) -> list[Segment]:
+    def segments(self, mss: int = 60_000) -> list[Segment]:
+        """The TCP segments of all connections, in order of time; ``mss``: largest payload in bytes."""
         made: list[Segment] = []
+        ports = count(40_000)
         for line in self.lines:
-            talk = Talk(
-                client=(line.host, next(self._ports)), broker=(f"10.0.9.{line.node + 1}", 9092), mss=60_000, gap_us=1
-            )
+            talk = Talk(client=(line.host, next(ports)), broker=(f"10.0.9.{line.node + 1}", 9092), mss=mss, gap_us=1)
             for time_us, _, what, frame in line.events:
                 talk.time_us = time_us
                 if what in ("open", "close"):
