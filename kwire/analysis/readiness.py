@@ -1,17 +1,22 @@
-"""The readiness of captured clients and groups for Kafka 4, which does not serve old versions (KIP-896)."""
+"""The readiness of captured clients and groups for Kafka 4, which does not serve old versions (KIP-896).
+
+The message format of records, and the transaction protocol (KIP-890), follow from the versions of the requests.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from kwire.analysis.columns import Tables
+from kwire.analysis.columns import Row, Tables
 from kwire.analysis.events import CLASSIC, CONSUMER
+from kwire.apikeys import ApiKey
 
 TARGETS = ("4.0", "4.1", "4.2")  # all serve the same versions of the APIs of clients
 IN_BROKER = ("range", "uniform")  # assignors of KIP-848 brokers
 BLOCKED, NOTE, READY = "blocked", "note", "ready"
+TV1, TV2 = "TV1", "TV2"  # transaction.version 1 and 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +29,8 @@ class Statement:
         name: client id or group id.
         software: name and version of the client library; None if unknown.
         detail: what was seen, as text.
+        magics: message formats (0, 1, 2) that the client's Produce and Fetch requests imply, in order.
+        transactions: transaction protocols of the client, TV1 or TV2 (KIP-890), in order.
     """
 
     state: str
@@ -31,20 +38,62 @@ class Statement:
     name: str
     software: str | None
     detail: str
+    magics: tuple[int, ...] = ()
+    transactions: tuple[str, ...] = ()
+
+
+def magic_of(api_key: int, version: int) -> int | None:
+    """Return the message format that a version of Produce or Fetch implies; None for other APIs."""
+    match api_key:
+        case ApiKey.PRODUCE:
+            return 2 if version >= 3 else 1 if version == 2 else 0
+        case ApiKey.FETCH:
+            return 2 if version >= 4 else 1 if version >= 2 else 0
+        case _:
+            return None
+
+
+def transaction_protocol(api_key: int, version: int) -> str | None:
+    """Return TV1 or TV2 for a request that only clients of this transaction protocol send; None for other requests.
+
+    With TV2 the broker adds partitions and groups to a transaction, and EndTxn v5 returns the next producer epoch
+    (KIP-890). Produce v12 is sent without transactions too, and AddPartitionsToTxn v4 and above by brokers.
+    """
+    match api_key:
+        case ApiKey.END_TXN | ApiKey.TXN_OFFSET_COMMIT:
+            return TV2 if version >= 5 else TV1
+        case ApiKey.ADD_OFFSETS_TO_TXN:
+            return TV1
+        case ApiKey.ADD_PARTITIONS_TO_TXN:
+            return TV1 if version <= 3 else None
+        case _:
+            return None
 
 
 def statements(tables: Tables) -> Iterator[Statement]:
     """Yield a row of the report for each client and each group. ``tables``: rows by table name."""
-    old: dict[tuple[str, str], list[str]] = defaultdict(list)
+    used: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in tables["api_usage"]:
         software = " ".join(part for part in (row["software_name"], row["software_version"]) if part)
-        calls = old[row["client_id"] or "", software]
-        if row["removed_in_4"]:
-            calls.append(f"{row['api_name']} v{row['api_version']} ({row['count']})")
-    for (client, software), calls in sorted(old.items()):
-        detail = f"removed requests: {', '.join(calls)}" if calls else "all requests are served"
-        yield Statement(BLOCKED if calls else READY, "client", client, software or None, detail)
+        used[row["client_id"] or "", software].append(row)
+    for (client, software), rows in sorted(used.items()):
+        yield _client(client, software or None, rows)
     yield from _groups(tables)
+
+
+def _client(client: str, software: str | None, rows: Sequence[Row]) -> Statement:
+    """Return the row of a client from its rows of ``api_usage``."""
+    removed = [f"{row['api_name']} v{row['api_version']} ({row['count']})" for row in rows if row["removed_in_4"]]
+    details = [f"removed requests: {', '.join(removed)}" if removed else "all requests are served"]
+    calls = [(row["api_key"], row["api_version"]) for row in rows]
+    magics = sorted({magic for call in calls if (magic := magic_of(*call)) is not None})
+    protocols = sorted({protocol for call in calls if (protocol := transaction_protocol(*call))})
+    if old := [str(magic) for magic in magics if magic < 2]:
+        details.append(f"records of magic {' and '.join(old)}")
+    if protocols:
+        details.append(f"transactions of {' and '.join(protocols)}")
+    state = BLOCKED if removed else READY
+    return Statement(state, "client", client, software, "; ".join(details), tuple(magics), tuple(protocols))
 
 
 def _groups(tables: Tables) -> Iterator[Statement]:

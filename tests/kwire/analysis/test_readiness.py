@@ -2,11 +2,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from tools.handmade_calls import GROUP, CallLog, two_members
 
 from kwire.analysis.readiness import BLOCKED, NOTE, READY, Statement, statements
 from kwire.analysis.usage import FIRST_IN_4
+from kwire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from kwire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from kwire.messages.end_txn import EndTxnRequest
+from kwire.messages.fetch import FetchRequest
 from kwire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from kwire.messages.produce import ProduceRequest
+from kwire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 
 def statements_of(log: CallLog, kind: str) -> list[Statement]:
@@ -22,6 +29,49 @@ def test_client_with_removed_versions_is_blocked() -> None:
         Statement(READY, "client", "b", "tea 1.0", "all requests are served"),
         Statement(BLOCKED, "client", "old", "tea 1.0", "removed requests: OffsetCommit v1 (1)"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("request_class", "versions", "magics"),
+    [
+        (ProduceRequest, [0, 1], (0,)),
+        (ProduceRequest, [2], (1,)),
+        (ProduceRequest, [2, 3], (1, 2)),
+        (ProduceRequest, [12], (2,)),
+        (FetchRequest, [1], (0,)),
+        (FetchRequest, [2, 3], (1,)),
+        (FetchRequest, [4], (2,)),
+    ],
+    ids=lambda value: value.__name__ if isinstance(value, type) else str(value),
+)
+def test_message_format_of_versions(request_class: type, versions: list[int], magics: tuple[int, ...]) -> None:
+    log = CallLog()
+    for version in versions:
+        log.call("app", 1, request_class(), None, version)
+    (found,) = statements_of(log, "client")
+    assert found.magics == magics
+    assert (found.state == BLOCKED) == (magics[0] < 2) == ("records of magic" in found.detail)
+
+
+@pytest.mark.parametrize(
+    ("calls", "protocols"),
+    [
+        ([(AddPartitionsToTxnRequest, 3), (ProduceRequest, 11), (EndTxnRequest, 4)], ("TV1",)),
+        ([(AddOffsetsToTxnRequest, 4), (TxnOffsetCommitRequest, 4)], ("TV1",)),
+        ([(ProduceRequest, 12), (TxnOffsetCommitRequest, 5), (EndTxnRequest, 5)], ("TV2",)),
+        ([(EndTxnRequest, 4), (EndTxnRequest, 5)], ("TV1", "TV2")),
+        ([(ProduceRequest, 12), (AddPartitionsToTxnRequest, 5)], ()),
+    ],
+    ids=["TV1", "TV1 with offsets", "TV2", "upgraded meanwhile", "no transaction of a client"],
+)
+def test_transaction_protocol(calls: list[tuple[type, int]], protocols: tuple[str, ...]) -> None:
+    log = CallLog()
+    for request_class, version in calls:
+        log.call("app", 1, request_class(), None, version)
+    (found,) = statements_of(log, "client")
+    assert (found.state, found.transactions) == (READY, protocols)
+    expected = f"; transactions of {' and '.join(protocols)}" if protocols else ""
+    assert found.detail == f"all requests are served{expected}"
 
 
 def test_groups_by_assignor() -> None:

@@ -23,6 +23,14 @@ def test_clients_of_today_are_ready(family: str) -> None:
     assert (result.exit_code, {row["state"] for row in rows if row["kind"] == "client"}) == (0, {"ready"})
 
 
+def test_transactions_of_a_captured_client() -> None:
+    path = next(CAPTURES.glob("kafka-python-*txn.pcap.gz"))
+    result = CliRunner().invoke(command, [str(path), "--json"])
+    found = {tuple(row["transactions"]) for row in json.loads(result.stdout)} - {()}
+    assert (result.exit_code, found) == (0, {("TV1",)})
+    assert "; transactions of TV1\n" in CliRunner().invoke(command, [str(path)]).stdout
+
+
 def test_blocked_client_is_exit_code_1(tmp_path: Path) -> None:
     talk = Talk()
     request = encode_request(ListOffsetsRequest(replica_id=-1), 0, correlation_id=1, client_id="old")
