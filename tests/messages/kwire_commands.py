@@ -6,6 +6,8 @@ import gzip
 import json
 import socket
 import struct
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
@@ -18,6 +20,7 @@ from messages.row import Row, Run, run
 from tools.pcap import Talk, block, enhanced, interface, packets, pcap, section
 
 from kwire.capture.limits import MAX_DAMAGES
+from kwire.capture.reading import Reading
 from kwire.spark import plain
 from kwire.spark.output import Output
 from kwire.spark.stream import Stream
@@ -53,6 +56,16 @@ def heartbeat(**fields: Any) -> Run:
 
 def blob(kind: str, **line: Any) -> Run:
     return run(f"kwire blob {kind}", stdin=json.dumps(line))
+
+
+def top_of_a_gzip_stream() -> str:
+    """Follow a stream that is compressed, in a process of its own: it reads the file descriptor of stdin."""
+    command = [sys.executable, "-m", "kwire", "top", "--metrics", "0"]
+    return (
+        subprocess.run(command, input=gzip.compress(NOT_KAFKA), capture_output=True, check=False)
+        .stderr.decode()
+        .rstrip()
+    )
 
 
 def capture(content: bytes, *more: str) -> Run:
@@ -187,6 +200,8 @@ ROWS = [
     Row("capture without the port", run("kwire capture --port 1", CAPTURE), "Error: no Kafka traffic with a broker at port 1 in the captures"),
     Row("empty capture", capture(b""), "x.pcap at byte 0: the file is empty"),
     Row("text as a capture", capture(b"not a capture"), "x.pcap at byte 0: not a capture (pcap, pcapng or frame log): first bytes 6e 6f 74 20 61 20 63 61"),
+    Row("stream that is compressed", top_of_a_gzip_stream, "metrics at http://127.0.0.1:$PORT/metrics\n- at byte 0: stdin is not pcap or pcapng: decompress gzip with zcat, and read frame logs as files"),
+    Row("stdin beside files", lambda: Reading(["-", CAPTURE]), "ValueError: stdin cannot be read together with files"),
     Row("capture of 10 bytes", capture(NOT_KAFKA[:10]), "x.pcap at byte 10: the file has 10 bytes, below the 24 bytes of a pcap header"),
     Row("capture that ends inside a record", capture(NOT_KAFKA[:-3]), "x.pcap at byte 188: the file ends inside a record (79 bytes of it are present)"),
     Row("link type", capture(pcap(PACKETS, 147)), "x.pcap: 3 packets skipped: unknown link type\nx.pcap at byte 0: unknown link type 147: its packets are skipped"),
