@@ -78,6 +78,7 @@ bench: .venv/.bench  ## the tables of benchmarks/results, a few minutes on a qui
 	$(BIN)/python benchmarks/codec.py
 	$(BIN)/python benchmarks/records.py
 	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/startup.py --imports
 	$(BIN)/python benchmarks/capture.py
 	$(BIN)/python benchmarks/assignors.py
 

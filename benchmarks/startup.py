@@ -1,18 +1,31 @@
 """Start-up time: the imports, the first use of a message, and the commands.
 
     make bench
+    python benchmarks/startup.py --imports
 
-Each measurement is a new process, in turn; a figure is the median of ROUNDS processes.
+Each measurement is a new process, in turn; a figure is the median of ROUNDS processes. ``--imports`` prints instead
+where ``mockbroker serve`` spends time in imports until it has answered a Metadata request (``-X importtime``). Modules
+that importlib.import_module loads, such as handlers, are not in that list; those that they import are.
 """
 
 from __future__ import annotations
 
+import argparse
 import statistics
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
+ROOT = Path(__file__).parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]  # before installed packages
+
+from plain_client import RawConnection  # noqa: E402  # pyright: ignore[reportMissingImports]
+
+from kwire.messages.metadata import MetadataRequest  # noqa: E402
+
 ROUNDS = 15
+SLOWEST = 40  # modules in the list of --imports
 
 BARE = "pass"
 CPU = "import time; t = time.process_time(); {}; print((time.process_time() - t) * 1e3)"
@@ -53,6 +66,50 @@ COMMANDS = {"kwire --version": 150, "kwire apis": None, "mockbroker --version": 
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--imports", action="store_true", help="print the imports on the way to the first response")
+    if parser.parse_args().imports:
+        _print_imports()
+    else:
+        _print_times()
+
+
+def _print_imports() -> None:
+    """Print the imports of ``mockbroker serve`` until its first response: packages, then the slowest modules."""
+    rows = _imports()
+    packages: dict[str, list[int]] = {}
+    for own, _, name in rows:
+        packages.setdefault(name.partition(".")[0], []).append(own)
+    print(f"{len(rows)} modules, {sum(own for own, _, _ in rows) / 1e3:.1f} ms\n")
+    print("| package | modules | ms |\n|---|---|---|")
+    for package, times in sorted(packages.items(), key=lambda item: -sum(item[1]))[: SLOWEST // 2]:
+        print(f"| {package} | {len(times)} | {sum(times) / 1e3:.1f} |")
+    print("\n| module | alone, ms | with its imports, ms |\n|---|---|---|")
+    for own, total, name in sorted(rows, reverse=True)[:SLOWEST]:
+        print(f"| {name} | {own / 1e3:.1f} | {total / 1e3:.1f} |")
+
+
+def _imports() -> list[tuple[int, int, str]]:
+    """Return the rows of ``-X importtime``: microseconds of the module alone, with its imports, and its name."""
+    command = [sys.executable, "-X", "importtime", "-m", "mockbroker", "serve", "--port", "0"]
+    with (
+        tempfile.TemporaryFile("w+") as errors,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True) as process,
+    ):
+        assert process.stdout is not None
+        try:
+            address = process.stdout.readline().rpartition("=")[2].strip()
+            with RawConnection(address) as client:
+                assert client.ask(MetadataRequest(), 9).brokers
+            errors.seek(0)
+            lines = errors.read().splitlines()  # before the process imports what its end needs
+        finally:
+            process.terminate()
+    cells = [line.removeprefix("import time:").split("|") for line in lines if line.startswith("import time:")]
+    return [(int(own), int(total), name.strip()) for own, total, name in cells if own.strip().isdigit()]
+
+
+def _print_times() -> None:
     times: dict[str, list[float]] = {what: [] for what in (*ROWS, *COMMANDS, "bare Python")}
     for _ in range(ROUNDS):
         times["bare Python"].append(_wall([sys.executable, "-c", BARE]))

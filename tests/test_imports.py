@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Collection
+from pathlib import Path
 
 import pytest
+from plain_client import RawConnection
+
+from kwire.messages.metadata import MetadataRequest
 
 OWN = ("kwire", "mockbroker")
 TRIO = {"attr", "attrs", "cffi", "idna", "outcome", "sniffio", "sortedcontainers", "trio"}  # trio and what it requires
@@ -37,6 +42,16 @@ before = set(sys.modules)
 {code}
 loaded = set(sys.modules) - before
 print(json.dumps(sorted(loaded)))
+"""
+
+SERVE_MODULES = Path(__file__).with_name("serve_modules.txt")
+ENGINES = "kwire.engines."  # which of them are loaded depends on the engine in use
+SERVE = """
+import json, signal, sys
+signal.signal(signal.SIGUSR1, lambda *_: print(json.dumps(sorted(sys.modules)), flush=True))
+sys.argv[1:] = ["serve", "--port", "0"]
+from mockbroker.__main__ import main
+main()
 """
 
 
@@ -100,3 +115,28 @@ def test_a_started_cluster_has_loaded_few_messages() -> None:
         *modules
     }
     assert not {"asyncio", "decimal"} & {*modules}
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="a POSIX signal asks the process for its modules")
+def test_serve_loads_listed_modules_until_it_answers_metadata() -> None:
+    """A module that is not needed for the first response belongs to the first request or option that uses it."""
+    listed = set(SERVE_MODULES.read_text().split())
+    loaded = {name for name in loaded_by_serve() if name.partition(".")[0] in OWN}
+    engines = {name for name in loaded | listed if name.startswith(ENGINES)}
+    assert sorted(loaded - listed - engines) == []
+    assert sorted(listed - loaded - engines) == []
+
+
+def loaded_by_serve() -> list[str]:
+    """The modules of ``mockbroker serve`` after the response to a Metadata request."""
+    with subprocess.Popen([sys.executable, "-c", SERVE], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            address = process.stdout.readline().rpartition("=")[2].strip()
+            with RawConnection(address) as client:
+                assert client.ask(MetadataRequest(), 9).brokers
+            process.send_signal(signal.SIGUSR1)
+            modules: list[str] = json.loads(process.stdout.readline())
+            return modules
+        finally:
+            process.terminate()

@@ -10,11 +10,11 @@ import click
 from click.shell_completion import CompletionItem
 
 from kwire.completion import complete
-from mockbroker.cli.control_client import URL_VARIABLE, ControlClient
 from mockbroker.cli.http_address import read_token
 
 if TYPE_CHECKING:
     from kwire.completion import Completer
+    from mockbroker.cli.control_client import ControlClient
 
 PATIENCE = 1.0  # seconds that a shell waits for the broker
 
@@ -65,6 +65,8 @@ def _given(context: click.Context, name: str) -> str | None:
 
 
 def _client(context: click.Context) -> ControlClient:
+    from mockbroker.cli.control_client import URL_VARIABLE, ControlClient  # on demand: serve needs no HTTP client
+
     file = _given(context, "token_file")
     token = read_token(Path(file) if file else None, "--token-file")
     return ControlClient(_given(context, "url") or os.environ.get(URL_VARIABLE) or "", token, PATIENCE)
