@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kwire import ErrorCode
-from kwire.messages.create_topics import CreateTopicsRequest
 from mockbroker.base.release import Release
 from mockbroker.base.settings import MAX_NEW_PARTITIONS, Settings
 from mockbroker.groups.group_type import NewTopic
@@ -15,7 +15,11 @@ from mockbroker.topics import configs as topic_configs
 from mockbroker.topics.model import ClusterState, name_error
 from mockbroker.topics.placement import assignment_error, no_room
 
-RequestTopic = CreateTopicsRequest.Topic
+if TYPE_CHECKING:
+    from kwire.messages.create_topics import CreateTopicsRequest
+
+    RequestTopic = CreateTopicsRequest.Topic
+
 DEFAULT = -1
 CACHED_ERRORS = 1_000  # maximum number of topics whose errors are kept. Source: AutoTopicCreationManager.scala
 
@@ -136,8 +140,11 @@ class InternalTopicCreator:
         return known
 
     def _create(self, topic: NewTopic) -> TopicError | None:
-        configs = [RequestTopic.Config(name=name, value=value) for name, value in topic.configs.items()]
-        request = RequestTopic(
+        from kwire.messages.create_topics import CreateTopicsRequest  # on demand: many clusters create none
+
+        kind = CreateTopicsRequest.Topic
+        configs = [kind.Config(name=name, value=value) for name, value in topic.configs.items()]
+        request = kind(
             name=topic.name,
             num_partitions=topic.partitions,
             replication_factor=topic.replication_factor or DEFAULT,

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kwire.blobs import decode_stored
 from kwire.blobs.consumer_protocol import ConsumerProtocolSubscription
 from kwire.errors import WireError
-from kwire.messages.describe_groups import DescribeGroupsResponse
 from mockbroker.groups.classic.state import ClassicGroup, Member, State
 from mockbroker.groups.classic.subscription import CONSUMER, decode_assignment
 from mockbroker.groups.group_type import GroupView, MemberDescription
 from mockbroker.groups.records.wall_time import WallClock
 
+if TYPE_CHECKING:  # imported on demand: a group is created without it
+    from kwire.messages.describe_groups import DescribeGroupsResponse
+
+    Described = DescribeGroupsResponse.Group
+
 WALL = WallClock(0.0)  # the times of imported groups are seconds since 1970
-Described = DescribeGroupsResponse.Group
 
 
 # --- DescribeGroups -----------------------------------------------------------------------------------------------
@@ -24,8 +27,10 @@ Described = DescribeGroupsResponse.Group
 
 def describe(group: ClassicGroup) -> Described:
     """Return the group as an element of DescribeGroupsResponse, without authorized operations."""
+    from kwire.messages.describe_groups import DescribeGroupsResponse
+
     stable = group.state is State.STABLE
-    return Described(
+    return DescribeGroupsResponse.Group(
         group_id=group.group_id,
         group_state=group.state.value,
         protocol_type=group.protocol_type,
@@ -35,9 +40,11 @@ def describe(group: ClassicGroup) -> Described:
 
 
 def _describe_member(group: ClassicGroup, member: Member) -> Described.Member:
+    from kwire.messages.describe_groups import DescribeGroupsResponse
+
     stable = group.state is State.STABLE and group.protocol is not None
     assigned = stable or not group.quirks.assignment_described_in_stable_only
-    return Described.Member(
+    return DescribeGroupsResponse.Group.Member(
         member_id=member.member_id,
         group_instance_id=member.instance_id,
         client_id=member.client_id,

@@ -232,7 +232,9 @@ class ClassicType(GroupType[ClassicGroup]):
 
     def describe(self, group: ClassicGroup, response: type[T], context: Context) -> T | None:  # noqa: ARG002
         """Return the group as an element of DescribeGroupsResponse; None for another response class."""
-        return cast("T", description.describe(group)) if response is description.Described else None
+        from kwire.messages.describe_groups import DescribeGroupsResponse  # on demand, as in ``description``
+
+        return cast("T", description.describe(group)) if response is DescribeGroupsResponse.Group else None
 
     def view(self, group: ClassicGroup, context: Context) -> GroupView:  # noqa: ARG002
         """Return the part of a group snapshot that depends on the group type."""
