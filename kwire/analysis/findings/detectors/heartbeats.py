@@ -17,7 +17,7 @@ from kwire.analysis.findings.model import (
     reference,
     seconds,
 )
-from kwire.analysis.findings.views import GroupView, median
+from kwire.analysis.findings.views import GroupView
 
 _ASKED = {"join_sent", "sync_sent"}
 _COMMITS = {"commit", "commit_error"}
@@ -64,7 +64,7 @@ def detect_jitter(group: GroupView, limits: Limits) -> Iterator[Finding]:
         if row["protocol"] not in (CLASSIC, CONSUMER) or not intervals or len(intervals) < limits["count"]:
             continue
         asked = beats[-1][1]["interval_ms"]  # the broker of a KIP-848 group asks for an interval
-        usual = asked * 1000 if asked else median(intervals)
+        usual = asked * 1000 if asked else sorted(intervals)[len(intervals) // 4]  # up to half of them may be late
         late = [one for one in intervals if one >= usual * limits["ratio"] and one - usual >= limits["late_ms"] * 1000]
         if len(late) < max(limits["late"], 1):
             continue
@@ -108,12 +108,13 @@ NEAR_MISS = Detector(
 JITTER = Detector(
     "heartbeat-jitter",
     GROUP,
-    "Heartbeats of a member come at irregular intervals: the process is short of CPU, collects garbage, or is blocked.",
+    "Heartbeats of a member come at irregular intervals: the process is short of CPU, collects garbage, or is blocked. "
+    "The usual interval is the lower quartile of all; in KIP-848 groups it is what the broker asks for.",
     detect_jitter,
     (
         Threshold("count", 10, "intervals between heartbeats that are needed"),
-        Threshold("ratio", 1.8, "an interval of so many times the median is late"),
-        Threshold("late_ms", 250, "time in ms beyond the median that is late"),
+        Threshold("ratio", 1.5, "an interval of so many times the usual one is late"),
+        Threshold("late_ms", 250, "time in ms beyond the usual interval that is late"),
         Threshold("late", 3, "late heartbeats"),
     ),
 )

@@ -46,6 +46,13 @@ def test_innocent_story_has_no_such_finding(scenario: Scenario, tmp_path: Path) 
         assert [row["sentence"] for row in rows if row["finding"] == scenario.detector] == [], number
 
 
+@pytest.mark.parametrize("number", [44, 46], ids=["consumer group", "classic group"])
+def test_jitter_of_many_or_slightly_late_heartbeats(number: int, tmp_path: Path) -> None:
+    story = next(one for one in SCENARIOS if one.detector == "heartbeat-jitter").planted(number)
+    found = [row["client_id"] for row in story.tables(tmp_path)["findings"] if row["finding"] == "heartbeat-jitter"]
+    assert found == ["worker-1"]
+
+
 def test_thresholds_change_findings(tmp_path: Path) -> None:
     story = next(one for one in SCENARIOS if one.detector == "expired-member").planted(0)
     items = list(read(story.capture(tmp_path)))
