@@ -96,6 +96,7 @@ NEEDING = (  # modules that import what an extra has
     "kwire.spark",
     "kwire.fuzz.strategies",
     *(f"kwire.cli.{verb}" for verb in EXTRAS),
+    "kwire.cli.analysed",
     "mockbroker.control",
     "mockbroker.lab.demo",
     *(f"mockbroker.lab.torture.{name}" for name in ("process", "report", "runner", "testing")),
