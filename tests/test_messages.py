@@ -37,6 +37,7 @@ SCOPE = [  # files and folders whose messages a user sees
     "mockbroker/storage",
 ]
 _NO_ERROR = "no error: progress or a result, on stderr beside JSON"
+_RESPONSE = "in a response or a log line: tests/mockbroker/net/test_dynamic_tls.py has all"
 _DEMO = "only if a client of the demo fails"
 NOT_CAUSED = {  # messages that no row can cause, with the reason
     "a response without a pending request": "the broker responds only to requests",
@@ -62,6 +63,8 @@ NOT_CAUSED = {  # messages that no row can cause, with the reason
     "CA certificate {}, key and certificate for clients {}": _NO_ERROR,
     "control API {}": _NO_ERROR,
     "listener {} {}": _NO_ERROR,
+    "org.apache.kafka.common.config.ConfigException: {}": _RESPONSE,
+    "org.apache.kafka.common.errors.InvalidConfigurationException: {}": _RESPONSE,
 }
 
 

@@ -97,6 +97,23 @@ def layers(settings: Settings) -> tuple[Layer, ...]:
     )
 
 
+class ListenerFiles(Protocol):
+    """The files of the brokers' listeners, which settings of single brokers name. The server reads them."""
+
+    def refusal(self, node: int, configs: Mapping[str, str]) -> str | None:
+        """Return the reason why a broker cannot change to the files in new settings; None if it can.
+
+        Args:
+            node: Id of the broker.
+            configs: The settings that would be set on the broker.
+        """
+        ...
+
+    def reload(self, node: int) -> None:
+        """Read the files of a broker's listeners after a change of its settings. ``node``: id of the broker."""
+        ...
+
+
 class BrokerSettings:
     """The settings of all brokers of a running cluster.
 
@@ -109,6 +126,7 @@ class BrokerSettings:
         keeps_min_in_sync: Whether the cluster has a cluster-wide ``min.insync.replicas`` that cannot be removed,
             because the feature ``eligible.leader.replicas.version`` is enabled (KIP-966). It begins with the static
             value.
+        listener_files: The files of the listeners; None without a server.
     """
 
     def __init__(
@@ -117,6 +135,7 @@ class BrokerSettings:
         self.static = static
         self.configs = configs
         self.keeps_min_in_sync = keeps_min_in_sync
+        self.listener_files: ListenerFiles | None = None
         self.cluster = LiveSettings(static)
         self._by_broker: dict[int, LiveSettings] = {}
         self.refresh()

@@ -21,6 +21,7 @@ from mockbroker.net.accepting import Gate
 from mockbroker.net.bound_listeners import BoundListener, Listeners
 from mockbroker.net.clock import BrokerTime
 from mockbroker.net.connection import ClientRequests
+from mockbroker.net.dynamic_tls import DynamicTls
 from mockbroker.net.in_process import HOST, BrokerEnd, InProcessConnection
 from mockbroker.net.pump import Connection, Pump
 from mockbroker.net.readiness import Ready, Watch, best_watch
@@ -67,10 +68,14 @@ class Server:
         self._gate = Gate(
             router, self._listener_names, lambda: self.clock.read(), lambda: self._timekeeper.reschedule()
         )
-        self._sockets = Sockets(self.pump, self._new_number, watch, self._turn, self._gate)
+        self._dynamic_tls = DynamicTls(lambda: self._listeners.bound, lambda: router.broker)
+        self._sockets = Sockets(
+            self.pump, self._new_number, watch, self._turn, self._gate, tls_context=self._dynamic_tls.context
+        )
         self._listeners = Listeners(bound, self._sockets.open, self._gate.admit)
         self._timekeeper = Timekeeper(self.pump, self.clock, self._catch_up, self._turn, time.perf_counter)
         self._faults: FaultStage | None = None
+        router.broker.broker_settings.listener_files = self._dynamic_tls
         self._add_authorizer()
         self._quotas: QuotaStage | None = None
         self._add_quotas()
@@ -185,6 +190,7 @@ class Server:
         """
         self._hang_up()
         self.router.restart(broker, self.clock.read())
+        broker.broker_settings.listener_files = self._dynamic_tls
         self._add_authorizer()
         self._add_quotas()
         if self._faults is not None:

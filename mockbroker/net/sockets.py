@@ -29,13 +29,14 @@ from mockbroker.broker.stages import Stage
 from mockbroker.net.accepting import Gate
 from mockbroker.net.bound_listeners import BoundListener
 from mockbroker.net.connection import ClientRequests
-from mockbroker.net.dynamic_tls import DynamicTls
 from mockbroker.net.pump import Connection, Pump
 from mockbroker.net.readiness import Ready, Watch
 from mockbroker.net.sasl_connection import SaslRequests
 from mockbroker.net.tls import TlsError, TlsStream
 
 if TYPE_CHECKING:
+    import ssl
+
     from mockbroker.faults.stage import Admission
 
 log = logging.getLogger("mockbroker")
@@ -205,6 +206,7 @@ class Sockets:
         gate: The gate of new connections, which counts them.
         now: Function that returns the time of timeouts in seconds.
         notify_closing: Function that is called before a socket is closed.
+        tls_context: Function that returns the TLS context for a new connection; None if the listener does not use TLS.
 
     Attributes:
         connections: The open connections by number.
@@ -225,6 +227,7 @@ class Sockets:
         gate: Gate,
         now: Callable[[], float] = trio.current_time,
         notify_closing: Callable[[socket.socket], None] = notify_closing,
+        tls_context: Callable[[BoundListener], ssl.SSLContext | None] = lambda listener: listener.tls,
     ) -> None:
         self.now = now
         self.notify_closing = notify_closing
@@ -236,7 +239,7 @@ class Sockets:
         self._turn = turn
         self._gate = gate
         self._nursery: trio.Nursery | None = None
-        self._dynamic_tls = DynamicTls()
+        self._tls_context = tls_context
         self.admit: Admit | None = None
         self._pause = trio.CancelScope()  # the pause between two checks for idle connections
 
@@ -268,7 +271,7 @@ class Sockets:
                 _refuse(sock, admission, peer)
                 return
         router = self._pump.router
-        tls = self._dynamic_tls.context(listener, router.broker.settings_of(listener.node))
+        tls = self._tls_context(listener)
         if tls is not None:
             sock = tls.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
         if listener.sasl:

@@ -31,6 +31,30 @@ LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")  # in every generated certificat
 CLIENT = "client"  # common name of the client certificate
 
 
+class TlsFileError(SettingsError):
+    """The error for a keystore or truststore that cannot be loaded.
+
+    Attributes:
+        path: The file.
+    """
+
+    def __init__(self, name: str, path: str, error: OSError) -> None:
+        self.path = path
+        super().__init__(f"{name}: cannot load {path}: {error.strerror or error}")
+
+
+class TlsContext(ssl.SSLContext):
+    """The TLS context of server sockets.
+
+    Attributes:
+        keystore: Content of ``ssl.keystore.location`` when it was loaded; empty with a generated certificate.
+        has_truststore: Whether ``ssl.truststore.location`` was loaded.
+    """
+
+    keystore = b""
+    has_truststore = False
+
+
 class TlsError(OSError):
     """The error for a failed TLS handshake, or an invalid TLS record. Its message is the reason."""
 
@@ -133,13 +157,13 @@ class Tls:
         files: The files for clients.
 
     Raises:
-        SettingsError: A rule for principals is not valid, a file cannot be loaded, or the truststore for client
-            certificates is missing.
+        TlsFileError: A file cannot be loaded.
+        SettingsError: A rule for principals is not valid, or the truststore for client certificates is missing.
     """
 
     def __init__(self, settings: Settings, *hosts: str) -> None:
         parse_rules(settings.ssl_principal_mapping_rules)
-        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context = TlsContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.minimum_version = ssl.TLSVersion.TLSv1_2
         self.context.sslsocket_class = TlsSocket
         self.context.verify_mode = VERIFY[settings.ssl_client_auth]
@@ -184,7 +208,9 @@ class Tls:
         try:
             if name.startswith("ssl.keystore"):
                 self.context.load_cert_chain(path)
+                self.context.keystore = Path(path).read_bytes()
             else:
                 self.context.load_verify_locations(path)
+                self.context.has_truststore = True
         except (OSError, ssl.SSLError) as error:
-            raise SettingsError(f"{name}: cannot load {path}: {error.strerror or error}") from error
+            raise TlsFileError(name, path, error) from error

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from mockbroker.base.settings import SettingsError
 
 if TYPE_CHECKING:
-    from cryptography.x509 import NameAttribute
+    from cryptography.x509 import Name, NameAttribute
 
 SETTING = "ssl.principal.mapping.rules"
 RULE = r"(?P<default>DEFAULT)|RULE:(?P<pattern>(?:\\.|[^\\/])*)/(?P<replacement>(?:\\.|[^\\/])*)/(?P<case>[LU]?)"
@@ -30,6 +30,16 @@ KEYWORDS = {  # RFC 2253; Java writes other attributes as object identifiers
     "2.5.4.11": "OU",
     "0.9.2342.19200300.100.1.1": "UID",
     "0.9.2342.19200300.100.1.25": "DC",
+}
+MORE_KEYWORDS = {  # of X500Principal.toString
+    "1.2.840.113549.1.9.1": "EMAILADDRESS",
+    "2.5.4.4": "SURNAME",
+    "2.5.4.5": "SERIALNUMBER",
+    "2.5.4.12": "T",
+    "2.5.4.42": "GIVENNAME",
+    "2.5.4.43": "INITIALS",
+    "2.5.4.44": "GENERATION",
+    "2.5.4.46": "DNQ",
 }
 
 
@@ -107,6 +117,21 @@ def distinguished_name(certificate: bytes) -> str:
 
     subject = load_der_x509_certificate(certificate).subject
     return ",".join("+".join(map(_attribute_text, rdn)) for rdn in reversed(subject.rdns))
+
+
+def name_text(name: Name) -> str:
+    """Return a distinguished name as Java's X500Principal.toString formats it, such as ``CN=broker, O="A, B"``."""
+    return ", ".join(" + ".join(map(_quoted, rdn)) for rdn in reversed(name.rdns))
+
+
+def _quoted(attribute: NameAttribute[Any]) -> str:
+    oid = attribute.oid.dotted_string
+    keyword = KEYWORDS.get(oid) or MORE_KEYWORDS.get(oid, f"OID.{oid}")
+    text = str(attribute.value)
+    if not ESCAPED.isdisjoint(text) or text != text.strip() or "  " in text:
+        escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+        return f'{keyword}="{escaped}"'
+    return f"{keyword}={text}"
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:

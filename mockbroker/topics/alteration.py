@@ -12,11 +12,12 @@ from typing import TypeAlias
 
 from kwire import ErrorCode
 from mockbroker.base.broker_loggers import BrokerLoggers
-from mockbroker.base.live_settings import BrokerSettings
+from mockbroker.base.live_settings import ALL_BROKERS, BrokerSettings
 from mockbroker.base.release import Release
 from mockbroker.topics import broker_alteration, client_metrics_configs, group_configs, logger_alteration
 from mockbroker.topics.config_changes import NOT_REFUSED, Change, Refusal, apply
 from mockbroker.topics.configs import configs_error, topic_configs
+from mockbroker.topics.dynamic_broker_configs import listener_error
 from mockbroker.topics.model import ClusterState, Topic, name_error
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32  # resource types
@@ -86,9 +87,14 @@ class Alteration:
         )
         if isinstance(changed, Refusal):
             return changed
+        files = self.brokers.listener_files if name != ALL_BROKERS else None
+        if files is not None and (reason := files.refusal(self.node, changed)):
+            return Refusal(ErrorCode.INVALID_REQUEST, listener_error(reason))
         if not self.validate_only:
             self.cluster.configure_broker(name, changed)
             self.brokers.refresh()
+            if files is not None:
+                files.reload(self.node)
         return NOT_REFUSED
 
     def _alter_loggers(self, name: str, changes: Sequence[Change]) -> Refusal:

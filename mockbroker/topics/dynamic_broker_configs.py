@@ -205,6 +205,14 @@ def _reconfigurations(values: Mapping[str, Value], current: Effective) -> Iterat
         yield _invalid(f"{failed} class kafka.server.DynamicMetricsReporters")
 
 
+def listener_error(reason: str) -> str:
+    """Return Kafka's error message for files that a listener with TLS cannot use.
+
+    ``reason``: class and message of the inner Java exception.
+    """
+    return _invalid(f"Validation of dynamic config update of SSLFactory failed: {reason}")
+
+
 def _thread_errors(name: str, value: Value, current: Effective) -> Iterator[str]:
     present = int(current(name))
     failed = f"Dynamic thread count update validation failed for {name}={value}, value"

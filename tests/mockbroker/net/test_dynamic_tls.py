@@ -1,37 +1,41 @@
-"""Certificates that AlterConfigs replaces, on the sockets of a listener with TLS."""
+"""Keystores and truststores that AlterConfigs replaces, on the sockets of a listener with TLS."""
 
 from __future__ import annotations
 
+import json
 import ssl
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
+from tools.keystores import write_keystores
 from tools.served_broker import Peer
 from trustme import CA
 
-from kwire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from kwire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 from kwire.messages.metadata import MetadataRequest
 from mockbroker import open_cluster
 from mockbroker.api.cluster import Cluster
 
 BROKER, SET, DELETE = 4, 0, 1
-KEYSTORE, TRUSTSTORE = "listener.name.ssl.ssl.keystore.location", "listener.name.ssl.ssl.truststore.location"
+STATIC_KEYSTORE, STATIC_TRUSTSTORE = "ssl.keystore.location", "ssl.truststore.location"
+KEYSTORE, TRUSTSTORE = f"listener.name.ssl.{STATIC_KEYSTORE}", f"listener.name.ssl.{STATIC_TRUSTSTORE}"
+FOLDER = "FOLDER"  # in the recorded messages
+RECORDED = json.loads((Path(__file__).parents[3] / "fixtures" / "keystores.json").read_text())
 
 
-def write_certificate(path: Path, authority: CA) -> str:
-    authority.issue_cert("127.0.0.1", common_name="broker").private_key_and_cert_chain_pem.write_to_path(str(path))
-    return str(path)
-
-
-async def alter(cluster: Cluster, name: str, value: str | None) -> None:
-    resource = IncrementalAlterConfigsRequest.Resource
-    config = resource.Config(name=name, config_operation=DELETE if value is None else SET, value=value)
-    request = IncrementalAlterConfigsRequest(
-        resources=[resource(resource_type=BROKER, resource_name="0", configs=[config])]
-    )
-    response = await cluster.connect().ask(request, 1)
-    assert [each.error_code for each in response.responses] == [0]
+async def alter(
+    cluster: Cluster, configs: dict[str, str | None], *, check: bool = False
+) -> IncrementalAlterConfigsResponse.Resource:
+    kind = IncrementalAlterConfigsRequest.Resource
+    changes = [
+        kind.Config(name=name, config_operation=DELETE if value is None else SET, value=value)
+        for name, value in configs.items()
+    ]
+    resource = kind(resource_type=BROKER, resource_name="0", configs=changes)
+    request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=check)
+    return (await cluster.connect().ask(request, 1)).responses[0]
 
 
 async def connect(cluster: Cluster, client: Path | None = None) -> trio.SSLStream[trio.SocketStream]:
@@ -58,52 +62,83 @@ async def certificate(cluster: Cluster) -> bytes:
     return found
 
 
-def in_file(path: str) -> bytes:
-    return ssl.PEM_cert_to_DER_cert("-----BEGIN CERT" + Path(path).read_text().split("-----BEGIN CERT")[1])
+def in_folder(folder: Path, name: str, value: str | None) -> str | None:
+    return str(folder / value) if value and name.endswith("location") else value
 
 
-async def test_new_connections_get_the_new_certificate(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    first, second = (write_certificate(tmp_path / name, CA()) for name in ("first", "second"))
-    config = {"ssl.keystore.location": first}
+@pytest.mark.parametrize("scenario", RECORDED["scenarios"], ids=lambda each: each["doc"])
+async def test_files_are_accepted_and_refused_as_recorded(scenario: dict[str, Any], tmp_path: Path) -> None:
+    certificates = write_keystores(tmp_path, RECORDED["files"])
+    config = {name: str(tmp_path / file) for name, file in scenario["config"].items()}
+    async with open_cluster(listeners=["PLAINTEXT", "SSL"], config=config) as cluster:
+        own = await certificate(cluster)
+        for step in scenario["steps"]:
+            if "copy" in step:
+                source, target = step["copy"]
+                (tmp_path / target).unlink()
+                if source:
+                    (tmp_path / target).write_bytes((tmp_path / source).read_bytes())
+                certificates[target] = certificates[source] if source else b""
+                continue
+            configs = {name: in_folder(tmp_path, name, value) for name, value in step["set"].items()}
+            result = await alter(cluster, configs, check=step.get("validate_only", False))
+            text = result.error_message and result.error_message.replace(str(tmp_path), FOLDER)
+            assert (result.error_code, text) == (step["error_code"], step["error_message"]), step
+            found = await certificate(cluster)
+            known = next((name for name, each in certificates.items() if each == found), "an older one")
+            assert (None if found == own and not config else known) == step["certificate"], step
+
+
+async def test_open_connections_keep_their_certificate(tmp_path: Path) -> None:
+    write_keystores(tmp_path, RECORDED["files"])
+    config = {STATIC_KEYSTORE: str(tmp_path / "first")}
     async with open_cluster(listeners=["PLAINTEXT", "SSL"], config=config) as cluster:
         old = await connect(cluster)
-        await alter(cluster, KEYSTORE, second)
-        assert await certificate(cluster) == in_file(second) != in_file(first)
+        assert not (await alter(cluster, {KEYSTORE: str(tmp_path / "renewed")})).error_code
+        assert await certificate(cluster) != old.getpeercert(binary_form=True)
         assert (await Peer(old).ask(MetadataRequest(topics=[]), 12)).brokers  # type: ignore[arg-type]
         await trio.aclose_forcefully(old)
-        before = in_file(write_certificate(Path(second), CA()))
-        assert await certificate(cluster) != before, "a file that is only rewritten is not read"
-        await alter(cluster, KEYSTORE, second)
+
+
+async def test_a_reset_restores_the_first_certificate(tmp_path: Path) -> None:
+    write_keystores(tmp_path, RECORDED["files"])
+    config = {STATIC_KEYSTORE: str(tmp_path / "first")}
+    async with open_cluster(listeners=["PLAINTEXT", "SSL"], config=config) as cluster:
+        before = await certificate(cluster)
+        assert not (await alter(cluster, {KEYSTORE: str(tmp_path / "more-names")})).error_code
+        assert await certificate(cluster) != before
+        cluster.reset()
         assert await certificate(cluster) == before
-        await alter(cluster, KEYSTORE, str(tmp_path / "none"))
-        for _ in range(2):
-            assert await certificate(cluster) == before
-        await alter(cluster, KEYSTORE, None)
-        assert await certificate(cluster) == in_file(first)
-    assert caplog.text.count("listener SSL of broker 0 keeps its certificates: ssl.keystore.location: cannot load") == 1
+
+
+async def test_stored_files_are_used_after_a_restart(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    certificates = write_keystores(tmp_path, RECORDED["files"])
+    given: dict[str, Any] = {"listeners": ["PLAINTEXT", "SSL"], "data_dir": tmp_path / "data"}
+    config = {STATIC_KEYSTORE: str(tmp_path / "first")}
+    async with open_cluster(**given, config=config) as cluster:
+        assert not (await alter(cluster, {KEYSTORE: str(tmp_path / "renewed")})).error_code
+    async with open_cluster(**given, config=config) as cluster:
+        assert await certificate(cluster) == certificates["renewed"]
+    (tmp_path / "renewed").unlink()
+    async with open_cluster(**given, config=config) as cluster:
+        assert await certificate(cluster) == certificates["first"]
+    assert "listener SSL of broker 0 keeps its certificates: org.apache.kafka.common.errors.Invalid" in caplog.text
 
 
 async def test_new_connections_are_checked_with_the_new_truststore(tmp_path: Path) -> None:
     authorities = {"one": CA(), "two": CA()}
     for name, authority in authorities.items():
-        write_certificate(tmp_path / name, authority)
+        issued = authority.issue_cert("127.0.0.1", common_name="client")
+        issued.private_key_and_cert_chain_pem.write_to_path(str(tmp_path / name))
         authority.cert_pem.write_to_path(str(tmp_path / f"ca-{name}"))
     config = {
-        "ssl.keystore.location": str(tmp_path / "one"),
-        "ssl.truststore.location": str(tmp_path / "ca-one"),
+        STATIC_KEYSTORE: str(tmp_path / "one"),
+        STATIC_TRUSTSTORE: str(tmp_path / "ca-one"),
         "ssl.client.auth": "required",
     }
     async with open_cluster(listeners=["PLAINTEXT", "SSL"], config=config) as cluster:
         for trusted, refused in (("one", "two"), ("two", "one")):
-            await alter(cluster, TRUSTSTORE, str(tmp_path / f"ca-{trusted}"))
+            assert not (await alter(cluster, {TRUSTSTORE: str(tmp_path / f"ca-{trusted}")})).error_code
             await trio.aclose_forcefully(await connect(cluster, tmp_path / trusted))
             with pytest.raises((trio.BrokenResourceError, AssertionError)):
                 await connect(cluster, tmp_path / refused)
-
-
-async def test_a_truststore_alone_has_no_effect_on_generated_ones(caplog: pytest.LogCaptureFixture) -> None:
-    async with open_cluster(listeners=["PLAINTEXT", "SSL"]) as cluster:
-        before = await certificate(cluster)
-        await alter(cluster, TRUSTSTORE, "any")
-        assert await certificate(cluster) == before
-    assert f"{TRUSTSTORE} has no effect on generated certificates: set ssl.keystore.location too" in caplog.text

@@ -1,0 +1,190 @@
+"""Changes of the keystore and the truststore of a listener: ``keystores.py [--port]`` asks a real Kafka.
+
+Each change, the response, and the file whose certificate new connections get are written to fixtures/keystores.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import socket
+import ssl
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import kafka
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+from tools.keystores import write_keystores
+
+from kwire.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+ANSWERS = Path(__file__).parent.parent.parent / "fixtures" / "keystores.json"
+SET, DELETE, BROKER, NODE = 0, 1, 4, "1"
+NOTICED = 0.4  # seconds until a broker has applied a change
+FOLDER = "FOLDER"  # in fixtures/keystores.json, where the files are
+TWO = "localhost 127.0.0.1"
+FILES: dict[str, dict[str, str]] = {
+    "first": {"names": TWO},
+    "renewed": {"names": TWO},
+    "reordered": {"names": "127.0.0.1 localhost"},
+    "upper-case": {"subject": "CN=BROKER", "names": TWO},
+    "other-name": {"subject": "CN=other", "names": TWO},
+    "organization": {"subject": "CN=broker,O=Org. of\\, brokers", "names": TWO},
+    "more-names": {"names": f"{TWO} mail@broker.example ::1"},
+    "fewer-names": {"names": "localhost"},
+    "no-names": {},
+    "other-names": {"names": "LOCALHOST 127.0.0.1"},
+    "key-only": {"parts": "key"},
+    "certificate-only": {"names": TWO, "parts": "certificate"},
+    "der": {"names": TWO, "parts": "der"},
+    "no-pem": {"text": "nonsense"},
+    "empty": {"text": ""},
+}
+K, T = "ssl.keystore.location", "ssl.truststore.location"
+REFUSED = "other-name organization fewer-names no-names other-names key-only der no-pem empty missing"
+Step = dict[str, Any]
+
+
+def change(name: str, file: str | None, *, check: bool = False, listener: str = "ssl") -> Step:
+    """A change of one setting. ``file``: its value; None deletes the setting. ``check``: only validate."""
+    step: Step = {"set": {f"listener.name.{listener}.{name}": file}}
+    return step | ({"validate_only": True} if check else {})
+
+
+def copy(source: str | None, target: str) -> Step:
+    return {"copy": [source, target]}
+
+
+def scenarios() -> Iterator[dict[str, Any]]:
+    yield {
+        "doc": "a keystore without a truststore",
+        "config": {K: "first"},
+        "steps": [
+            *(change(K, file) for file in ("renewed", "first", "reordered", "upper-case", "first")),
+            *(change(K, file) for file in [*REFUSED.split(), "certificate-only", ""]),
+            *(change(K, file, check=True) for file in ("renewed", "other-name", "missing")),
+            *(change(K, file, listener=name) for name in ("plaintext", "none", "SSL") for file in ("missing", None)),
+            *(change(T, file) for file in ("certificate-only", "missing", "no-pem", None)),
+            {"set": {f"listener.name.ssl.{K}": "renewed", f"listener.name.ssl.{T}": "missing"}},
+            {"set": {f"listener.name.ssl.{K}": "other-name", "log.retention.ms": "1"}},
+            *(change("ssl.client.auth", each) for each in ("x", "required", None)),
+            change(K, "renewed"),
+            copy("first", "renewed"),
+            {"set": {"log.retention.ms": "1000"}},
+            change(K, "renewed"),
+            copy("other-name", "renewed"),
+            change(K, "renewed"),
+            copy(None, "renewed"),
+            change(K, "renewed"),
+            {"set": {"log.retention.ms": None}},
+            copy("other-name", "first"),
+            change(K, None),
+            copy("reordered", "first"),
+            change(K, None),
+            change(K, "more-names"),
+            change(K, "reordered"),
+            change(K, None),
+        ],
+    }
+    yield {
+        "doc": "a keystore and a truststore",
+        "config": {K: "first", T: "certificate-only"},
+        "steps": [
+            *(change(T, file) for file in ("first", "missing", "no-pem", "empty", "", "certificate-only", None)),
+            {"set": {f"listener.name.ssl.{K}": "other-name", f"listener.name.ssl.{T}": "missing"}},
+            {"set": {f"listener.name.ssl.{K}": "renewed", f"listener.name.ssl.{T}": "first"}},
+            {"set": {f"listener.name.ssl.{K}": None, f"listener.name.ssl.{T}": None}},
+        ],
+    }
+    yield {
+        "doc": "no keystore",
+        "config": {},
+        "steps": [change(K, "missing"), change(K, "first"), change(T, "certificate-only"), change(K, None)],
+    }
+
+
+def play(scenario: dict[str, Any], port: int, folder: Path) -> None:
+    """Add to each change its response and the file whose certificate is used after it."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    certificates = write_keystores(folder, FILES)
+    places = {"PLAINTEXT": port, "CONTROLLER": port + 1, "SSL": port + 2}
+    listeners = {name: f"{name}://127.0.0.1:{number}" for name, number in places.items()}
+    settings = {
+        "listeners": ",".join(listeners.values()),
+        "advertised.listeners": f"{listeners['PLAINTEXT']},{listeners['SSL']}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SSL:SSL",
+        "ssl.keystore.type": "PEM",
+        "ssl.truststore.type": "PEM",
+        **{name: str(folder / file) for name, file in scenario["config"].items()},
+    }
+    with kafka.running(kafka.NEWEST, port, settings), socket.create_connection(("127.0.0.1", port)) as connection:
+        for step in scenario["steps"]:
+            if "copy" in step:
+                source, target = step["copy"]
+                (folder / target).write_bytes((folder / source).read_bytes()) if source else (folder / target).unlink()
+                certificates[target] = certificates[source] if source else b""
+                continue
+            result = alter(connection, folder, step)
+            step["error_code"], text = result.error_code, result.error_message
+            step["error_message"] = text and text.replace(str(folder), FOLDER)
+            time.sleep(NOTICED)
+            step["certificate"] = served(port + 2, certificates)
+            print(step, flush=True)
+
+
+def alter(connection: socket.socket, folder: Path, step: Step) -> IncrementalAlterConfigsResponse.Resource:
+    kind = IncrementalAlterConfigsRequest.Resource
+    configs = [
+        kind.Config(name=name, config_operation=DELETE if value is None else SET, value=in_folder(folder, name, value))
+        for name, value in step["set"].items()
+    ]
+    resource = kind(resource_type=BROKER, resource_name=NODE, configs=configs)
+    request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=step.get("validate_only", False))
+    response = kafka.exchange(connection, request, 1)
+    assert isinstance(response, IncrementalAlterConfigsResponse)
+    return response.responses[0]
+
+
+def in_folder(folder: Path, name: str, value: str | None) -> str | None:
+    return str(folder / value) if value and name.endswith("location") else value
+
+
+def served(port: int, certificates: dict[str, bytes]) -> str | None:
+    """Return the certificate that a new connection gets: the subject and alternative names decide which file."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        with (
+            socket.create_connection(("127.0.0.1", port)) as plain,
+            context.wrap_socket(plain, server_hostname="localhost") as stream,
+        ):
+            found = stream.getpeercert(binary_form=True)
+    except (ssl.SSLError, ConnectionError):
+        return None
+    return next((name for name, each in certificates.items() if each == found), "an older one")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--port", type=int, default=19092)
+    port = parser.parse_args().port
+    recorded = list(scenarios())
+    with TemporaryDirectory() as folder:
+        for scenario in recorded:
+            play(scenario, port, Path(folder) / "files")
+    kept = {"broker": f"Apache Kafka {kafka.NEWEST}", "files": FILES, "scenarios": recorded}
+    ANSWERS.write_text(json.dumps(kept, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
