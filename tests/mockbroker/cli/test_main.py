@@ -45,7 +45,16 @@ HELPERS = {  # files beside those of the verbs
         "rule_files",
         "stdin",
     ),
-    *("end_signals", "followed_events", "ready_file", "recording", "serve_demo", "server_options", "tables"),
+    *(
+        "end_signals",
+        "followed_events",
+        "garbage_collection",
+        "ready_file",
+        "recording",
+        "serve_demo",
+        "server_options",
+        "tables",
+    ),
 }
 
 
