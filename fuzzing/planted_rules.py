@@ -474,8 +474,8 @@ RULE_BUGS = (
         "a fetch is larger than max.partition.fetch.bytes",
         "KIP-74, LocalLog.read",
         "mockbroker/topics/log.py",
-        "            if size + len(data) > limit and not (at_least_one and not parts):",
         "            if size > limit and not (at_least_one and not parts):",
+        "            if size - len(data) > limit and not (at_least_one and not parts):",
         f"{TESTS}/topics/test_log.py",
     ),
     RuleBug(

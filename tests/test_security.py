@@ -13,7 +13,6 @@ RUNS_CODE = {"eval", "exec", "compile", "__import__"}
 MODULES = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "code", "runpy", "subprocess", "pty", "ctypes"}
 ALLOWED = {  # the reason is in docs/security.md, or in the file
     "kwire/codegen.py": {"exec", "compile"},
-    "kwire/engines/runtime.py": {"exec"},
     "kwire/schema/classes.py": {"exec"},
     "kwire/spark/plain.py": {"pickle"},
     "mockbroker/lab/torture/process.py": {"subprocess"},  # starts the command that the user gives

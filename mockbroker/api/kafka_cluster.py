@@ -63,6 +63,14 @@ class KafkaCluster(Protocol):
         """Assert that no committed offset of a group was lost."""
         ...
 
+    def assert_delivered(self, group_id: str, topic: str | None = None, *, at_most: int = 1) -> None:
+        """Assert that no record was delivered to the members of a share group more often than expected."""
+        ...
+
+    def assert_acknowledged(self, group_id: str, topic: str | None = None, *, rejected: int = 0) -> None:
+        """Assert that the members of a share group have accepted all records."""
+        ...
+
     def assert_owned_once(self, group_id: str, topic: str | None = None) -> None:
         """Assert that no partition was assigned to two members of a group at the same time."""
         ...

@@ -51,7 +51,7 @@ def read(frame: bytes) -> JoinGroupResponse:
         reveal_type(error.offset)  # int
         raise
     reveal_type(response.header.correlation_id)  # int
-    reveal_type(response.body)  # object
+    reveal_type(response.body)  # Any
     assert isinstance(response.body, JoinGroupResponse)
     for member in response.body.members:
         blob, version = decode_stored(ConsumerProtocolSubscription, member.metadata)

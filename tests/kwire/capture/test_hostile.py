@@ -454,7 +454,7 @@ def test_decompression_bomb_is_reported(written: Callable[..., str]) -> None:
 def test_oldest_connections_are_evicted_at_the_limit(
     written: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kwire.capture.reading.Conversations.__init__.__defaults__", (10,))
+    monkeypatch.setattr("kwire.capture.reading.Conversations.__init__.__defaults__", (10, 0))
     _, connections, _ = all_of(written(many_connections(50)))
     assert len(connections) == 51
     assert MAX_CONNECTIONS > 10_000

@@ -39,6 +39,7 @@ HELPERS = {  # files beside those of the verbs
         "completion",
         "control_client",
         "event_lines",
+        "garbage_collection",
         "history_lines",
         "http_address",
         "quiet",

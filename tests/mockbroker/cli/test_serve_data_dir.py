@@ -326,7 +326,7 @@ def test_a_disk_that_is_full_while_it_serves(tmp_path: Path) -> None:
         assert process.wait(LIMIT) == 1
         assert process.stderr is not None
         [line] = process.stderr.read().splitlines()
-        assert line == f"Error: data directory {tmp_path}: cannot write t-0/{0:020}.log: File too large"
+        assert line == f"Error: data directory {tmp_path}: cannot write file t-0/{0:020}.log: File too large"
     assert 10 < sure < 20
     with served(tmp_path) as (_, address), PlainClient(address) as client:
         assert len(values(client)) >= sure
