@@ -177,7 +177,8 @@ class KafkaCluster(Protocol):
     @overload
     def requests(self, api: type[M]) -> list[Request[M]]: ...
     @overload
-    def requests(self, api: ApiName | None = None) -> list[Request]:
+    def requests(self, api: ApiName | None = None) -> list[Request]: ...
+    def requests(self, api: ApiName | type[Any] | None = None) -> list[Request]:
         """Return the decoded requests of clients, oldest first."""
         ...
 

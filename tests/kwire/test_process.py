@@ -84,11 +84,12 @@ def test_ctrl_c_ends_torture_and_its_client() -> None:
 
 
 def wait_child(pid: int) -> int:
-    """The id of the first child of a process, as soon as there is one."""
-    while True:
-        if found := psutil.Process(pid).children():
-            return found[0].pid
+    """The id of the first child of a process, as soon as there is one that runs its own program."""
+    parent = psutil.Process(pid)
+    while not (found := parent.children()) or found[0].cmdline() == parent.cmdline():
         time.sleep(0.05)
+    time.sleep(0.1)  # until Popen has returned: it keeps no child that an exception interrupts
+    return found[0].pid
 
 
 @pytest.mark.parametrize(
