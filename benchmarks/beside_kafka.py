@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime
 import os
 import platform
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -52,6 +54,16 @@ def mock(port: int, settings: Mapping[str, str], *arguments: str) -> Iterator[Br
         finally:
             broker.terminate()
             broker.wait()
+
+
+def wait_for_port(host: str, port: int, process: subprocess.Popen[bytes]) -> None:
+    """Wait until a server accepts connections. Raises: RuntimeError if its process ends, or after a minute."""
+    until = time.monotonic() + START
+    while time.monotonic() < until and process.poll() is None:
+        with contextlib.suppress(OSError), socket.create_connection((host, port), 1):
+            return
+        time.sleep(0.02)
+    raise RuntimeError(f"no server at {host}:{port}")
 
 
 @contextmanager

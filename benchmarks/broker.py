@@ -1,10 +1,10 @@
-"""The mock broker and a real Kafka in one run: requests, groups, clients, records, start-up. `make bench-broker`.
+"""The mock broker, a real Kafka and kfake in one run: requests, groups, clients, records, start. `make bench-broker`.
 
     python benchmarks/broker.py [--rounds 5] [--kafka 4.2.0] [--only requests ...]
 
 The load comes from load/ (Go, built here), rdkafka_group.py (confluent-kafka) and kcat_throughput.py (kcat).
-tests/oracle/kafka.py starts the real Kafka (Java 17, Maven). Raise ``ulimit -n`` above 12000. A run takes about eight
-minutes and stops all processes that it started. Prints benchmarks/results/broker.md.
+tests/oracle/kafka.py starts the real Kafka (Java 17, Maven). kfake/ is built from franz-go's module. Raise ``ulimit -n``
+above 12000. A run takes about ten minutes and stops all processes that it started. Prints benchmarks/results/broker.md.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from beside_kafka import Broker as Server
 ROOT = Path(__file__).parent.parent
 
 INTRODUCTION = """\
-# The broker beside Kafka
+# The broker beside Kafka and kfake
 
-{day}, `make bench-broker` (`python benchmarks/broker.py`): {rounds} rounds, mockbroker and Apache Kafka {kafka}
-started once and asked in turn. {cores} cores for servers, load tools and whatever else ran (load {load:.1f} at the
-start); Linux, CPython {python}.
+{day}, `make bench-broker` (`python benchmarks/broker.py`): {rounds} rounds, mockbroker, Apache Kafka {kafka} and
+kfake {kfake} started once and asked in turn. {cores} cores for servers,
+load tools and whatever else ran (load {load:.1f} at the start); Linux, CPython {python}.
 
 CPU is user and system time of the server from /proc, the median of the rounds. Times and rates by the clock are the
 best of the rounds, the median in brackets: what else runs on the machine can only make them worse. "ok at best": the
 best round met the goal, the median did not. "of Kafka's" is one figure divided by the other. Kafka was warmed up. A
-row without a goal has no verdict.
+row without a goal has no verdict; a dash: kfake did not finish.
 
-| work | figure | goal | mockbroker | Kafka | of Kafka's | |
-|---|---|---|---|---|---|---|"""
+| work | figure | goal | mockbroker | Kafka | kfake | of Kafka's | of kfake's | |
+|---|---|---|---|---|---|---|---|---|"""
 
-OUR_PORT, KAFKA_PORT, STARTUP_PORT = 29_192, 29_292, 29_392
+OUR_PORT, KAFKA_PORT, KFAKE_PORT, STARTUP_PORT = 29_192, 29_292, 29_592, 29_392
 SETTINGS = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "6000"}
 REQUESTS = {  # API, in flight; goals in microseconds of CPU and requests a second, over 10 connections
     "Heartbeat": ("heartbeat", 1, 20, 30_000),
@@ -62,36 +62,69 @@ Holds = Callable[[float], bool]
 
 
 class Bench:
-    """The rows of the table. ``kafka_start``: start-up time of Kafka; ``missed``: how many rows missed the goal."""
+    """The rows of the table.
 
-    def __init__(self, load: Path, rounds: int, ours: Server, kafkas: Server, kafka_start: Figure) -> None:
+    Args:
+        load: The load tool.
+        rounds: Number of rounds.
+        servers: The mock broker, Kafka and kfake.
+        starts: Start-up time of Kafka and kfake.
+
+    Attributes:
+        missed: Number of rows that missed the goal.
+    """
+
+    def __init__(self, load: Path, rounds: int, servers: Sequence[Server], starts: Sequence[Figure]) -> None:
         self.load_tool = load
         self.rounds = rounds
-        self.servers = ours, kafkas
-        self.kafka_start = kafka_start
+        self.servers = servers
+        self.starts = starts
         self.missed = 0
 
     def load(self, *args: object) -> dict[str, Any]:
         return run(self.load_tool, *args)
 
-    def both(self, ask: Callable[[Server], dict[str, Any]]) -> tuple[Rounds, Rounds]:
-        """Measure the mock broker and Kafka in turn; return the rounds of each."""
-        rounds: tuple[Rounds, Rounds] = [], []
+    def measure(self, ask: Callable[[Server], dict[str, Any]]) -> list[Rounds]:
+        """Measure the servers in turn; return the rounds of each. A server that fails, other than the mock broker, has
+        no rounds.
+        """
+        rounds: list[Rounds] = [[] for _ in self.servers]
+        failed: set[int] = set()
         for _ in range(self.rounds):
-            for each, server in zip(rounds, self.servers, strict=True):
-                each.append(ask(server))
+            for number, server in enumerate(self.servers):
+                if number in failed:
+                    continue
+                try:
+                    rounds[number].append(ask(server))
+                except RuntimeError as error:
+                    if number == 0:
+                        raise
+                    print(error, file=sys.stderr)
+                    failed.add(number)
+                    rounds[number].clear()
         return rounds
 
     def row(
-        self, work: str, figure: str, seen: Figure, kafka: Figure | None, goal: str = "", holds: Holds | None = None
+        self, work: str, figure: str, figures: Sequence[Figure | None], goal: str = "", holds: Holds | None = None
     ) -> None:
-        """Print one row. ``holds``: whether a value meets the goal; by the best round; the median is shown too."""
-        ratio = f"{seen.value / kafka.value:.2f}" if kafka and kafka.value else ""
+        """Print one row.
+
+        Args:
+            work: What was measured.
+            figure: Its unit.
+            figures: Of the mock broker, Kafka and kfake; None if there is none.
+            goal: Description of the goal.
+            holds: Whether a value meets the goal; by the best round; the median is shown too.
+        """
+        seen, *others = figures
+        assert seen is not None
+        others += [None] * (len(self.servers) - 1 - len(others))
+        ratios = [f"{seen.value / other.value:.2f}" if other and other.value else "" for other in others]
         verdict = ""
         if holds is not None:
             verdict = "**missed**" if not holds(seen.value) else "ok" if holds(seen.median) else "ok at best"
             self.missed += not holds(seen.value)
-        cells = (work, figure, goal, seen.text, kafka.text if kafka else "", ratio, verdict)
+        cells = (work, figure, goal, seen.text, *(other.text if other else "-" for other in others), *ratios, verdict)
         print(f"| {' | '.join(cells)} |", flush=True)
 
     # --- the rows -------------------------------------------------------------------------------------------------
@@ -99,36 +132,35 @@ class Bench:
     def requests(self) -> None:
         for work, (api, depth, cpu, rate) in REQUESTS.items():
             how = ("-api", api, "-connections", 10, "-depth", depth, "-duration", "1s", "-warm", "300ms")
-            ours, kafkas = self.both(partial(self._requests, how))
-            assert not [each["error"] for each in ours + kafkas if each["error"]]
-            seen, kafka = (
-                usual(ours, "server_cpu_us_per_req", "{:.1f}"),
-                usual(kafkas, "server_cpu_us_per_req", "{:.1f}"),
-            )
+            rounds = self.measure(partial(self._requests, how))
+            costs = each(rounds, usual, "server_cpu_us_per_req", "{:.1f}")
+            least_cost = min(cost.value for cost in costs[1:] if cost)
             if cpu is None:
-                self.row(work, "CPU us", seen, kafka)
+                self.row(work, "CPU us", costs, "<= the others'", at_most(least_cost))
             else:
-                self.row(work, "CPU us", seen, kafka, f"<= {cpu}, <= Kafka's", at_most(min(cpu, kafka.value)))
-            seen, kafka = most(ours, "rps"), most(kafkas, "rps")
+                self.row(work, "CPU us", costs, f"<= {cpu}, <= the others'", at_most(min(cpu, least_cost)))
+            rates = each(rounds, most, "rps")
             if rate is None:
-                self.row(work, "a second", seen, kafka)
+                self.row(work, "a second", rates)
             else:
-                self.row(work, "a second", seen, kafka, f">= {rate:,}", at_least(rate))
+                self.row(work, "a second", rates, f">= {rate:,}", at_least(rate))
 
     def _requests(self, how: Sequence[object], server: Server) -> dict[str, Any]:
-        return self.load("requests", "-addr", server.address, *how, "-pid", server.pid)
+        figures = self.load("requests", "-addr", server.address, *how, "-pid", server.pid)
+        if figures["error"]:
+            raise RuntimeError(f"{server.address}, {how}: {figures['error']}")
+        return figures
 
     def groups(self) -> None:
         for size, (goal, heartbeat) in GROUPS.items():
             how = ("-members", size, "-heartbeat", heartbeat, "-hold", "400ms", "-limit", "40s")
-            ours, kafkas = self.both(partial(self._group, how))
+            rounds = self.measure(partial(self._group, how))
             work = f"{size:,} raw members, heartbeats every {heartbeat}"
-            seen = least(ours, "form_ms")
-            self.row(work, "form, ms", seen, least(kafkas, "form_ms"), f"<= {goal}", at_most(goal))
-            last, kafka = latest(ours, "form_generation"), latest(kafkas, "form_generation")
-            self.row(work, "generation then", last, kafka, f"<= {GENERATIONS}", at_most(GENERATIONS))
+            self.row(work, "form, ms", each(rounds, least, "form_ms"), f"<= {goal}", at_most(goal))
+            generations = each(rounds, latest, "form_generation")
+            self.row(work, "generation then", generations, f"<= {GENERATIONS}", at_most(GENERATIONS))
             for phase in ("join", "leave"):
-                self.row(work, f"one {phase}s, ms", least(ours, f"{phase}_ms"), least(kafkas, f"{phase}_ms"))
+                self.row(work, f"one {phase}s, ms", each(rounds, least, f"{phase}_ms"))
 
     def _group(self, how: Sequence[object], server: Server) -> dict[str, Any]:
         return self.load("group", "-addr", server.address, *how)
@@ -138,35 +170,37 @@ class Bench:
             script = ROOT / "benchmarks" / "rdkafka_group.py"
             return run(sys.executable, script, server.address, "--members", 50, "--heartbeat-ms", 500)
 
-        ours, kafkas = self.both(ask)
+        rounds = self.measure(ask)
         for phase, what in {"form": "form", "join": "one joins", "leave": "one leaves"}.items():
-            seen, kafka = least(ours, f"{phase}_ms"), least(kafkas, f"{phase}_ms")
+            times = each(rounds, least, f"{phase}_ms")
+            kafka = times[1]
+            assert kafka is not None
             goal = f"<= {AS_KAFKA} of Kafka's"
-            self.row("50 librdkafka consumers", f"{what}, ms", seen, kafka, goal, at_most(AS_KAFKA * kafka.value))
+            self.row("50 librdkafka consumers", f"{what}, ms", times, goal, at_most(AS_KAFKA * kafka.value))
 
     def sizes(self) -> None:
         costs = {size: heartbeat_cost(size) for size in (10, 100, 1_000)}
         ratio = max(costs.values()) / min(costs.values())
         text = f"{ratio:.2f} ({', '.join(f'{cost:.2f}' for cost in costs.values())} us)"
         work = "Heartbeat in a group of 10, 100, 1,000, without sockets"
-        self.row(work, "largest by smallest", Figure(ratio, text), None, "<= 1.5", at_most(1.5))
+        self.row(work, "largest by smallest", [Figure(ratio, text)], "<= 1.5", at_most(1.5))
 
     def many(self) -> None:
         def ask(server: Server) -> dict[str, Any]:
             return run(sys.executable, ROOT / "benchmarks" / "members.py", server.address, "--pid", server.pid)
 
-        figures = [ask(server) for server in self.servers]
+        figures = [ask(server) for server in self.servers[:2]]
         work = "1,000 groups x 10 members, heartbeats every 3 s"
         wrong = [sum(count for name, count in each["answers"].items() if name != "NONE") for each in figures]
         errors = [
             Figure(count, f"{count} of {sum(each['answers'].values()):,}")
             for count, each in zip(wrong, figures, strict=True)
         ]
-        self.row(work, "responses with an error", errors[0], errors[1], "0", at_most(0))
+        self.row(work, "responses with an error", errors, "0", at_most(0))
         slowest = [Figure(each["slowest_ms"], f"{each['slowest_ms']:.0f}") for each in figures]
-        self.row(work, "slowest response, ms", slowest[0], slowest[1])
+        self.row(work, "slowest response, ms", slowest)
         cores = [Figure(each["server_cores"], f"{each['server_cores']:.2f}") for each in figures]
-        self.row(work, "cores", cores[0], cores[1], "<= 1", at_most(1))
+        self.row(work, "cores", cores, "<= 1", at_most(1))
 
     def records(self) -> None:
         def ask(server: Server) -> dict[str, Any]:
@@ -174,25 +208,22 @@ class Bench:
             return {**rates, "cpu_s": rates["server_cpu_produce_s"] + rates["server_cpu_consume_s"]}
 
         work = "kcat, 200,000 x 100 B"
-        ours, kafkas = self.both(ask)
+        rounds = self.measure(ask)
         for way in ("produce", "consume"):
-            seen, kafka = most(ours, f"{way}_msgs_s"), most(kafkas, f"{way}_msgs_s")
-            self.row(work, f"{way}d a second", seen, kafka, ">= 800,000", at_least(800_000))
-        seen = usual(ours, "cpu_s", "{:.2f}")
-        self.row(work, "CPU s", seen, usual(kafkas, "cpu_s", "{:.2f}"), "<= 0.2", at_most(0.2))
-        got = [min(each["got"] for each in rounds) for rounds in (ours, kafkas)]
-        seen, kafka = (Figure(each, f"{each:,}") for each in got)
-        self.row(work, "read back", seen, kafka, "200,000", at_least(200_000))
+            rates = each(rounds, most, f"{way}_msgs_s")
+            self.row(work, f"{way}d a second", rates, ">= 800,000", at_least(800_000))
+        self.row(work, "CPU s", each(rounds, usual, "cpu_s", "{:.2f}"), "<= 0.2", at_most(0.2))
+        self.row(work, "read back", each(rounds, fewest, "got"), "200,000", at_least(200_000))
 
     def startup(self) -> None:
         serve = (ROOT / ".venv" / "bin" / "mockbroker", "serve", "--port", STARTUP_PORT)
         times = self.load("startup", "-addr", f"127.0.0.1:{STARTUP_PORT}", "-rounds", 15, "--", *serve)
         seen = least([{"ms": each} for each in times["rounds_ms"]], "ms")
-        self.row("exec to the first Metadata answer", "ms", seen, self.kafka_start, "<= 250", at_most(250))
+        self.row("exec to the first Metadata answer", "ms", [seen, *self.starts], "<= 250", at_most(250))
         inside = [run(sys.executable, "-c", IN_PROCESS) for _ in range(self.rounds)]
         for which in ("first", "next"):
             seen = least(inside, which, "{:.1f}")
-            self.row(f"in process, the {which} open_cluster", "ms", seen, None, "<= 10", at_most(10))
+            self.row(f"in process, the {which} open_cluster", "ms", [seen], "<= 10", at_most(10))
 
 
 # --- figures ---------------------------------------------------------------------------------------------------------
@@ -241,6 +272,17 @@ def latest(rounds: Rounds, key: str) -> Figure:
     """Return the maximum, which no round may exceed."""
     value = max(each[key] for each in rounds)
     return Figure(value, str(value))
+
+
+def fewest(rounds: Rounds, key: str) -> Figure:
+    """Return the minimum, which no round may fall below."""
+    value = min(each[key] for each in rounds)
+    return Figure(value, f"{value:,}")
+
+
+def each(rounds: Sequence[Rounds], figure: Callable[..., Figure], *args: str) -> list[Figure | None]:
+    """Return a figure of each server's rounds; None for a server without rounds."""
+    return [figure(one, *args) if one else None for one in rounds]
 
 
 def _with_median(value: float, values: Sequence[float], form: str) -> Figure:
@@ -345,22 +387,44 @@ def real_kafka(release: str, load: Path) -> Iterator[tuple[Server, Figure]]:
         yield server, Figure(took, f"{took:,.0f} (until it serves groups)")
 
 
+@contextmanager
+def kfake(binary: Path, load: Path) -> Iterator[tuple[Server, Figure]]:
+    """Run kfake, after its start-up time was measured. Raises: RuntimeError if it does not start."""
+    address = f"127.0.0.1:{KFAKE_PORT}"
+    times = run(load, "startup", "-addr", address, "-rounds", 15, "--", binary, KFAKE_PORT)["rounds_ms"]
+    process = subprocess.Popen([binary, str(KFAKE_PORT)])
+    try:
+        beside_kafka.wait_for_port("127.0.0.1", KFAKE_PORT, process)
+        yield Server(address, process.pid), least([{"ms": time} for time in times], "ms")
+    finally:
+        process.terminate()
+        process.wait()
+
+
 def begin(options: beside_kafka.Options, stack: ExitStack) -> Bench:
-    """Start both brokers, and print the introduction."""
-    load_tool = stack.enter_context(built())
+    """Start the three brokers, and print the introduction."""
+    tools = stack.enter_context(built())
     ours = stack.enter_context(our_broker())
-    kafkas, kafka_start = stack.enter_context(real_kafka(options.kafka, load_tool))
-    print(INTRODUCTION.format(**options.facts), flush=True)
-    return Bench(load_tool, options.rounds, ours, kafkas, kafka_start)
+    kafkas, kafka_start = stack.enter_context(real_kafka(options.kafka, tools / "load"))
+    kfakes, kfake_start = stack.enter_context(kfake(tools / "kfake", tools / "load"))
+    print(INTRODUCTION.format(**options.facts, kfake=kfake_version()), flush=True)
+    return Bench(tools / "load", options.rounds, [ours, kafkas, kfakes], [kafka_start, kfake_start])
+
+
+def kfake_version() -> str:
+    """Return the version of franz-go's module that kfake/ is built from."""
+    required = (ROOT / "benchmarks" / "kfake" / "go.mod").read_text("utf-8")
+    return next(line.split()[-1] for line in required.splitlines() if "pkg/kfake v" in line)
 
 
 @contextmanager
 def built() -> Iterator[Path]:
-    """Build the load tool in a temporary folder."""
+    """Build the load tool and kfake in a temporary folder."""
     with tempfile.TemporaryDirectory() as folder:
-        binary = Path(folder) / "load"
-        subprocess.run(["go", "build", "-C", str(ROOT / "benchmarks" / "load"), "-o", str(binary), "."], check=True)
-        yield binary
+        for name in ("load", "kfake"):
+            source = ROOT / "benchmarks" / name
+            subprocess.run(["go", "build", "-C", source, "-o", Path(folder) / name, "."], check=True)
+        yield Path(folder)
 
 
 if __name__ == "__main__":
