@@ -95,7 +95,7 @@ bench-bystander: .venv/.dev  ## what a heartbeat waits for beside attacks: CPU o
 	@$(BIN)/python benchmarks/turns.py
 	@$(BIN)/python benchmarks/bystander.py
 
-bench-broker: .venv/.dev  ## beside a real Kafka (Java 17, Maven, Go, kcat), some eight minutes
+bench-broker: .venv/.dev  ## beside a real Kafka and kfake (Java 17, Maven, Go, kcat), some ten minutes
 	@$(BIN)/python benchmarks/broker.py | tee benchmarks/results/broker.md
 
 # A real Kafka to ask (Java 17 and Maven): make oracle RELEASE=3.9.1 PORT=19092 SET='num.partitions=1 group.max.size=2'
