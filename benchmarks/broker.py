@@ -4,7 +4,8 @@
 
 The load comes from load/ (Go, built here), rdkafka_group.py (confluent-kafka) and kcat_throughput.py (kcat).
 tests/oracle/kafka.py starts the real Kafka (Java 17, Maven). kfake/ is built from franz-go's module. Raise
-``ulimit -n`` above 12000. A run takes about ten minutes and stops all processes that it started. Prints benchmarks/results/broker.md.
+``ulimit -n`` above 12000. A run takes about ten minutes and stops all processes that it started.
+Prints benchmarks/results/broker.md.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from functools import partial
 from time import thread_time
 from typing import Any
 
+import kafka.codec as codecs
 import kafka.record.default_records as kafka_python
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.memory_records import MemoryRecords as AiokafkaRecords
@@ -28,6 +29,7 @@ from kafka.record import MemoryRecords, MemoryRecordsBuilder
 from kwire.records import Record, build_batch, read
 
 ROUNDS = 30
+KAFKA_PYTHON_HAS = [lambda: True, codecs.has_gzip, codecs.has_snappy, codecs.has_lz4, codecs.has_zstd]
 COUNT = 1_000
 TIME = 1_700_000_000_000
 OWN_CRC = kafka_python.calc_crc32c
@@ -50,35 +52,39 @@ class Case:
 
 
 def cases() -> Iterator[Case]:
-    """Yield a case for reading and one for writing each batch."""
-    for name, rows in batches().items():
+    """Yield a case for reading and one for writing each batch. A library without the codec is left out."""
+    for (name, codec), rows in compressed(batches()).items():
         records = [Record(timestamp=t, key=key, value=value, headers=headers) for t, key, value, headers in rows]
-        data = build_batch(records)
+        data = build_batch(records, codec=codec)
         repeats = 3 if len(rows) > 1 else 100
-        for reader in (with_kwire, with_kafka_python, with_aiokafka):
+        readers = {"kwire": with_kwire, "kafka-python": with_kafka_python, "aiokafka": with_aiokafka}
+        writers: dict[str, Callable[[], object]] = {
+            "kwire": partial(build_batch, records, codec=codec),
+            "kwire, records made too": partial(build_from_rows, rows, codec),
+            "kafka-python": partial(written_by_kafka_python, rows, codec),
+            "aiokafka": partial(written_by_aiokafka, rows, codec),
+        }
+        if not KAFKA_PYTHON_HAS[codec]():
+            del readers["kafka-python"], writers["kafka-python"]
+        elif not codec:
+            writers["kafka-python, own CRC"] = partial(with_own_crc, partial(written_by_kafka_python, codec=0), rows)
+        for reader in readers.values():
             fields = [(r.timestamp, r.key, r.value, list(r.headers)) for r in reader(data)]
             assert fields == rows, (reader, name)
-        yield Case(
-            f"read {name}",
-            {
-                "kwire": partial(with_kwire, data),
-                "kafka-python": partial(with_kafka_python, data),
-                "kafka-python, own CRC": partial(with_own_crc, with_kafka_python, data),
-                "aiokafka": partial(with_aiokafka, data),
-            },
-            repeats,
-        )
-        yield Case(
-            f"write {name}",
-            {
-                "kwire": partial(build_batch, records),
-                "kwire, records made too": partial(build_from_rows, rows),
-                "kafka-python": partial(written_by_kafka_python, rows),
-                "kafka-python, own CRC": partial(with_own_crc, written_by_kafka_python, rows),
-                "aiokafka": partial(written_by_aiokafka, rows),
-            },
-            repeats,
-        )
+        ways: dict[str, Callable[[], object]] = {library: partial(reader, data) for library, reader in readers.items()}
+        if not codec:
+            ways["kafka-python, own CRC"] = partial(with_own_crc, with_kafka_python, data)
+        yield Case(f"read {name}", ways, repeats)
+        yield Case(f"write {name}", writers, repeats)
+
+
+def compressed(given: dict[str, list[Fields]]) -> dict[tuple[str, int], list[Fields]]:
+    """Return the batches by name and codec: each without compression, and the first and the last with each codec."""
+    names = list(given)
+    codecs = {"gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+    return {(name, 0): rows for name, rows in given.items()} | {
+        (f"{name}, {word}", codec): given[name] for name in (names[0], names[-1]) for word, codec in codecs.items()
+    }
 
 
 def batches() -> dict[str, list[Fields]]:
@@ -122,20 +128,21 @@ def with_aiokafka(data: bytes) -> list[Any]:
     return parsed
 
 
-def build_from_rows(rows: list[Fields]) -> bytes:
-    return build_batch([Record(timestamp=t, key=key, value=value, headers=headers) for t, key, value, headers in rows])
+def build_from_rows(rows: list[Fields], codec: int) -> bytes:
+    records = [Record(timestamp=t, key=key, value=value, headers=headers) for t, key, value, headers in rows]
+    return build_batch(records, codec=codec)
 
 
-def written_by_kafka_python(rows: list[Fields]) -> object:
-    builder = MemoryRecordsBuilder(magic=2, compression_type=0, batch_size=2**30)
+def written_by_kafka_python(rows: list[Fields], codec: int) -> object:
+    builder = MemoryRecordsBuilder(magic=2, compression_type=codec, batch_size=2**30)
     for timestamp, key, value, headers in rows:
         builder.append(timestamp, key, value, headers)
     builder.close()
     return builder.buffer()
 
 
-def written_by_aiokafka(rows: list[Fields]) -> object:
-    builder = DefaultRecordBatchBuilder(2, 0, 0, -1, -1, -1, 2**30)
+def written_by_aiokafka(rows: list[Fields], codec: int) -> object:
+    builder = DefaultRecordBatchBuilder(2, codec, 0, -1, -1, -1, 2**30)
     for offset, (timestamp, key, value, headers) in enumerate(rows):
         builder.append(offset, timestamp, key, value, headers)
     return builder.build()
