@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE  # each of the many processes would compile everything that it imports
 
-.PHONY: help demo test test-bare test-long check format docs man pyz container site native page bench findings lost-packets bench-attacks bench-bystander bench-broker bench-consumer bench-groups bench-authorizer bench-pauses bench-assignors clients failover interop assignors simulate simulate-check simulate-coverage farm fuzz mutants planted soak \
+.PHONY: help demo test test-bare test-long check format docs man pyz container site native page bench bench-all findings lost-packets bench-attacks bench-bystander bench-broker bench-consumer bench-groups bench-authorizer bench-pauses bench-assignors clients failover interop assignors simulate simulate-check simulate-coverage farm fuzz mutants planted soak \
 	clean oracle oracle-stop oracle-check
 
 help:  ## this list
@@ -97,6 +97,10 @@ bench-bystander: .venv/.dev  ## what a heartbeat waits for beside attacks: CPU o
 
 bench-broker: .venv/.dev  ## beside a real Kafka and kfake (Java 17, Maven, Go, kcat), some ten minutes
 	@$(BIN)/python benchmarks/broker.py | tee benchmarks/results/broker.md
+
+bench-all: .venv/.bench  ## the goals of performance beside kio, kafka-python, aiokafka, kfake, Kafka and tshark, fifteen minutes
+	@$(MAKE) --silent native >&2
+	@$(BIN)/python benchmarks/goals.py | tee benchmarks/results/goals.md
 
 # A real Kafka to ask (Java 17 and Maven): make oracle RELEASE=3.9.1 PORT=19092 SET='num.partitions=1 group.max.size=2'
 RELEASE ?= 4.2.0

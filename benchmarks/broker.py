@@ -19,7 +19,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from math import isnan, nan
 from pathlib import Path
 from typing import Any
@@ -132,8 +131,7 @@ class Bench:
 
     def requests(self) -> None:
         for work, (api, depth, cpu, rate) in REQUESTS.items():
-            how = ("-api", api, "-connections", 10, "-depth", depth, "-duration", "1s", "-warm", "300ms")
-            rounds = self.measure(partial(self._requests, how))
+            rounds = self.measure(self.request(api, depth))
             costs = each(rounds, usual, "server_cpu_us_per_req", "{:.1f}")
             least_cost = min(cost.value for cost in costs[1:] if cost)
             if cpu is None:
@@ -146,25 +144,32 @@ class Bench:
             else:
                 self.row(work, "a second", rates, f">= {rate:,}", at_least(rate))
 
-    def _requests(self, how: Sequence[object], server: Server) -> dict[str, Any]:
-        figures = self.load("requests", "-addr", server.address, *how, "-pid", server.pid)
-        if figures["error"]:
-            raise RuntimeError(f"{server.address}, {how}: {figures['error']}")
-        return figures
+    def request(self, api: str, depth: int) -> Callable[[Server], dict[str, Any]]:
+        """Return a function that sends a request of the load tool to a server, ``depth`` in flight, and measures it."""
+        how = ("-api", api, "-connections", 10, "-depth", depth, "-duration", "1s", "-warm", "300ms")
+
+        def ask(server: Server) -> dict[str, Any]:
+            figures = self.load("requests", "-addr", server.address, *how, "-pid", server.pid)
+            if figures["error"]:
+                raise RuntimeError(f"{server.address}, {how}: {figures['error']}")
+            return figures
+
+        return ask
+
+    def group(self, *how: object) -> Callable[[Server], dict[str, Any]]:
+        """Return a function that forms a group at a server with these arguments of the load tool."""
+        return lambda server: self.load("group", "-addr", server.address, *how)
 
     def groups(self) -> None:
         for size, (goal, heartbeat) in GROUPS.items():
             how = ("-members", size, "-heartbeat", heartbeat, "-hold", "400ms", "-limit", "40s")
-            rounds = self.measure(partial(self._group, how))
+            rounds = self.measure(self.group(*how))
             work = f"{size:,} raw members, heartbeats every {heartbeat}"
             self.row(work, "form, ms", each(rounds, least, "form_ms"), f"<= {goal}", at_most(goal))
             generations = each(rounds, latest, "form_generation")
             self.row(work, "generation then", generations, f"<= {GENERATIONS}", at_most(GENERATIONS))
             for phase in ("join", "leave"):
                 self.row(work, f"one {phase}s, ms", each(rounds, least, f"{phase}_ms"))
-
-    def _group(self, how: Sequence[object], server: Server) -> dict[str, Any]:
-        return self.load("group", "-addr", server.address, *how)
 
     def clients(self) -> None:
         def ask(server: Server) -> dict[str, Any]:
@@ -403,13 +408,18 @@ def kfake(binary: Path, load: Path) -> Iterator[tuple[Server, Figure]]:
 
 
 def begin(options: beside_kafka.Options, stack: ExitStack) -> Bench:
-    """Start the three brokers, and print the introduction."""
+    """Print the introduction and start the servers."""
+    print(INTRODUCTION.format(**options.facts, kfake=kfake_version()), flush=True)
+    return bench(options.rounds, options.kafka, stack)
+
+
+def bench(rounds: int, kafka: str, stack: ExitStack) -> Bench:
+    """Start the three servers. ``kafka``: release of the real Kafka."""
     tools = stack.enter_context(built())
     ours = stack.enter_context(our_broker())
-    kafkas, kafka_start = stack.enter_context(real_kafka(options.kafka, tools / "load"))
+    kafkas, kafka_start = stack.enter_context(real_kafka(kafka, tools / "load"))
     kfakes, kfake_start = stack.enter_context(kfake(tools / "kfake", tools / "load"))
-    print(INTRODUCTION.format(**options.facts, kfake=kfake_version()), flush=True)
-    return Bench(tools / "load", options.rounds, [ours, kafkas, kfakes], [kafka_start, kfake_start])
+    return Bench(tools / "load", rounds, [ours, kafkas, kfakes], [kafka_start, kfake_start])
 
 
 def kfake_version() -> str:

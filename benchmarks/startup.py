@@ -15,6 +15,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -109,15 +110,30 @@ def _imports() -> list[tuple[int, int, str]]:
     return [(int(own), int(total), name.strip()) for own, total, name in cells if own.strip().isdigit()]
 
 
+def first_response() -> float:
+    """Return the milliseconds from exec of ``mockbroker serve`` to its response to a Metadata request."""
+    command = [str(Path(sys.executable).parent / "mockbroker"), "serve", "--port", "0"]
+    began = time.perf_counter()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            address = process.stdout.readline().rpartition("=")[2].strip()
+            with RawConnection(address) as client:
+                assert client.ask(MetadataRequest(), 9).brokers
+            return (time.perf_counter() - began) * 1e3
+        finally:
+            process.terminate()
+
+
 def _print_times() -> None:
     times: dict[str, list[float]] = {what: [] for what in (*ROWS, *COMMANDS, "bare Python")}
     for _ in range(ROUNDS):
-        times["bare Python"].append(_wall([sys.executable, "-c", BARE]))
+        times["bare Python"].append(wall([sys.executable, "-c", BARE]))
         for what, (program, _) in ROWS.items():
-            times[what].append(_told(program))
+            times[what].append(printed_by(program))
         for command in COMMANDS:
             name, *rest = command.split()
-            times[command].append(_wall([str(Path(sys.executable).parent / name), *rest]))
+            times[command].append(wall([str(Path(sys.executable).parent / name), *rest]))
     print("| what | ms | goal |\n|---|---|---|")
     for what, milliseconds in times.items():
         goal = ROWS[what][1] if what in ROWS else COMMANDS.get(what)
@@ -127,11 +143,13 @@ def _print_times() -> None:
     )
 
 
-def _told(program: str) -> float:
+def printed_by(program: str) -> float:
+    """Return the number that a Python program prints."""
     return float(subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True).stdout)
 
 
-def _wall(command: list[str]) -> float:
+def wall(command: list[str]) -> float:
+    """Return the milliseconds of a command by the clock."""
     program = (
         "import subprocess, sys, time; t = time.perf_counter(); "
         "subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL); print((time.perf_counter() - t) * 1e3)"
