@@ -24,9 +24,9 @@ from kwire.spark import plain
 Rows = dict[str, list[Any]]  # rows by kind
 MET = ("marks", "sizes", "endings", "spans")  # kinds of rows to send to the groups concerned, from any connection
 COUNTED = ("clients", "api_usage")  # tables whose rows are sums over connections
-WHOLE = ("connections", "errors", "problems")  # rows of connections; clusters are derived from all of them
-EACH = ("frames", "connections", "problems")  # rows that come from one connection each
+EACH = ("frames", "connections", "problems")  # rows that come from one connection each, and meet no others
 MANY = 20_000  # counts that a task keeps in memory
+SHARES = 64  # shares into which the rows of a count table are divided, each of which can be summed alone
 BUCKETS = 32  # buckets of groups, minutes and count tables; in a stream each bucket has separate files
 SUMMARY_KINDS = (
     "names",
@@ -59,6 +59,26 @@ def about_client(client_id: str | None, host: str) -> str:
 def about_transactions(transactional_id: str) -> str:
     """Return the key by which Spark groups the steps of transactions of one transactional id."""
     return str(printable(f"transactions {transactional_id}"))
+
+
+def about_minute(minute: int, broker: str) -> str:
+    """Return the key by which Spark groups the latencies of a broker in a minute, given its start in microseconds."""
+    return str(printable(f"minute {minute} {broker}"))
+
+
+def about_share(name: str, *key: Any) -> str:
+    """Return the key by which Spark groups the rows of a count table: one of SHARES.
+
+    Args:
+        name: name of the table.
+        key: values that are equal in all rows that are summed.
+    """
+    return f"{name} {zlib.crc32(repr(key).encode()) % SHARES}"
+
+
+def mark_of(about: str) -> str:
+    """Return the mark in a key that consists of the mark of a file, a space and any text."""
+    return about.partition(" ")[0]
 
 
 def bucket_of(about: str) -> int:
@@ -145,21 +165,22 @@ class Bundler:
         """Yield the bundles of the counts, then a bundle with the number of bytes emitted so far."""
         for name, counts in self.counts.items():
             if counts:
-                yield bundle(name, name, counts.drain())
+                yield from _shares(name, counts)
         yield bundle("size", "", [self._size])
 
     def _bundles(self, by_kind: Rows) -> Iterator[Bundle]:
         for name, counts in self.counts.items():
             counts.add(by_kind.get(name, []))
             if len(counts) > MANY:
-                yield bundle(name, name, counts.drain())
-        for name in WHOLE:
+                yield from _shares(name, counts)
+        for name in ("connections", "problems"):
             if rows := by_kind.get(name):
-                yield bundle(name, name, rows)
+                yield bundle(name, f"{name} {rows[0]['conn_id']}", rows)
+        yield from _by("errors", by_kind.get("errors", []), lambda row: about_share("errors", *map(row.get, _OF_ERROR)))
         events = by_kind.get("events", [])
         yield from _by("events", map(_event_values, events), lambda values: about_group(values[_OF_GROUP]))
         yield from _by("subscribed", by_kind.get("subscribed", []), lambda one: about_group(one.group_id))
-        yield from _by("waits", by_kind.get("waits", []), lambda wait: f"minute {wait[0]}")
+        yield from _by("waits", by_kind.get("waits", []), lambda wait: about_minute(wait[0], wait[3]))
         for kind in ("tallies", "connected"):
             yield from _by(kind, by_kind.get(kind, []), lambda one: about_client(one.client_id, one.host))
         yield from _by("steps", by_kind.get("steps", []), lambda one: about_transactions(one.transactional_id))
@@ -183,6 +204,11 @@ class Bundler:
         for kind in ("sizes", "statements", "damage", "skipped", "remarks", "unread"):
             if rows := by_kind.get(kind):
                 yield bundle(kind, "", rows)
+
+
+def _shares(name: str, counts: Counts) -> Iterator[Bundle]:
+    """Yield the bundles of the sums of a count table, and reset them."""
+    return _by(name, counts.drain(), lambda row: about_share(name, row["client_id"]))
 
 
 def bundle_of_marks(about: str, marks: Iterable[Watermark]) -> Bundle:
@@ -238,6 +264,8 @@ class Counts:
         return list(rows.values())
 
 
+# Columns of errors that are known before topic names and clusters.
+_OF_ERROR = ("api_name", "error_code", "client_id", "group_id", "partition")
 _FIELDS = tuple(GroupEvent.__slots__)
 _OF_GROUP = _FIELDS.index("group_id")
 _event_values, _mark_values, _ending_values = (

@@ -15,9 +15,9 @@ from kwire.capture.files.splits import NOT_PROVEN
 from kwire.spark import source, stages
 from kwire.spark.following import ConnectionFollower, ReplayFollower
 from kwire.spark.output import Output
-from kwire.spark.tasks import PER_CORE, task_count
+from kwire.spark.tasks import task_count, task_size
 
-A_TASK = 2 * 1024 * 1024  # bytes of captures per task, for small inputs
+A_TASK = 1024 * 1024  # bytes of captures per task, for small inputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Job:
         paths: paths of the captures, in the order of ``source.files``.
         output: output folder and format.
         capture_id: value of the column ``capture_id``.
-        split_size: bytes of a file per task; None for at most 64 MiB, or less so that all cores have work.
+        split_size: bytes of a file per task; None for 4 to 64 MiB, see ``tasks.task_size``.
         guess: files whose split positions are guessed first; None for all. A wrong guess is detected and corrected, so
             the rows are the same.
         assignor: assignor with which groups are replayed, which adds the tables ``what_if`` and
@@ -75,7 +75,7 @@ class Job:
                 return report, []
             written = report.written + stages.write_problems(report, self.capture_id, staging)
             return report, written + stages.write_tables(
-                bundles, report, self.capture_id, staging, _cores(spark), assignor=self.assignor, settings=self.settings
+                bundles, report, self.capture_id, staging, assignor=self.assignor, settings=self.settings
             )
         finally:
             bundles.unpersist()
@@ -98,17 +98,13 @@ def ordered_references(
         guess: files that are divided at guessed record boundaries.
     """
     source.register(spark)
-    cores, size = _cores(spark), sum(map(size_of, paths))
-    part = split_size or min(max(size // (PER_CORE * cores), source.LEAST_SPLIT), source.SPLIT)
+    size = sum(map(size_of, paths))
+    part = split_size or min(max(task_size(size, A_TASK), source.LEAST_SPLIT), source.SPLIT)
     options: dict[str, str | int] = {"files": json.dumps(paths), "splitSize": part, "guess": json.dumps(sorted(guess))}
     if unpacked is not None:
         options["unpacked"] = unpacked
     captured = spark.read.format(source.FORMAT).options(**options).load()
-    return stages.by_connection(captured, task_count(size, A_TASK, cores))
-
-
-def _cores(spark: SparkSession) -> int:
-    return spark.sparkContext.defaultParallelism
+    return stages.by_connection(captured, task_count(size, A_TASK))
 
 
 def read_frames(

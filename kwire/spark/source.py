@@ -34,7 +34,7 @@ from kwire.spark.following import Spool, log_key
 
 FORMAT = "kafka_pcap"
 SPLIT = 64 * 1024 * 1024  # default bytes of a part
-LEAST_SPLIT = 4 * 1024 * 1024  # smallest part that a job chooses to use all cores
+LEAST_SPLIT = 4 * 1024 * 1024  # smallest part that a job chooses
 SETTLE = 60.0  # seconds
 NEVER = float("inf")
 Place = tuple[int, str]  # first timestamp of a file, and its path without .gz: the order of files

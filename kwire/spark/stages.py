@@ -39,7 +39,7 @@ from kwire.spark.tasks import task_count
 
 SEGMENT = Segment._fields
 ENOUGH = 5_000  # rows per batch of bundles
-A_TASK = 16 * 1024 * 1024  # bytes of bundles per task of the second stage
+A_TASK = 4 * 1024 * 1024  # bytes of bundles per task of the second stage
 
 
 # --- first stage: connections -----------------------------------------------------------------------------------------
@@ -323,7 +323,6 @@ def write_tables(
     known: CaptureSummary,
     capture_id: str,
     staging: str,
-    cores: int,
     buckets: Collection[int] | None = None,
     assignor: str | None = None,
     settings: Mapping[str, float] | None = None,
@@ -335,7 +334,6 @@ def write_tables(
         known: summary of the first stage.
         capture_id: name of the capture.
         staging: folder for the written files.
-        cores: cores of the cluster.
         buckets: buckets to write besides frames and connections, each to its own files; None for all buckets, in common
             files.
         assignor: assignor with which groups are replayed; None for no replay.
@@ -350,7 +348,7 @@ def write_tables(
     if any(groups.values()) or known.wanted:
         meet = partial(_send_to_groups, known.names, groups, known.replayed, by_producer)
         others = others.unionByName(extracted.where(sql.col("kind").isin(*MET)).mapInArrow(meet, bundles.SPARK))
-    tasks = task_count(known.size, A_TASK, cores)
+    tasks = task_count(known.size, A_TASK)
     met = others.repartition(tasks, "about") if tasks > 1 else others.coalesce(1)
     fold = partial(
         _fold,
@@ -458,7 +456,7 @@ def _fold(
             write()
             about = one.about
         if one.kind in EACH:
-            parts.add(one.kind, builder.each(one.kind, unbundle(one.rows)), about if marked else "")
+            parts.add(one.kind, builder.each(one.kind, unbundle(one.rows)), bundles.mark_of(about) if marked else "")
         else:
             met[one.kind] += unbundle(one.rows)
     write()
@@ -490,7 +488,7 @@ class TableBuilder:
         return [located(row, self.clusters) for row in rows] if kind == "connections" else rows
 
     def rows(self, met: Rows) -> Mapping[str, Iterable[Row]]:
-        """Return the rows of all tables for one key, which is a group id, a count table, or a minute of latencies.
+        """Return the rows of all tables for one key: a group id, a share of a count table, or a minute of latencies.
 
         ``met``: rows of the bundles with this key, by kind.
         """

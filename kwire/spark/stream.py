@@ -254,15 +254,14 @@ class Stream:
         )
         connection_rows = connection_rows.drop("batch").unionByName(open_now)
         about = connection_rows.where((sql.col("bucket").isin(*changed) & ~kind.isin(*EACH, *NEWS)) | kind.isin(*MET))
-        done = fresh.where(kind == "frames").withColumn("about", sql.lit(_mark("f", number)))
-        over = over.withColumn("about", sql.lit(_mark("c", number)))
-        pending = open_now.where(kind.isin(*EACH)).withColumn("about", sql.lit(OPEN))
+        done = _with_mark(fresh.where(kind == "frames"), _mark("f", number))
+        over = _with_mark(over, _mark("c", number))
+        pending = _with_mark(open_now.where(kind.isin(*EACH)), OPEN)
         tables = about.unionByName(done).unionByName(over).unionByName(pending)
         with self.output.staging() as staging:
-            cores = spark.sparkContext.defaultParallelism
             written = stages.write_problems(batch_summary, self.capture_id, staging, _mark("f", number))
             written += stages.write_tables(
-                tables, now, self.capture_id, staging, cores, buckets=changed, settings=self.settings
+                tables, now, self.capture_id, staging, buckets=changed, settings=self.settings
             )
             stale = {_mark("f", number), OPEN, *map(bundles.bucket_mark, changed)}
             stale |= {_mark("c", earlier) for earlier in range(0 if is_moved else number, number + 1)}
@@ -333,6 +332,16 @@ class Stream:
         files, inside = file_system(folder)
         if files.get_file_info(inside).type.name == "Directory":
             files.delete_dir(inside)
+
+
+def _with_mark(rows: DataFrame, mark: str) -> DataFrame:
+    """Return bundles with a mark of their files in the key; bundles of different connections meet in no task.
+
+    Args:
+        rows: bundles whose rows meet no others, with the column ``key`` of the connection.
+        mark: the mark.
+    """
+    return rows.withColumn("about", sql.concat(sql.lit(f"{mark} "), sql.hex(sql.col("key"))))
 
 
 def _mark(letter: str, number: int) -> str:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-PER_CORE = 4  # tasks per core while the data is small, because connections and groups differ in size
-LARGEST = 256 * 1024 * 1024  # bytes per task at most, for clusters and captures of any size
+from math import isqrt
+
+LARGEST = 256 * 1024 * 1024  # bytes per task at most, for captures of any size
 
 
-def task_count(size: int, smallest: int, cores: int) -> int:
-    """Return the number of tasks for an amount of data.
+def task_size(size: int, smallest: int) -> int:
+    """Return the number of bytes per task for an amount of data.
 
-    Small data gets up to ``PER_CORE`` tasks for each core, large data a task for each ``LARGEST`` bytes.
+    It depends on the bytes only, not on the cores of the cluster: it is the geometric mean of ``size`` and
+    ``smallest``, and at most LARGEST. So small data makes few tasks, which keeps their fixed cost low, and large data
+    makes more tasks than a cluster has cores, because connections and groups differ in size.
 
     Args:
         size: bytes of the data.
         smallest: bytes per task below which more tasks cost more than they gain.
-        cores: cores of the cluster.
     """
-    return max(min(size // smallest + 1, PER_CORE * cores), -(-size // LARGEST))
+    return min(max(isqrt(size * smallest), smallest), LARGEST)
+
+
+def task_count(size: int, smallest: int) -> int:
+    """Return the number of tasks for an amount of data. The arguments are those of ``task_size``."""
+    return max(-(-size // task_size(size, smallest)), 1)

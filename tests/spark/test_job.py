@@ -105,7 +105,7 @@ def test_tasks_that_fail_are_done_again(spark, long, tmp_path):
         result = stages.connection_bundles(ordered.mapInArrow(breaking, ordered.schema), paths, "c", staging).persist()
         summary = stages.summary_of(result)
         written = stages.write_problems(summary, "c", staging)
-        written += stages.write_tables(result.mapInArrow(breaking, result.schema), summary, "c", staging, 4)
+        written += stages.write_tables(result.mapInArrow(breaking, result.schema), summary, "c", staging)
         output.put(spark, staging, "c", summary.written + written)
         result.unpersist()
     assert parquet.read(tmp_path) == traces.single(paths, "c")

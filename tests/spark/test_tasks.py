@@ -10,19 +10,12 @@ MB, TB = 1 << 20, 1 << 40
 
 
 @pytest.mark.parametrize(
-    ("size", "cores", "tasks"),
-    [
-        (0, 2, 1),
-        (3 * MB, 2, 2),
-        (300 * MB, 2, 8),  # four per core
-        (300 * MB, 64, 151),
-        (16 * 1024 * MB, 2, 64),
-        (100 * TB, 1_000, 409_600),
-    ],
+    ("size", "tasks"),
+    [(0, 1), (3 * MB, 2), (16 * MB, 4), (300 * MB, 18), (16 * 1024 * MB, 128), (TB, 4_096), (100 * TB, 409_600)],
 )
-def test_small_data_employs_the_cores_and_large_data_is_cut(size: int, cores: int, tasks: int) -> None:
-    assert task_count(size, 2 * MB, cores) == tasks
+def test_the_number_of_tasks_follows_from_the_bytes(size: int, tasks: int) -> None:
+    assert task_count(size, MB) == tasks
 
 
 def test_no_task_of_any_input_exceeds_the_limit() -> None:
-    assert all(size / task_count(size, 2 * MB, 1) <= LARGEST for size in (1, LARGEST, LARGEST + 1, 7 * TB + 3))
+    assert all(size / task_count(size, MB) <= LARGEST for size in (1, LARGEST, LARGEST + 1, 7 * TB + 3))

@@ -34,9 +34,12 @@ def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
         end = min(left or group.end, group.end)
         offsets: dict[Place, int] = {}
         worst: tuple[int, int] | None = None
-        times = sorted({row["ts"] for row in commits})
+        by_time: dict[int, list[Row]] = defaultdict(list)
+        for row in commits:
+            by_time[row["ts"]].append(row)
+        times = sorted(by_time)
         for ts, later in zip(times, [*times[1:], end], strict=True):
-            offsets |= {(row["topic"], row["partition"]): row["offset"] for row in commits if row["ts"] == ts}
+            offsets |= {(row["topic"], row["partition"]): row["offset"] for row in by_time[ts]}
             since = [mark for place, offset in offsets.items() if (mark := group.first_mark_above(place, offset, ts))]
             if since and later - min(since) >= gap and (worst is None or later - min(since) > worst[1] - worst[0]):
                 worst = min(since), later

@@ -98,7 +98,7 @@ def detect_hot(group: GroupView, limits: Limits) -> Iterator[Finding]:
         times = [ts for ts, _ in seen]
         by_topic[place[0]].append((max(offsets) - min(offsets), place, min(times), max(times)))
     for _, grown in sorted(by_topic.items()):
-        if len(grown) < limits["partitions"]:
+        if len(grown) < max(limits["partitions"], 2):
             continue
         for records, place, begin, end in sorted(grown):
             others = median([one[0] for one in grown if one[1] != place])
