@@ -17,7 +17,7 @@ Share = frozenset[tuple[UUID, int]]
 Request = ConsumerGroupHeartbeatRequest
 
 
-class ConsumerClient(EpochMember):
+class ConsumerClient(EpochMember[ConsumerGroupHeartbeatResponse, Share]):
     """A member of a consumer group (KIP-848).
 
     Attributes:
@@ -59,33 +59,19 @@ class ConsumerClient(EpochMember):
             request.topic_partitions = _lines(self.held)
         self.reported, self.full = self.held, False
         self.beating = True
-        self.ask(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, request, self._beaten)
+        self.ask(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, request, self._accept)
 
-    def _beaten(self, answer: ConsumerGroupHeartbeatResponse) -> None:
-        self.beating = False
-        if answer.error_code:
-            self.refused(answer.error_code)
-            return
-        self.epoch = answer.member_epoch
-        self.interval = answer.heartbeat_interval_ms / 1000
-        if answer.assignment is not None:
-            lines = answer.assignment.topic_partitions
-            self.target = frozenset((line.topic_id, index) for line in lines for index in line.partitions)
-            self.later(BACKOFF * self.dice.random(), self._reconcile)
+    def _assigned(self, answer: ConsumerGroupHeartbeatResponse) -> Share | None:
+        if answer.assignment is None:
+            return None
+        lines = answer.assignment.topic_partitions
+        return frozenset((line.topic_id, index) for line in lines for index in line.partitions)
 
-    def _reconcile(self) -> None:
-        """Adopt exactly the assigned partitions at the next poll, and report a change with a heartbeat."""
-        if not self.polling:
-            self.queue.at(self.polls_at, self._now, self.life, self._reconcile, ())
-            return
-        if self.held != self.target:
-            self._hold(self.target)
-            self.heartbeat()
-
-    def _hold(self, share: Share) -> None:
-        self.held = share
+    def _hold(self, assignment: Share) -> None:
+        self.held = assignment
         names = self.cluster().by_id
-        places: list[Place] = [(names[topic_id].name, index) for topic_id, index in sorted(share) if topic_id in names]
+        known = [(topic_id, index) for topic_id, index in sorted(assignment) if topic_id in names]
+        places: list[Place] = [(names[topic_id].name, index) for topic_id, index in known]
         self.own(frozenset(places))
 
     def _lose(self) -> None:

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import Generic, TypeVar
 
 from kwire import ErrorCode as E
 from kwire.json.objects import uuid_text
+from kwire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+from kwire.messages.streams_group_heartbeat import StreamsGroupHeartbeatResponse
+from mockbroker.lab.simulation.clients.client import BACKOFF
 from mockbroker.lab.simulation.clients.reader import Reader
 
 JOINING, LEAVING = 0, -1  # member epochs
 LOST = (E.UNKNOWN_MEMBER_ID, E.FENCED_MEMBER_EPOCH, E.GROUP_ID_NOT_FOUND)
+Answer = TypeVar("Answer", ConsumerGroupHeartbeatResponse, StreamsGroupHeartbeatResponse)
+Assignment = TypeVar("Assignment")
 
 
-class EpochMember(Reader):
+class EpochMember(Reader, Generic[Answer, Assignment]):
     """A member whose heartbeats contain its epoch.
 
     Attributes:
+        held: the part of the assignment that the member has adopted.
+        target: the last received assignment.
         member_id: member id, which the client chooses.
         epoch: member epoch.
         beating: whether a heartbeat is in flight.
@@ -23,6 +31,8 @@ class EpochMember(Reader):
     """
 
     commit_version = 9
+    held: Assignment
+    target: Assignment
 
     def begin(self) -> None:
         super().begin()
@@ -44,6 +54,35 @@ class EpochMember(Reader):
     def heartbeat(self) -> None:
         """Send a heartbeat, unless another heartbeat is in flight or the coordinator is unknown."""
 
+    @abstractmethod
+    def _assigned(self, answer: Answer) -> Assignment | None:
+        """Return the assignment of a heartbeat response; None if it has none."""
+
+    @abstractmethod
+    def _hold(self, assignment: Assignment) -> None:
+        """Adopt an assignment."""
+
     def _beat(self) -> None:
         self.later(self.interval, self._beat)
         self.heartbeat()
+
+    def _accept(self, answer: Answer) -> None:
+        """Take over the epoch, the interval and the assignment of a heartbeat response."""
+        self.beating = False
+        if answer.error_code:
+            self.refused(answer.error_code)
+            return
+        self.epoch = answer.member_epoch
+        self.interval = answer.heartbeat_interval_ms / 1000
+        if (assignment := self._assigned(answer)) is not None:
+            self.target = assignment
+            self.later(BACKOFF * self.dice.random(), self._reconcile)
+
+    def _reconcile(self) -> None:
+        """At the next poll, adopt exactly the last received assignment, and report a change with a heartbeat."""
+        if not self.polling:
+            self.queue.at(self.polls_at, self._now, self.life, self._reconcile, ())
+            return
+        if self.held != self.target:
+            self._hold(self.target)
+            self.heartbeat()

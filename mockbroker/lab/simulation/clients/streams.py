@@ -45,7 +45,7 @@ def topology(group: str, topics: tuple[str, ...]) -> Request.Topology:
     )
 
 
-class StreamsClient(EpochMember):
+class StreamsClient(EpochMember[StreamsGroupHeartbeatResponse, tuple[Tasks, Tasks]]):
     """A member of a streams group.
 
     Attributes:
@@ -86,30 +86,15 @@ class StreamsClient(EpochMember):
             request.topology = topology(self.script.group, self.topics)
             request.process_id = f"process-{self.script.number // THREADS}"
         self.beating = True
-        self.ask(ApiKey.STREAMS_GROUP_HEARTBEAT, 0, request, self._beaten)
+        self.ask(ApiKey.STREAMS_GROUP_HEARTBEAT, 0, request, self._accept)
 
-    def _beaten(self, answer: StreamsGroupHeartbeatResponse) -> None:
-        self.beating = False
-        if answer.error_code:
-            self.refused(answer.error_code)
-            return
-        self.epoch = answer.member_epoch
-        self.interval = answer.heartbeat_interval_ms / 1000
-        if answer.active_tasks is not None:
-            self.target = _tasks(answer.active_tasks), _tasks(answer.standby_tasks or [])
-            self.later(BACKOFF * self.dice.random(), self._reconcile)
+    def _assigned(self, answer: StreamsGroupHeartbeatResponse) -> tuple[Tasks, Tasks] | None:
+        if answer.active_tasks is None:
+            return None
+        return _tasks(answer.active_tasks), _tasks(answer.standby_tasks or [])
 
-    def _reconcile(self) -> None:
-        """At the next poll, adopt exactly the assigned tasks, and report a change with a heartbeat."""
-        if not self.polling:
-            self.queue.at(self.polls_at, self._now, self.life, self._reconcile, ())
-            return
-        if self.held != self.target:
-            self._hold(self.target)
-            self.heartbeat()
-
-    def _hold(self, tasks: tuple[Tasks, Tasks]) -> None:
-        self.held = tasks
+    def _hold(self, assignment: tuple[Tasks, Tasks]) -> None:
+        self.held = assignment
         self.own(self._places())
 
     def _places(self) -> frozenset[Place]:
