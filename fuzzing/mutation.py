@@ -2,12 +2,14 @@
 
 Statements that assign an attribute, or call something, are removed; comparisons, boolean and arithmetic operators are
 exchanged; conditions are negated; operands of ``and`` and ``or`` are dropped; numbers grow by one; error codes become
-UNKNOWN_SERVER_ERROR. Not mutated: texts, annotations, decorators, asserts, what is raised, log messages.
+UNKNOWN_SERVER_ERROR. Not mutated: texts, annotations, decorators, asserts, ``raise AssertionError``, functions of
+protocols, what is raised, log messages.
 """
 
 from __future__ import annotations
 
 import ast
+import builtins
 import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -228,6 +230,10 @@ def _is_skipped(node: ast.AST) -> bool:
         case ast.If(test=ast.Name(id="TYPE_CHECKING")):
             return True
         case ast.FunctionDef(name="__repr__" | "__str__"):
+            return True
+        case ast.FunctionDef(body=[*_, ast.Expr(value=ast.Constant(value=builtins.Ellipsis))]):  # of a protocol
+            return True
+        case ast.Raise(exc=ast.Call(func=ast.Name(id="AssertionError"))):
             return True
         case ast.Expr(value=ast.Constant()):  # docstring
             return True

@@ -58,7 +58,7 @@ class FrameBuffer:
             self._data = data
         elif left <= SMALL:
             self._data = bytes(self._data[self._at :]) + data
-        elif self._frame is None and not self.complete:
+        elif not self.complete:
             self._begin_to_collect()
             self._data = self._collect(data)
         else:

@@ -30,7 +30,6 @@ CRC_AT = 17
 CRC_FROM = 21  # the checksum covers everything from the attributes on
 MAX_TIMESTAMP_AT = 35
 COUNT_AT = 57
-MAX_BATCH = 2**31 - 1
 
 CODEC_MASK = 0x07
 LOG_APPEND_TIME = 0x08

@@ -30,19 +30,19 @@ PRODUCED_SINCE: Mapping[int, int] = {
 }  # first Produce version that allows the codec; all versions allow the others
 
 GZIP_MAGIC = b"\x1f\x8b"
-GZIP_STEP = 16 * 1024  # bytes per call of zlib, which copies the data after a member with each call
-GZIP_PIECE = 1024 * 1024  # bytes of the largest piece of decompressed data
+GZIP_STEP = 1 << 14  # bytes per call of zlib, which copies the data after a member with each call
+GZIP_PIECE = 1 << 20  # bytes of the largest piece of decompressed data
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER = XERIAL_MAGIC + struct.pack(">ii", 1, 1)  # version, and the oldest compatible version
-XERIAL_BLOCK = 32 * 1024  # bytes before compression, as in snappy-java
+XERIAL_BLOCK = 1 << 15  # bytes before compression, as in snappy-java
 LZ4_MAGIC = bytes.fromhex("04224d18")
 LZ4_FLAGS = bytes.fromhex("60 40")  # independent blocks (Kafka requires them) of 64 KiB
-LZ4_BLOCK = 64 * 1024
+LZ4_BLOCK = 1 << 16
 LZ4_STORED = 0x8000_0000  # bit of a block size: the block is not compressed
 ZSTD_MAGIC = bytes.fromhex("28b52ffd")
 ZSTD_SKIPPED = bytes.fromhex("2a4d18")  # after a byte 0x50 to 0x5f: a frame without content
-ZSTD_LARGEST_WINDOW = 128 * 1024 * 1024  # limit of zstd itself
-ZSTD_STEP = 1024 * 1024  # bytes that are compressed for one piece
+ZSTD_LARGEST_WINDOW = 1 << 27  # limit of zstd itself
+ZSTD_STEP = 1 << 20  # bytes that are compressed for one piece
 TOO_SMALL = "failed to write whole buffer"  # cramjam's error if the output does not fit
 
 

@@ -124,10 +124,8 @@ def elect_leaderless(broker: Broker, topics: Iterable[Topic], now: float) -> Eff
 
 def _elect_if_leaderless(broker: Broker, partition: Partition, now: float) -> Effects:
     """Elect any live replica of a partition without a leader, if ``unclean.leader.election.enable`` is true."""
-    topic = broker.cluster.topics.get(partition.topic)
-    if partition.leader != NO_LEADER or topic is None:
-        return []
-    if not effective(topic.configs, "unclean.leader.election.enable", broker.settings, broker.release):
+    configs = broker.cluster.topics[partition.topic].configs
+    if not effective(configs, "unclean.leader.election.enable", broker.settings, broker.release):
         return []
     return elect(broker, partition, now, unclean=True)[1]
 
@@ -154,16 +152,16 @@ def start_broker(broker: Broker, node: int, now: float) -> Effects:
     cluster.unregistered.discard(node)
     cluster.nodes = dict(sorted(cluster.nodes.items()))
     cluster.epoch += 1
-    partitions = broker.cluster.partitions()
-    for partition in partitions:
-        if partition.catching_up and node in partition.replicas:
-            for each in partition.catching_up - partition.paused.keys():
+    effects: Effects = []
+    for partition in cluster.partitions():
+        if node in partition.replicas:
+            for each in partition.catching_up:
                 schedule_catch_up(broker, partition, each, now)
-    leaderless = [each for each in partitions if each.leader == NO_LEADER and node in cluster.electable(each)]
-    effects = [effect for partition in leaderless for effect in lead(broker, partition, node, now)]
-    for partition in partitions:
-        if partition.leader == NO_LEADER and node in partition.replicas:
-            effects += _elect_if_leaderless(broker, partition, now)
+        if partition.leader == NO_LEADER:
+            if node in cluster.electable(partition):
+                effects += lead(broker, partition, node, now)
+            else:
+                effects += _elect_if_leaderless(broker, partition, now)
     return effects
 
 
@@ -222,8 +220,7 @@ def recover(broker: Broker, now: float) -> Effects:
             schedule_catch_up(broker, partition, node, now)
     effects: Effects = []
     for partition in broker.cluster.topics[OFFSETS_TOPIC].partitions:
-        if partition.log.end > partition.log.start:
-            effects += complete_load(broker, partition.index, now)
+        effects += complete_load(broker, partition.index, now)
     return effects
 
 

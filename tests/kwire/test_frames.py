@@ -99,14 +99,33 @@ def test_taken_frames_are_let_go() -> None:
     assert len(buffer._data) < 3000
 
 
-def test_the_begin_of_a_frame_keeps_no_buffer_of_those_before():
-    buffer = FrameBuffer()
-    buffer.feed(pack(bytes(60_000)) + pack(b"next")[:5])
+@pytest.mark.parametrize("begun", [2, 5], ids=["part of the prefix", "prefix and a byte"])
+def test_the_begin_of_a_frame_keeps_no_buffer_of_those_before(begun: int) -> None:
+    buffer, following = FrameBuffer(), pack(b"next")
+    buffer.feed(pack(bytes(60_000)) + following[:begun])
     assert buffer.next_frame() == bytes(60_000)
     assert buffer.next_frame() is None
     assert sys.getsizeof(buffer._data) < 100
-    buffer.feed(b"ext")
+    buffer.feed(following[begun:])
     assert buffer.next_frame() == b"next"
+
+
+def test_bytes_after_a_complete_large_frame() -> None:
+    buffer, frames = FrameBuffer(), [bytes(5_000), b"next", bytes(9_000)]
+    for frame in frames:  # none is taken before all were received
+        buffer.feed(pack(frame))
+    assert drain(buffer) == frames
+
+
+def test_complete_counts_from_the_next_frame() -> None:
+    buffer = FrameBuffer()
+    buffer.feed(pack(b"abc") + b"\0\0")
+    assert buffer.next_frame() == b"abc"
+    assert not buffer.complete
+    buffer.feed(b"\0\2a")
+    assert not buffer.complete
+    buffer.feed(b"b")
+    assert buffer.complete
 
 
 @pytest.mark.parametrize("piece", [1_000, 4_097, 50_000])

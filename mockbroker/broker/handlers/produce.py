@@ -17,7 +17,6 @@ from kwire.records.batch import (
     HEADER,
     LOG_APPEND_TIME,
     MAGIC_AT,
-    MAX_BATCH,
     PREFIX,
     TRANSACTIONAL,
     Batch,
@@ -37,6 +36,7 @@ from mockbroker.topics.record_rules import RecordRules, Rejection, rejection
 from mockbroker.transactions.state import NO_PRODUCER, Identity
 
 NONE = ErrorCode.NONE
+MAX_BATCH = 2**31 - 1  # bytes with base offset and length: an int in Kafka
 RequestTopic = ProduceRequest.Topic
 ResponseTopic = ProduceResponse.Topic
 ResponsePartition = ProduceResponse.Topic.Partition

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kwire.errors import CrcError, DecodeError, EncodeError, LimitError
 from kwire.records import compression
-from kwire.records.batch import HEADER, Batch, Record, batches, build_batch, read_batch, rebase, recompress
+from kwire.records.batch import HEADER, Batch, Record, batches, build_batch, read_batch, rebase, recompress, restamp
 from kwire.records.compression import NAMES
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -259,10 +259,45 @@ def test_recompress_changes_only_the_codec(before, after):
     assert changed == expected
 
 
-def test_recompress_observes_its_limit():
-    batch = read_batch(build_batch([Record(value=bytes(1_000))], codec=compression.GZIP))
+@pytest.mark.parametrize("codec", [compression.NONE, compression.GZIP])
+def test_recompress_observes_its_limit(codec):
+    batch = read_batch(build_batch([Record(value=bytes(1_000))], codec=codec))
     with pytest.raises(LimitError):
         recompress(batch, compression.NONE, limit=500)
+    size = len(build_batch([Record(value=bytes(1_000))])) - HEADER.size
+    assert recompress(batch, compression.NONE, limit=size).count == 1
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("before", [None, 50])
+def test_restamp_changes_timestamp_and_its_type(before, after):
+    """Message.timestamp.type: Kafka's LogValidator rewrites the header, and no record."""
+    batch = read_batch(build_batch([Record(timestamp=7)], log_append_time=before, transactional=True))
+    changed = restamp(batch, 90, log_append_time=after)
+    assert (changed.log_append_time, changed.max_timestamp, changed.transactional) == (after, 90, True)
+    assert changed.crc_is_right()
+    assert [record.timestamp for record in changed.records()] == [90 if after else 7]
+
+
+def test_header_of_a_batch_without_producer():
+    """Kafka's RecordBatch: NO_PARTITION_LEADER_EPOCH, NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE."""
+    batch = read_batch(build_batch([Record(offset=7, timestamp=9)]))
+    assert (batch.leader_epoch, batch.producer_id, batch.producer_epoch, batch.base_sequence) == (-1, -1, -1, -1)
+    assert (batch.base_offset, batch.last_offset, batch.attributes) == (0, 0, 0)
+    assert (batch.base_timestamp, batch.max_timestamp) == (9, 9)
+
+
+def test_batch_without_records_begins_at_offset_zero():
+    assert read_batch(build_batch([], keep_offsets=True, last_offset=4)).base_offset == 0
+
+
+def test_records_of_another_class_are_copied():
+    class Own(Record):
+        pass
+
+    (record,) = read_batch(ONE).records_as(Own)
+    assert isinstance(record, Own)
+    assert record.value.__class__ is bytes
 
 
 def test_delete_horizon_and_timestamp_of_an_empty_batch():

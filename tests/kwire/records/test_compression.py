@@ -5,6 +5,7 @@ import struct
 import tracemalloc
 import zlib
 from contextlib import suppress
+from random import Random
 
 import cramjam
 import pytest
@@ -67,14 +68,32 @@ def test_pieces_round_trip(codec: int, data: bytes) -> None:
     assert decompress(codec, packed) == data
 
 
-@pytest.mark.parametrize("codec", PACKED)
-def test_large_data_is_compressed_in_pieces(codec: int) -> None:
-    assert len(list(compressed_pieces(codec, bytes(4 << 20)))) >= 4
+PIECES = [(GZIP, 257), (SNAPPY, 129), (LZ4, 66), (ZSTD, 5)]  # of 4 MiB: 16, 32, 64 KiB and 1 MiB, header, end
 
 
-@pytest.mark.parametrize(("codec", "largest"), [(GZIP, compression.GZIP_PIECE), (SNAPPY, compression.XERIAL_BLOCK)])
+@pytest.mark.parametrize(("codec", "number"), PIECES)
+def test_large_data_is_compressed_in_pieces(codec: int, number: int) -> None:
+    assert len(list(compressed_pieces(codec, bytes(4 << 20)))) == number
+
+
+@pytest.mark.parametrize(("codec", "largest"), [(GZIP, 1 << 20), (SNAPPY, 32 * 1024)])
 def test_large_data_is_decompressed_in_pieces(codec: int, largest: int) -> None:
     assert max(map(len, decompressed_pieces(codec, compress(codec, bytes(4 << 20))))) == largest
+
+
+def test_blocks_of_snappy_java() -> None:
+    """SnappyOutputStream: magic, version 1, compatible version 1, then blocks of 32 KiB with their size."""
+    plain = Random(0).randbytes(32 * 1024 + 1)
+    blocks = b"".join(block(raw(part)) for part in (plain[: 32 * 1024], plain[32 * 1024 :]))
+    assert compress(SNAPPY, plain) == bytes.fromhex("82534e4150505900 00000001 00000001") + blocks
+
+
+def test_blocks_of_an_lz4_frame() -> None:
+    """Version 1, independent blocks of 64 KiB; one that does not shrink is stored, with the highest bit of its size."""
+    plain = Random(0).randbytes(64 * 1024 + 1)
+    stored = [part for at in (0, 64 * 1024) if (part := plain[at : at + 64 * 1024])]
+    blocks = b"".join(struct.pack("<I", len(part) | 1 << 31) + part for part in stored)
+    assert compress(LZ4, plain) == bytes.fromhex("04224d18 60 40 82") + blocks + bytes(4)
 
 
 @pytest.mark.parametrize("codec", PACKED)
@@ -301,6 +320,23 @@ def test_frames_that_are_skipped() -> None:
     one = compress(ZSTD, b"data")
     assert compression._zstd_frames(one + skipped + one, 100) == (one + skipped + one, 8)
     assert decompress(ZSTD, one + skipped + one) == b"datadata"
+
+
+def test_only_magic_numbers_5x_are_skipped() -> None:
+    """RFC 8878, section 3.1.2: a skippable frame begins with 0x50 to 0x5f. The rest is left to zstd's own error."""
+    other = bytes.fromhex("6a2a4d18 03000000 616263")
+    one = compress(ZSTD, b"data")
+    assert compression._zstd_frames(one + other + one, 100) == (one + other + one, 4)
+    with pytest.raises(DecodeError, match="invalid zstd data"):
+        decompress(ZSTD, one + other + one)
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_size_is_unknown_if_one_frame_declares_none(first: bool) -> None:
+    frames = [zstd_without_a_size(b"data"), compress(ZSTD, b"data")]
+    data = b"".join(frames if first else frames[::-1])
+    assert compression._zstd_frames(data, 100)[1] == 0
+    assert decompress(ZSTD, data) == b"datadata"
 
 
 @pytest.mark.parametrize("size", [1, 100, 300, 70_000, 300_000])

@@ -79,6 +79,12 @@ def test_the_time_of_the_wrapper_counts() -> None:
     assert [record.timestamp for record in stamped.records(verify_crc=False)] == [777] * 3
 
 
+def test_messages_of_magic_0_have_no_timestamp_type() -> None:
+    message = replace(read_message(build_message_set(THREE[:1], magic=0)), attributes=8)
+    assert not message.log_append_time
+    assert [record.timestamp for record in message.records(verify_crc=False)] == [NO_TIMESTAMP]
+
+
 def rebuilt(message: Message, value: bytes | None, offset: int | None = None) -> bytes:
     """The message with another value or offset, and a size and checksum that fit."""
     tail = struct.pack(">bb", message.magic, message.attributes)
@@ -168,6 +174,7 @@ BAD: list[tuple[str, bytes, type[DecodeError], int, str]] = [  # what, message, 
     ("cut", packed(ONE[:-1]), DecodeError, 0, "value: the compressed wrapper message contains no messages"),
     ("garbage", other_value(b"garbage"), DecodeError, 34, "value: invalid gzip data: Error -3 while decompressing data: incorrect header check"),
     ("garbage inside", packed(bytes(30)), DecodeError, 0, "size: message size 0 is below the minimum of 14 (byte 8 after decompression)"),
+    ("prefix inside", packed(ONE + bytes(12)), DecodeError, 0, "size: message size 0 is below the minimum of 14 (byte 43 after decompression)"),
     ("magic inside", packed(ONE + changed(ONE, 16, ">b", 2)), DecodeError, 0, "magic: magic is 2, expected 0 or 1 (byte 51 after decompression)"),
     ("crc inside", packed(ONE + changed(ONE, 20, ">b", 1)), CrcError, 0, "records[1]: checksum 0xb461472e does not match the data (byte 47 after decompression)"),
     ("wrapper inside", packed(ONE + WRAPPED), LimitError, 0, "records[1]: a compressed message inside a compressed message exceeds the limit of 1 level of nesting (byte 52 after decompression)"),

@@ -6,6 +6,7 @@ import tracemalloc
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
+from unittest.mock import MagicMock
 
 import pytest
 from hypothesis import example, given
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from kwire.errors import DecodeError, EncodeError, LimitError, Truncated
 from kwire.records import record as module
 from kwire.records.limits import MAX_HEADERS, RECORDS_AT_ONCE
-from kwire.records.record import Record, _read_carefully, read_records, write_records
+from kwire.records.record import Headers, Record, _read_carefully, read_records, write_records
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 SIZES = st.sampled_from([0, 1, 62, 63, 64, 65, 127, 128, 4095, 4096, 8191, 8192, 8193])
@@ -104,6 +105,34 @@ def test_varints_of_every_length(timestamp: int, size: int) -> None:
     assert read(data, len(records)) == read_carefully(data, len(records)) == records
 
 
+USUAL = [  # key, value, headers: of records whose length has two bytes at most
+    (None, None, ()),
+    (b"", b"", ()),
+    (b"k" * 63, b"v" * 63, (("h", None),)),
+    (b"k" * 64, b"v" * 64, (("h" * 63, b""), ("h", b"v" * 63))),
+    (b"k" * 130, b"v" * 8_000, ()),
+    (b"k" * 5_000, b"v" * 3_000, (("", b"v" * 64),)),
+    (b"k", None, (("h", b"v" * 8_000), ("h", b"v"))),
+    (None, b"v", (("", None),) * 63),
+]
+PLACES = [(0, 0), (63, 63), (64, -64), (8191, 64), (8192, -8192), (2**31 - 1, 2**40)]  # offset, timestamp
+
+
+@pytest.mark.parametrize(("key", "value", "headers"), USUAL, ids=range(len(USUAL)))
+def test_usual_records_are_read_on_the_fast_path(
+    key: bytes | None, value: bytes | None, headers: Headers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records = [
+        Record(offset=offset, timestamp=timestamp, key=key, value=value, headers=headers)
+        for offset, timestamp in PLACES
+    ]
+    data = write_records(records, [offset for offset, _ in PLACES], 0)
+    careful = MagicMock(side_effect=_read_carefully)
+    monkeypatch.setattr(module, "_read_carefully", careful)
+    assert read(data, len(records)) == records
+    careful.assert_not_called()
+
+
 def test_memoryviews_are_not_copied() -> None:
     data = memoryview(write_records([Record(key=b"k", value=b"v" * 100, headers=[("h", b"1")])] * 2, None, 0))
     for record in read(data, 2):  # type: ignore[arg-type]
@@ -138,6 +167,20 @@ def test_an_offset_has_at_most_five_bytes() -> None:
     body = bytes.fromhex("00 02 80 80 80 80 80 00 01 01 00")
     with pytest.raises(LimitError, match="a varint is longer than the limit of 5 bytes"):
         read(bytes([2 * len(body)]) + body, 1)
+
+
+@pytest.mark.parametrize(("delta", "base"), [(1, 2**63 - 1), (2**31 - 1, 2**63 - 2**31 + 1)])
+def test_small_deltas_wrap_as_in_java(delta: int, base: int) -> None:
+    data = write_records([Record(timestamp=delta)], [delta], 0)
+    (record,) = read(data, 1, base, base)
+    assert (record.timestamp, record.offset) == (-(2**63), -(2**63))
+
+
+def test_bits_beyond_32_of_an_offset_are_dropped() -> None:
+    """As in Kafka's ByteUtils.readVarint: the fifth byte adds four bits."""
+    body = bytes.fromhex("00" + "00" + "ffffffff7f" + "0101" + "00")
+    (record,) = read(bytes([2 * len(body)]) + body, 1)
+    assert record.offset == -(2**31)
 
 
 def test_sums_wrap_as_in_java() -> None:

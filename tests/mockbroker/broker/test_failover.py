@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -164,6 +165,13 @@ def test_requests_while_the_coordinator_loads(harness):
     assert [event.event for event in harness.journal.events][-2:] == ["unload", "load"]
 
 
+def test_leader_change_of_another_topic_loads_no_groups():
+    harness = FailoverHarness(config=LOAD)
+    for partition in harness.broker.cluster.topics["t"].partitions:
+        harness.apply(failover.move_leader, partition, partition.replicas[1])
+    assert not harness.broker.loading
+
+
 def test_sync_while_loading_is_rebalance_before_4_0():
     harness = FailoverHarness(config=LOAD, release=RELEASES["3.9"])
     member_id = stable_member(harness, "g")
@@ -237,6 +245,21 @@ def test_members_above_group_max_size_after_failover(harness):
     assert harness.heartbeat(member_id) == E.REBALANCE_IN_PROGRESS
 
 
+def test_loaded_group_that_is_too_large_completes_its_rebalance(harness):
+    """The rebalance timeout counts from the load, though no member sends a request."""
+    node = harness.coordinator
+    request = replace(BrokerHarness.join("g"), session_timeout_ms=30_000, rebalance_timeout_ms=5_000)
+    joined = harness.ask(request, 3, node=node)
+    sync = SyncGroupRequest(group_id="g", generation_id=joined.generation_id, member_id=joined.member_id)
+    assert harness.ask(sync, 3, node=node).error_code == E.NONE
+    object.__setattr__(harness.broker.settings, "group_max_size", 0)
+    harness.move()
+    harness.wait(4.9)
+    assert joined.member_id in harness.broker.groups["g"].members
+    harness.wait(0.1)
+    assert not harness.broker.groups["g"].members
+
+
 def test_groups_of_other_coordinators_are_unaffected(harness):
     member_id = stable_member(harness, "h")
     before = harness.broker.groups["h"]
@@ -277,13 +300,84 @@ def test_loss_that_is_not_yet_noticed(harness):
 def test_broker_restarts_before_its_loss_is_noticed(harness):
     member_id = stable_member(harness, "g")
     old = harness.coordinator
+    before = harness.leaders(old)
     harness.kill(old, 9.0)
     harness.wait(1.0)
     harness.apply(failover.start_broker, old)
     assert harness.coordinator == old
+    assert harness.leaders(old) == before
     assert harness.heartbeat(member_id) == E.NONE
     harness.wait(9.0)
     assert old in harness.broker.cluster.nodes
+
+
+@pytest.mark.parametrize("noticed_after", [0.5, 9.0])
+def test_only_groups_of_a_killed_coordinator_are_unloaded(harness, noticed_after):
+    for group in "gh":
+        stable_member(harness, group)
+    assert harness.broker.coordinator("g") != harness.broker.coordinator("h")
+    kept = harness.broker.groups["h"]
+    harness.kill(harness.coordinator, noticed_after)
+    assert harness.broker.groups["h"] is kept
+    assert [event.group for event in harness.journal.events if event.event == EventKind.UNLOAD] == ["g"]
+    assert len(harness.broker.cluster.nodes) == 3
+    harness.wait(noticed_after)
+    assert len(harness.broker.cluster.nodes) == 2
+
+
+def test_stop_of_a_killed_broker_is_noticed_once(harness):
+    """A loss that is still due must not count for the broker that was started again."""
+    harness.kill(0, 5.0)
+    harness.apply(failover.stop_broker, 0)
+    assert harness.leaders(1)[0] == [1, 2]
+    harness.apply(failover.start_broker, 0)
+    harness.wait(6.0)
+    assert harness.leaders(1)[0] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("end", ["stop", "kill", "kill unnoticed"])
+def test_share_sessions_of_a_lost_broker_are_removed(harness, end):
+    for node in (0, 1):
+        harness.broker.share_sessions(node)
+    if end == "stop":
+        harness.apply(failover.stop_broker, 0)
+    else:
+        harness.kill(0, 9.0 if end == "kill unnoticed" else 0.0)
+    assert [node for node, _ in harness.broker.all_share_sessions()] == [1]
+
+
+def test_metadata_without_a_broker_that_led_no_partition(harness):
+    """The brokers in the metadata change, though no leader does."""
+    for partition in harness.broker.cluster.partitions():
+        if partition.leader == 2:
+            harness.apply(failover.move_leader, partition, next(node for node in partition.replicas if node != 2))
+    assert harness.leaders(0)[0] == [0, 1, 2]
+    harness.apply(failover.stop_broker, 2)
+    assert harness.leaders(0)[0] == [0, 1]
+    harness.apply(failover.start_broker, 2)
+    assert harness.leaders(0)[0] == [0, 1, 2]
+
+
+def test_leader_lost_while_the_coordinator_loads():
+    """The groups of a partition without a leader are loaded by the next leader, once."""
+    harness = FailoverHarness(config=LOAD)
+    member_id = stable_member(harness, "g")
+    partition = harness.broker.cluster.topics[OFFSETS_TOPIC].partition_of("g")
+    partition.replicas = [0]
+    harness.apply(failover.move_leader, partition, 0)
+    harness.wait(2.0)
+    loads = [event.event for event in harness.journal.events].count(EventKind.LOAD)
+    harness.apply(failover.lead, partition, 0)
+    harness.wait(0.5)
+    harness.kill(0)
+    harness.wait(2.0)
+    assert [event.event for event in harness.journal.events].count(EventKind.LOAD) == loads
+    harness.apply(failover.start_broker, 0)
+    harness.wait(0.9995)
+    assert E(harness.ask(ListGroupsRequest(), 4, node=0).error_code) == E.COORDINATOR_LOAD_IN_PROGRESS
+    harness.wait(0.2)
+    assert [event.event for event in harness.journal.events].count(EventKind.LOAD) == loads + 1
+    assert harness.heartbeat(member_id) == E.NONE
 
 
 def test_started_broker_leads_none_of_the_others_partitions(harness):
@@ -319,8 +413,9 @@ def test_invalid_actions_are_rejected(harness):
         failover.move_leader(harness.broker, partition, 1, 0.0)
     with pytest.raises(failover.FailoverError, match="broker 0 is already running"):
         failover.start_broker(harness.broker, 0, 0.0)
-    with pytest.raises(failover.FailoverError, match=r"broker 7 does not exist \(broker ids: 0, 1, 2\)"):
-        failover.stop_broker(harness.broker, 7, 0.0)
+    for action in (failover.stop_broker, failover.start_broker):
+        with pytest.raises(failover.UnknownBrokerError, match=r"broker 7 does not exist \(broker ids: 0, 1, 2\)"):
+            action(harness.broker, 7, 0.0)
     harness.kill(1, 5.0)
     with pytest.raises(failover.FailoverError, match="broker 1 is not running"):
         failover.kill_broker(harness.broker, 1, 0.0, 0.0)
@@ -392,6 +487,19 @@ def test_replica_outside_of_the_isr_leads_only_if_allowed(harness, unclean, lead
     partition = cluster.partition("u", 0)
     partition.catching_up = frozenset({1})
     harness.kill(0)
+    assert partition.leader == leader
+
+
+@pytest.mark.parametrize(("unclean", "leader"), [("false", -1), ("true", 1)])
+def test_started_replica_outside_of_the_isr_leads_if_allowed(harness, unclean, leader):
+    cluster = harness.broker.cluster
+    cluster.create_topic("u", [[0, 1]], {"unclean.leader.election.enable": unclean})
+    partition = cluster.topics["u"].partitions[0]
+    partition.catching_up = frozenset({1})
+    harness.kill(1)
+    harness.kill(0)
+    assert partition.leader == -1
+    harness.apply(failover.start_broker, 1)
     assert partition.leader == leader
 
 
@@ -545,7 +653,7 @@ def test_producer_of_a_transaction_without_begin_is_fenced(transactions):
         assert producer.produce(b"tea") == E.NONE
     *_, begin = harness.broker.cluster.topics[TRANSACTIONS_TOPIC].partition_of("p").log.batches()
     after = recovered(harness, lambda batch: batch != begin)
-    *_, marker = after.cluster.partition("t", 0).log.batches()
+    *_, marker = after.cluster.topics["t"].partitions[0].log.batches()
     assert marker.control
     assert (marker.producer_id, marker.producer_epoch) == (producer.producer_id, producer.epoch + 1)
 

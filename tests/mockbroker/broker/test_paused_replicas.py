@@ -15,7 +15,7 @@ from kwire.messages.metadata import MetadataRequest
 from kwire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from kwire.messages.produce import ProduceRequest
 from kwire.records.batch import Record, build_batch
-from mockbroker.broker import failover
+from mockbroker.broker import failover, reassignments
 from mockbroker.broker.paused_replicas import pause_replica, resume_replica
 from mockbroker.topics.model import NO_LEADER, Partition
 
@@ -78,6 +78,7 @@ def in_sync(of: BrokerHarness) -> list[int]:
 def test_paused_replica_is_not_in_sync():
     of = harness(min_insync_replicas="2")
     assert produce(of, b"1") == E.NONE
+    assert in_sync(of) == [0, 1]
     pause_replica(of.broker, partition(of), 1)
     assert in_sync(of) == [0]
     assert produce(of, b"2") == E.NOT_ENOUGH_REPLICAS
@@ -125,6 +126,28 @@ def test_unclean_election_truncates_the_log():
     of.finish(failover.start_broker(of.broker, 0, of.now))
     assert in_sync(of) == [0, 1]
     assert [record.value for batch in partition(of).log.batches() for record in batch.records()] == [b"1", b"2", b"new"]
+
+
+def test_unclean_election_keeps_the_log_start():
+    """The paused replica ends before the log start offset, as after DeleteRecords."""
+    of = lagging()
+    partition(of).log.delete_before(4)
+    assert elect(of, UNCLEAN) == E.NONE
+    assert (partition(of).log.start, partition(of).log.end) == (4, 4)
+
+
+def test_paused_replica_does_not_catch_up_in_time():
+    """A new replica does, on the brokers' clock."""
+    of = BrokerHarness(brokers=3, topics={})
+    of.broker.cluster.create_topic("t", [[0, 1]])
+    pause_replica(of.broker, partition(of), 1)
+    of.finish(reassignments.begin(of.broker, partition(of), [0, 1, 2], of.now))
+    of.finish(failover.stop_broker(of.broker, 1, of.now))
+    of.finish(failover.start_broker(of.broker, 1, of.now))
+    of.wait(10.0)
+    assert in_sync(of) == [0, 2]
+    resume_replica(of.broker, partition(of), 1)
+    assert in_sync(of) == [0, 1, 2]
 
 
 def test_topic_config_allows_unclean_elections():

@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 from tools.broker_harness import BrokerHarness
+from tools.durable_broker_harness import DurableBrokerHarness
 
 from kwire import ErrorCode as E
 from kwire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from kwire.messages.elect_leaders import ElectLeadersRequest
 from kwire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+from kwire.messages.metadata import MetadataRequest
 from mockbroker.broker import failover
 from mockbroker.topics.model import NO_LEADER, Partition
 from mockbroker.topics.reassignment import Reassignment, completed, merged, reverted
@@ -81,6 +83,29 @@ def test_a_replica_on_a_stopped_broker_waits_for_its_start(harness):
     assert harness.broker.cluster.in_sync(partition(harness)) == [start, other]
 
 
+def test_start_of_another_broker_delays_no_replica():
+    harness = BrokerHarness(brokers=4, topics={}, config={"mockbroker.replica.catch.up.ms": 10_000})
+    harness.broker.cluster.create_topic("t", [[0]])
+    harness.finish(failover.stop_broker(harness.broker, 3, harness.now))
+    move(harness, [0, 1])
+    harness.wait(6)
+    harness.finish(failover.start_broker(harness.broker, 3, harness.now))
+    harness.wait(4)
+    assert harness.broker.cluster.in_sync(partition(harness)) == [0, 1]
+
+
+def test_new_replica_catches_up_after_a_restart():
+    harness = DurableBrokerHarness(brokers=2, topics={}, config={"mockbroker.replica.catch.up.ms": 10_000})
+    harness.broker.cluster.create_topic("t", [[0]])
+    move(harness, [0, 1])
+    harness.restart()
+    harness.wait(9.999)
+    assert harness.broker.cluster.in_sync(partition(harness)) == [0]
+    harness.wait(0.001)
+    assert harness.broker.cluster.in_sync(partition(harness)) == [0, 1]
+    assert listed(harness) == []
+
+
 def test_replicas_that_catch_up_do_not_become_leader(harness):
     start = partition(harness).replicas[0]
     other = (start + 1) % 3
@@ -104,6 +129,39 @@ def test_a_reassignment_waits_for_a_stopped_leader(harness):
     harness.finish(failover.start_broker(harness.broker, start, harness.now))
     harness.wait(AFTER)
     assert partition(harness).replicas == [other]
+
+
+def test_metadata_lists_a_replica_as_soon_as_it_is_in_sync(harness):
+    """The other new replica is on a stopped broker, so the reassignment goes on."""
+    start = partition(harness).replicas[0]
+    other, stopped = (node for node in range(3) if node != start)
+    harness.finish(failover.stop_broker(harness.broker, stopped, harness.now))
+    move(harness, [start, other, stopped])
+    request = MetadataRequest(topics=[MetadataRequest.Topic(name="t")])
+    assert harness.ask(request, 9, node=start).topics[0].partitions[0].isr_nodes == [start]
+    harness.wait(AFTER)
+    assert harness.ask(request, 9, node=start).topics[0].partitions[0].isr_nodes == [start, other]
+    assert len(listed(harness)) == 1
+
+
+def test_cancellation_restores_the_replicas(harness):
+    start = partition(harness).replicas[0]
+    other = (start + 1) % 3
+    move(harness, [other])
+    assert move(harness, None) == [E.NONE]
+    assert (partition(harness).replicas, partition(harness).catching_up, listed(harness)) == ([start], frozenset(), [])
+    harness.wait(AFTER)
+    assert (partition(harness).replicas, partition(harness).leader) == ([start], start)
+    assert move(harness, None) == [E.NO_REASSIGNMENT_IN_PROGRESS]
+
+
+def test_no_cancellation_without_a_replica_in_sync(harness):
+    """Kafka's ReplicationControlManager.cancelPartitionReassignment."""
+    start = partition(harness).replicas[0]
+    move(harness, [(start + 1) % 3])
+    partition(harness).catching_up |= {start}
+    assert move(harness, None) == [E.INVALID_REPLICA_ASSIGNMENT]
+    assert len(listed(harness)) == 1
 
 
 def test_a_deleted_topic_ends_its_reassignment(harness):

@@ -10,6 +10,7 @@ from uuid import UUID
 
 import pytest
 from tools.broker_harness import WALL, BrokerHarness
+from tools.durable_broker_harness import DurableBrokerHarness
 
 from kwire import ErrorCode as E
 from kwire.messages.create_delegation_token import CreateDelegationTokenRequest
@@ -102,6 +103,17 @@ def test_a_check_leaves_tokens_that_have_not_expired():
     create(harness, lifetime=1_000)
     harness.wait(120)
     assert len(described(harness)) == 1
+
+
+def test_tokens_expire_after_a_restart():
+    intervals = {"delegation.token.expiry.time.ms": 10_000, "delegation.token.expiry.check.interval.ms": 60_000}
+    harness = DurableBrokerHarness(config=SECRET | intervals)
+    harness.router.identity = lambda _: Identity("User:alice", True)
+    create(harness)
+    harness.restart()
+    assert len(harness.broker.cluster.tokens) == 1
+    harness.wait(60.0)
+    assert len(harness.broker.cluster.tokens) == 0
 
 
 def test_a_token_does_not_allow_requests_about_tokens():
