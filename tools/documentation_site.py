@@ -130,6 +130,9 @@ def configuration(pages: Path) -> str:
             "nav = [",
             *sections,
             "]",
+            "[project.extra.version]",
+            'provider = "mike"',  # the theme then shows the versions of ../versions.json, which site_versions.py writes
+            'default = "latest"',
             "[project.theme]",
             'language = "en"',
             "font = false",  # those of the system: no request to another host
