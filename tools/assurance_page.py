@@ -25,7 +25,7 @@ import soak  # noqa: E402
 
 RESULTS = ROOT / "fuzzing" / "results"
 EVENTS = 1_000  # of each seed
-SCHEMES = ("swarm", "streams", "shares", "data", "mix", "bytes")
+SCHEMES = ("swarm", "streams", "shares", "data", "mix", "bytes", "upkeep")
 
 
 def result(name: str) -> Mapping[str, Any]:

@@ -22,7 +22,20 @@ SEEDS, EVENTS = 100, 1_000
 CANDIDATES = 4  # seeds of which --steer runs one
 COLLECT_AFTER = (50_000, 20, 20)  # for gc.set_threshold; Python's default takes a quarter of the run time
 # Names of lab.simulation.schemes, not imported so that --help is fast.
-SCHEME_NAMES = ("swarm", "lite", "calm", "rules", "migration", "streams", "shares", "data", "admin", "mix", "bytes")
+SCHEME_NAMES = (
+    "swarm",
+    "lite",
+    "calm",
+    "rules",
+    "migration",
+    "streams",
+    "shares",
+    "data",
+    "admin",
+    "mix",
+    "bytes",
+    "upkeep",
+)
 HISTORY_NAMES = (
     "zookeeper",
     "server",

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from math import inf
 
+from mockbroker.lab.simulation.upkeep_history import Upkeep
+
 Place = tuple[str, int]  # topic name and partition
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 NOTHING = -1  # value of a register that does not exist
@@ -253,6 +255,8 @@ class History:
         registers: operations of administrators.
         deletions: DeleteRecords requests.
         out_of_range: (partition, position, client name) of each fetch that was refused with OFFSET_OUT_OF_RANGE.
+        jumps: virtual time of each jump of the broker's clock, and its length; both in seconds.
+        upkeep: what the clients of the scheme ``upkeep`` did.
         ends: isolation level -> partition -> log end offset that a reader at the end of the run has received.
     """
 
@@ -266,3 +270,9 @@ class History:
     deletions: list[Deletion] = field(default_factory=list)
     out_of_range: list[tuple[Place, int, str]] = field(default_factory=list)
     ends: dict[int, dict[Place, int]] = field(default_factory=dict)
+    jumps: list[tuple[float, float]] = field(default_factory=list)
+    upkeep: Upkeep = field(default_factory=Upkeep)
+
+    def broker_time(self, at: float) -> float:
+        """Return the time on the broker's clock at a virtual time, both in seconds."""
+        return at + sum(seconds for when, seconds in self.jumps if when <= at)

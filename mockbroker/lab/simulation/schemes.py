@@ -21,12 +21,14 @@ from mockbroker.lab.simulation.script import (
     MemberScript,
     Script,
 )
+from mockbroker.lab.simulation.upkeep_scheme import upkeeping
 
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 MOST_MEMBERS, MOST_GROUPS = 50, 5  # maximum numbers in a script
 JAVA, SCALA = "4.2", "3.9"  # the two group coordinators of Kafka
 ONE_FAULT_IN = 60  # minimum number of events per fault of each kind
 EVERY_MEMBER = tuple(kind for kind in MEMBER_FAULTS if kind != "switch")  # faults of all kinds of members
+NOT_IN_UPKEEP = ("subscribe", "retire", "stop-polling")  # no client of the scheme upkeep is a member of a group
 STATIC_KINDS = ("eager", "cooperative", "consumer")
 
 # Kind of fault -> maximum duration in seconds; other kinds have no duration.
@@ -345,6 +347,19 @@ def mix(seed: int, events: int) -> Script:
     )
 
 
+def upkeep(seed: int, events: int) -> Script:
+    """Return a script whose clients use what retention, compaction, expiry and client quotas take away.
+
+    Args:
+        seed: seed of all random choices.
+        events: number of events in the phase with faults.
+    """
+    dice = Dice("faults of upkeep", seed)
+    every = (*EVERY_MEMBER, *BROKER_FAULTS, *FAILOVER_FAULTS, *LEADER_FAULTS, *DISK_FAULTS)
+    kinds = [kind for kind in every if kind not in NOT_IN_UPKEEP and dice.chance(0.4)]
+    return upkeeping(_script("upkeep", dice, seed, events, [*kinds, "look"]))
+
+
 PROTOCOLS = ("PLAINTEXT", "PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 ALL_MECHANISMS = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"
 
@@ -385,6 +400,7 @@ SCHEMES: Mapping[str, Callable[[int, int], Script]] = {
     "admin": admin,
     "mix": mix,
     "bytes": in_bytes,
+    "upkeep": upkeep,
 }
 ERRORS: Mapping[str, list[str]] = {  # retriable errors by API
     "JoinGroup": ["COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"],

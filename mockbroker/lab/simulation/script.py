@@ -6,7 +6,7 @@ All runs of a script are identical. Shrinking removes faults and members from a 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from mockbroker.broker.broker import SLICE_SIZE
@@ -137,6 +137,8 @@ class Script:
         buggify: active buggify points.
         protocol: Kafka's security protocol of connections that transport bytes; "" for connections that transport
             messages.
+        configs: topic -> configurations of a topic with a cleanup policy, which only the clients of the scheme
+            ``upkeep`` write to.
     """
 
     seed: int
@@ -154,6 +156,7 @@ class Script:
     replicas: int = 1
     buggify: tuple[str, ...] = ()
     protocol: str = ""
+    configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def lines(self) -> list[str]:
         """Return a readable description of the script, as lines of text."""
@@ -166,6 +169,7 @@ class Script:
             f"buggify {' '.join(self.buggify) or 'nothing'}",
             f"network transports {f'bytes, {self.protocol}' if self.protocol else 'messages'}",
             f"topics {' '.join(f'{name}:{count}' for name, count in self.topics.items())}",
+            *(f"{name}: {' '.join(map('='.join, each.items()))}" for name, each in self.configs.items()),
             *map(str, self.members),
             *(f"rule {dict(rule)}" for rule in self.rules),
             *map(str, self.faults),

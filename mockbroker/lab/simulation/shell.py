@@ -41,6 +41,7 @@ from mockbroker.lab.simulation.words import describe_request, describe_response
 from mockbroker.net.pump import Connection, Pump
 from mockbroker.net.sockets import CHECK_INTERVAL
 from mockbroker.security.identity import ANONYMOUS
+from mockbroker.throttling.stage import QuotaStage
 
 LOOK_EVERY = 32  # minimum number of events between two inspections of the whole state
 NOTES_KEPT = 100  # maximum number of events in the journal
@@ -263,7 +264,9 @@ class Shell:
         self._tick_at = inf
         self._types = GroupTypes()
         self._looked = 0
+        self._quotas: QuotaStage | None = None
         self._authorize()
+        self._throttle()
         router.journal.listeners.append(self._noted)
         router.journal.max_events = NOTES_KEPT
 
@@ -291,6 +294,23 @@ class Shell:
             stage = AuthorizerStage(router, router.broker.authorizer)
             router.authorizing_stages = dict.fromkeys(CHECKS, (stage,))
             router.noticing_stages = (*router.noticing_stages, stage)
+
+    def _throttle(self) -> None:
+        """Make the router throttle clients while the cluster has client quotas, as the served broker does. A restarted
+        process has measured nothing yet.
+        """
+        router = self.router
+        router.stages = tuple(each for each in router.stages if not isinstance(each, QuotaStage))
+        router.noticing_stages = tuple(each for each in router.noticing_stages if not isinstance(each, QuotaStage))
+        self._quotas = None
+        router.broker.quotas.changed.append(self._apply_quotas)
+        self._apply_quotas()
+
+    def _apply_quotas(self) -> None:
+        if self._quotas is None and self.router.broker.quotas.quotas:
+            self._quotas = QuotaStage(self.router)
+        if self._quotas is not None:
+            self._quotas.apply_quotas()
 
     @property
     def broker(self) -> Broker:
@@ -541,6 +561,7 @@ class Shell:
         now = self.now
         self.router.restart(self._successor(self.disk), 0.0)
         self._authorize()
+        self._throttle()
         self.pump.deliver(self.router.finish(failover.recover(self.broker, now), now))
         self.broker.groups.schedule_offset_expiration(now)
         self.trace.add(now, f"the process is back, with {len(self.broker.groups)} groups")

@@ -133,6 +133,9 @@ REQUESTS: Mapping[int, Callable[[Any], str]] = {
     ApiKey.CREATE_TOPICS: lambda r: f"{[(topic.name, topic.num_partitions) for topic in r.topics]}",
     ApiKey.DELETE_TOPICS: lambda r: f"{[topic.name for topic in r.topics]}",
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _settings,
+    ApiKey.ALTER_CLIENT_QUOTAS: lambda r: (
+        f"{[(e.entity[0].entity_name, op.key, op.value, op.remove) for e in r.entries for op in e.ops]}"
+    ),
     ApiKey.DELETE_RECORDS: lambda r: _truncated(r.topics, "offset"),
     ApiKey.CREATE_PARTITIONS: lambda r: f"{[(topic.name, topic.count) for topic in r.topics]}",
     ApiKey.DELETE_GROUPS: lambda r: f"{r.groups_names}",
@@ -170,6 +173,7 @@ ANSWERS: Mapping[int, Callable[[Any], str]] = {
     ApiKey.CREATE_TOPICS: lambda r: f"{[topic.error_code for topic in r.topics]}",
     ApiKey.DELETE_TOPICS: lambda r: f"{[topic.error_code for topic in r.responses]}",
     ApiKey.INCREMENTAL_ALTER_CONFIGS: lambda r: f"{[result.error_code for result in r.responses]}",
+    ApiKey.ALTER_CLIENT_QUOTAS: lambda r: f"{[entry.error_code for entry in r.entries]}",
     ApiKey.DESCRIBE_CONFIGS: lambda r: f"{[config.value for result in r.results for config in result.configs]}",
     ApiKey.CREATE_ACLS: lambda r: f"{[result.error_code for result in r.results]}",
     ApiKey.DELETE_ACLS: lambda r: f"{[len(result.matching_acls) for result in r.filter_results]}",

@@ -26,6 +26,13 @@ from mockbroker.lab.simulation.clients.classic import ClassicClient
 from mockbroker.lab.simulation.clients.client import REQUEST_TIMEOUT, Client
 from mockbroker.lab.simulation.clients.committer import Committer
 from mockbroker.lab.simulation.clients.consumer import ConsumerClient
+from mockbroker.lab.simulation.clients.expiry_prober import (
+    ExpiryProber,
+    OffsetProber,
+    ProducerIdProber,
+    TransactionalIdProber,
+)
+from mockbroker.lab.simulation.clients.keeper import FinalKeeper, Keeper
 from mockbroker.lab.simulation.clients.offset_viewer import OffsetViewer
 from mockbroker.lab.simulation.clients.processor import ClassicProcessor, ConsumerProcessor, Processor
 from mockbroker.lab.simulation.clients.producer import IdempotentProducer, Producer, TransactionalProducer
@@ -39,6 +46,13 @@ from mockbroker.lab.simulation.clients.record_reader import (
 )
 from mockbroker.lab.simulation.clients.share import ShareClient
 from mockbroker.lab.simulation.clients.streams import StreamsClient
+from mockbroker.lab.simulation.clients.throttled import (
+    QuotaSetter,
+    Throttled,
+    ThrottledAdministrator,
+    ThrottledConsumer,
+    ThrottledProducer,
+)
 from mockbroker.lab.simulation.clients.transactional import TIMEOUT_MS, Transactional
 from mockbroker.lab.simulation.coverage import Coverage
 from mockbroker.lab.simulation.dice import Dice
@@ -53,6 +67,7 @@ from mockbroker.lab.simulation.tcp.network import ByteNetwork
 from mockbroker.lab.simulation.tcp.served import ServedSockets
 from mockbroker.lab.simulation.tcp.users import simulated_users
 from mockbroker.lab.simulation.trace import Trace
+from mockbroker.lab.simulation.upkeep_scheme import upkeep_of
 from mockbroker.lab.simulation.watching import Broken, Watchers
 from mockbroker.net.sockets import CHECK_INTERVAL
 from mockbroker.topics.model import NO_LEADER, OFFSETS_TOPIC, ClusterState, Node, Partition
@@ -75,7 +90,16 @@ KINDS: Mapping[str, type[Client]] = {
     "consumer-reader": RecordConsumer,
     "classic-processor": ClassicProcessor,
     "consumer-processor": ConsumerProcessor,
+    "keeper": Keeper,
+    "offset-prober": OffsetProber,
+    "transactional-id-prober": TransactionalIdProber,
+    "producer-id-prober": ProducerIdProber,
+    "throttled-producer": ThrottledProducer,
+    "throttled-consumer": ThrottledConsumer,
+    "throttled-administrator": ThrottledAdministrator,
+    "quota-setter": QuotaSetter,
 }
+UPKEEP = (Keeper, ExpiryProber, Throttled, QuotaSetter)
 SHARE = "share"  # name of the group type without offsets: its groups do not expire
 LONGEST_RUN = 900.0  # maximum duration of the phase with faults, virtual seconds
 CHECKED_EVERY = 16  # events between two liveness checks during recovery
@@ -98,8 +122,8 @@ class World:
         self.script = script
         self.queue = Queue()
         self.trace = Trace()
-        self.history = History()
         settings = Settings.parse(script.settings)
+        self.history = History(upkeep=upkeep_of(script, settings))
         nodes = [Node(number, "127.0.0.1", 9092 + number) for number in range(script.brokers)]
         ids = Dice("ids", script.seed)
         release = RELEASES[script.release]
@@ -119,7 +143,8 @@ class World:
 
         broker = broker_on(disk)
         for name, partitions in script.topics.items():
-            broker.cluster.create_topic(name, broker.cluster.place(partitions, min(script.replicas, script.brokers)))
+            places = broker.cluster.place(partitions, min(script.replicas, script.brokers))
+            broker.cluster.create_topic(name, places, script.configs.get(name))
         self.recovery_time = self._recovery_time(settings)
         self.shell = Shell(
             self.queue,
@@ -173,7 +198,7 @@ class World:
             self.queue.at(client.script.starts, self._come_back, client)
         self._go_wrong()
         self._heal()
-        if any(isinstance(client, (Producer, RecordReader)) for client in self.clients):
+        if any(isinstance(client, (Producer, RecordReader, *UPKEEP)) for client in self.clients):
             self._check_history()
         self._empty()
 
@@ -292,6 +317,7 @@ class World:
         self.shell.stall(fault.value)
 
     def _jump(self, fault: Fault) -> None:
+        self.history.jumps.append((self.queue.now, fault.value))
         self.shell.jump(fault.value)
 
     def _power(self, fault: Fault) -> None:
@@ -454,16 +480,20 @@ class World:
         """
         self.trace.add(self.queue.now, "all producers stop")
         for client in self.clients:
-            if isinstance(client, (Producer, Processor, ShareClient, Administrator, Prober)):
+            if isinstance(client, (Producer, Processor, ShareClient, Administrator, Prober, *UPKEEP)):
                 client.stop()
             elif isinstance(client, RecordReader) and client.up:
                 client.fetcher.max_bytes = 1 << 20
         self._wait(DRAIN)  # transactions time out
         last = max((client.script.number for client in (*self.clients, self.admin)), default=0)
-        topics = tuple(sorted(self.script.topics))
+        topics = tuple(sorted(self.script.topics.keys() - self.script.configs.keys()))
+        kept = tuple(sorted(name for name, configs in self.script.configs.items() if configs))
+        kinds: list[tuple[type[Client], tuple[str, ...]]] = []
+        kinds += [(FinalReader, topics), (FinalCommittedReader, topics)] if topics else []
+        kinds += [(FinalKeeper, kept)] if kept else []
         readers = [
             self._client(kind, MemberScript(number=last + number, kind="final", group="", topics=topics))
-            for number, kind in enumerate((FinalReader, FinalCommittedReader), 1)
+            for number, (kind, topics) in enumerate(kinds, 1)
         ]
         for reader in readers:
             reader.start()
@@ -484,6 +514,8 @@ class World:
         none.
         """
         for reader in readers:
+            if isinstance(reader, FinalKeeper) and not reader.done:
+                return "a reader of the logs with a cleanup policy has not read all of them"
             if isinstance(reader, FinalReader) and not reader.done:
                 return f"a reader of all records is at {reader.positions}, but the logs end at {reader.ends}"
             if isinstance(reader, FinalReader) and self.history.ends.get(reader.isolation) is not reader.ends:

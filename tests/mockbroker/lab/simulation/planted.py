@@ -80,6 +80,7 @@ from tests.mockbroker.lab.simulation.planted_bytes import BYTE_BUGS
 from tests.mockbroker.lab.simulation.planted_migration import MIGRATION_BUGS
 from tests.mockbroker.lab.simulation.planted_records import RECORD_BUGS
 from tests.mockbroker.lab.simulation.planted_shares import SHARE_BUGS
+from tests.mockbroker.lab.simulation.planted_upkeep import UPKEEP_BUGS
 
 Patch = pytest.MonkeyPatch
 
@@ -1028,3 +1029,4 @@ BUGS += [Bug(plant.__name__, by, plant, "bytes") for by, plant in BYTE_BUGS]
 BUGS += [Bug(plant.__name__, by, plant, "migration") for by, plant in MIGRATION_BUGS]
 BUGS += [Bug(plant.__name__, by, plant, "shares") for by, plant in SHARE_BUGS]
 BUGS += [Bug(plant.__name__, by, plant, "data") for by, plant in RECORD_BUGS]
+BUGS += [Bug(plant.__name__, by, plant, "upkeep") for by, plant in UPKEEP_BUGS]

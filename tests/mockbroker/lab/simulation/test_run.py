@@ -52,10 +52,12 @@ def planted(name: str, patch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize(
-    "scheme", ["swarm", "rules", "migration", "streams", "shares", "data", "admin", "mix", "bytes"]
+    "scheme", ["swarm", "rules", "migration", "streams", "shares", "data", "admin", "mix", "bytes", "upkeep"]
 )
 def test_no_invariant_is_violated(scheme, part):
-    seeds = SEEDS // {"swarm": 1, "migration": 4, "data": 4, "admin": 10, "mix": 10, "bytes": 4}.get(scheme, 2)
+    seeds = SEEDS // {"swarm": 1, "migration": 4, "data": 4, "admin": 10, "mix": 10, "bytes": 4, "upkeep": 4}.get(
+        scheme, 2
+    )
     for seed in range(part, seeds, PARTS):
         outcome = run(SCHEMES[scheme](seed, EVENTS))
         assert not outcome.broken, (

@@ -1,0 +1,141 @@
+"""I43: compaction keeps the last record of each key, young records, and tombstones for a while, and nothing else."""
+
+from __future__ import annotations
+
+from mockbroker.lab.simulation.checkers.final_log import FinalLog, named
+from mockbroker.lab.simulation.upkeep_history import FOREVER, Place, Policy, Scan
+
+SLACK_MS = 1_000  # of rounded times and delays of messages
+Written = dict[int, tuple[bytes, bytes | None, int, float]]  # offset -> key, value, timestamp in ms, virtual time
+
+
+def find_wrong_compaction(log: FinalLog) -> str:
+    """Return a description of a record that compaction has lost, changed, or not removed in time, or "".
+
+    Only records whose offset is known from a response are checked. A later record of the key, of which it is unknown
+    whether it was stored, may supersede a record.
+    """
+    upkeep = log.history.upkeep
+    for scan in upkeep.scans:
+        policy = upkeep.policies[scan.place[0]]
+        if policy.compact and (found := _check(log, scan, policy)):
+            return f"a reader of {named(scan.place)} at {scan.done_at:.3f} s {found}"
+    return ""
+
+
+def _check(log: FinalLog, scan: Scan, policy: Policy) -> str:
+    written = _written(log, scan.place)
+    found = {offset: (key, value) for offset, key, value in scan.records}
+    if len(found) < len(scan.records) or list(found) != sorted(found):
+        return f"got the offsets {[offset for offset, _, _ in scan.records]}"
+    for offset, record in found.items():
+        if offset in written and written[offset][:2] != record:
+            return f"got {record} at the offset {offset}, where {written[offset][:2]} was written"
+    now_ms = log.history.broker_time(scan.done_at) * 1000
+    ours = {at: each for at, each in written.items() if scan.start <= at < scan.end and each[3] <= scan.sent_at}
+    for offset, (_, _, timestamp, _) in ours.items():
+        if offset in found:
+            continue
+        if offset == scan.end - 1 and not _is_followed(log, scan, offset):
+            return f"has not got the last record of the log, at the offset {offset}"
+        if timestamp > now_ms - policy.min_lag_ms:
+            return f"has not got the record at the offset {offset}, which is younger than {policy.min_lag_ms} ms"
+    latest = {key: offset for offset, (key, *_) in sorted(ours.items())}
+    for key, offset in latest.items():
+        if offset in found or _may_be_superseded(log, scan, key, offset):
+            continue
+        if why := _wrongly_removed(log, scan, policy, key, offset, ours):
+            return why
+        old = [at for at, record in found.items() if record[0] == key]
+        if old and _is_brief(log, scan, policy):
+            return f"got the key {key.decode()} at the offset {old[0]}, although {offset} supersedes it"
+    return _remaining(log, scan, policy, written, found) if scan.final else ""
+
+
+def _is_followed(log: FinalLog, scan: Scan, offset: int) -> bool:
+    """Return whether the log may have had a record after an offset before a scan was completed."""
+    batches = (each for each in log.history.upkeep.batches if each.place == scan.place)
+    return any(each.sent_at < scan.done_at and not 0 <= each.offset <= offset for each in batches)
+
+
+def _written(log: FinalLog, place: Place) -> Written:
+    """Return all records of a partition whose offset is known."""
+    return {
+        batch.offset + number: (key, value, batch.timestamp, batch.done_at)
+        for batch in log.history.upkeep.batches
+        if batch.place == place and batch.offset >= 0
+        for number, (key, value) in enumerate(batch.records)
+    }
+
+
+def _may_be_superseded(log: FinalLog, scan: Scan, key: bytes, offset: int) -> bool:
+    """Return whether the log may have had a later record of a key before a scan was completed.
+
+    Args:
+        log: the records at the end of the run.
+        scan: the scan.
+        key: the key.
+        offset: offset of a record of the key.
+    """
+    batches = (each for each in log.history.upkeep.batches if any(other == key for other, _ in each.records))
+    batches = (each for each in batches if each.place == scan.place and each.sent_at < scan.done_at)
+    return any(not 0 <= each.offset <= offset for each in batches)
+
+
+def _wrongly_removed(log: FinalLog, scan: Scan, policy: Policy, key: bytes, offset: int, ours: Written) -> str:
+    """Return why a missing record, the last one of its key, may not be missing; "" if it may.
+
+    Args:
+        log: the records at the end of the run.
+        scan: the scan in which it is missing.
+        policy: the cleanup policy of its topic.
+        key: its key.
+        offset: its offset.
+        ours: the records whose offset is known.
+    """
+    _, value, timestamp, _ = ours[offset]
+    if value is not None:
+        return f"has not got the last record of the key {key.decode()}, at the offset {offset}"
+    age_ms = log.history.broker_time(scan.done_at) * 1000 - timestamp
+    if age_ms < policy.delete_retention_ms:
+        return f"has not got the tombstone at the offset {offset}, which is only {age_ms:.0f} ms old"
+    return ""
+
+
+def _is_brief(log: FinalLog, scan: Scan, policy: Policy) -> bool:
+    """Return whether a scan has taken less time than tombstones remain: it must see no record before a tombstone."""
+    seconds = log.history.broker_time(scan.done_at) - log.history.broker_time(scan.sent_at)
+    return seconds * 1000 < policy.delete_retention_ms
+
+
+def _remaining(
+    log: FinalLog, scan: Scan, policy: Policy, written: Written, found: dict[int, tuple[bytes, bytes | None]]
+) -> str:
+    """Return a description of a superseded record that max.compaction.lag.ms requires to be gone at the end, or "".
+
+    A batch that is younger than the first record of the segment by more than segment.ms closes the segment.
+
+    Args:
+        log: the records at the end of the run.
+        scan: a scan at the end of the run.
+        policy: the cleanup policy of the topic.
+        written: the records whose offset is known.
+        found: key and value of the records of the scan, by offset.
+    """
+    if policy.max_lag_ms == FOREVER:
+        return ""
+    interval_ms = log.history.upkeep.compaction_interval * 1000
+    due_ms = log.history.broker_time(scan.sent_at) * 1000 - policy.max_lag_ms - 2 * interval_ms - SLACK_MS
+    latest: dict[bytes, int] = {}  # key -> offset of its last record in a closed segment
+    newest = -1  # latest timestamp of the records after an offset
+    closed = set[int]()
+    for offset, (key, _, timestamp, done_at) in sorted(written.items(), reverse=True):
+        begun_ms = log.history.broker_time(done_at) * 1000  # the segment began earlier
+        if begun_ms < newest - policy.segment_ms and begun_ms < due_ms:
+            closed.add(offset)
+            latest.setdefault(key, offset)
+        newest = max(newest, timestamp)
+    for offset, (key, _) in found.items():
+        if offset in closed and latest[key] > offset:
+            return f"got the record at the offset {offset}, which {latest[key]} supersedes, long after the maximum lag"
+    return ""
