@@ -70,7 +70,6 @@ class Transactions(dict[str, Transaction]):
         *,
         kip890: bool,
     ) -> None:
-        super().__init__()
         self._cluster = cluster
         self._groups = groups
         self._settings = settings

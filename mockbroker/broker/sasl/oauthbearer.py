@@ -40,8 +40,7 @@ class OAuthBearer:
             match = RESPONSE.fullmatch(token.decode())
         except UnicodeDecodeError:
             return Failed()
-        bearer = _bearer(match["pairs"]) if match else None
-        if match is None or bearer is None:
+        if match is None or (bearer := _bearer(match["pairs"])) is None:
             return Failed()
         claims = _claims(bearer)
         if claims is None or not _valid(claims, wall_ms):
@@ -61,7 +60,7 @@ def _bearer(pairs: str) -> str | None:
 
     ``pairs``: the key-value pairs of the message. Other keys are extensions, which are ignored.
     """
-    items = [pair.partition("=") for pair in pairs.split("\1") if pair]
+    items = [pair.partition("=") for pair in pairs.split("\1")]
     auth = [value for key, _, value in items if key == "auth"]
     match = BEARER.fullmatch(auth[0]) if len(auth) == 1 else None
     return match[1] if match else None
@@ -99,7 +98,7 @@ def _valid(claims: dict[str, Any], wall_ms: int) -> bool:
     scope = claims.get("scope", [])
     if not isinstance(scope, str) and not (isinstance(scope, list) and all(isinstance(one, str) for one in scope)):
         return False
-    if not _is_time(issued_at) or not _is_time(expires_at) or issued_at >= expires_at:
+    if not _is_time(issued_at) or not _is_time(expires_at):
         return False
     return issued_at * 1000 <= wall_ms < expires_at * 1000
 

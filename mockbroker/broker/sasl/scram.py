@@ -30,13 +30,14 @@ class Scram256Or512:
         new_nonce: Function that returns the server's part of the nonce, printable and without commas.
     """
 
+    _user: str  # in the first message of the client
+    _by_token: bool  # whether the user is the id of a delegation token
+
     def __init__(self, mechanism: str, users: Users, new_nonce: Callable[[], str]) -> None:
-        self._user = ""
         self._mechanism = mechanism
         self._users = users
         self._server = ScramMechanism(mechanism).make_server(self._credential, s_nonce=new_nonce())
         self._sent_challenge = False
-        self._by_token = False
         self._token: DelegationToken | None = None
 
     def evaluate(self, token: bytes, wall_ms: int) -> Verdict:  # noqa: ARG002

@@ -155,6 +155,13 @@ def test_cancellation_restores_the_replicas(harness):
     assert move(harness, None) == [E.NO_REASSIGNMENT_IN_PROGRESS]
 
 
+def test_the_same_replicas_keep_the_leader_epoch(harness):
+    replicas = list(partition(harness).replicas)
+    assert move(harness, replicas) == [E.NONE]
+    harness.wait(AFTER)
+    assert (partition(harness).replicas, partition(harness).leader_epoch) == (replicas, 0)
+
+
 def test_no_cancellation_without_a_replica_in_sync(harness):
     """Kafka's ReplicationControlManager.cancelPartitionReassignment."""
     start = partition(harness).replicas[0]

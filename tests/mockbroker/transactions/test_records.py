@@ -12,7 +12,9 @@ from tools.producer import Producer
 from kwire import ErrorCode as E
 from kwire.blobs import decode_record, encode_stored
 from kwire.blobs.transaction_state import TransactionLogKey, TransactionLogValue
+from kwire.messages.find_coordinator import FindCoordinatorRequest
 from kwire.records.batch import Batch, Record, build_batch, read_batch
+from mockbroker.groups.records import compaction
 from mockbroker.groups.records.wall_time import WallClock
 from mockbroker.topics.model import TRANSACTIONS_TOPIC
 from mockbroker.transactions import records
@@ -85,6 +87,13 @@ def test_values_of_a_record(txn: Transaction, name: str, expected: Any):
     assert getattr(value_of(txn), name) == expected
 
 
+@pytest.mark.parametrize("fields", [{"next_id": 0}, {"started": -WALL}, {"started": 0.001 - WALL}], ids=str)
+def test_zero_is_a_producer_id_and_a_time(fields: dict[str, Any]):
+    """Only -1 means that there is none."""
+    txn = replace(ONGOING, **fields)
+    assert records.rebuilt([batch(pair(txn))], WallClock(WALL)) == [txn]
+
+
 def test_version_one_did_not_bump_the_epoch():
     old = value_of(ONGOING)
     old.client_transaction_version = 1
@@ -124,6 +133,43 @@ def test_records_have_the_time_of_the_change():
     assert producer.produce(b"a") == E.NONE
     times = [value.transaction_last_update_timestamp_ms for _, value in log(harness) if value is not None]
     assert times == [round(WALL * 1000), round((WALL + 60) * 1000)]
+
+
+def keeper(harness: BrokerHarness) -> records.TransactionKeeper:
+    harness.ask(FindCoordinatorRequest(coordinator_keys=["tx"], key_type=1), 4)  # creates the transaction log
+    return records.TransactionKeeper(harness.broker.cluster, CLOCK, 1)
+
+
+def test_only_changes_are_written():
+    writer = keeper(BrokerHarness())
+    assert writer.write(ONGOING, 1.0) is not None
+    assert [writer.write(ONGOING, now) for now in (1.0, 2.0)] == [None, None]
+    assert writer.write(replace(ONGOING, epoch=4), 2.0) is not None
+    assert writer.write(ONGOING, 2.0) is not None
+
+
+def test_loaded_ids_are_written_after_a_change():
+    writer = keeper(BrokerHarness())
+    writer.adopt(ONGOING)
+    assert writer.write(ONGOING, 1.0) is None
+    assert writer.write(replace(ONGOING, epoch=4), 1.0) is not None
+
+
+@pytest.mark.parametrize("tombstones", [False, True])
+def test_transaction_log_is_compacted(tombstones: bool, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(compaction, "FIRST_COMPACTION", 2_000)
+    harness = BrokerHarness()
+    writer = keeper(harness)
+    for number in range(100):
+        if tombstones:
+            writer.erase("tx", 1.0)
+        else:
+            writer.write(replace(ONGOING, producer_id=number), 1.0)
+    partition = harness.broker.cluster.topics[TRANSACTIONS_TOPIC].partition_of("tx")
+    assert partition.log.size <= 4_000
+    assert records.rebuilt(partition.log.batches(), CLOCK) == (
+        [] if tombstones else [replace(ONGOING, producer_id=99, updated=1.0)]
+    )
 
 
 def test_unchanged_ids_are_not_written_again():

@@ -18,7 +18,11 @@ from tools.producer import Producer, read_committed
 from kwire import ErrorCode as E
 from kwire.messages.delete_topics import DeleteTopicsRequest
 from kwire.messages.offset_fetch import OffsetFetchRequest
+from kwire.records.control import control_records
 from mockbroker.api import records as inside
+from mockbroker.base.release import RELEASES
+from mockbroker.base.timers import TRANSACTIONAL_IDS
+from mockbroker.topics.model import TRANSACTIONS_TOPIC
 from mockbroker.transactions.state import EXHAUSTED, State
 
 FLOWS = pytest.mark.parametrize("new", [False, True], ids=["old flow", "KIP-890"])
@@ -553,6 +557,7 @@ def test_fenced_producer_of_an_expired_id_is_forgotten():
     assert Producer(harness, "tx").init() == E.CONCURRENT_TRANSACTIONS
     harness.wait(3_700)
     assert "tx" not in harness.broker.transactions
+    assert not harness.broker.transactions._fenced
     ready(harness)
     harness.wait(1)
     before = fences(harness)
@@ -597,8 +602,8 @@ def test_fenced_marker_keeps_a_transaction_prepared():
     txn = harness.broker.transactions["tx"]
     newer = txn.identity._replace(epoch=txn.epoch + 5)
     harness.broker.transactions.write_marker(partition, newer, committed=True, coordinator_epoch=99, now=0.0)
-    producer.end(committed=True)
-    assert txn.state is State.PREPARE_COMMIT
+    ended = harness.broker.transactions.end("tx", txn.identity, committed=True, kip890=False, now=0.0)
+    assert (txn.state, ended.appended) == (State.PREPARE_COMMIT, [])
 
 
 def test_open_transactions_do_not_expire():
@@ -627,3 +632,200 @@ def test_fenced_marker_leaves_offsets_pending():
 def test_refused_producer_gets_no_identity():
     ended = BrokerHarness().broker.transactions.init("tx", 0, None, 0.0)
     assert (ended.error, ended.identity) == (E.INVALID_TRANSACTION_TIMEOUT, (-1, -1))
+
+
+TIMEOUTS = [
+    (0, E.INVALID_TRANSACTION_TIMEOUT),
+    (1, E.NONE),
+    (900_000, E.NONE),
+    (900_001, E.INVALID_TRANSACTION_TIMEOUT),
+]
+
+
+@pytest.mark.parametrize(("timeout_ms", "error"), TIMEOUTS)
+def test_transaction_timeout_has_limits(timeout_ms, error):
+    """More than 0, at most transaction.max.timeout.ms."""
+    assert Producer(BrokerHarness(), "tx", timeout_ms=timeout_ms).init() == error
+
+
+BUSY = E.COORDINATOR_LOAD_IN_PROGRESS  # stands for the error that a request passes
+WRITES = [  # state, epoch above that of the owner, partition, adds, abortable: error
+    (State.ONGOING, 0, 0, False, True, E.NONE),
+    (State.ONGOING, 0, 1, True, True, E.NONE),
+    (State.ONGOING, -1, 0, False, True, E.INVALID_PRODUCER_EPOCH),
+    (State.ONGOING, -1, 0, True, True, E.INVALID_PRODUCER_EPOCH),
+    (State.ONGOING, 0, 1, False, True, E.TRANSACTION_ABORTABLE),
+    (State.ONGOING, 0, 1, False, False, E.INVALID_TXN_STATE),
+    (State.PREPARE_COMMIT, 0, 0, False, True, BUSY),
+    (State.PREPARE_ABORT, 0, 0, True, True, E.CONCURRENT_TRANSACTIONS),
+]
+
+
+@pytest.mark.parametrize(("state", "epoch", "index", "adds", "abortable", "error"), WRITES)
+def test_error_of_a_write_in_a_transaction(state, epoch, index, adds, abortable, error):
+    """As in Kafka's ReplicaManager and GroupCoordinator: a zombie gets INVALID_PRODUCER_EPOCH."""
+    harness = BrokerHarness()
+    producer = ready(harness)
+    producer.add(0)
+    transactions = harness.broker.transactions
+    txn = transactions["tx"]
+    txn.state = state
+    owner = txn.identity._replace(epoch=txn.epoch + epoch)
+    place = ("t", index)
+    assert transactions.write_error("tx", owner, place, 0.0, adds=adds, abortable=abortable, busy=BUSY) == error
+
+
+def test_marker_of_a_data_partition_commits_no_offsets():
+    """Though a partition of __consumer_offsets has the same index."""
+    harness = BrokerHarness()
+    producer = ready(harness)
+    producer.commit("g", 5)
+    index = harness.broker.offsets_partition("g")[1]
+    partition = harness.broker.cluster.create_topic("wide", [[0]] * (index + 1)).partitions[index]
+    transactions = harness.broker.transactions
+    transactions.write_marker(partition, transactions["tx"].identity, committed=True, coordinator_epoch=0, now=0.0)
+    assert stable(harness)[0] is None
+
+
+def test_only_expired_transactional_ids_are_removed():
+    check = {"transaction.remove.expired.transaction.cleanup.interval.ms": 1_000}
+    harness = BrokerHarness(config=check | {"transactional.id.expiration.ms": 10_000})
+    ready(harness, "a")
+    harness.wait(0.005)
+    ready(harness, "b")
+    harness.wait(4.995)
+    ready(harness, "c")
+    harness.wait(5.0)
+    assert list(harness.broker.transactions) == ["b", "c"]
+    assert harness.broker.deadlines.at(TRANSACTIONAL_IDS) == 11.0
+    harness.wait(1.0)
+    assert list(harness.broker.transactions) == ["c"]
+    assert harness.broker.deadlines.at(TRANSACTIONAL_IDS) == 15.0
+
+
+def test_transactional_ids_expire_after_a_restart():
+    harness = DurableBrokerHarness(config={"transactional.id.expiration.ms": 10_000})
+    ready(harness)
+    harness.restart()
+    assert list(harness.broker.transactions) == ["tx"]
+    harness.wait(3_700)
+    assert not harness.broker.transactions
+
+
+def test_timeout_continues_after_a_restart():
+    harness = DurableBrokerHarness(config=CHECK_INTERVAL)
+    harness.wait(10.0)
+    ready(harness, timeout_ms=5_000).produce(b"late")
+    harness.wait(2.0)
+    harness.restart()
+    harness.wait(2.999)
+    assert harness.broker.transactions["tx"].state is State.ONGOING
+    harness.wait(0.001)
+    assert harness.broker.transactions["tx"].state is State.COMPLETE_ABORT
+
+
+def test_timeout_between_the_checks():
+    harness = BrokerHarness(config={"transaction.abort.timed.out.transaction.cleanup.interval.ms": 10})
+    ready(harness, timeout_ms=50_000).produce(b"late")
+    harness.wait(49.98)
+    assert harness.broker.transactions["tx"].state is State.ONGOING
+    harness.wait(0.02)
+    assert harness.broker.transactions["tx"].state is State.COMPLETE_ABORT
+
+
+@pytest.mark.parametrize("delay_ms", [0, 1_000])
+def test_end_with_the_last_epoch_returns_the_next_producer_id(delay_ms):
+    """KIP-890: the next transaction begins with epoch 0, also while the markers are being written."""
+    harness = BrokerHarness(config={"mockbroker.transaction.completion.ms": delay_ms})
+    ready(harness, new=True)
+    transactions = harness.broker.transactions
+    txn = transactions["tx"]
+    txn.epoch = EXHAUSTED
+    transactions.add("tx", txn.identity, [("t", 0)], 0.0)
+    ended = transactions.end("tx", txn.identity, committed=True, kip890=True, now=0.0)
+    harness.wait(1.0)
+    assert (ended.error, ended.identity) == (E.NONE, transactions["tx"].identity)
+    assert (txn.producer_id != txn.previous_id, txn.epoch) == (True, 0)
+
+
+def markers(harness: BrokerHarness) -> list[tuple[str, int]]:
+    """Return type and coordinator epoch of each marker in t-0."""
+    batches = harness.broker.cluster.topics["t"].partitions[0].log.batches()
+    written = [record for batch in batches if batch.control for record in control_records(batch)]
+    return [(record.name, record.marker.coordinator_epoch) for record in written if record.marker]
+
+
+def test_markers_have_the_epoch_of_the_coordinator():
+    """The leader epoch of the partition of the transaction log, so that an older coordinator is fenced."""
+    harness = BrokerHarness()
+    producer = ready(harness)
+    harness.broker.cluster.topics[TRANSACTIONS_TOPIC].partition_of("tx").leader_epoch = 5
+    producer.produce(b"a")
+    partition = harness.broker.cluster.topics["t"].partitions[0]
+    transactions = harness.broker.transactions
+    ended = transactions.end("tx", transactions["tx"].identity, committed=True, kip890=False, now=0.0)
+    assert ended.appended == [partition]
+    assert markers(harness) == [("COMMIT", 5)]
+
+
+def test_completed_transaction_is_completed_after_a_restart():
+    harness = DurableBrokerHarness()
+    producer = ready(harness)
+    producer.produce(b"a")
+    producer.end(committed=True)
+    harness.restart()
+    harness.wait(1.0)
+    assert harness.broker.transactions["tx"].state is State.COMPLETE_COMMIT
+    assert markers(harness) == [("COMMIT", 0)]
+
+
+def test_deleted_topic_gets_no_marker():
+    """The other partitions of the transaction get theirs."""
+    harness = BrokerHarness()
+    deleted = harness.broker.cluster.create_topic("a", [[0]])
+    producer = ready(harness)
+    transactions = harness.broker.transactions
+    assert transactions.add("tx", transactions["tx"].identity, [("a", 0)], 0.0) == E.NONE
+    producer.produce(b"kept")
+    harness.broker.delete_topics([deleted])
+    assert producer.end(committed=True) == E.NONE
+    assert read_committed(harness) == [b"kept"]
+
+
+def test_number_of_transactional_ids_is_limited():
+    harness = BrokerHarness(config={"mockbroker.max.transactional.ids": 2})
+    ready(harness, "a")
+    ready(harness, "b")
+    ended = harness.broker.transactions.init("c", 1_000, None, harness.now)
+    assert ended.error == E.POLICY_VIOLATION
+    assert sorted(harness.broker.transactions) == ["a", "b"]
+    assert Producer(harness, "a").init() == E.NONE
+
+
+def test_each_producer_fences_the_one_before():
+    harness = BrokerHarness()
+    for number in range(4):
+        ready(harness)
+        assert fences(harness) == number
+
+
+@pytest.mark.parametrize("release", ["3.9", "4.2"])
+def test_start_of_the_last_transaction_after_init(release):
+    """Since 4.0, a new producer epoch has no transaction start time."""
+    harness = BrokerHarness(release=RELEASES[release])
+    harness.wait(3.0)
+    producer = ready(harness)
+    producer.produce(b"a")
+    producer.end(committed=True)
+    assert harness.broker.transactions["tx"].started == 3.0
+    ready(harness)
+    assert harness.broker.transactions["tx"].started == (None if release == "4.2" else 3.0)
+
+
+def test_transaction_without_partitions_begins():
+    """Kafka's TransactionCoordinator answers at once only if the transaction is ongoing."""
+    harness = BrokerHarness()
+    ready(harness)
+    transactions = harness.broker.transactions
+    assert transactions.add("tx", transactions["tx"].identity, [], harness.now) == E.NONE
+    assert transactions["tx"].state is State.ONGOING

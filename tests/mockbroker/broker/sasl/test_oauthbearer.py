@@ -56,6 +56,8 @@ RESPONSES = [
     ("no subject", client_response(without("sub")), INVALID),
     ("empty subject", client_response(token(sub="")), INVALID),
     ("blank subject", client_response(token(sub=" ")), INVALID),
+    ("subject with a lone surrogate", client_response(token(sub="a\ud800")), INVALID),
+    ("subject with a line feed", client_response(token(sub="a\nb")), INVALID),
     ("subject is a number", client_response(token(sub=5)), INVALID),
     ("exp is a text", client_response(token(exp="x")), INVALID),
     ("exp is a boolean", client_response(token(exp=True)), INVALID),
@@ -66,6 +68,9 @@ RESPONSES = [
     ("scope is a number", client_response(token(scope=5)), INVALID),
     ("exp is NaN", client_response(token(exp=float("nan"))), INVALID),
     ("exp is too large", client_response(token(exp=1e300)), INVALID),
+    ("exp is 10^15 s", client_response(token(exp=10**15)), INVALID),
+    ("exp below 10^15 s", client_response(token(exp=10**15 - 1)), Authenticated("alice", expires_at_ms=10**18 - 1000)),
+    ("iat and exp are now", client_response(token(iat=NOW / 1000, exp=NOW / 1000)), INVALID),
     (
         "scope is a text",
         client_response(token(scope="a b")),

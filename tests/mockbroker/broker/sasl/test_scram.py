@@ -115,6 +115,13 @@ def test_credential_of_a_salted_password():
     assert ScramCredential.from_salted_password(SHORT, salted, SALT, 4096) == USERS.scram["alice", SHORT]
 
 
+def test_credentials_of_the_scram_mechanisms():
+    derived = derive({"alice": "alice-secret", "bob": "b"}, ["PLAIN", SHORT, "OAUTHBEARER"], lambda: SALT)
+    assert derived.keys() == {("alice", SHORT), ("bob", SHORT)}
+    assert derived["alice", SHORT] == USERS.scram["alice", SHORT]
+    assert derived["bob", SHORT].iterations == 4096
+
+
 @given(st.binary(max_size=40), st.integers(0, 90))
 def test_random_message_has_a_result(noise, at):
     """Random bytes replace the first message, or are inserted into the first or the final message."""
