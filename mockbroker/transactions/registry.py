@@ -363,8 +363,7 @@ class Transactions(dict[str, Transaction]):
         """Return the coordinator epoch: the leader epoch of the transaction log's partition that stores this
         transactional id.
         """
-        topic = self._cluster.topics.get(TRANSACTIONS_TOPIC)
-        return 0 if topic is None else topic.partition_of(transactional_id).leader_epoch
+        return self._cluster.topics[TRANSACTIONS_TOPIC].partition_of(transactional_id).leader_epoch
 
     def _finish_offsets(self, index: int, producer_id: int, *, committed: bool) -> Iterator[Note]:
         pending = self._pending_groups.get(producer_id, set())

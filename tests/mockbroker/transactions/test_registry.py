@@ -748,6 +748,18 @@ def test_end_with_the_last_epoch_returns_the_next_producer_id(delay_ms):
     assert (txn.producer_id != txn.previous_id, txn.epoch) == (True, 0)
 
 
+@pytest.mark.parametrize("committed", [True, False])
+def test_ended_transaction_leaves_no_pending_group(committed):
+    harness = BrokerHarness()
+    producer = ready(harness)
+    for group in ("g", "h"):
+        assert producer.commit(group, 5) == E.NONE
+    assert harness.broker.offsets_partition("g") != harness.broker.offsets_partition("h")
+    producer.end(committed=committed)
+    assert harness.broker.transactions._pending_groups == {}
+    assert stable(harness, "g") == stable(harness, "h") == {0: 5 if committed else -1, 1: -1}
+
+
 def markers(harness: BrokerHarness) -> list[tuple[str, int]]:
     """Return type and coordinator epoch of each marker in t-0."""
     batches = harness.broker.cluster.topics["t"].partitions[0].log.batches()

@@ -27,6 +27,14 @@ def test_the_last_epoch_of_a_producer_is_only_for_fencing():
     assert [txn(epoch=epoch).exhausted for epoch in (EXHAUSTED - 1, EXHAUSTED, LAST_EPOCH)] == [False, True, True]
 
 
+def test_new_transactional_id_has_no_epoch_and_no_transaction():
+    """Kafka's RecordBatch: NO_PRODUCER_ID and NO_PRODUCER_EPOCH are -1."""
+    new = Txn(transactional_id="tx", producer_id=7)
+    assert (new.epoch, new.last_epoch, new.previous_id) == (-1, -1, -1)
+    assert (new.state, new.partitions, new.timeout_ms, new.updated) == (S.EMPTY, set(), 0, 0.0)
+    assert (new.marker, new.next_id, new.bumped, new.started) == (None, None, False, None)
+
+
 INIT = [  # state, fields, producer of the request, error (prepareInitProducerIdTransit, isValidProducerId)
     (S.EMPTY, {}, None, E.NONE),
     (S.ONGOING, {}, None, E.NONE),
