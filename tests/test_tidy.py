@@ -95,6 +95,7 @@ SHELLS = [
     "mockbroker/proxy/upstream",
     "mockbroker/recording/files",
     "mockbroker/recording/topic",
+    "mockbroker/replay/clock",
     "mockbroker/replay/server",
     "mockbroker/api/cluster",
     "mockbroker/api/faults",

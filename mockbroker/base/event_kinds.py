@@ -37,6 +37,7 @@ class EventKind(StrEnum):
     TELEMETRY = "telemetry"
     SHARE_RECORDS = "share_records"
     RELEASE = "release"
+    DEPARTURE = "departure"
 
     @property
     def meaning(self) -> str:
@@ -97,6 +98,9 @@ _MEANINGS = {
         "`renewed`, `gap`, `archived`."
     ),
     EventKind.RELEASE: "Requests that a fault rule has held are released; `fault` names the rule.",
+    EventKind.DEPARTURE: (
+        "A request is not in the recording that `mockbroker replay` replays; `reason` is the first difference."
+    ),
 }
 
 FREQUENT = frozenset(
@@ -111,6 +115,7 @@ FREQUENT = frozenset(
         EventKind.TELEMETRY,
         EventKind.SHARE_RECORDS,
         EventKind.RELEASE,
+        EventKind.DEPARTURE,
     }
 )  # the kinds that an application causes all the time; the others are changes of groups, and fenced producers
 

@@ -1,15 +1,16 @@
-"""The clock commands of ``mockbroker serve --clock manual``: lines on stdin, each answered by a JSON line on stdout."""
+"""The clock commands of ``mockbroker serve`` and ``mockbroker replay`` with ``--clock manual``: lines on stdin, each
+answered by a JSON line on stdout.
+"""
 
 from __future__ import annotations
 
 import json
 import logging
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Protocol
 
 import click
 
-from mockbroker.api.clock import Clock
 from mockbroker.broker.journal import Event
 from mockbroker.cli.stdin import STDIN, read_lines
 
@@ -17,7 +18,34 @@ USAGE = "expected advance SECONDS, stop, resume or now"
 log = logging.getLogger("mockbroker")
 
 
-async def run_commands(clock: Clock, stdin: int = STDIN) -> None:
+class CommandedClock(Protocol):
+    """A clock that commands can control, such as ``mockbroker.api.clock.Clock``."""
+
+    @property
+    def running(self) -> bool:
+        """Whether the clock is running."""
+        ...
+
+    def now(self) -> float:
+        """Return the seconds since the start."""
+        ...
+
+    def wall(self) -> float:
+        """Return the wall-clock time in seconds since 1970."""
+        ...
+
+    def stop(self) -> None:
+        """Stop the clock."""
+
+    def resume(self) -> None:
+        """Let a stopped clock run again."""
+
+    async def advance(self, seconds: float) -> list[Event]:
+        """Move the clock forward, and return the events that this causes. Raises: ValueError."""
+        ...
+
+
+async def run_commands(clock: CommandedClock, stdin: int = STDIN) -> None:
     """Run the clock commands in a file until the file ends or a response cannot be written. The broker continues to
     run.
 
@@ -33,7 +61,7 @@ async def run_commands(clock: Clock, stdin: int = STDIN) -> None:
             return
 
 
-async def run_command(clock: Clock, line: str) -> dict[str, Any]:
+async def run_command(clock: CommandedClock, line: str) -> dict[str, Any]:
     """Run one clock command, such as "advance 5"; return the response as a JSON object.
 
     The response contains ``now`` (seconds), ``time``, ``running`` and ``events``; for an invalid command, only

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import os
+import time
+from contextlib import nullcontext
 from pathlib import Path
+from typing import TextIO
 
 import click
 import trio
 
 from kwire.command import one_line
+from mockbroker.api.plan import CLOCKS, MANUAL
+from mockbroker.cli.clock_lines import run_commands
 from mockbroker.cli.end_signals import end_signals
+from mockbroker.cli.journal_file import open_journal, write_journal
 from mockbroker.cli.ready_file import check_ready_file, write_ready_file
-from mockbroker.cli.server_options import ready_file_option
+from mockbroker.cli.server_options import EVENTS_IN_MEMORY, ready_file_option
 from mockbroker.net.addresses import reachable
 from mockbroker.proxy.addresses import Address
+from mockbroker.replay.clock import ReplayClock
 from mockbroker.replay.script import Script
 from mockbroker.replay.server import Options, Otherwise, Replay, speed_of
 
@@ -45,8 +52,30 @@ LAST_PORT = 65_535
     metavar="FACTOR|max",
     help="Respond faster than in the recording by this factor; max responds at once.",
 )
+@click.option(
+    "--clock",
+    type=click.Choice(CLOCKS),
+    default="real",
+    show_default=True,
+    help="manual: the clock of the latencies is stopped, and controlled by lines on stdin: advance SECONDS, stop, "
+    "resume, now.",
+)
+@click.option(
+    "--journal",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Append an event for each request that is not in the recording to this file, one JSON object per line.",
+)
 @ready_file_option
-def command(recording: str, host: str, port: int, otherwise: str, speed: str, ready_file: Path | None) -> None:
+def command(
+    recording: str,
+    host: str,
+    port: int,
+    otherwise: str,
+    speed: str,
+    clock: str,
+    journal: Path | None,
+    ready_file: Path | None,
+) -> None:
     """Answer clients with recorded responses until SIGTERM, SIGINT or SIGHUP.
 
     RECORDING is any input of kwire capture: a frame log, a packet capture, or a folder of such files. Prints "ready
@@ -65,7 +94,8 @@ def command(recording: str, host: str, port: int, otherwise: str, speed: str, re
         raise click.ClickException(
             f"cannot listen on {Address(host, port)}: {os.strerror(error.errno or 0)}"
         ) from error
-    trio.run(_serve, replay, ready_file)
+    with nullcontext() if journal is None else open_journal(journal) as file:
+        trio.run(_serve, replay, clock == MANUAL, file, ready_file)
 
 
 def _script(recording: str) -> Script:
@@ -85,9 +115,16 @@ def _script(recording: str) -> Script:
     return script
 
 
-async def _serve(replay: Replay, ready_file: Path | None) -> None:
+async def _serve(replay: Replay, is_manual: bool, journal: TextIO | None, ready_file: Path | None) -> None:
+    clock = ReplayClock(time.time(), stopped=is_manual)
+    replay.journal.max_events = EVENTS_IN_MEMORY
+    if journal is not None:
+        write_journal(replay.journal, clock.wall(), journal)
     with trio.open_signal_receiver(*end_signals()) as signals:
-        async with replay.running():
+        async with replay.running(clock), trio.open_nursery() as nursery:
             write_ready_file(ready_file, {"bootstrap_servers": replay.bootstrap_servers})
             click.echo(f"ready bootstrap.servers={replay.bootstrap_servers}")
+            if is_manual:
+                nursery.start_soon(run_commands, clock)
             await anext(signals)
+            nursery.cancel_scope.cancel()

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import re
 import signal
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack, suppress
-from datetime import UTC, datetime
+from contextlib import ExitStack
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 import click
 import trio
@@ -24,7 +22,6 @@ from mockbroker.api.plan import CLOCKS, MANUAL, MAX_NODE_ID
 from mockbroker.base.errors import ConflictError, FaultRuleError
 from mockbroker.base.release import KAFKA_4_2, RELEASES
 from mockbroker.base.settings import Settings, SettingsError, read_properties
-from mockbroker.broker.journal import Event
 from mockbroker.cli.clock_lines import run_commands
 from mockbroker.cli.completion import setting_names
 from mockbroker.cli.end_signals import end_signals
@@ -208,7 +205,7 @@ def command(
     check_extra(address)
     faults = read_faults(faults_file)
     with ExitStack() as stack:
-        file = stack.enter_context(_open_journal(journal)) if journal else None
+        events_to = _journal_file(journal, stack)
 
         async def run() -> None:
             async with open_cluster(
@@ -225,8 +222,7 @@ def command(
                 faults=faults,
             ) as cluster:
                 cluster.journal.max_events = EVENTS_IN_MEMORY
-                if file is not None:
-                    _write_journal(cluster, file)
+                events_to(cluster)
                 limit_garbage_collection()
                 async with control_api(cluster, Settings.parse(broker_settings), address) as url:
                     with trio.open_signal_receiver(*end_signals()) as signals:
@@ -435,32 +431,21 @@ def _parse_topics(arguments: Iterable[str], default: int) -> dict[str, int]:
     return topics
 
 
-def _open_journal(path: Path) -> TextIO:
-    try:
-        return path.open("a", encoding="utf-8", buffering=1)
-    except OSError as error:
-        raise click.UsageError(f"--journal {path}: cannot open the file: {error.strerror}") from error
+def _journal_file(path: Path | None, stack: ExitStack) -> Callable[[Cluster], None]:
+    """Open the file of --journal; return the function that writes the events of a cluster to it.
 
+    Args:
+        path: Path of the file; None without --journal.
+        stack: The stack that closes the file.
 
-def _write_journal(cluster: Cluster, file: TextIO) -> None:
-    """Write each new event to a file, one JSON object per line.
-
-    The object is that of ``Event.to_json``, with the additional key ``time``: the broker's wall clock.
+    Raises: click.UsageError if the file cannot be opened.
     """
-    journal, start = cluster.journal, cluster.clock.wall() - cluster.clock.now()
+    if path is None:
+        return lambda _: None
+    from mockbroker.cli.journal_file import open_journal, write_journal  # on demand: few runs have a journal
 
-    def write(event: Event) -> None:
-        stamp = datetime.fromtimestamp(start + event.time_ms / 1000, UTC).isoformat(timespec="milliseconds")
-        try:
-            file.write(json.dumps({"time": stamp} | event.to_json()) + "\n")
-        except OSError as error:
-            log.error("journal: cannot write an event: %s; no further events are written", error)
-            journal.listeners.remove(write)
-            with suppress(OSError):  # closing flushes the buffer, which fails again
-                file.close()
-
-    listener: Callable[[Event], None] = write
-    journal.listeners.append(listener)
+    file = stack.enter_context(open_journal(path))
+    return lambda cluster: write_journal(cluster.journal, cluster.clock.wall() - cluster.clock.now(), file)
 
 
 def _announce(cluster: Cluster, ready_file: Path | None, url: str | None) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kwire.apikeys import ApiKey
+from kwire.messages.api_versions import ApiVersionsResponse
 from mockbroker.proxy.addresses import ENTRIES, addresses_of
 
 if TYPE_CHECKING:  # it needs an extra
@@ -60,7 +61,7 @@ class Script:
         nodes: set[int] = set()
         for call in sorted(calls, key=lambda call: (call.request_us or 0, call.number)):
             answered = list(_answered(call))
-            script.left_out += not answered and not _needs_no_response(call)
+            script.left_out += not answered and not _is_expendable(call)
             script.calls += answered
             if call.response is not None and call.api_key in ENTRIES:
                 nodes.update(addresses_of(call.api_key or 0, call.response))
@@ -69,6 +70,16 @@ class Script:
                 script.topics.update((name, count) for name, count in found if name not in INTERNAL_TOPICS)
         script.nodes = sorted(nodes)
         return script
+
+    def api_versions(self) -> list[ApiVersionsResponse.ApiVersion]:
+        """Return the entry of ApiVersions in the recorded ApiVersions responses, as a list; an empty one without such
+        a response.
+
+        It is the content of the response to an unsupported version, from which a client learns the version to use.
+        """
+        responses = [call.response for call in self.calls if call.api_key == ApiKey.API_VERSIONS]
+        entries = [entry for response in responses for entry in response.api_keys]
+        return [entry for entry in entries if entry.api_key == ApiKey.API_VERSIONS][:1]
 
 
 def _answered(call: Call) -> Iterator[Answered]:
@@ -81,5 +92,8 @@ def _answered(call: Call) -> Iterator[Answered]:
     )
 
 
-def _needs_no_response(call: Call) -> bool:
-    return call.api_key == ApiKey.PRODUCE and call.request is not None and call.request.acks == 0
+def _is_expendable(call: Call) -> bool:
+    """Return whether a call that cannot be replayed is no loss: the response is always the same, or there is none."""
+    if call.request is None:  # a version of ApiVersions that is newer than those of the broker
+        return call.api_key == ApiKey.API_VERSIONS
+    return call.api_key == ApiKey.PRODUCE and bool(call.request.acks == 0)

@@ -22,8 +22,12 @@ from kwire.frames import PREFIX, pack
 from kwire.limits import MAX_FRAME
 from kwire.messages.api_versions import ApiVersionsResponse
 from mockbroker.api.cluster import open_cluster
+from mockbroker.base.effects import Note
+from mockbroker.base.event_kinds import EventKind
+from mockbroker.broker.journal import Journal
 from mockbroker.net.bound_listeners import listen
 from mockbroker.proxy.addresses import ENTRIES, Address, replace_addresses
+from mockbroker.replay.clock import ReplayClock
 from mockbroker.replay.player import Answer, Departure, Player
 from mockbroker.replay.refusal import refusal
 from mockbroker.replay.script import Script
@@ -71,18 +75,19 @@ class Replay:
         advertised: Host in the addresses of brokers in responses.
 
     Attributes:
-        departures: Descriptions of the requests that were not in the recording.
+        journal: The journal, with an event for each request that is not in the recording.
 
     Raises: OSError if a port cannot be used.
     """
 
     def __init__(self, script: Script, options: Options, host: str, port: int, advertised: str) -> None:
-        self.departures: list[str] = []
+        self.journal = Journal(0.0)
         self._script = script
         self._options = options
         self._player = Player(script)
         self._departed: set[str | None] = set()  # client ids that continue with the mock
         self._mocks: dict[int, Address] = {}
+        self._clock: ReplayClock
         self._socks: dict[int, socket.socket] = {}
         for number, node in enumerate(script.nodes or [0]):
             self._socks[node] = listen(host, port + number if port else 0)
@@ -94,8 +99,9 @@ class Replay:
         return ",".join(map(str, self._own.values()))
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Serve clients during the block."""
+    async def running(self, clock: ReplayClock) -> AsyncIterator[None]:
+        """Serve clients during the block. ``clock``: the clock of the latencies and of the journal."""
+        self._clock = clock
         async with AsyncExitStack() as stack:
             if self._options.otherwise is Otherwise.MOCK:
                 await self._open_mock(stack)
@@ -154,7 +160,7 @@ class Replay:
         except WireError:
             if key != ApiKey.API_VERSIONS:
                 raise
-            body = ApiVersionsResponse(error_code=UNSUPPORTED_VERSION)
+            body = ApiVersionsResponse(error_code=UNSUPPORTED_VERSION, api_keys=self._script.api_versions())
             correlation_id = int.from_bytes(frame[4:8], "big", signed=True)
             return encode_response(body, 0, correlation_id=correlation_id)
         if request.header.client_id in self._departed:
@@ -162,7 +168,7 @@ class Replay:
         found = self._player.answer(version, request.header.client_id, request.body)
         if isinstance(found, Departure):
             return await self._otherwise(node, connection, request, frame, found)
-        await trio.sleep(found.delay(self._options.speed))
+        await (trio.sleep if found.waits else self._clock.sleep)(found.delay(self._options.speed))
         return None if _needs_no_response(request) else self._encoded(found, request)
 
     def _encoded(self, found: Answer, request: Request) -> bytes:
@@ -173,9 +179,7 @@ class Replay:
     async def _otherwise(
         self, node: int, connection: _Connection, request: Request, frame: bytes, departure: Departure
     ) -> bytes | None:
-        text = f"client {request.header.client_id} has left the recording: {departure.reason}"
-        self.departures.append(text)
-        log.warning(text)
+        self._note(request, departure)
         if self._options.otherwise is Otherwise.MOCK:
             self._departed.add(request.header.client_id)
             return await self._mocked(node, connection, request, frame)
@@ -185,6 +189,19 @@ class Replay:
         if _needs_no_response(request):
             return None
         return self._encoded(Answer(response, request.version, 0.0), request)
+
+    def _note(self, request: Request, departure: Departure) -> None:
+        client_id = request.header.client_id
+        log.warning("client %s has left the recording: %s", client_id, departure.reason)
+        group, member = (getattr(request.body, name, None) or "" for name in ("group_id", "member_id"))
+        note = Note(
+            event=EventKind.DEPARTURE,
+            group=group,
+            member_id=member,
+            client_id=client_id or "",
+            reason=departure.reason,
+        )
+        self.journal.record(note, self._clock.now())
 
     async def _mocked(self, node: int, connection: _Connection, request: Request, frame: bytes) -> bytes | None:
         """Return the response of the mock cluster, with the addresses of this replay.

@@ -15,7 +15,7 @@ from kwire.messages.add_partitions_to_txn import Topic as AddedTopic
 from kwire.messages.end_txn import EndTxnRequest
 from kwire.messages.init_producer_id import InitProducerIdRequest
 from mockbroker import Cluster, TransactionSnapshot, WaitTimeoutError, open_cluster
-from mockbroker.cli.serve import _write_journal
+from mockbroker.cli.journal_file import write_journal
 from mockbroker.lab.demo.timeline import JsonTimeline, PlainTimeline
 
 
@@ -95,7 +95,7 @@ async def test_readers_of_the_journal_accept_events_without_a_group(
     path = tmp_path / "journal"
     with path.open("w", encoding="utf-8") as file, caplog.at_level(logging.ERROR):
         async with open_cluster(topics={"t": 1}) as cluster:
-            _write_journal(cluster, file)
+            write_journal(cluster.journal, cluster.clock.wall() - cluster.clock.now(), file)
             await begin(cluster)
             (event,) = cluster.events()
             for timeline in (JsonTimeline(lines.append), PlainTimeline(lines.append)):

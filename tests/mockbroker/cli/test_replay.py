@@ -1,42 +1,46 @@
-"""mockbroker replay, as a process for the clients that were recorded; some poll at other intervals than then."""
+"""mockbroker replay, as a process."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from pathlib import Path
 
-import pytest
-from effort import usual_and_long
 from golden import ROOT
+from plain_client import PlainClient
 
-PROGRAM = str(ROOT / "tests" / "tools" / "recorded_programs.py")
-PATIENCE = 100.0
-RECORDINGS = ROOT / "fixtures" / "recordings"
-COMMAND = [sys.executable, "-m", "mockbroker", "replay", "--port", "0"]
-RUNS = [  # the recording, the interval of polls in milliseconds (100 when it was recorded), and the speed
-    ("confluent-kafka__kafka-4.2.0", 700, "max"),
-    ("kafka-python__mockbroker", 700, "1"),
-    ("aiokafka__mockbroker", 30, "1"),
-]
-MORE = [
-    ("confluent-kafka__mockbroker", 100, "1"),
-    ("kafka-python__mockbroker", 30, "max"),
-    ("aiokafka__mockbroker", 700, "max"),
-]
+from kwire.messages.api_versions import ApiVersionsRequest
+from kwire.messages.heartbeat import HeartbeatRequest
+
+RECORDING = ROOT / "fixtures" / "recordings" / "kafka-python__mockbroker.jsonl"
+COMMAND = [sys.executable, "-m", "mockbroker", "replay", str(RECORDING), "--port", "0"]
 
 
-@pytest.mark.parametrize(("name", "poll_ms", "speed"), usual_and_long(RUNS, MORE))
-def test_clients_run_as_recorded(name: str, poll_ms: int, speed: str) -> None:
-    command = [*COMMAND, str(RECORDINGS / f"{name}.jsonl"), "--speed", speed]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def test_departures_are_in_the_journal_and_time_is_manual(tmp_path: Path) -> None:
+    journal = tmp_path / "journal.jsonl"
+    command = [*COMMAND, "--clock", "manual", "--journal", str(journal)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
     try:
+        assert process.stdin is not None
         assert process.stdout is not None
         servers = process.stdout.readline().strip().partition("ready bootstrap.servers=")[2]
-        program = [sys.executable, PROGRAM, name.partition("__")[0], servers, str(poll_ms)]
-        done = subprocess.run(program, capture_output=True, text=True, check=True, timeout=PATIENCE)
+        with PlainClient(servers.split(",")[0]) as client:
+            answer = client.ask(HeartbeatRequest(group_id="unknown", generation_id=1, member_id="m"), 4)
+            assert answer.error_code == -1
+            client.send(ApiVersionsRequest(), 4)
+            process.stdin.write("advance 60\nresume\n")
+            process.stdin.flush()
+            answer = json.loads(process.stdout.readline())
+            assert (answer["now"], answer["running"], answer["events"]) == (60.0, False, [])
+            assert client.answer().error_code == 0
     finally:
         process.terminate()
-        _, errors = process.communicate()
-    assert sorted(done.stdout.split()) == [f"{number}" for number in range(6)]
-    assert "has left the recording" not in errors
+        process.communicate()
     assert process.returncode == 0
+    (event,) = (json.loads(line) for line in journal.read_text("utf-8").splitlines())
+    assert event.pop("time").startswith("20")
+    assert event == {
+        "time_ms": 0, "event": "departure", "group": "unknown", "client": "plain", "member_id": "m", "generation": -1,
+        "reason": "Heartbeat v4 is not in the recording",
+    }  # fmt: skip

@@ -290,26 +290,6 @@ def test_unwritable_ready_file_is_reported(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_a_full_disk_ends_the_journal_and_not_the_broker() -> None:
-    if not Path("/dev/full").exists():
-        pytest.skip("no /dev/full")
-    with served("--journal", "/dev/full", "--set", "group.initial.rebalance.delay.ms=0") as (process, addresses):
-        from kwire.messages.join_group import JoinGroupRequest
-
-        join = JoinGroupRequest(
-            group_id="g",
-            session_timeout_ms=10_000,
-            protocol_type="consumer",
-            protocols=[JoinGroupRequest.Protocol(name="range", metadata=b"")],
-        )
-        assert ask(addresses[0], join, 3)
-        process.terminate()
-        _, errors = process.communicate(timeout=30)
-    assert process.returncode == 0
-    assert "journal: cannot write an event" in errors
-    assert "Traceback" not in errors
-
-
 def handshake(address: tuple[str, int], user: str, password: str) -> int:
     """The error code that PLAIN ends with."""
     with connection_to(address) as connection:

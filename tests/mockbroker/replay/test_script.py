@@ -8,6 +8,8 @@ from mockbroker.replay.script import Script
 
 RECORDING = ROOT / "fixtures" / "recordings" / "kafka-python__mockbroker.jsonl"
 
+FRANZ_GO = ROOT / "fixtures" / "recordings" / "franz-go__kafka-4.2.0.jsonl"
+
 
 def test_a_script_has_the_brokers_topics_and_calls() -> None:
     calls = [item for item in read(RECORDING) if isinstance(item, Call)]
@@ -25,3 +27,12 @@ def test_requests_without_a_response_are_left_out() -> None:
     assert (
         Script.of(calls).left_out == Script.of(item for item in read(RECORDING) if isinstance(item, Call)).left_out + 1
     )
+
+
+def test_unknown_versions_of_api_versions_are_not_left_out() -> None:
+    """franz-go begins with a version that no broker knows; the response to it is always the same."""
+    calls = [item for item in read(FRANZ_GO) if isinstance(item, Call)]
+    assert sum(call.api_key == ApiKey.API_VERSIONS and call.request is None for call in calls) == 4
+    script = Script.of(calls)
+    assert script.left_out == 1
+    assert [(each.api_key, each.min_version, each.max_version) for each in script.api_versions()] == [(18, 0, 4)]

@@ -17,6 +17,7 @@ from kwire.frames import PREFIX, pack
 from kwire.messages.heartbeat import HeartbeatRequest
 from kwire.messages.metadata import MetadataRequest
 from kwire.schema import ZERO_UUID
+from mockbroker.replay.clock import ReplayClock
 from mockbroker.replay.script import Script
 from mockbroker.replay.server import Options, Otherwise, Replay, speed_of
 
@@ -29,7 +30,7 @@ async def replaying(options: Options) -> AsyncIterator[tuple[Replay, trio.Socket
     """A replay, and a connection to its first broker."""
     script = Script.of(item for item in read(RECORDING) if isinstance(item, Call))
     replay = Replay(script, options, "127.0.0.1", 0, "127.0.0.1")
-    async with replay.running():
+    async with replay.running(ReplayClock(0.0)):
         host, _, port = replay.bootstrap_servers.split(",")[0].partition(":")
         async with await trio.open_tcp_stream(host, int(port)) as stream:
             yield replay, stream
@@ -60,7 +61,7 @@ async def test_responses_have_the_addresses_of_the_replay() -> None:
         body = await ask(stream, orders(), 13)
         assert ",".join(f"{each.host}:{each.port}" for each in body.brokers) == replay.bootstrap_servers
         assert [topic.name for topic in body.topics] == ["orders"]
-        assert replay.departures == []
+        assert replay.journal.events == []
 
 
 async def test_unknown_versions_of_api_versions_get_version_0() -> None:
@@ -68,7 +69,9 @@ async def test_unknown_versions_of_api_versions_get_version_0() -> None:
         frame = ApiKey.API_VERSIONS.to_bytes(2, "big") + bytes.fromhex("0063 00000005 ffff 00")
         await stream.send_all(pack(frame))
         data = await stream.receive_some()
-        assert decode_response(bytes(data[4:]), ApiKey.API_VERSIONS, 99).body.error_code == 35
+        body = decode_response(bytes(data[4:]), ApiKey.API_VERSIONS, 99).body
+        assert body.error_code == 35
+        assert [(each.api_key, each.max_version) for each in body.api_keys] == [(ApiKey.API_VERSIONS, 4)]
 
 
 @pytest.mark.parametrize(("otherwise", "error"), [(Otherwise.ERROR, -1), (Otherwise.MOCK, 25), (Otherwise.CLOSE, None)])
@@ -78,8 +81,11 @@ async def test_what_follows_a_departure(
     async with replaying(Options(otherwise, speed_of("max"))) as (replay, stream):
         body = await ask(stream, UNKNOWN, 4)
         assert (body and body.error_code) == error
-        assert replay.departures == ["client reader has left the recording: Heartbeat v4 is not in the recording"]
-        assert caplog.messages == replay.departures
+        assert caplog.messages == ["client reader has left the recording: Heartbeat v4 is not in the recording"]
+        (event,) = replay.journal.events
+        assert (event.event, event.group, event.client, event.member_id, event.reason) == (
+            "departure", "unknown", "reader", "m", "Heartbeat v4 is not in the recording"
+        )  # fmt: skip
         if otherwise is Otherwise.MOCK:
             body = await ask(stream, orders(), 12)
             assert ",".join(f"{each.host}:{each.port}" for each in body.brokers) == replay.bootstrap_servers

@@ -1,8 +1,4 @@
-"""Programs of real clients that are recorded through the proxy, and run again against ``mockbroker replay``.
-
-Each produces records, reads them in a group, commits and leaves. ``python tests/tools/recorded_programs.py CLIENT
-SERVERS`` runs one.
-"""
+"""The programs with clients in Python: ``python recorded.py CLIENT SERVERS POLL_MS``."""
 
 from __future__ import annotations
 
@@ -12,16 +8,14 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import aiokafka
-import confluent_kafka
-import kafka
-
 TOPIC, GROUP = "orders", "billing"
 VALUES = [f"order {number}".encode() for number in range(6)]
 PATIENCE = 30.0  # seconds
 
 
 def kafka_python(servers: str, poll_ms: int) -> list[bytes]:
+    import kafka
+
     producer = kafka.KafkaProducer(bootstrap_servers=servers, client_id="shop")
     for number, value in enumerate(VALUES):
         producer.send(TOPIC, value, partition=number % 2).get(PATIENCE)
@@ -41,6 +35,8 @@ def kafka_python(servers: str, poll_ms: int) -> list[bytes]:
 
 
 def librdkafka(servers: str, poll_ms: int) -> list[bytes]:
+    import confluent_kafka
+
     producer = confluent_kafka.Producer({"bootstrap.servers": servers, "client.id": "shop"})
     for number, value in enumerate(VALUES):
         producer.produce(TOPIC, value, partition=number % 2)
@@ -60,6 +56,8 @@ def librdkafka(servers: str, poll_ms: int) -> list[bytes]:
 
 
 async def _aiokafka(servers: str, poll_ms: int) -> list[bytes]:
+    import aiokafka
+
     producer = aiokafka.AIOKafkaProducer(bootstrap_servers=servers, client_id="shop")
     await producer.start()
     for number, value in enumerate(VALUES):
@@ -74,7 +72,7 @@ async def _aiokafka(servers: str, poll_ms: int) -> list[bytes]:
     until = time.monotonic() + PATIENCE
     while len(found) < len(VALUES) and time.monotonic() < until:
         for records in (await consumer.getmany(timeout_ms=poll_ms)).values():
-            found += [record.value for record in records]
+            found += [record.value or b"" for record in records]
     await consumer.commit()
     await consumer.stop()
     return found
@@ -92,4 +90,4 @@ PROGRAMS: Mapping[str, Callable[[str, int], Any]] = {
 
 if __name__ == "__main__":
     for found in PROGRAMS[sys.argv[1]](sys.argv[2], int(sys.argv[3])):
-        print(found.decode().removeprefix("order "))
+        print(found.decode())
