@@ -565,8 +565,8 @@ RULE_BUGS = (
         "an unclean leader is elected although it is disabled",
         "KIP-106, unclean.leader.election.enable",
         "mockbroker/broker/failover.py",
-        '    if not effective(topic.configs, "unclean.leader.election.enable", broker.settings, broker.release):',
-        "    if topic is None:",
+        '    if not effective(configs, "unclean.leader.election.enable", broker.settings, broker.release):',
+        "    if configs is None:",
         f"{TESTS}/broker/test_failover.py",
     ),
     # --- fault rules ---
