@@ -362,7 +362,6 @@ TESTED_ELSEWHERE = {
         ),
         "tests/mockbroker/storage/test_data_dir.py and test_recovery.py, as one directory",
     ),
-    "mockbroker/storage/indexes": "tests/interop/test_dump_log_segments.py, by the tool of Kafka",
     "mockbroker/topics/broker_alteration": "tests/mockbroker/topics/test_alteration.py, with the other resource types",
     "mockbroker/topics/logger_alteration": "tests/mockbroker/topics/test_alteration.py, with the other resource types",
     "mockbroker/topics/config_changes": "tests/mockbroker/topics/test_alteration.py, with the other resource types",

@@ -171,7 +171,6 @@ class PartitionFiles:
         partition.metadata is removed last, so that after a crash the remaining files can still be attributed to their
         topic.
         """
-        self._collected.clear()
         for name in sorted(self._disk.names(self._folder), key=lambda name: name == PARTITION_METADATA):
             self._disk.remove(self._path(name))
         self._disk.remove_folder(self._folder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from uuid import UUID
 
 import pytest
 from tools.disk_changes import DiskChanges, a_batch, content, ids, make_all_changes, nodes, opened
@@ -12,6 +13,7 @@ from mockbroker.quotas.entity import DEFAULT, Entity
 from mockbroker.security.acl import Acl
 from mockbroker.security.delegation_tokens import DelegationToken, Principal
 from mockbroker.security.users import ScramCredential
+from mockbroker.storage.catalogue import CATALOGUE, Catalogue, decode_catalogue
 from mockbroker.storage.data_dir import DataDir
 from mockbroker.storage.disk import DataDirError
 from mockbroker.storage.simulated_disk import CrashError, SimulatedDisk, none
@@ -320,6 +322,61 @@ def test_truncated_log_is_restored(kept: int) -> None:
     assert again.epochs.entries == ([(0, 0), (1, kept)] if kept else [(1, 0)])
     checkpoint = disk.read("a-0/leader-epoch-checkpoint").decode().split("\n")[2:-1]
     assert checkpoint == [f"{epoch} {offset}" for epoch, offset in again.epochs.entries]
+
+
+def test_batches_after_a_truncation_survive_a_restart() -> None:
+    """The truncated segment is replaced by a new file, to which later batches are appended."""
+    disk = SimulatedDisk()
+    changes = DiskChanges(opened(disk))
+    topic = changes.topic("a", 1)
+    partition = topic.partitions[0]
+    for text in ("old", "lost"):
+        partition.append(read_batch(a_batch(text)))
+    changes.data_dir.flush()
+    partition.truncate(1)
+    changes.data_dir.flush()
+    assert not [name for name in disk.names("a-0") if name.endswith((".swap", ".cleaned"))]
+    partition.append(read_batch(a_batch("new")))
+    changes.data_dir.flush()
+    assert content(opened(disk, 1_000).cluster.topics["a"].partitions[0]) == content(partition)
+
+
+def test_deleted_segments_leave_no_files() -> None:
+    disk = SimulatedDisk()
+    changes = DiskChanges(opened(disk))
+    topic = changes.topic("a", 1)
+    changes.append(topic, 0, 9)
+    changes.flush()
+    changes.cut(topic, 0, 6)
+    changes.flush()
+    segments = {name.partition(".")[0] for name in disk.names("a-0") if name[0].isdigit()}
+    assert segments == {f"{6:020}"}
+
+
+def test_deleted_topic_is_not_in_the_catalogue() -> None:
+    disk = SimulatedDisk()
+    changes = DiskChanges(opened(disk))
+    topic = changes.topic("a", 1)
+    changes.flush()
+    changes.cluster.delete_topic(topic)
+    changes.data_dir.flush()
+    assert opened(disk, 1_000).cluster.topics.keys() == {"__consumer_offsets"} & changes.cluster.topics.keys()
+    assert topic.topic_id in decode_catalogue(disk.read(CATALOGUE)).deleted
+    assert "a-0" not in disk.names("")
+
+
+def test_catalogue_shows_no_credentials() -> None:
+    """The text of the object may be logged."""
+    principal = Principal("User", "alice")
+    catalogue = Catalogue(
+        cluster_id=UUID(int=1),
+        brokers=[0],
+        taken_producer_ids=0,
+        broker_configs={"": {"ssl.keystore.password": "hidden"}},
+        scram={("alice", "SCRAM-SHA-256"): ScramCredential(b"hidden", 4_096, b"hidden", b"hidden")},
+        tokens=[DelegationToken("id", b"hidden", principal, principal, (), 1, 2, 3)],
+    )
+    assert "hidden" not in repr(catalogue)
 
 
 def test_recovered_batches_are_synced() -> None:

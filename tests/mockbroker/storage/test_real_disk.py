@@ -16,7 +16,7 @@ from tools.disk_changes import DiskChanges, content, ids, make_all_changes, node
 
 from mockbroker.storage.data_dir import DataDir
 from mockbroker.storage.disk import DataDirError
-from mockbroker.storage.real_disk import OPEN_FILES, RealDisk
+from mockbroker.storage.real_disk import LOCK, OPEN_FILES, RealDisk
 from mockbroker.storage.simulated_disk import SimulatedDisk
 
 
@@ -59,12 +59,15 @@ def test_written_files_can_be_opened_again(tmp_path: Path) -> None:
 
 
 def test_only_the_owner_reads_files_with_credentials(tmp_path: Path) -> None:
-    with disk_at(tmp_path / "data") as disk:
-        disk.write("mockbroker.json", b"{}")
-        disk.append("segment", b"")
+    umask = os.umask(0)
+    try:
+        with disk_at(tmp_path / "data") as disk:
+            disk.write("mockbroker.json", b"{}")
+            disk.append("segment", b"")
+    finally:
+        os.umask(umask)
     modes = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "data").iterdir()}
-    assert modes["mockbroker.json"] == 0o600
-    assert modes["segment"] & 0o600 == 0o600
+    assert modes == {"mockbroker.json": 0o600, "segment": 0o644, LOCK: 0o644}
 
 
 def test_many_files(tmp_path: Path) -> None:

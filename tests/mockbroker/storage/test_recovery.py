@@ -120,6 +120,25 @@ def test_directory_of_an_unknown_topic_becomes_a_stray(disk: SimulatedDisk, capl
     assert disk.read("a-7.unknown-stray/00000000000000000000.log") == a_batch("precious")
 
 
+def test_unknown_directory_without_batches_is_removed(disk: SimulatedDisk) -> None:
+    """As after a crash between the creation of a directory and its first batch."""
+    for name, segments in (("other-0", 0), ("other-1", 1)):
+        disk.make_folder(name)
+        disk.write(f"{name}/{PARTITION_METADATA}", partition_metadata(UUID(int=77)))
+        for base in range(segments):
+            disk.write(f"{name}/{base:020}.log", b"")
+    opened(disk, 1_000)
+    assert not [name for name in disk.names("") if name.startswith("other")]
+
+
+def test_files_of_an_unfinished_compaction_are_removed(disk: SimulatedDisk) -> None:
+    before = set(disk.names("a-0"))
+    for name in (f"{0:020}.log.cleaned", f"{3:020}.log.deleted", f"{3:020}.index.deleted"):
+        disk.write(f"a-0/{name}", b"unfinished")
+    assert reopened(disk).log.end == 9
+    assert set(disk.names("a-0")) == before
+
+
 def test_directory_of_an_earlier_topic_of_the_name_is_unused(disk: SimulatedDisk) -> None:
     disk.write(f"a-0/{PARTITION_METADATA}", partition_metadata(UUID(int=77)))
     partition = reopened(disk)
