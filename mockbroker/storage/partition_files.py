@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import zip_longest
 from uuid import UUID
 
 from kwire.records.batch import Batch
@@ -110,7 +111,7 @@ class PartitionFiles:
         while len(self.segments) > 1 and self.segments[1] <= start:
             self._remove_segment(self.segments.pop(0))
         epochs = [(epoch, max(offset, start)) for epoch, offset in self._epochs]
-        pairs = zip(epochs, [*epochs[1:], None][: len(epochs)], strict=True)
+        pairs = zip_longest(epochs, epochs[1:])
         self._epochs = [epoch for epoch, following in pairs if not _empty(epoch, following)]
 
     def replace(self, base: int, end: int, batches: Sequence[StoredBatch]) -> None:
