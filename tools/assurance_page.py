@@ -35,8 +35,13 @@ def result(name: str) -> Mapping[str, Any]:
 
 
 def mutants_table() -> str:
-    """Return the table of mutants of each kept run."""
-    tables = (f"Seed `{kept['seed'][:12]}`:\n\n{mutants.table_of(kept['parts'])}" for kept in result("mutants")["runs"])
+    """Return the table of mutants of each kept run, the last one first, without parts that were drawn again later."""
+    tables: list[str] = []
+    later: set[str] = set()
+    for kept in reversed(result("mutants")["runs"]):
+        if parts := {part: counts for part, counts in kept["parts"].items() if part not in later}:
+            tables.append(f"Seed `{kept['seed'][:12]}`:\n\n{mutants.table_of(parts)}")
+        later |= parts.keys()
     return "\n".join(tables)
 
 

@@ -53,6 +53,18 @@ def block(data: bytes) -> bytes:
     return struct.pack(">i", len(data)) + data
 
 
+@pytest.mark.parametrize(("flags", "size"), [(0x60, 2), (0x68, 10), (0x61, 6), (0x69, 14)])
+def test_header_checksum_of_lz4_is_after_its_optional_fields(flags: int, size: int) -> None:
+    """lz4_Frame_format.md: content size (8 bytes, bit 3) and dictionary id (4 bytes, bit 0)."""
+    header = bytes([flags, 0x40, *range(1, size - 1)])
+    checksum = compression._lz4_checksum(header)
+    for wrong in (checksum, b"\0", b"\xff"):
+        frame = compression.LZ4_MAGIC + header + wrong + b"block"
+        assert compression._with_correct_checksum(frame) == compression.LZ4_MAGIC + header + checksum + b"block"
+    assert compression._with_correct_checksum(compression.LZ4_MAGIC + b"`@") == compression.LZ4_MAGIC + b"`@"
+    assert compression._with_correct_checksum(compression.LZ4_MAGIC + b"`@\0") == LZ4_HEADER
+
+
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("data", SAMPLES, ids=range(len(SAMPLES)))
 def test_round_trip(codec: int, data: bytes) -> None:

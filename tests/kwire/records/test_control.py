@@ -63,6 +63,14 @@ def test_markers_are_built_as_kafka_builds_them() -> None:
     assert built == LOG
 
 
+def test_marker_of_an_unknown_place() -> None:
+    batch = read_batch(build_marker(ControlType.ABORT, producer_id=7, producer_epoch=3, timestamp=5))
+    assert (batch.base_offset, batch.leader_epoch, batch.producer_id, batch.producer_epoch) == (0, -1, 7, 3)
+    assert (batch.transactional, batch.control, batch.base_sequence) == (True, True, -1)
+    (record,) = control_records(batch)
+    assert (record.timestamp, record.name, record.marker) == (5, "ABORT", EndTxnMarker(coordinator_epoch=0))
+
+
 def test_other_types_end_no_transaction() -> None:
     with pytest.raises(ValueError, match="LEADER_CHANGE does not end a transaction"):
         build_marker(ControlType.LEADER_CHANGE, producer_id=0, producer_epoch=0, timestamp=0)

@@ -248,6 +248,12 @@ def test_records_that_kafka_accepts(body: str, expected: Record) -> None:
     assert read(bytes.fromhex(body + "0c" + FIELDS) + bytes(0), 2)[0] == expected  # not at the end
 
 
+@pytest.mark.parametrize("count", [62, 63, 64, 65, 8191, 8192, 8193])
+def test_number_of_headers(count: int) -> None:
+    records = [Record(headers=[("h", b"")] * count), Record(offset=1)]
+    assert read(write_records(records, None, 0), 2) == records
+
+
 def test_headers_are_limited() -> None:
     most = Record(headers=[("", None)] * MAX_HEADERS)
     assert read(write_records([most], None, 0), 1) == [most]

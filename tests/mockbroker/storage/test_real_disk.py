@@ -48,6 +48,15 @@ def test_both_disks_give_the_same_files(tmp_path: Path) -> None:
         assert {"b-0/00000000000000000000.log", "log-start-offset-checkpoint"} <= set(everything(real))
 
 
+def test_file_is_no_folder_on_either_disk(tmp_path: Path) -> None:
+    with disk_at(tmp_path) as real:
+        for disk in (SimulatedDisk(), real):
+            disk.write("file", b"")
+            for path in ("file", "file/inside"):
+                with pytest.raises(NotADirectoryError):
+                    disk.names(path)
+
+
 def test_written_files_can_be_opened_again(tmp_path: Path) -> None:
     with disk_at(tmp_path) as disk:
         changes = DiskChanges(opened(disk))
