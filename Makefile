@@ -171,11 +171,12 @@ assignors: .venv/.dev  ## random groups beside Apache Kafka's own assignors, som
 	$(BIN)/pytest --long tests/interop/test_assignors.py --groups $(GROUPS)
 
 # Coverage-guided fuzzing of the decoders; what breaks goes into fixtures/corpus: make fuzz MINUTES=10 TARGETS='request blob'
+# KEEP=1 adds the numbers of executions to those of docs/assurance.md.
 # Without TARGETS it then counts the work of every request, some minutes.
 MINUTES ?= 1
 
 fuzz: .venv/.fuzz-coverage  ## coverage-guided fuzzing of the decoders, then the cost of requests: make fuzz MINUTES=10 TARGETS='request blob'
-	@$(BIN)/python fuzzing/run.py --minutes $(MINUTES) $(TARGETS)
+	@$(BIN)/python fuzzing/run.py --minutes $(MINUTES) $(if $(KEEP),--json fuzzing/results/fuzz.json) $(TARGETS)
 	$(if $(TARGETS),,@$(BIN)/python fuzzing/cost.py --all --planted 10)
 
 # Small changes of the code that tests have to notice (docs/mutants.md): make mutants FOLDER='groups wire' COUNT=40 SEED=a

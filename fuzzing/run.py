@@ -8,6 +8,7 @@ Needs atheris: ``pip install -e '.[fuzz-coverage]'``, on Linux, for the Pythons 
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import subprocess
 import sys
@@ -31,8 +32,11 @@ INPUTS = (
 NAMES = (*DECODERS, *INPUTS)
 
 
-def fuzz(target: str, seconds: int) -> int:
-    """Fuzz one target for a time; return its exit code, 0 if no input failed."""
+def fuzz(target: str, seconds: int, keep: Path | None = None) -> int:
+    """Fuzz one target for a time; return its exit code, 0 if no input failed.
+
+    ``keep``: file to which the number of executions is added.
+    """
     import corpus
 
     folder, broken = WORK / target, corpus.CORPUS / target
@@ -55,9 +59,18 @@ def fuzz(target: str, seconds: int) -> int:
     verdict = "nothing broke" if not done.returncode else f"BROKE, see {log} and {broken}"
     sys.stdout.write(f"{target}: {executions} in {seconds} s, {begun_with} seeds, {verdict}\n")
     sys.stdout.flush()
+    if keep is not None and runs:
+        add_executions(keep, target, int(runs[1]))
     if not any(broken.iterdir()):
         broken.rmdir()
     return done.returncode
+
+
+def add_executions(path: Path, target: str, executions: int) -> None:
+    """Add a number of executions to the sum of a target in a file of results."""
+    sums = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    sums[target] = sums.get(target, 0) + executions
+    path.write_text(json.dumps(sums, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def in_process(target: str, arguments: list[str]) -> None:
@@ -80,13 +93,14 @@ def in_process(target: str, arguments: list[str]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--minutes", type=float, default=1.0, help="for all targets together")
+    parser.add_argument("--json", type=Path, help="file to which the numbers of executions are added")
     parser.add_argument("targets", nargs="*", metavar="TARGET", help=", ".join(NAMES))
     given = parser.parse_args()
     if unknown := set(given.targets) - set(NAMES):
         parser.error(f"no such target: {', '.join(sorted(unknown))}")
     chosen = given.targets or list(NAMES)
     seconds = max(1, round(given.minutes * 60 / len(chosen)))
-    codes = [fuzz(target, seconds) for target in chosen]
+    codes = [fuzz(target, seconds, given.json) for target in chosen]
     sys.exit(1 if any(codes) else 0)
 
 

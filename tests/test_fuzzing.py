@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -141,3 +142,10 @@ def test_with_the_fuzzer_itself() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "nothing broke" in done.stdout
     assert subprocess.run([sys.executable, script, "nothing"], capture_output=True).returncode == 2
+
+
+def test_executions_are_added(tmp_path: Path) -> None:
+    kept = tmp_path / "fuzz.json"
+    for target, number in (("blob", 5), ("capture", 1), ("blob", 7)):
+        run.add_executions(kept, target, number)
+    assert json.loads(kept.read_text("utf-8")) == {"blob": 12, "capture": 1}

@@ -21,6 +21,7 @@ sys.path[:0] = [str(ROOT / "fuzzing")]
 
 import mutants  # noqa: E402
 import planted_bugs  # noqa: E402
+import run as fuzz_targets  # noqa: E402
 import soak  # noqa: E402
 
 RESULTS = ROOT / "fuzzing" / "results"
@@ -66,11 +67,22 @@ def planted_table() -> str:
     return planted_bugs.summary() + "\n"
 
 
+def fuzz_table() -> str:
+    """Return the executions of each fuzz target in all kept runs, the most frequent one first."""
+    sums: Mapping[str, int] = json.loads((RESULTS / "fuzz.json").read_text("utf-8"))
+    rows = [
+        f"| `{name}` | {sums.get(name, 0):,} |"
+        for name in sorted(fuzz_targets.NAMES, key=lambda name: -sums.get(name, 0))
+    ]
+    return "\n".join(["| target | executions |", "|---|--:|", *rows]) + "\n"
+
+
 PARTS: Mapping[str, Callable[[], str]] = {
     "make mutants": mutants_table,
     "make planted": planted_table,
     "make simulate": simulator_table,
     "make soak": soak_table,
+    "make fuzz": fuzz_table,
 }
 
 

@@ -687,6 +687,27 @@ def test_marker_of_a_data_partition_commits_no_offsets():
     assert stable(harness)[0] is None
 
 
+def test_marker_commits_offsets_of_its_own_partition():
+    """Groups in other partitions of __consumer_offsets wait for the markers of these."""
+    harness = BrokerHarness()
+    producer = ready(harness)
+    for group in ("g", "h"):
+        producer.commit(group, 5)
+    topic = harness.broker.cluster.topics["__consumer_offsets"]
+    assert topic.partition_of("g") is not topic.partition_of("h")
+    transactions = harness.broker.transactions
+    marker = transactions["tx"].identity
+    transactions.write_marker(topic.partition_of("g"), marker, committed=True, coordinator_epoch=0, now=0.0)
+    assert (stable(harness, "g")[0], stable(harness, "h")[0]) == (5, None)
+
+
+def test_check_for_expired_ids_is_at_the_exact_time():
+    check = {"transaction.remove.expired.transaction.cleanup.interval.ms": 1_000}
+    harness = BrokerHarness(config=check | {"transactional.id.expiration.ms": 2_000_000})
+    ready(harness)
+    assert harness.broker.deadlines.at(TRANSACTIONAL_IDS) == 2_000.0
+
+
 def test_only_expired_transactional_ids_are_removed():
     check = {"transaction.remove.expired.transaction.cleanup.interval.ms": 1_000}
     harness = BrokerHarness(config=check | {"transactional.id.expiration.ms": 10_000})
