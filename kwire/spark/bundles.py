@@ -7,7 +7,7 @@ before they are bundled. This module does not depend on Spark.
 from __future__ import annotations
 
 import zlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -26,6 +26,8 @@ MET = ("marks", "sizes", "endings", "spans")  # kinds of rows to send to the gro
 COUNTED = ("clients", "api_usage")  # tables whose rows are sums over connections
 EACH = ("frames", "connections", "problems")  # rows that come from one connection each, and meet no others
 MANY = 20_000  # counts that a task keeps in memory
+SLICE = 16 * 1024 * 1024  # bytes of the events in one slice of a large group
+MOST_SLICES = 256  # slices of a group, as each of them has all events that are about no partition
 SHARES = 64  # shares into which the rows of a count table are divided, each of which can be summed alone
 BUCKETS = 32  # buckets of groups, minutes and count tables; in a stream each bucket has separate files
 SUMMARY_KINDS = (
@@ -39,6 +41,7 @@ SUMMARY_KINDS = (
     "remarks",
     "unread",
     "written",
+    "large",
     "size",
 )  # for the driver
 
@@ -49,6 +52,22 @@ def about_group(name: str) -> str:
     Consumer groups whose ids are not UTF-8 may share a key.
     """
     return str(printable(f"group {name}"))
+
+
+def about_slice(about: str, number: int) -> str:
+    """Return the key by which Spark groups the events of one slice of a large group.
+
+    Args:
+        about: key of the group.
+        number: number of the slice, from 0.
+    """
+    return f"slice {number} of {about}"
+
+
+def group_of_slice(about: str) -> tuple[str, bool]:
+    """Return the key of the group of a slice, and whether it is the first slice. ``about``: key of the slice."""
+    begin, _, group = about.partition(" of ")
+    return group, begin == "slice 0"
 
 
 def about_client(client_id: str | None, host: str) -> str:
@@ -144,9 +163,14 @@ class Bundler:
     """A collector that combines the rows of one task into bundles.
 
     Each topic name, and each partition with commits, is emitted only once.
+
+    Args:
+        slice_size: bytes of the events in one slice of a large group.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, slice_size: int = SLICE) -> None:
+        self._least = slice_size // MOST_SLICES  # bytes of the events of a group in one task that are reported
+        self._by_group: Counter[str] = Counter()
         self.counts: dict[str, Counts] = {name: Counts(name) for name in COUNTED}
         self._told: set[tuple[Any, ...]] = set()
         self._size = 0
@@ -159,14 +183,21 @@ class Bundler:
         complete = list(self._bundles(rows))
         rows.clear()
         self._size += sum(len(one.rows) for one in complete)
+        for one in complete:
+            if one.kind == "events":
+                self._by_group[one.about] += len(one.rows)
         yield from complete
 
     def finish(self) -> Iterator[Bundle]:
-        """Yield the bundles of the counts, then a bundle with the number of bytes emitted so far."""
+        """Yield the bundles of the counts, then bundles with the number of bytes emitted so far: of all rows, and of
+        the events of large groups.
+        """
         for name, counts in self.counts.items():
             if counts:
                 yield from _shares(name, counts)
         yield bundle("size", "", [self._size])
+        if large := [item for item in self._by_group.items() if item[1] >= self._least]:
+            yield bundle("large", "", large)
 
     def _bundles(self, by_kind: Rows) -> Iterator[Bundle]:
         for name, counts in self.counts.items():
@@ -273,6 +304,11 @@ _event_values, _mark_values, _ending_values = (
     attrgetter(*Watermark.__slots__),
     attrgetter(*Ending.__slots__),
 )  # tuples are encoded in half the time
+
+
+def bundle_of_slice(about: str, events: Iterable[GroupEvent]) -> Bundle:
+    """Return events of a slice of a large group as a bundle. ``about``: key of the slice."""
+    return bundle("sliced", about, list(map(_event_values, events)))
 
 
 def events_of(rows: Iterable[tuple[Any, ...]]) -> Iterator[GroupEvent]:

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from kwire.capture.files.file_systems import is_address, size_of
 from kwire.capture.files.splits import NOT_PROVEN
 from kwire.spark import source, stages
+from kwire.spark.bundles import SLICE
 from kwire.spark.following import ConnectionFollower, ReplayFollower
 from kwire.spark.output import Output
 from kwire.spark.tasks import task_count, task_size
@@ -34,6 +35,7 @@ class Job:
         assignor: assignor with which groups are replayed, which adds the tables ``what_if`` and
             ``what_if_assignments``; None for no replay.
         settings: changed thresholds of detectors.
+        slice_size: bytes of the events in one slice of a large group.
     """
 
     paths: Sequence[str]
@@ -43,6 +45,7 @@ class Job:
     guess: Collection[str] | None = None
     assignor: str | None = None
     settings: Mapping[str, float] | None = None
+    slice_size: int = SLICE
 
     def run(self, spark: SparkSession) -> stages.CaptureSummary:
         """Write the tables; return the summary, which includes damage of the files."""
@@ -68,14 +71,22 @@ class Job:
         """
         follow = ConnectionFollower if self.assignor is None else ReplayFollower
         ordered = ordered_references(spark, self.paths, self.split_size, stages.unpacked_in(staging), guess)
-        bundles = stages.connection_bundles(ordered, self.paths, self.capture_id, staging, follow).persist()
+        bundles = stages.connection_bundles(
+            ordered, self.paths, self.capture_id, staging, follow, self.slice_size
+        ).persist()
         try:
             report = stages.summary_of(bundles)
             if any(problem.reason == NOT_PROVEN for problem in report.damage):
                 return report, []
             written = report.written + stages.write_problems(report, self.capture_id, staging)
             return report, written + stages.write_tables(
-                bundles, report, self.capture_id, staging, assignor=self.assignor, settings=self.settings
+                bundles,
+                report,
+                self.capture_id,
+                staging,
+                assignor=self.assignor,
+                settings=self.settings,
+                slice_size=self.slice_size,
             )
         finally:
             bundles.unpersist()

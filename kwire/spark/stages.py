@@ -9,6 +9,8 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 import pyarrow as pa
@@ -21,8 +23,9 @@ from kwire.analysis.columns import Row, arrow_table, spark_schema
 from kwire.analysis.events import GroupEvent
 from kwire.analysis.findings import fold as findings
 from kwire.analysis.frames import located, problem_row
-from kwire.analysis.groups import history
+from kwire.analysis.groups import history, slices
 from kwire.analysis.tables import FRAMES, LATENCY
+from kwire.analysis.topics import Watermark
 from kwire.analysis.transactions import Transactions
 from kwire.analysis.unread import Unread
 from kwire.analysis.what_if import comparison, evidence
@@ -59,6 +62,7 @@ def connection_bundles(
     capture_id: str,
     staging: str,
     follow: type[ConnectionFollower] = ConnectionFollower,
+    slice_size: int = bundles.SLICE,
 ) -> DataFrame:
     """Return the rows of all connections as bundles; write the table ``frames`` and decompressed files to ``staging``.
 
@@ -68,8 +72,10 @@ def connection_bundles(
         capture_id: name of the capture.
         staging: folder for the written files.
         follow: class that follows a connection: ReplayFollower if groups are replayed.
+        slice_size: bytes of the events in one slice of a large group.
     """
-    return ordered.mapInArrow(partial(_connection_bundles, list(paths), capture_id, staging, follow), bundles.SPARK)
+    convert = partial(_connection_bundles, list(paths), capture_id, staging, follow, slice_size)
+    return ordered.mapInArrow(convert, bundles.SPARK)
 
 
 def frames(ordered: DataFrame, paths: Sequence[str], capture_id: str) -> DataFrame:
@@ -88,9 +94,10 @@ def _connection_bundles(
     capture_id: str,
     staging: str,
     follow: type[ConnectionFollower],
+    slice_size: int,
     batches: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    bundler, parts = Bundler(), Parts(staging)
+    bundler, parts = Bundler(slice_size), Parts(staging)
     for rows in followed(paths, capture_id, batches, unpacked_in(staging), follow):
         parts.add("frames", rows.pop("frames", []))
         if complete := list(bundler.add(rows)):
@@ -213,6 +220,7 @@ class CaptureSummary:
     unread: set[Unread] = field(default_factory=set)
     written: list[str] = field(default_factory=list)  # part files of tables
     size: int = 0  # bytes of bundles
+    large: Counter[str] = field(default_factory=Counter)  # bytes of events, by key of a large group
 
     @classmethod
     def of(cls, bundles: Iterable[Bundle]) -> CaptureSummary:
@@ -241,6 +249,9 @@ class CaptureSummary:
                     summary.unread.update(rows)
                 case "written":
                     summary.written += rows
+                case "large":
+                    for about, size in rows:
+                        summary.large[about] += size
                 case "size":
                     summary.size += sum(rows)
         return summary
@@ -255,6 +266,17 @@ class CaptureSummary:
             unread=self.unread | other.unread,
             size=self.size + other.size,
         )
+
+    def slices(self, size: int) -> dict[str, int]:
+        """Return the number of slices of each large group, by its key.
+
+        ``size``: bytes of the events in one slice.
+        """
+        return {
+            about: min(-(-events // size), bundles.MOST_SLICES)
+            for about, events in self.large.items()
+            if events > 2 * size
+        }
 
     @property
     def problems(self) -> list[Problem]:
@@ -326,8 +348,12 @@ def write_tables(
     buckets: Collection[int] | None = None,
     assignor: str | None = None,
     settings: Mapping[str, float] | None = None,
+    slice_size: int = bundles.SLICE,
 ) -> list[str]:
     """Convert bundles to tables in ``staging``; return the paths of the files in this folder.
+
+    The events of a large group are divided into slices (``analysis.groups.slices``), and its findings are derived from
+    the rows of all slices in another stage. Groups are not divided in a stream, nor if they are replayed.
 
     Args:
         extracted: bundles of the first stage.
@@ -338,27 +364,49 @@ def write_tables(
             files.
         assignor: assignor with which groups are replayed; None for no replay.
         settings: changed thresholds of detectors.
+        slice_size: bytes of the events in one slice of a large group.
     """
     groups, by_producer = known.groups, known.by_producer
+    sliced = {} if buckets is not None or assignor is not None else known.slices(slice_size)
     if buckets is not None:
         groups = {partition: _in_buckets(some, buckets) for partition, some in groups.items()}
         by_producer = {producer: _in_buckets(some, buckets) for producer, some in by_producer.items()}
     extracted = extracted.select("kind", "about", "rows")
     others = extracted.where(~sql.col("kind").isin(*MET, *SUMMARY_KINDS))
     if any(groups.values()) or known.wanted:
-        meet = partial(_send_to_groups, known.names, groups, known.replayed, by_producer)
+        meet = partial(_send_to_groups, known.names, groups, known.replayed, by_producer, sliced)
         others = others.unionByName(extracted.where(sql.col("kind").isin(*MET)).mapInArrow(meet, bundles.SPARK))
-    tasks = task_count(known.size, A_TASK)
-    met = others.repartition(tasks, "about") if tasks > 1 else others.coalesce(1)
-    fold = partial(
-        _fold,
-        TableBuilder(
-            capture_id, known.names, Clusters(known.statements), frozenset(known.unread), assignor, settings or {}
-        ),
-        staging,
-        buckets is not None,
+    builder = TableBuilder(
+        capture_id, known.names, Clusters(known.statements), frozenset(known.unread), assignor, settings or {}
     )
-    parts = met.sortWithinPartitions("about", "kind").mapInArrow(fold, bundles.SPARK)
+    of_large = sql.col("about").isin(*sliced)
+    if sliced:
+        events = others.where(of_large & (sql.col("kind") == "events"))
+        pending = others.where(of_large & (sql.col("kind") != "events"))
+        divide = partial(_divide, known.names, sliced)
+        others = others.where(~of_large).unionByName(events.mapInArrow(divide, bundles.SPARK))
+    tasks = task_count(known.size, A_TASK)
+    fold = partial(_fold, builder, staging, buckets is not None)
+    parts = _by_key(others, tasks).mapInArrow(fold, bundles.SPARK)
+    if not sliced:
+        return _written(parts)
+    parts = parts.persist()
+    try:
+        written = _written(parts.where("kind = 'written'"))
+        rows = pending.unionByName(parts.where("kind = 'rows'"))
+        find = partial(_find, builder, staging)
+        return written + _written(_by_key(rows, min(tasks, len(sliced))).mapInArrow(find, bundles.SPARK))
+    finally:
+        parts.unpersist()
+
+
+def _by_key(rows: DataFrame, tasks: int) -> DataFrame:
+    """Return bundles so that those with the same key are consecutive rows of one task."""
+    met = rows.repartition(tasks, "about") if tasks > 1 else rows.coalesce(1)
+    return met.sortWithinPartitions("about", "kind")
+
+
+def _written(parts: DataFrame) -> list[str]:
     return CaptureSummary.of(Bundle(row.kind, row.about, bytes(row.rows)) for row in parts.collect()).written
 
 
@@ -387,6 +435,7 @@ def _send_to_groups(
     groups: Mapping[tuple[str, int], list[str]],
     replayed: Mapping[str, list[str]],
     by_producer: Mapping[str, list[str]],
+    sliced: Mapping[str, int],
     batches: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     """Send facts about topics and transactions to the groups that need them, so that one task has all data of a group.
@@ -400,6 +449,8 @@ def _send_to_groups(
         groups: group ids by topic and partition.
         replayed: group ids by topic; empty unless groups are replayed.
         by_producer: group ids by transactional id.
+        sliced: number of slices of each large group, by its key. End offsets are sent to the slice of the partition,
+            and to the task that finds trouble in all slices; ends of transactions to all slices.
         batches: bundles of the first stage.
 
     Yields: bundles whose key is the group, instead of the topic or producer.
@@ -429,13 +480,99 @@ def _send_to_groups(
                 for group in groups.get((names.get(mark.topic, mark.topic), mark.partition), ()):
                     marks_by_group[group].append(mark)
         complete = [
-            bundles.bundle_of_marks(bundles.about_group(group), marks) for group, marks in marks_by_group.items()
+            bundles.bundle_of_marks(about, some)
+            for group, marks in marks_by_group.items()
+            for about, some in _by_slice(bundles.about_group(group), marks, names, sliced)
         ]
         complete += [bundle("spans", bundles.about_group(group), some) for group, some in fetched.items()]
         complete += [bundle("sizes", bundles.about_group(group), some) for group, some in sizes.items()]
-        complete += [bundles.bundle_of_endings(bundles.about_group(group), some) for group, some in ended.items()]
+        complete += [
+            bundles.bundle_of_endings(about, some)
+            for group, some in ended.items()
+            for about in _slices_of(bundles.about_group(group), sliced)
+        ]
         if complete:
             yield bundles.batch(complete)
+
+
+def _slices_of(about: str, sliced: Mapping[str, int]) -> list[str]:
+    """Return the keys of the slices of a group; the key of the group if it has no slices.
+
+    Args:
+        about: key of the group.
+        sliced: number of slices of each large group, by its key.
+    """
+    return [bundles.about_slice(about, n) for n in range(sliced[about])] if about in sliced else [about]
+
+
+def _by_slice(
+    about: str, marks: list[Watermark], names: Mapping[str, str], sliced: Mapping[str, int]
+) -> Iterator[tuple[str, list[Watermark]]]:
+    """Yield the end offsets of a group's partitions by key: of the group, and of the slice of the partition.
+
+    Args:
+        about: key of the group.
+        marks: end offsets of partitions.
+        names: topic names; a key is the text ``id:`` followed by the topic id.
+        sliced: number of slices of each large group, by its key.
+    """
+    yield about, marks
+    if about in sliced:
+        parted: dict[int, list[Watermark]] = defaultdict(list)
+        for mark in marks:
+            topic = names.get(mark.topic, mark.topic)
+            parted[slices.slice_of(topic, mark.partition, sliced[about])].append(mark)
+        for number, some in parted.items():
+            yield bundles.about_slice(about, number), some
+
+
+def _divide(
+    names: Mapping[str, str], sliced: Mapping[str, int], batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Divide the events of large groups into slices.
+
+    Args:
+        names: topic names; a key is the text ``id:`` followed by the topic id.
+        sliced: number of slices of each large group, by its key.
+        batches: bundles with the events of large groups.
+
+    Yields: bundles whose key is the slice. Their events have topic names.
+    """
+    for batch in batches:
+        for one in bundles.bundles_of(batch):
+            named = (events.name_topics(event, names) for event in bundles.events_of(unbundle(one.rows)))
+            parted = slices.slices(named, sliced[one.about])
+            yield bundles.batch(
+                [
+                    bundles.bundle_of_slice(bundles.about_slice(one.about, n), some)
+                    for n, some in enumerate(parted)
+                    if some or not n
+                ]
+            )
+
+
+def _find(builder: TableBuilder, staging: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Write the findings of large groups; yield a bundle with the written files.
+
+    Args:
+        builder: builder of the rows.
+        staging: folder for the written files.
+        batches: rows of all slices of large groups, with end offsets and fetches of their partitions.
+    """
+    parts = Parts(staging)
+    for met in _runs_of_keys(batches):
+        parts.add("findings", builder.findings(met))
+    yield bundles.batch([bundle("written", "", parts.close())])
+
+
+def _runs_of_keys(batches: Iterator[pa.RecordBatch]) -> Iterator[Rows]:
+    """Yield the rows of all bundles with the same key, by kind."""
+    every = (one for batch in batches for one in bundles.bundles_of(batch))
+    for _, run in groupby(every, key=attrgetter("about")):
+        met: Rows = defaultdict(list)
+        for one in run:
+            met[one.kind] += unbundle(one.rows)
+        yield met
 
 
 def _fold(
@@ -444,23 +581,35 @@ def _fold(
     parts = Parts(staging)
     about = ""
     met: Rows = defaultdict(list)
+    light: list[Bundle] = []  # rows of slices, for findings
 
     def write() -> None:
         mark = bundles.bucket_mark(bundles.bucket_of(about)) if marked else ""
-        for name, rows in builder.rows(met).items():
-            parts.add(name, rows, mark)
+        if "sliced" in met:
+            group, first = bundles.group_of_slice(about)
+            for group_id, tables in builder.slice_rows(met).items():
+                for name, own in slices.own_rows(tables, first=first).items():
+                    parts.add(name, own, mark)
+                some = slices.for_findings(tables, first=first)
+                light.append(bundle("rows", group, [(group_id, {name: some[name] for name in findings.OF_GROUPS})]))
+        else:
+            for name, rows in builder.rows(met).items():
+                parts.add(name, rows, mark)
         met.clear()
 
     for one in (one for batch in batches for one in bundles.bundles_of(batch)):
         if one.about != about:
             write()
+            if light:
+                yield bundles.batch(light)
+                light.clear()
             about = one.about
         if one.kind in EACH:
             parts.add(one.kind, builder.each(one.kind, unbundle(one.rows)), bundles.mark_of(about) if marked else "")
         else:
             met[one.kind] += unbundle(one.rows)
     write()
-    yield bundles.batch([bundle("written", "", parts.close())])
+    yield bundles.batch([*light, bundle("written", "", parts.close())])
 
 
 @dataclass(frozen=True, slots=True)
@@ -492,17 +641,11 @@ class TableBuilder:
 
         ``met``: rows of the bundles with this key, by kind.
         """
-        if encoded := met.get("events"):
-            by_group: dict[str, list[GroupEvent]] = defaultdict(list)
-            for event in bundles.events_of(encoded):
-                by_group[event.group_id].append(events.name_topics(event, self.names))
-            ends = history.Ends(bundles.marks_of(met.get("marks", [])), self.names, self.clusters)
-            ended = Transactions(bundles.endings_of(met.get("endings", [])), self.clusters)
-            spans = met.get("spans", [])
+        if "events" in met:
+            ends, spans = self._ends(met), met.get("spans", [])
             group_rows: dict[str, list[Row]] = defaultdict(list)
             known = evidence.Evidence(met.get("subscribed", []), met.get("sizes", []), self.names, self.clusters)
-            for group, named in by_group.items():
-                tables = history.fold(self.capture_id, group, named, ends, self.clusters, ended, self.unread)
+            for group, tables in self._histories(met, "events", ends).items():
                 tables["findings"] = findings.of_group(
                     self.capture_id, group, tables, ends, spans, self.names, self.clusters, self.settings
                 )
@@ -527,6 +670,43 @@ class TableBuilder:
                 counts.add(met[name])
                 counted[name] = counts.drain()
         return counted
+
+    def slice_rows(self, met: Rows) -> dict[str, dict[str, list[Row]]]:
+        """Return the rows of ``history.fold`` for one slice of a large group, by group id and table.
+
+        ``met``: rows of the bundles of this slice, by kind.
+        """
+        return self._histories(met, "sliced", self._ends(met))
+
+    def findings(self, met: Rows) -> list[Row]:
+        """Return the findings of a large group.
+
+        ``met``: rows of its slices, and end offsets and fetches of its partitions, by kind.
+        """
+        of_slices: dict[str, list[dict[str, list[Row]]]] = defaultdict(list)
+        for group, tables in met.get("rows", []):
+            of_slices[group].append(tables)
+        ends, spans = self._ends(met), met.get("spans", [])
+        return [
+            row
+            for group, some in of_slices.items()
+            for row in findings.of_group(
+                self.capture_id, group, slices.merged(some), ends, spans, self.names, self.clusters, self.settings
+            )
+        ]
+
+    def _ends(self, met: Rows) -> history.Ends:
+        return history.Ends(bundles.marks_of(met.get("marks", [])), self.names, self.clusters)
+
+    def _histories(self, met: Rows, kind: str, ends: history.Ends) -> dict[str, dict[str, list[Row]]]:
+        by_group: dict[str, list[GroupEvent]] = defaultdict(list)
+        for event in bundles.events_of(met[kind]):
+            by_group[event.group_id].append(events.name_topics(event, self.names))
+        ended = Transactions(bundles.endings_of(met.get("endings", [])), self.clusters)
+        return {
+            group: history.fold(self.capture_id, group, named, ends, self.clusters, ended, self.unread)
+            for group, named in by_group.items()
+        }
 
     def _latency(self, waits: Iterable[tuple[Any, ...]]) -> list[Row]:
         apart: dict[tuple[int, int, int, str], list[int]] = defaultdict(list)

@@ -42,8 +42,10 @@ WAYS = [(65_536, None), (100_003, ()), (1 << 40, None)]  # bytes of a part; file
 
 @pytest.mark.parametrize(("size", "guess"), usual_and_long(WAYS[:1], WAYS[1:]))
 def test_same_rows(spark, long, tmp_path, size, guess):
+    """Also of groups in slices, which all but the smallest are here."""
     paths = files([str(path) for path in [*traces.captures(), long, traces.strange(tmp_path)]])
-    summary = Job(paths, Output(str(tmp_path / "out")), "c", size, guess).run(spark)
+    summary = Job(paths, Output(str(tmp_path / "out")), "c", size, guess, slice_size=3_000).run(spark)
+    assert any(count > 4 for count in summary.slices(3_000).values())
     result = parquet.read(tmp_path / "out")
     assert result == traces.single(paths, "c")
     assert {row["reason"] for row in result["problems"]} == {None, "gaps", "not_tcp", "tls"}

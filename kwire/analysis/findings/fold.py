@@ -17,7 +17,14 @@ from kwire.analysis.groups.history import Ends
 
 Settings = Mapping[str, float]  # changed thresholds, by ``detector.threshold``
 _Client = tuple[str | None, str | None, str]  # cluster, client id and host
-_OF_GROUPS = ("group_events", "rebalances", "members", "assignments", "offset_commits", "violations")
+OF_GROUPS = (
+    "group_events",
+    "rebalances",
+    "members",
+    "assignments",
+    "offset_commits",
+    "violations",
+)  # tables that are read
 
 
 def settings_of(changes: Iterable[str]) -> dict[str, float]:
@@ -60,8 +67,8 @@ def of_group(
         clusters: clusters of the brokers.
         settings: changed thresholds.
     """
-    apart: dict[str | None, dict[str, list[Row]]] = defaultdict(lambda: {name: [] for name in _OF_GROUPS})
-    for name in _OF_GROUPS:
+    apart: dict[str | None, dict[str, list[Row]]] = defaultdict(lambda: {name: [] for name in OF_GROUPS})
+    for name in OF_GROUPS:
         for row in made[name]:
             apart[row["cluster"]][name].append(row)
     fetched: dict[Place, list[tuple[str | None, FetchSpan]]] = defaultdict(list)

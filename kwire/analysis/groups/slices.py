@@ -1,0 +1,121 @@
+"""The history of a large group in slices, so that several processes can compute it.
+
+Most events of a large group are about one partition each: commits, and acquired or acknowledged records. They are
+divided by partition. Every slice gets all other events of the group, and of each call with divided events a witness,
+which shows the time, the member and the error code. The rows of a slice are those of its own partitions; the first
+slice also has the rows that are about no partition. All slices together have the same rows as the whole group.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from kwire.analysis import tables
+from kwire.analysis.columns import Row
+from kwire.analysis.events import SHARE_RECORDS, GroupEvent
+
+DIVIDED = frozenset({"commit", "commit_error", "txn_commit", "txn_commit_error"}) | SHARE_RECORDS  # kinds of events
+_OF_COMMITS = frozenset({"commit_fenced", "commit_old_generation", "commit_not_owner", "commit_went_back"})
+_BY_PARTITION = frozenset({"offset_commits", "share_records"})
+
+
+def slice_of(topic: str, partition: int, count: int) -> int:
+    """Return the slice of a partition.
+
+    Args:
+        topic: topic name; if it is unknown, the text ``id:`` followed by the topic id.
+        partition: partition number.
+        count: number of slices.
+    """
+    return zlib.crc32(f"{topic}-{partition}".encode(errors="surrogatepass")) % count
+
+
+def is_divided(event: GroupEvent) -> bool:
+    """Return whether an event is in one slice only; other events are in all slices."""
+    return event.event in DIVIDED and event.topic is not None
+
+
+def slices(events: Iterable[GroupEvent], count: int) -> list[list[GroupEvent]]:
+    """Return the events of each slice of a group, from some or all of its events.
+
+    Slices of different parts of the events may be concatenated, if no call has events in two parts. (Otherwise, there
+    are superfluous witnesses, which do no harm.)
+
+    Args:
+        events: events of one group id, with topic names, in any order.
+        count: number of slices.
+    """
+    parted: list[list[GroupEvent]] = [[] for _ in range(count)]
+    witnesses: dict[tuple[str | None, int, str, int | None], GroupEvent] = {}
+    for event in events:
+        if event.topic is not None and event.partition is not None and event.event in DIVIDED:
+            parted[slice_of(event.topic, event.partition, count)].append(event)
+            call = event.conn_id, event.number, event.event, event.error_code
+            if call not in witnesses or event.part < witnesses[call].part:
+                witnesses[call] = event
+        else:
+            for part in parted:
+                part.append(event)
+    for event in witnesses.values():
+        witness = replace(event, topic=None, partition=None, offset=None, metadata=None)
+        for part in parted:
+            part.append(witness)
+    return parted
+
+
+def own_rows(rows_by_table: Mapping[str, Sequence[Row]], *, first: bool) -> dict[str, list[Row]]:
+    """Return the rows that a slice contributes to the tables.
+
+    Args:
+        rows_by_table: rows of ``history.fold`` for the events of the slice.
+        first: True for the first slice.
+    """
+    return {name: [row for row in rows if _is_own(name, row, first=first)] for name, rows in rows_by_table.items()}
+
+
+def _is_own(table: str, row: Row, *, first: bool) -> bool:
+    if table in _BY_PARTITION:
+        return row["topic"] is not None
+    if table == "group_events" and row["event"] in DIVIDED:
+        return row["topic"] is not None
+    if table == "violations" and row["kind"] in _OF_COMMITS:
+        return True
+    return first
+
+
+def for_findings(rows_by_table: Mapping[str, Sequence[Row]], *, first: bool) -> dict[str, list[Row]]:
+    """Return the rows of a slice that detectors need to find the same as in all rows of the group.
+
+    Of ``group_events`` about partitions these are refused ones and the first one of each partition; a witness shows the
+    others.
+
+    Args:
+        rows_by_table: rows of ``history.fold`` for the events of the slice.
+        first: True for the first slice.
+    """
+    rows = own_rows(rows_by_table, first=first)
+    places: set[tuple[str, int]] = set()
+    events = []
+    for row in rows_by_table["group_events"]:
+        place = row["topic"], row["partition"]
+        if row["event"] not in DIVIDED:
+            is_needed = first
+        elif row["topic"] is None:
+            is_needed = first and not row["error_code"]
+        else:
+            is_needed = bool(row["error_code"]) or place not in places
+            places.add(place)
+        if is_needed:
+            events.append(row)
+    return rows | {"group_events": events}
+
+
+def merged(slices: Iterable[Mapping[str, Sequence[Row]]]) -> dict[str, list[Row]]:
+    """Return the sorted rows of a group by table. ``slices``: rows of all slices, by table, in any order."""
+    rows_by_table: dict[str, list[Row]] = {}
+    for one in slices:
+        for name, rows in one.items():
+            rows_by_table.setdefault(name, []).extend(rows)
+    return {name: tables.TABLES[name].sorted(rows) for name, rows in rows_by_table.items()}
