@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, SparkSession
 
 from kwire.capture.files.file_systems import is_address, size_of
-from kwire.capture.files.splits import NOT_PROVEN
 from kwire.spark import source, stages
 from kwire.spark.bundles import SLICE
 from kwire.spark.following import ConnectionFollower, ReplayFollower
@@ -30,8 +29,8 @@ class Job:
         output: output folder and format.
         capture_id: value of the column ``capture_id``.
         split_size: bytes of a file per task; None for 4 to 64 MiB, see ``tasks.task_size``.
-        guess: files whose split positions are guessed first; None for all. A wrong guess is detected and corrected, so
-            the rows are the same.
+        guess: files whose split positions are guessed first; None for all. A wrong guess is detected before connections
+            are followed; then the file is read by one task, so the rows are the same.
         assignor: assignor with which groups are replayed, which adds the tables ``what_if`` and
             ``what_if_assignments``; None for no replay.
         settings: changed thresholds of detectors.
@@ -53,7 +52,7 @@ class Job:
         while True:
             with self.output.staging() as staging:
                 report, written = self._staged(spark, staging, guess)
-                wrong = {problem.file for problem in report.damage if problem.reason == NOT_PROVEN}
+                wrong = {self.paths[number] for number in source.wrongly_guessed(stages.wrong_in(staging))}
                 if not wrong:
                     self.output.put(spark, staging, self.capture_id, written)
                     return report
@@ -70,13 +69,12 @@ class Job:
             guess: files that are divided at guessed record boundaries.
         """
         follow = ConnectionFollower if self.assignor is None else ReplayFollower
-        ordered = ordered_references(spark, self.paths, self.split_size, stages.unpacked_in(staging), guess)
-        bundles = stages.connection_bundles(
-            ordered, self.paths, self.capture_id, staging, follow, self.slice_size
-        ).persist()
+        folders = stages.unpacked_in(staging), stages.wrong_in(staging)
+        ordered = ordered_references(spark, self.paths, self.split_size, *folders, guess)
+        bundles = stages.connection_bundles(ordered, self.paths, self.capture_id, staging, follow, self.slice_size).persist()
         try:
             report = stages.summary_of(bundles)
-            if any(problem.reason == NOT_PROVEN for problem in report.damage):
+            if source.wrongly_guessed(stages.wrong_in(staging)):
                 return report, []
             written = report.written + stages.write_problems(report, self.capture_id, staging)
             return report, written + stages.write_tables(
@@ -97,7 +95,8 @@ def ordered_references(
     paths: Sequence[str],
     split_size: int | None = None,
     unpacked: str | None = None,
-    guess: Collection[str] = (),
+    wrong: str | None = None,
+    guess: Collection[str] | None = None,
 ) -> DataFrame:
     """Return references to the segments of capture files, ordered by connection.
 
@@ -106,14 +105,17 @@ def ordered_references(
         paths: paths of the files.
         split_size: bytes of a file per task; None for the default.
         unpacked: folder to which the content of gzip files is decompressed; None to include it in the rows.
-        guess: files that are divided at guessed record boundaries.
+        wrong: folder in which tasks show wrong guesses; see the data source.
+        guess: files that are divided at guessed record boundaries, while each other file is read by one task; None to
+            divide all files at exact boundaries, for which the driver reads their record headers.
     """
     source.register(spark)
     size = sum(map(size_of, paths))
     part = split_size or min(max(task_size(size, A_TASK), source.LEAST_SPLIT), source.SPLIT)
-    options: dict[str, str | int] = {"files": json.dumps(paths), "splitSize": part, "guess": json.dumps(sorted(guess))}
-    if unpacked is not None:
-        options["unpacked"] = unpacked
+    options: dict[str, str | int] = {"files": json.dumps(paths), "splitSize": part}
+    if guess is not None:
+        options["guess"] = json.dumps(sorted(guess))
+    options |= {name: folder for name, folder in (("unpacked", unpacked), ("wrong", wrong)) if folder is not None}
     captured = spark.read.format(source.FORMAT).options(**options).load()
     return stages.by_connection(captured, task_count(size, A_TASK))
 

@@ -12,13 +12,15 @@ import glob
 import itertools
 import json
 import struct
+import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from pyarrow import fs
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
@@ -26,8 +28,8 @@ from pyspark.sql.types import StructType
 
 from kwire.capture.files.blocks import Problem, Skipped, Split
 from kwire.capture.files.capture_file import CaptureFile, each, find, first_time
-from kwire.capture.files.file_systems import changed_at, is_address, size_of
-from kwire.capture.files.splits import guessed
+from kwire.capture.files.file_systems import below, changed_at, file_system, is_address, size_of
+from kwire.capture.files.splits import NOT_PROVEN, Guesses
 from kwire.capture.tcp.packets import read_segments, splits
 from kwire.capture.tcp.segments import Segments
 from kwire.spark.following import Spool, log_key
@@ -35,6 +37,7 @@ from kwire.spark.following import Spool, log_key
 FORMAT = "kafka_pcap"
 SPLIT = 64 * 1024 * 1024  # default bytes of a part
 LEAST_SPLIT = 4 * 1024 * 1024  # smallest part that a job chooses
+OPENING = 64 * 1024  # bytes that a task could read in the time in which it opens a file
 SETTLE = 60.0  # seconds
 NEVER = float("inf")
 Place = tuple[int, str]  # first timestamp of a file, and its path without .gz: the order of files
@@ -90,6 +93,45 @@ class Part(InputPartition):
     carried: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A range of bytes of a file, from which a task finds its part, so that the driver opens no file.
+
+    Attributes:
+        file: number of the file, in reading order.
+        path: path of the file.
+        size: bytes of a range.
+        number: number of the range in the file.
+        unpacked: folder for decompressed content; None to include the content in the rows.
+    """
+
+    file: int
+    path: str
+    size: int
+    number: int
+    unpacked: str | None = None
+
+    def part(self) -> Part | None:
+        """Return the part that begins in this range; None if there is none."""
+        far = is_address(self.path)  # each read is a request there, and connections have many short pieces in a file
+        if CaptureFile(self.path).is_log:
+            return None if self.number else Part(self.file, _whole_file(self.path))
+        guesses = Guesses(self.path, self.size)
+        found = guesses.part(self.number)
+        if found is None:
+            return None if self.number else Part(self.file, _whole_file(self.path))
+        split, then = found
+        is_guess = then is not None or self.number > 0
+        return Part(self.file, split, self.unpacked, is_guess, then, far)
+
+
+@dataclass
+class Ranges(InputPartition):
+    """Ranges of bytes that one task reads: one of a large file, or several small files."""
+
+    ranges: tuple[Range, ...]
+
+
 def register(spark: SparkSession) -> None:
     """Register the data source with a session."""
     spark.dataSource.register(CaptureSource)
@@ -123,8 +165,10 @@ class CaptureSource(DataSource):
 
     - ``splitSize``: bytes of a part.
     - ``unpacked``: folder for the content of gzip files, see ``Payloads``.
-    - ``guess``: JSON list of the files whose boundaries are guessed. A row with the problem NOT_PROVEN shows a wrong
-      guess.
+    - ``guess``: JSON list of the files whose boundaries are guessed; each other file is read by one task. A row with
+      the problem NOT_PROVEN shows a wrong guess. Without this option the driver reads the record headers of large
+      files.
+    - ``wrong``: folder in which a task writes an empty file if a guess was wrong, named by the number of the file.
 
     Options of a stream:
 
@@ -142,8 +186,8 @@ class CaptureSource(DataSource):
 
     def reader(self, schema: StructType) -> CaptureReader:  # noqa: ARG002
         paths = json.loads(self.options["files"]) if "files" in self.options else files(self._inputs)
-        guess = json.loads(self.options.get("guess", "[]"))
-        return CaptureReader(paths, self._size, self.options.get("unpacked"), guess)
+        guess = json.loads(self.options["guess"]) if "guess" in self.options else None
+        return CaptureReader(paths, self._size, self.options.get("unpacked"), guess, self.options.get("wrong"))
 
     def streamReader(self, schema: StructType) -> CaptureStream:  # noqa: ARG002 - Spark's name
         settle = float(self.options.get("settle", SETTLE))
@@ -163,26 +207,56 @@ class CaptureSource(DataSource):
 class CaptureReader(DataSourceReader):
     """The reader of the data source for a batch query."""
 
-    def __init__(self, paths: list[str], size: int, unpacked: str | None = None, guess: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        paths: list[str],
+        size: int,
+        unpacked: str | None = None,
+        guess: Sequence[str] | None = None,
+        wrong: str | None = None,
+    ) -> None:
         self.paths = paths
         self.size = size
         self.unpacked = unpacked
-        self.guess = frozenset(guess)
+        self.guess = None if guess is None else frozenset(guess)
+        self.wrong = wrong
 
-    def partitions(self) -> Sequence[Part]:
-        return [part for number, path in enumerate(self.paths) for part in self._parts(number, path)]
+    def partitions(self) -> Sequence[Part | Ranges]:
+        if self.guess is not None:
+            return list(self._ranges(self.guess))
+        return [
+            Part(number, split, self.unpacked, carried=is_address(path))
+            for number, path in enumerate(self.paths)
+            for split in parts(path, self.size)
+        ]
 
-    def _parts(self, number: int, path: str) -> list[Part]:
-        guesses = guessed(path, self.size) if path in self.guess else []
-        far = is_address(path)  # each read is a request there, and connections have many short pieces in a file
-        if len(guesses) > 1:
-            pairs = zip(guesses, [*guesses[1:], None], strict=True)
-            return [Part(number, split, self.unpacked, True, then, far) for split, then in pairs]
-        return [Part(number, split, self.unpacked, carried=far) for split in guesses or parts(path, self.size)]
+    def _ranges(self, guess: Collection[str]) -> Iterator[Ranges]:
+        """Yield the ranges of large files, and small files together; no file is opened.
+
+        ``guess``: files whose boundaries are guessed.
+        """
+        small: list[Range] = []
+        together = 0
+        for number, path in enumerate(self.paths):
+            size, range_size = size_of(path), self.size if path in guess else sys.maxsize
+            ranges = [Range(number, path, range_size, n, self.unpacked) for n in range(max(-(-size // range_size), 1))]
+            if len(ranges) > 1:
+                yield from (Ranges((one,)) for one in ranges)
+                continue
+            if small and together + max(size, OPENING) > self.size:
+                yield Ranges(tuple(small))
+                small, together = [], 0
+            small += ranges
+            together += max(size, OPENING)
+        if small:
+            yield Ranges(tuple(small))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, Part)
-        return references(partition)
+        found = (one.part() for one in partition.ranges) if isinstance(partition, Ranges) else (partition,)
+        for part in found:
+            if part is not None:
+                assert isinstance(part, Part)
+                yield from references(part, self.wrong)
 
 
 class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -299,8 +373,13 @@ def _whole_file(path: str) -> Split:
     return Split(path, 0, None, "", (), pcapng=False)
 
 
-def references(part: Part) -> Iterator[pa.RecordBatch]:
-    """Yield references to the segments in a part of a file, one Arrow batch for each block."""
+def references(part: Part, wrong: str | None = None) -> Iterator[pa.RecordBatch]:
+    """Yield references to the segments in a part of a file, one Arrow batch for each block.
+
+    Args:
+        part: part of the file.
+        wrong: folder in which an empty file is written if a boundary of the part was guessed wrongly.
+    """
     if not part.split.order:
         yield from _frames_of_log(part)
         return
@@ -310,6 +389,8 @@ def references(part: Part) -> Iterator[pa.RecordBatch]:
     for segments in read_segments(part.split, guess=part.guess, then=part.then):
         if spool and isinstance(segments, Segments):
             spool.add(segments.data, segments.base)
+        if wrong and isinstance(segments, Problem) and segments.reason == NOT_PROVEN:
+            _write_empty(wrong, str(part.file))
         if not isinstance(segments, Segments):
             yield _remark(part, segments)
         elif len(segments):
@@ -317,6 +398,22 @@ def references(part: Part) -> Iterator[pa.RecordBatch]:
             number += len(segments)
     if spool:
         spool.close()
+
+
+def _write_empty(folder: str, name: str) -> None:
+    files, inside = file_system(below(folder, name))
+    files.create_dir(inside.rpartition("/")[0], recursive=True)
+    files.open_output_stream(inside).close()
+
+
+def wrongly_guessed(folder: str) -> list[int]:
+    """Return the numbers of the files with a wrong guess, from the files that tasks have written to a folder.
+
+    ``folder``: the option ``wrong`` of the data source.
+    """
+    files, inside = file_system(folder)
+    found = files.get_file_info(fs.FileSelector(inside, allow_not_found=True))
+    return sorted(int(info.base_name) for info in found)
 
 
 def _batch(part: Part, segments: Segments, number: int) -> pa.RecordBatch:

@@ -37,7 +37,7 @@ from kwire.spark import bundles
 from kwire.spark.bundles import COUNTED, EACH, MET, SUMMARY_KINDS, Bundle, Bundler, Counts, Rows, bundle, unbundle
 from kwire.spark.following import SEALED, ConnectionFollower, Payloads, reaches
 from kwire.spark.parts import Parts
-from kwire.spark.source import ORDER
+from kwire.spark.source import ORDER, wrongly_guessed
 from kwire.spark.tasks import task_count
 
 SEGMENT = Segment._fields
@@ -97,6 +97,8 @@ def _connection_bundles(
     slice_size: int,
     batches: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
+    if wrongly_guessed(wrong_in(staging)):
+        return  # all files were read before: the references are useless
     bundler, parts = Bundler(slice_size), Parts(staging)
     for rows in followed(paths, capture_id, batches, unpacked_in(staging), follow):
         parts.add("frames", rows.pop("frames", []))
@@ -114,6 +116,11 @@ def _frames(paths: list[str], capture_id: str, batches: Iterator[pa.RecordBatch]
 def unpacked_in(staging: str) -> str:
     """Return the folder for the decompressed content of gzip files."""
     return below(staging, "unpacked")
+
+
+def wrong_in(staging: str) -> str:
+    """Return the folder in which tasks show wrong guesses of record boundaries."""
+    return below(staging, "wrong")
 
 
 def followed(

@@ -254,6 +254,34 @@ def test_a_real_capture_is_read_once(long, counting):
     assert 0 < counting.read_bytes <= 1.2 * long.stat().st_size
 
 
+def test_ranges_are_planned_without_opening_files(long, tmp_path, monkeypatch):
+    """A task finds its part in a range; small files share a task, and a file without guesses is one range."""
+    text = tmp_path / "text.pcap"
+    text.write_bytes(b"not a capture")
+    paths = [str(path) for path in (long, *traces.COMMITTED, text)]
+
+    def planned(guess: Any) -> Any:
+        reader = source.CaptureReader(paths, 65_536, guess=guess)
+        with monkeypatch.context() as patch:
+            for name in ("CaptureFile", "Guesses", "parts"):
+                patch.setattr(source, name, None)
+            return reader, reader.partitions()
+
+    reader, partitions = planned(paths)
+    assert len(partitions) > 2 + long.stat().st_size // 65_536
+    rows = [row for one in partitions for batch in reader.read(one) for row in batch.to_pylist()]
+    whole, together = planned([])
+    assert sum(len(one.ranges) for one in together) == len(paths)
+    expected = [row for one in together for batch in whole.read(one) for row in batch.to_pylist()]
+
+    def kept(some: Any) -> Any:
+        return sorted(repr(row | {"number": 0}) for row in some if row["skipped"] is None)
+
+    assert kept(rows) == kept(expected)
+    small, many = source.CaptureReader(paths[1:] * 9, 4 << 20, guess=paths), len(paths[1:] * 9)
+    assert len(small.partitions()) < many / 8
+
+
 def test_payload_of_another_machine_travels_with_its_reference(tmp_path, counting):
     """There each read is a request: what was read once to find the segments is not asked for again."""
     path = interleaved(tmp_path / "i.pcap", 20, 10)

@@ -22,32 +22,72 @@ LOOK = 1024 * 1024  # bytes searched for a boundary
 UNKNOWN = -1  # time of the packet before a part, if not known
 
 
+class Guesses:
+    """The parts of a capture file of about ``size`` bytes, with guessed boundaries.
+
+    Each part is found alone, from the beginning of the file and the bytes at its boundaries. A gzip file is one part.
+
+    Raises: OSError if the file cannot be read.
+    """
+
+    def __init__(self, path: str, size: int) -> None:
+        self.path, self.size = path, size
+        file = CaptureFile(path, block=65_536)
+        self._first = next(file.blocks(), None)
+        self._end = file.size
+
+    def part(self, number: int) -> tuple[Split, Split | None] | None:
+        """Return a part and the next one, whose end is unknown; None instead of the next one for the last part.
+
+        The result is None if no part begins in this range of bytes, and for a file that is not a capture.
+
+        ``number``: number of the range of ``size`` bytes in which the part begins, from 0.
+        """
+        begin = self._begin(number)
+        if begin is None or (number > 1 and self._begin(number - 1) == begin):
+            return None
+        following = number + 1
+        while self._near(following) < self._end:
+            then = self._begin(following)
+            if then is not None and then.start > begin.start:
+                return replace(begin, stop=then.start), then
+            following += 1
+        return begin, None
+
+    def all(self) -> list[Split]:
+        """Return all parts, in order."""
+        numbers = range(-(-self._end // self.size)) if self._first is not None else ()
+        return [found[0] for number in numbers if (found := self.part(number)) is not None]
+
+    def _near(self, number: int) -> int:
+        assert self._first is not None
+        split = self._first.whole
+        return self._end if split.packed or self._first.then is None else split.start + number * self.size
+
+    def _begin(self, number: int) -> Split | None:
+        """Return the part that begins at the first boundary in a range, without its end; None without a boundary."""
+        first = self._first
+        if first is None:
+            return None
+        if number == 0:
+            return first.whole
+        near = self._near(number)
+        if near >= self._end or first.then is None:
+            return None
+        ahead = AHEAD_BLOCKS if first.whole.pcapng else AHEAD
+        with open_at(self.path) as raw:
+            raw.seek(near)
+            data = raw.read(LOOK + ahead)
+        place, _ = _search(first).next(data, 0, near + len(data) == self._end)
+        return None if place is None else replace(first.then, start=near + place, time_us=UNKNOWN)
+
+
 def guessed(path: str, size: int) -> list[Split]:
     """Divide a capture file into parts of about ``size`` bytes; a gzip file is one part.
 
     The boundaries are guessed, see ``is_proven``. Raises: OSError if a file or a folder cannot be read.
     """
-    file = CaptureFile(path, block=65_536)
-    first = next(file.blocks(), None)
-    if first is None:
-        return []
-    begin, end = first.whole, file.size
-    if begin.packed or first.then is None:
-        return [begin]
-    parts: list[Split] = []
-    search = _search(first)
-    ahead = AHEAD_BLOCKS if begin.pcapng else AHEAD
-    with open_at(path) as raw:
-        for near in range(begin.start + size, end, size):
-            if near <= begin.start:
-                continue
-            raw.seek(near)
-            data = raw.read(LOOK + ahead)
-            place, _ = search.next(data, 0, near + len(data) == end)
-            if place is not None:
-                parts.append(replace(begin, stop=near + place))
-                begin = replace(first.then, start=near + place, time_us=UNKNOWN)
-    return [*parts, begin]
+    return Guesses(path, size).all()
 
 
 def _search(first: Block) -> Records | Blocks:

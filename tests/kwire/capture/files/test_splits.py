@@ -5,13 +5,14 @@ from __future__ import annotations
 import gzip
 import struct
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tools.pcap import Segment, Talk, block, fragments, framed, interface, packets, pcap, pcapng
 
 from kwire.capture import Problem, Segments, Split, read_segments, splits
-from kwire.capture.files.splits import NOT_PROVEN, guessed
+from kwire.capture.files.splits import NOT_PROVEN, Guesses, guessed
 
 WAYS = [(pcap, {}), (pcap, {"order": ">"}), (pcap, {"nano": True}), (pcapng, {}), (pcapng, {"order": ">"})]
 
@@ -41,6 +42,9 @@ def rows(parts: list[Split], *, guess: bool = False) -> tuple[list[tuple[Any, ..
 def test_the_same_as_exact(write: Any, options: dict[str, Any], size: int, written: Callable[..., str]) -> None:
     path = written(write(packets(SPOKEN), **options))
     parts = guessed(path, size)
+    alone = [Guesses(path, size).part(number) for number in reversed(range(3 + Path(path).stat().st_size // size))]
+    assert [found[0] for found in reversed(alone) if found] == parts
+    assert [found[1].start for found in reversed(alone) if found and found[1]] == [part.start for part in parts[1:]]
     assert len(parts) > 1 or size > 1_000_000
     assert rows(parts, guess=True) == rows(splits(path, 1 << 40))
 
