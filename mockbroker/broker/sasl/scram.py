@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 from scramp import ScramException, ScramMechanism
 
@@ -19,6 +21,21 @@ FIRST = re.compile(
     re.DOTALL,
 )
 BY_TOKEN = re.compile(r",tokenauth=true(?:,|$)", re.IGNORECASE)  # the user is the id of a delegation token (KIP-48)
+
+
+@dataclass(frozen=True, slots=True)
+class AuthorizedHeader:
+    """The header of a first message with an authorization id, which scramp does not accept.
+
+    Attributes:
+        text: The header with both commas.
+    """
+
+    text: str
+
+    def make_cbind_input(self, _: object) -> bytes:
+        """Return what ``c=`` of the final message contains, in base64."""
+        return self.text.encode()
 
 
 class Scram256Or512:
@@ -55,8 +72,12 @@ class Scram256Or512:
         if match["authorization"] not in (None, match["user"]):
             return Failed(OTHER_AUTHORIZATION)
         self._by_token = BY_TOKEN.search(match["extensions"]) is not None
-        self._server.set_client_first(text.removesuffix(match["extensions"]))  # scramp accepts names of one letter
+        header = f"n,a={match['authorization']}," if match["authorization"] else "n,,"
+        bare = text.removeprefix(header).removesuffix(match["extensions"])  # scramp accepts names of one letter
+        self._server.set_client_first(f"n,,{bare}")
         self._server.client_first_bare += match["extensions"]  # which the proof of the client contains
+        server: Any = self._server  # whose header has a type of scramp
+        server.gs2_header = AuthorizedHeader(header)
         return Challenge(self._server.get_server_first().encode())
 
     def _final(self, text: str) -> Verdict:

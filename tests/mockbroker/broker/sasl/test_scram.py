@@ -64,7 +64,8 @@ FIRST = [  # None: accepted
     (b"y,,n=alice,r=abc", Failed()),
     (b"p=tls-unique,,n=alice,r=abc", Failed()),
     (b"n,a=bob,n=alice,r=abc", Failed(OTHER_AUTHORIZATION)),
-    (b"n,a=alice,n=alice,r=abc", Failed()),  # Kafka accepts it
+    (b"n,a=alice,n=alice,r=abc", None),
+    (b"n,a=,n=alice,r=abc", Failed()),
     (b"n,,n=alice,r=abc,tokenauth=true", Failed()),  # not the id of a delegation token
     (b"n,,n=alice,r=abc,tokenauth=false", None),
     (b"n,,n=alice,r=tokenauth=true", None),
@@ -87,6 +88,22 @@ def final(client: ScramClient, scram: Scram256Or512) -> str:
     assert isinstance(challenge, Challenge)
     client.set_server_first(challenge.token.decode())
     return client.get_client_final()
+
+
+def test_authorization_id_of_the_user_is_accepted():
+    client, scram = ScramClient([SHORT], "alice", "alice-secret"), begin()
+    client.gs2_header = OwnName()
+    assert scram.evaluate(final(client, scram).encode(), 0) == Authenticated("alice", ANY)
+
+
+class OwnName:
+    """The header of a client that sends its authorization id."""
+
+    def __str__(self) -> str:
+        return "n,a=alice,"
+
+    def make_cbind_input(self, _: object) -> bytes:
+        return b"n,a=alice,"
 
 
 LAST = [  # how a valid message is changed
