@@ -24,6 +24,7 @@ Adjust: TypeAlias = Callable[[Authorization, Any], Any]
 SLICE = 100  # elements of a response that are changed before other requests are handled
 NOT_REQUESTED = -(2**31)  # authorized operations that the request does not ask for
 HIDDEN_TOPICS = "The group has described topic(s) that the client is not authorized to describe."
+HIDDEN_STREAMS_TOPICS = "The described group uses topics that the client is not authorized to describe."
 
 
 def is_large(auth: Authorization, response: Any) -> bool:
@@ -87,12 +88,34 @@ def _has_hidden_topic(auth: Authorization, group: Any) -> bool:
     return not all(map(auth.describes, assigned))
 
 
-def _hidden(group: Any) -> Any:
-    return type(group)(
-        group_id=group.group_id,
-        error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-        error_message=HIDDEN_TOPICS,
-    )
+def streams_groups(auth: Authorization, response: Any) -> Any:
+    """Return a response that describes streams groups, with an error for each group with a topic in its topology on
+    which the client lacks DESCRIBE.
+
+    The other groups get their allowed operations.
+    """
+    response = groups(auth, response)
+    response.groups = [
+        group if all(map(auth.describes, _topics_of_topology(group))) else _hidden(group, HIDDEN_STREAMS_TOPICS)
+        for group in response.groups
+    ]
+    return response
+
+
+def _topics_of_topology(group: Any) -> set[str]:
+    subtopologies = (group.topology and group.topology.subtopologies) or ()
+    return {
+        topic
+        for each in subtopologies
+        for topic in (
+            *each.source_topics,
+            *(info.name for info in (*each.repartition_source_topics, *each.state_changelog_topics)),
+        )
+    }
+
+
+def _hidden(group: Any, reason: str = HIDDEN_TOPICS) -> Any:
+    return type(group)(group_id=group.group_id, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, error_message=reason)
 
 
 def list_groups(auth: Authorization, response: Any) -> Any:
@@ -216,7 +239,7 @@ ADJUSTED: Mapping[int, Adjust] = {
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: describe_topic_partitions,
     ApiKey.DESCRIBE_GROUPS: groups,
     ApiKey.CONSUMER_GROUP_DESCRIBE: consumer_groups,
-    ApiKey.STREAMS_GROUP_DESCRIBE: groups,
+    ApiKey.STREAMS_GROUP_DESCRIBE: streams_groups,
     ApiKey.SHARE_GROUP_DESCRIBE: consumer_groups,
     ApiKey.LIST_GROUPS: list_groups,
     ApiKey.LIST_TRANSACTIONS: list_transactions,

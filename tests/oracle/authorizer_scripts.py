@@ -528,6 +528,30 @@ async def acl_streams_groups(p: Prober) -> None:
     await revoke(p)
 
 
+@authorizer_script(CONFIG | SETTINGS)
+async def acl_streams_group_topics(p: Prober) -> None:
+    """StreamsGroupDescribe needs DESCRIBE on the group, and on each topic of its topology."""
+    group = p.group
+    described = (DESCRIBE, GROUP, group)
+    acls: Acls = {
+        "one": [described],
+        "two": [described, (DESCRIBE, TOPIC, group, PREFIXED)],
+        "three": [described, (READ, TOPIC, "probe"), (DESCRIBE, TOPIC, group, PREFIXED)],
+        "four": [described, (DESCRIBE, TOPIC, "probe"), (DESCRIBE, TOPIC, f"{group}-counts-repartition")],
+        "five": [described, (DESCRIBE, TOPIC, "probe"), (DESCRIBE, TOPIC, f"{group}-counts-changelog")],
+    }
+    await grant(p, acls)
+    member = Streams(p=p, conn="super", topology=word_count(p))
+    await member.join()
+    await p.wait(600, "until the internal topics exist")
+    await member.beat()
+    request = StreamsGroupDescribeRequest(group_ids=[group, "other"], include_authorized_operations=True)
+    for user in ("none", *acls):
+        await p.ask(user, request, 0)
+    await member.beat(member_epoch=-1)
+    await revoke(p)
+
+
 @authorizer_script()
 async def acl_share_groups(p: Prober) -> None:
     """The APIs of share groups: READ, DESCRIBE or DELETE on the group, and READ or DESCRIBE on the topics."""

@@ -1,4 +1,4 @@
-"""ShareGroupDescribe: v1. Not modelled: authorization (everything is allowed)."""
+"""ShareGroupDescribe: v1."""
 
 from __future__ import annotations
 

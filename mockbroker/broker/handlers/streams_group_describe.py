@@ -1,4 +1,4 @@
-"""StreamsGroupDescribe: v0. Not modelled: authorization (everything is allowed)."""
+"""StreamsGroupDescribe: v0."""
 
 from __future__ import annotations
 
