@@ -64,7 +64,6 @@ NOT_CAUSED = {  # messages that no row can cause, with the reason
     "control API {}": _NO_ERROR,
     "listener {} {}": _NO_ERROR,
     "org.apache.kafka.common.config.ConfigException: {}": _RESPONSE,
-    "org.apache.kafka.common.errors.InvalidConfigurationException: {}": _RESPONSE,
 }
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from mockbroker.base.settings import Settings
+from mockbroker.base.settings import STORES, Settings
 from mockbroker.net.addresses import Addresses
-from mockbroker.net.tls import Tls, TlsFiles
+from mockbroker.net.tls import GeneratedCertificates, Tls, TlsFiles, is_generated
 
 
 class Certificates:
     """The TLS contexts and certificate files of a cluster.
 
-    Contexts and files are created when the first TLS listener opens, and again when the settings name other files or
-    hosts.
+    Contexts and files are created when the first TLS listener opens, and again when the hosts are others. Listeners
+    with the same settings share a context, and all listeners without a keystore the generated certificates.
 
     Args:
         host: Host name or address that every listener binds to.
@@ -19,29 +19,40 @@ class Certificates:
 
     def __init__(self, host: str) -> None:
         self._host = host
-        self._tls: Tls | None = None
-        self._inputs: tuple[str, ...] = ()
+        self._generated: GeneratedCertificates | None = None
+        self._names: tuple[str, ...] = ()
+        self._listeners: dict[tuple[str | None, ...], Tls] = {}
 
     @property
     def files(self) -> TlsFiles:
-        """The files that TLS clients need; every path is None until the first TLS listener is opened."""
-        return self._tls.files if self._tls else TlsFiles()
+        """The files that TLS clients need; every path is None without a TLS listener that uses generated ones."""
+        return self._generated.files if self._generated else TlsFiles()
 
-    def get(self, settings: Settings, addresses: Addresses) -> Tls:
-        """Return the TLS contexts for these settings and host names; equal arguments return the same contexts.
+    def get(self, settings: Settings, listener: str, addresses: Addresses) -> Tls:
+        """Return the TLS contexts of a listener; equal settings and host names return the same contexts.
+
+        Args:
+            settings: The broker configuration.
+            listener: Name of the listener.
+            addresses: The addresses to advertise, whose host names the generated certificate contains.
 
         Raises: SettingsError if the settings name unusable keystore or truststore files.
         """
-        names = sorted({self._host} | addresses.names)
-        inputs = (settings.ssl_client_auth, settings.ssl_keystore_location, settings.ssl_truststore_location, *names)
-        if self._tls is None or inputs != self._inputs:
-            tls = Tls(settings, *names)
+        names = tuple(sorted({self._host} | addresses.names))
+        if names != self._names:
             self.close()
-            self._tls, self._inputs = tls, inputs
-        return self._tls
+            self._names = names
+        own = settings.of_listener(listener)
+        inputs = (own.ssl_client_auth, *map(own.ssl_text, STORES))
+        if inputs not in self._listeners:
+            if self._generated is None and is_generated(own):
+                self._generated = GeneratedCertificates(*names)
+            self._listeners[inputs] = Tls(own, *names, generated=self._generated)
+        return self._listeners[inputs]
 
     def close(self) -> None:
         """Delete the generated certificate files."""
-        if self._tls is not None:
-            self._tls.close()
-            self._tls = None
+        if self._generated is not None:
+            self._generated.close()
+            self._generated = None
+        self._listeners.clear()

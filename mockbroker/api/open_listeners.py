@@ -45,7 +45,7 @@ def open_listeners(
                         f"listeners: host {listener.host} is not supported; "
                         f"every listener binds to {host} (--host or host=)"
                     )
-                context = tls.get(settings, addresses).context if listener.tls else None
+                context = tls.get(settings, listener.name, addresses).context if listener.tls else None
                 listener_port = port_for(plan.listeners, listener.name, port, plan.brokers, number)
                 sock = _listen(host, listener_port)
                 bound.append(BoundListener(first_node + number, sock, listener.name, context, listener.sasl))

@@ -149,9 +149,9 @@ class Settings:
         share_coordinator_state_topic_replication_factor: Replication factor of __share_group_state.
         socket_request_max_bytes: Maximum size of a request.
         ssl_client_auth: Whether clients must send a certificate: none, requested or required.
-        ssl_keystore_location: PEM file with the broker's key and certificates.
+        ssl_keystore_location: File with the broker's key and certificates: PEM, JKS or PKCS12.
         ssl_principal_mapping_rules: Rules that derive the principal from the subject of a client certificate.
-        ssl_truststore_location: PEM file with the authorities that sign clients' certificates.
+        ssl_truststore_location: File with the authorities that sign clients' certificates: PEM, JKS or PKCS12.
         super_users: Principals that may do everything, separated by semicolons, such as ``User:alice;User:bob``.
         telemetry_max_bytes: Maximum size of the metrics in one PushTelemetry, compressed.
         transaction_abort_timed_out_transaction_cleanup_interval_ms: Time between two searches for transactions that
@@ -349,9 +349,21 @@ class Settings:
         present: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(Settings)}
         return Settings(**{**present, **changed, "others": others})
 
+    def ssl_text(self, name: str) -> str | None:
+        """Return the value of a setting of keystores and truststores; None if it is not set or an empty location."""
+        text = self.text(name)
+        return None if not text and is_ours(name) else text
+
+    def of_listener(self, name: str) -> Settings:
+        """Return the settings of TLS of a listener in place of the general ones. ``name``: of the listener."""
+        prefix = f"{OF_LISTENER}{name.lower()}."
+        own = {key.removeprefix(prefix): value for key, value in self.others.items() if key.startswith(prefix)}
+        own = {key: value for key, value in own.items() if key in (CLIENT_AUTH, *STORES)}
+        return self.with_values(own) if own else self
+
     def without_effect(self) -> list[str]:
         """Return the names of the settings that were set but have no effect, sorted."""
-        used = {name for name in self.others if name.startswith(OF_LISTENER) and name.endswith(LIMITS_OF_LISTENER)}
+        used = {name for name in self.others if name.startswith(OF_LISTENER) and name.endswith(OF_ONE_LISTENER)}
         return sorted(set(self.others) - READ_ELSEWHERE - used)
 
 
@@ -360,6 +372,20 @@ SHARE_GROUPS_ENABLED = "group.share.enable"
 OF_LISTENER = "listener.name."  # prefix of settings that apply to one listener
 MAX_CONNECTIONS, CREATION_RATE = "max.connections", "max.connection.creation.rate"
 LIMITS_OF_LISTENER = (MAX_CONNECTIONS, CREATION_RATE)  # settings that also exist for one listener
+CLIENT_AUTH = "ssl.client.auth"
+STORES = (  # settings of keystores and truststores
+    "ssl.keystore.location",
+    "ssl.keystore.type",
+    "ssl.keystore.password",
+    "ssl.key.password",
+    "ssl.keystore.key",
+    "ssl.keystore.certificate.chain",
+    "ssl.truststore.location",
+    "ssl.truststore.type",
+    "ssl.truststore.password",
+    "ssl.truststore.certificates",
+)
+OF_ONE_LISTENER = tuple(f".{name}" for name in (*LIMITS_OF_LISTENER, CLIENT_AUTH, *STORES))
 INTER_BROKER_LISTENER, INTER_BROKER_PROTOCOL = "inter.broker.listener.name", "security.inter.broker.protocol"
 READ_AS_TOPIC_DEFAULTS = {  # by topics/configs.py
     "compression.gzip.level",
@@ -381,7 +407,7 @@ READ_AS_TOPIC_DEFAULTS = {  # by topics/configs.py
     "unclean.leader.election.enable",
 }
 NODE_ID, BROKER_ID = "node.id", "broker.id"
-READ_ELSEWHERE = {  # used by net/listeners.py, broker/broker.py, topics/configs.py and quotas/connection_quotas.py
+READ_ELSEWHERE = {  # used by net/listeners.py, net/tls.py, broker/broker.py, topics/configs.py, quotas/
     BROKER_ID,
     INTER_BROKER_LISTENER,
     INTER_BROKER_PROTOCOL,
@@ -389,6 +415,7 @@ READ_ELSEWHERE = {  # used by net/listeners.py, broker/broker.py, topics/configs
     CONTROLLERS,
     SHARE_GROUPS_ENABLED,
     *READ_AS_TOPIC_DEFAULTS,
+    *STORES,
     "log.dir",
     "log.dirs",
 }

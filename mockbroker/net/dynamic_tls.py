@@ -5,20 +5,20 @@ from __future__ import annotations
 import logging
 import ssl
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from mockbroker.base.settings import SettingsError
+from mockbroker.base.settings import OF_LISTENER, STORES, SettingsError
 from mockbroker.broker.broker import Broker
 from mockbroker.net.bound_listeners import BoundListener
-from mockbroker.net.tls import Tls, TlsContext, TlsFileError
+from mockbroker.net.tls import Tls, TlsContext
+
+if TYPE_CHECKING:
+    from mockbroker.security.keystores import Contents
 
 log = logging.getLogger("mockbroker")
 
-KEYSTORE, TRUSTSTORE = "ssl.keystore.location", "ssl.truststore.location"
 NO_TRUSTSTORE = "Cannot add SSL truststore to an existing listener for which no truststore was configured."
 NO_KEYSTORE = "Cannot add SSL keystore to an existing listener for which no keystore was configured."
-Files = tuple[str | None, str | None]  # keystore and truststore of a listener that AlterConfigs has set
 
 
 class RefusedFileError(Exception):
@@ -28,9 +28,9 @@ class RefusedFileError(Exception):
 class DynamicTls:
     """The TLS contexts for new connections. Open connections keep theirs.
 
-    The files of a listener are in its settings ``listener.name.<name>.ssl.keystore.location`` and
-    ``ssl.truststore.location``. As in Kafka, they are read again after each change of the broker's settings, also if
-    the path is the same, and the path of the static settings if the setting is deleted.
+    The keystore and the truststore of a listener are in its settings ``listener.name.<name>.ssl.keystore.location``,
+    ``ssl.truststore.location`` and others (STORES). As in Kafka, they are read again after each change of the broker's
+    settings, also if the path is the same, and those of the static settings if the setting is deleted.
 
     Args:
         listeners: Function that returns the open listeners.
@@ -54,7 +54,7 @@ class DynamicTls:
         key = listener.node, listener.name
         if key not in self._contexts:
             configs = broker.broker_settings.set_on(str(listener.node))
-            is_stored = any(_files(listener, configs))
+            is_stored = bool(_stores(listener, configs))
             self._contexts[key] = self._reloaded(listener, configs, listener.tls, None) if is_stored else listener.tls
         return self._contexts[key]
 
@@ -68,7 +68,7 @@ class DynamicTls:
         before = self._broker().broker_settings.set_on(str(node))
         for listener in self._of(node):
             existing = self.context(listener)  # also before the first connection
-            if _files(listener, configs) != _files(listener, before):
+            if _stores(listener, configs) != _stores(listener, before):
                 try:
                     self._loaded(listener, configs, existing)
                 except RefusedFileError as error:
@@ -83,7 +83,7 @@ class DynamicTls:
         configs = self._broker().broker_settings.set_on(str(node))
         for listener in self._of(node):
             context = self.context(listener)
-            if isinstance(context, TlsContext) and context.keystore:
+            if isinstance(context, TlsContext) and context.keystore is not None:
                 self._contexts[node, listener.name] = self._reloaded(listener, configs, context, context)
 
     def _of(self, node: int) -> list[BoundListener]:
@@ -119,47 +119,46 @@ class DynamicTls:
         Raises:
             RefusedFileError: A file cannot be loaded, or cannot replace the existing one.
         """
-        settings = self._broker().broker_settings.static
-        names = settings.ssl_keystore_location, settings.ssl_truststore_location
-        given = _files(listener, configs)
-        keystore, truststore = (own if dynamic is None else dynamic for dynamic, own in zip(given, names, strict=True))
-        for path, name in zip((keystore, truststore), given, strict=True):
-            if (path or name is not None) and not Path(path).is_file():  # a named pipe would block the broker
-                raise _not_loaded(path)
+        from mockbroker.security.keystores import KeystoreError, read_keystore, read_truststore  # late: few clusters
+
+        own = self._broker().broker_settings.static.of_listener(listener.name)
+        given = _stores(listener, configs)
+
+        is_new = any(name.startswith("ssl.key") for name in given)
+
+        def text(name: str) -> str | None:
+            return given.get(name, own.ssl_text(name))
+
         try:
-            new = Tls(replace(settings, ssl_keystore_location=keystore, ssl_truststore_location=truststore))
-        except TlsFileError as error:
-            raise _not_loaded(error.path) from error
+            keystore, truststore = read_keystore(text, strictly=is_new), read_truststore(text)
+        except KeystoreError as error:
+            raise RefusedFileError(str(error)) from error
+        reason = _replacement_error(existing, keystore, truststore) if isinstance(existing, TlsContext) else None
+        if reason:
+            raise _invalid(reason)
+        try:
+            new = Tls(own, stores=(keystore, truststore))
         except SettingsError as error:
             raise _invalid(str(error)) from error
         new.close()
-        try:
-            reason = _replacement_error(existing, new.context) if isinstance(existing, TlsContext) else None
-        except ValueError as error:  # a certificate that only OpenSSL can read
-            raise _not_loaded(keystore) from error
-        if reason:
-            raise _invalid(reason)
         return new.context
 
 
-def _replacement_error(existing: TlsContext, new: TlsContext) -> str | None:
+def _replacement_error(existing: TlsContext, keystore: Contents | None, truststore: Contents | None) -> str | None:
     from mockbroker.security.keystore_rules import read_entry, replacement_error  # late: few clusters change files
 
-    if new.keystore and not existing.keystore:
-        return NO_KEYSTORE
-    if new.keystore and (error := replacement_error(read_entry(existing.keystore), read_entry(new.keystore))):
-        return error
-    return NO_TRUSTSTORE if new.has_truststore and not existing.has_truststore else None
+    if keystore is not None:
+        if existing.keystore is None:
+            return NO_KEYSTORE
+        if error := replacement_error(read_entry(existing.keystore), read_entry(keystore)):
+            return error
+    return NO_TRUSTSTORE if truststore is not None and not existing.has_truststore else None
 
 
-def _files(listener: BoundListener, configs: Mapping[str, str]) -> Files:
-    prefix = f"listener.name.{listener.name.lower()}."
-    return configs.get(prefix + KEYSTORE), configs.get(prefix + TRUSTSTORE)
-
-
-def _not_loaded(path: str) -> RefusedFileError:
-    reason = f"Failed to load PEM SSL keystore {path}"  # Kafka's words for truststores too
-    return RefusedFileError(f"org.apache.kafka.common.errors.InvalidConfigurationException: {reason}")
+def _stores(listener: BoundListener, configs: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings of the keystore and truststore of a listener that AlterConfigs has set."""
+    prefix = f"{OF_LISTENER}{listener.name.lower()}."
+    return {name: configs[prefix + name] for name in STORES if prefix + name in configs}
 
 
 def _invalid(reason: str) -> RefusedFileError:

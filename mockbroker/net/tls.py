@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import os
 import ssl
-from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory, mkdtemp
 from typing import TYPE_CHECKING, Any
 
 from mockbroker.base.settings import Settings, SettingsError
 from mockbroker.security.ssl_principals import parse_rules
 
 if TYPE_CHECKING:
-    from trustme import CA
+    from mockbroker.security.keystores import Contents
 
     _SSLSocket = ssl.SSLSocket
 else:
@@ -31,27 +30,15 @@ LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")  # in every generated certificat
 CLIENT = "client"  # common name of the client certificate
 
 
-class TlsFileError(SettingsError):
-    """The error for a keystore or truststore that cannot be loaded.
-
-    Attributes:
-        path: The file.
-    """
-
-    def __init__(self, name: str, path: str, error: OSError) -> None:
-        self.path = path
-        super().__init__(f"{name}: cannot load {path}: {error.strerror or error}")
-
-
 class TlsContext(ssl.SSLContext):
     """The TLS context of server sockets.
 
     Attributes:
-        keystore: Content of ``ssl.keystore.location`` when it was loaded; empty with a generated certificate.
-        has_truststore: Whether ``ssl.truststore.location`` was loaded.
+        keystore: The keystore that was loaded; None with a generated certificate.
+        has_truststore: Whether a truststore was loaded.
     """
 
-    keystore = b""
+    keystore: Contents | None = None
     has_truststore = False
 
 
@@ -131,7 +118,7 @@ def pkcs8(key: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """The PEM files that TLS clients need. With ``ssl.keystore.location`` all attributes are None.
+    """The PEM files that TLS clients need. With a keystore of its own settings all attributes are None.
 
     Attributes:
         ca: File with the certificate of the authority that clients must trust.
@@ -142,75 +129,139 @@ class TlsFiles:
     client: Path | None = None
 
 
-class Tls:
-    """The TLS context and certificates of a cluster.
-
-    Without ``ssl.keystore.location``, certificates are generated; the files for clients are in a temporary folder until
-    ``close``.
+class GeneratedCertificates:
+    """An authority with certificates for the brokers and for a client, whose files exist until ``close``.
 
     Args:
-        settings: The broker configuration with the settings ``ssl.*``.
-        hosts: Advertised hosts of the brokers, for the generated certificate.
+        hosts: Advertised hosts of the brokers, for the certificate of the brokers.
 
     Attributes:
-        context: The context for server sockets.
+        authority: The authority.
+        of_brokers: The certificate of the brokers.
         files: The files for clients.
-
-    Raises:
-        TlsFileError: A file cannot be loaded.
-        SettingsError: A rule for principals is not valid, or the truststore for client certificates is missing.
     """
 
-    def __init__(self, settings: Settings, *hosts: str) -> None:
-        parse_rules(settings.ssl_principal_mapping_rules)
-        self.context = TlsContext(ssl.PROTOCOL_TLS_SERVER)
-        self.context.minimum_version = ssl.TLSVersion.TLSv1_2
-        self.context.sslsocket_class = TlsSocket
-        self.context.verify_mode = VERIFY[settings.ssl_client_auth]
-        self.files = TlsFiles()
-        self._folder: Path | None = None
-        authority = None if settings.ssl_keystore_location else self._generate(dict.fromkeys((*LOCAL_NAMES, *hosts)))
-        if settings.ssl_keystore_location:
-            self._load("ssl.keystore.location", settings.ssl_keystore_location)
-        if settings.ssl_truststore_location:
-            self._load("ssl.truststore.location", settings.ssl_truststore_location)
-        elif authority is not None:
-            authority.configure_trust(self.context)
-        elif settings.ssl_client_auth != "none":
-            raise SettingsError(
-                f"ssl.client.auth={settings.ssl_client_auth} needs ssl.truststore.location, a PEM file with the "
-                "certificates to trust"
-            )
+    def __init__(self, *hosts: str) -> None:
+        from trustme import CA
+
+        self.authority = CA(organization_name="mockbroker")
+        self.of_brokers = self.authority.issue_cert(*dict.fromkeys(filter(None, (*LOCAL_NAMES, *hosts))))
+        client = self.authority.issue_cert(f"{CLIENT}@localhost", common_name=CLIENT)
+        self._folder: Path | None = Path(mkdtemp(prefix="mockbroker-tls-"))
+        self.files = TlsFiles(self._folder / "ca.pem", self._folder / "client.pem")
+        self.authority.cert_pem.write_to_path(os.fspath(self._folder / "ca.pem"))
+        (self._folder / "client.pem").write_bytes(
+            pkcs8(client.private_key_pem.bytes()) + b"".join(blob.bytes() for blob in client.cert_chain_pems)
+        )
 
     def close(self) -> None:
-        """Delete the generated files for clients."""
+        """Delete the files."""
         folder, self._folder = self._folder, None
         for path in list(folder.iterdir()) if folder else []:
             path.unlink()
         if folder:
             folder.rmdir()
 
-    def _generate(self, names: Iterable[str]) -> CA:
-        from trustme import CA
 
-        authority = CA(organization_name="mockbroker")
-        authority.issue_cert(*dict.fromkeys(filter(None, names))).configure_cert(self.context)
-        client = authority.issue_cert(f"{CLIENT}@localhost", common_name=CLIENT)
-        self._folder = folder = Path(mkdtemp(prefix="mockbroker-tls-"))
-        self.files = TlsFiles(folder / "ca.pem", folder / "client.pem")
-        authority.cert_pem.write_to_path(os.fspath(folder / "ca.pem"))
-        (folder / "client.pem").write_bytes(
-            pkcs8(client.private_key_pem.bytes()) + b"".join(blob.bytes() for blob in client.cert_chain_pems)
-        )
-        return authority
+def is_generated(settings: Settings) -> bool:
+    """Return whether a listener with these settings uses generated certificates."""
+    return settings.ssl_text("ssl.keystore.location") is None and settings.ssl_text("ssl.keystore.key") is None
 
-    def _load(self, name: str, path: str) -> None:
-        try:
-            if name.startswith("ssl.keystore"):
+
+class Tls:
+    """The TLS context and certificates of a listener, or of several ones with the same settings.
+
+    Without a keystore, certificates are generated; the files for clients are in a temporary folder until ``close``.
+
+    Args:
+        settings: The broker configuration; its settings ``ssl.*`` are those of the listener.
+        hosts: Advertised hosts of the brokers, for the generated certificate.
+        generated: Generated certificates to use in place of new ones; ``close`` leaves them as they are.
+        stores: Keystore and truststore, in place of those in the settings.
+
+    Attributes:
+        context: The context for server sockets.
+        files: The files for clients.
+
+    Raises:
+        SettingsError: A file cannot be loaded, a rule for principals is not valid, or the truststore for client
+            certificates is missing. The cause of the first is a KeystoreError.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *hosts: str,
+        generated: GeneratedCertificates | None = None,
+        stores: tuple[Contents | None, Contents | None] | None = None,
+    ) -> None:
+        parse_rules(settings.ssl_principal_mapping_rules)
+        self.context = TlsContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.minimum_version = ssl.TLSVersion.TLSv1_2
+        self.context.sslsocket_class = TlsSocket
+        self.context.verify_mode = VERIFY[settings.ssl_client_auth]
+        self.files = TlsFiles()
+        self._own: GeneratedCertificates | None = None
+        keystore, truststore = stores or _stores(settings)
+        if keystore is None:
+            if generated is None:
+                self._own = generated = GeneratedCertificates(*hosts)
+            generated.of_brokers.configure_cert(self.context)
+            self.files = generated.files
+        else:
+            self._use_keystore(keystore)
+        if truststore is not None:
+            self._use_truststore(truststore)
+        elif keystore is None and generated is not None:
+            generated.authority.configure_trust(self.context)
+        elif settings.ssl_client_auth != "none":
+            raise SettingsError(
+                f"ssl.client.auth={settings.ssl_client_auth} needs ssl.truststore.location, a file with the "
+                "certificates to trust"
+            )
+
+    def close(self) -> None:
+        """Delete the generated files for clients."""
+        if self._own is not None:
+            self._own.close()
+
+    def _use_keystore(self, keystore: Contents) -> None:
+        """Load the key and the certificates, which OpenSSL reads only from a file."""
+        with TemporaryDirectory(prefix="mockbroker-tls-") as folder:
+            path = Path(folder) / "keystore.pem"
+            path.touch(0o600)
+            path.write_bytes(keystore.pem)
+            try:
                 self.context.load_cert_chain(path)
-                self.context.keystore = Path(path).read_bytes()
-            else:
-                self.context.load_verify_locations(path)
-                self.context.has_truststore = True
-        except (OSError, ssl.SSLError) as error:
-            raise TlsFileError(name, path, error) from error
+            except (OSError, ssl.SSLError) as error:
+                raise SettingsError(f"ssl.keystore.location: {_words(error)}") from error
+        self.context.keystore = keystore
+
+    def _use_truststore(self, truststore: Contents) -> None:
+        self.context.has_truststore = True
+        if truststore.certificates:
+            self.context.load_verify_locations(cadata=truststore.pem.decode())
+
+
+def _stores(settings: Settings) -> tuple[Contents | None, Contents | None]:
+    """Return the keystore and the truststore of a listener. Raises: SettingsError if one cannot be used."""
+    from mockbroker.security.keystores import KeystoreError, read_keystore, read_truststore  # late: few clusters
+
+    found: list[Contents | None] = []
+    for name, read in (("ssl.keystore", read_keystore), ("ssl.truststore", read_truststore)):
+        path = settings.ssl_text(f"{name}.location")
+        try:
+            if path is not None:
+                Path(path).open("rb").close()
+            found.append(read(settings.ssl_text))
+        except OSError as error:
+            raise SettingsError(f"{name}.location: cannot load {path}: {error.strerror or error}") from error
+        except KeystoreError as error:
+            raise SettingsError(f"{name}.location: {error.reason}") from error
+    return found[0], found[1]
+
+
+def _words(error: OSError) -> str:
+    if isinstance(error, ssl.SSLError) and error.reason:
+        return error.reason.replace("_", " ").lower()
+    return error.strerror or str(error)

@@ -10,13 +10,13 @@ from ipaddress import IPv6Address
 from typing import TYPE_CHECKING
 
 from kwire.java import bucket_order, string_hash
+from mockbroker.security.keystores import PEM_ALIAS, Contents
 from mockbroker.security.ssl_principals import name_text
 
 if TYPE_CHECKING:
     from cryptography.x509 import GeneralName
 
 AlternativeName = tuple[int, str]  # type, as in RFC 5280, and text
-ALIAS = "kafka"  # of the only entry of a keystore in PEM
 MAIL, DNS, DIRECTORY, URI, ADDRESS, REGISTERED_ID = 1, 2, 4, 6, 7, 8
 
 
@@ -27,25 +27,25 @@ class KeystoreEntry:
     Attributes:
         subject: Distinguished name of the subject in Java's format.
         names: Subject alternative names, in the order of the certificate.
+        alias: Name of the entry.
     """
 
     subject: str
     names: tuple[AlternativeName, ...]
+    alias: str = PEM_ALIAS
 
 
-def read_entry(keystore: bytes) -> KeystoreEntry:
-    """Return the entry of a keystore in PEM: the names in its first certificate.
+def read_entry(keystore: Contents) -> KeystoreEntry:
+    """Return the entry of a keystore: its alias, and the names in its first certificate."""
+    from cryptography.x509 import ExtensionNotFound, SubjectAlternativeName, load_pem_x509_certificate
 
-    Raises: ValueError if it has no certificate, or a malformed one.
-    """
-    from cryptography.x509 import ExtensionNotFound, SubjectAlternativeName, load_pem_x509_certificates
-
-    certificate = load_pem_x509_certificates(keystore)[0]
+    certificate = load_pem_x509_certificate(keystore.certificates[0])
+    subject = name_text(certificate.subject)
     try:
         extension = certificate.extensions.get_extension_for_class(SubjectAlternativeName)
     except ExtensionNotFound:
-        return KeystoreEntry(name_text(certificate.subject), ())
-    return KeystoreEntry(name_text(certificate.subject), tuple(map(_alternative_name, extension.value)))
+        return KeystoreEntry(subject, (), keystore.alias)
+    return KeystoreEntry(subject, tuple(map(_alternative_name, extension.value)), keystore.alias)
 
 
 def replacement_error(existing: KeystoreEntry, new: KeystoreEntry) -> str | None:
@@ -56,7 +56,8 @@ def replacement_error(existing: KeystoreEntry, new: KeystoreEntry) -> str | None
         reason, before, after = "SubjectAltNames do", f"SAN={_listed(existing)}", f"SAN={_listed(new)}"
     else:
         return None
-    return f"Keystore {reason} not match:  existing={{alias={ALIAS}, {before}}}, new={{alias={ALIAS}, {after}}}"
+    existing_entry, new_entry = f"{{alias={existing.alias}, {before}}}", f"{{alias={new.alias}, {after}}}"
+    return f"Keystore {reason} not match:  existing={existing_entry}, new={new_entry}"
 
 
 def _canonical(subject: str) -> str:

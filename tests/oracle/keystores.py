@@ -20,7 +20,7 @@ from typing import Any
 import kafka
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
-from tools.keystores import write_keystores
+from tools.keystores import part_of, write_keystores
 
 from kwire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
@@ -46,10 +46,20 @@ FILES: dict[str, dict[str, str]] = {
     "key-only": {"parts": "key"},
     "certificate-only": {"names": TWO, "parts": "certificate"},
     "der": {"names": TWO, "parts": "der"},
+    "locked": {"names": TWO, "parts": "locked-key certificate"},
+    "sec1": {"names": TWO, "parts": "sec1-key certificate"},
+    "pkcs12": {"names": TWO, "parts": "pkcs12"},
+    "pkcs12-trust": {"names": TWO, "parts": "pkcs12-trust"},
+    "jks": {"names": TWO, "parts": "jks"},
+    "jks-trust": {"names": TWO, "parts": "jks-trust"},
+    "jks-two-passwords": {"names": TWO, "parts": "jks-two-passwords"},
     "no-pem": {"text": "nonsense"},
     "empty": {"text": ""},
 }
 K, T = "ssl.keystore.location", "ssl.truststore.location"
+KEY, CHAIN, CERTIFICATES = "ssl.keystore.key", "ssl.keystore.certificate.chain", "ssl.truststore.certificates"
+KEY_PASSWORD, PASSWORD_OF_STORE = "ssl.key.password", "ssl.keystore.password"
+PASSWORD, OF_KEY = "changeit", "of-the-key"
 REFUSED = "other-name organization fewer-names no-names other-names key-only der no-pem empty missing"
 Step = dict[str, Any]
 
@@ -58,6 +68,19 @@ def change(name: str, file: str | None, *, check: bool = False, listener: str = 
     """A change of one setting. ``file``: its value; None deletes the setting. ``check``: only validate."""
     step: Step = {"set": {f"listener.name.{listener}.{name}": file}}
     return step | ({"validate_only": True} if check else {})
+
+
+def store(name: str, file: str | None, kind: str | None, password: str | None, key_password: str | None = None) -> Step:
+    """A change of a keystore or truststore with its type and passwords."""
+    prefix = f"listener.name.ssl.{name.removesuffix('location')}"
+    settings = {f"{prefix}location": file, f"{prefix}type": kind, f"{prefix}password": password}
+    return {"set": settings | ({f"listener.name.ssl.{KEY_PASSWORD}": key_password} if name == K else {})}
+
+
+def inline(own: str | None, certificates: str | None, **more: str | None) -> Step:
+    """A change of the key and certificates of a listener. ``location``: the value of that setting."""
+    settings = {KEY: own, CHAIN: certificates, **({K: more["location"]} if more else {})}
+    return {"set": {f"listener.name.ssl.{name}": value for name, value in settings.items()}}
 
 
 def copy(source: str | None, target: str) -> Step:
@@ -106,6 +129,120 @@ def scenarios() -> Iterator[dict[str, Any]]:
         ],
     }
     yield {
+        "doc": "types and passwords of keystores",
+        "config": {K: "first", T: "certificate-only"},
+        "steps": [
+            *(
+                store(K, "pkcs12", kind, password)
+                for kind in ("PKCS12", "JKS", "PEM", "pkcs12", "nonsense", None)
+                for password in (PASSWORD, "wrong", None)
+            ),
+            *(store(K, "jks", kind, password) for kind in ("JKS", "PKCS12") for password in (PASSWORD, "wrong", None)),
+            store(K, "jks-two-passwords", "JKS", PASSWORD),
+            store(K, "jks-two-passwords", "JKS", PASSWORD, key_password=OF_KEY),
+            store(K, "pkcs12", "PKCS12", PASSWORD, key_password=OF_KEY),
+            store(K, "first", "JKS", PASSWORD),
+            store(K, "first", "PEM", PASSWORD),
+            store(K, "first", "PEM", None, key_password=PASSWORD),
+            store(K, "locked", "PEM", None),
+            # A key that Java 17 reads needs PBES1; newer ones read PBES2 as well, with which this file is encrypted.
+            store(K, "locked", "PEM", None, key_password="wrong"),
+            store(K, "sec1", "PEM", None),
+            *(
+                store(T, "pkcs12-trust", kind, password)
+                for kind in ("PKCS12", "JKS")
+                for password in (PASSWORD, "wrong", None)
+            ),
+            *(
+                store(T, "jks-trust", kind, password)
+                for kind in ("JKS", "PKCS12")
+                for password in (PASSWORD, "wrong", None)
+            ),
+            store(T, "certificate-only", "PEM", PASSWORD),
+            store(T, "jks", "JKS", PASSWORD),
+            store(T, "pkcs12", "PKCS12", PASSWORD),
+        ],
+    }
+    yield {
+        "doc": "certificates and keys in the settings themselves",
+        "config": {KEY: "key:first", CHAIN: "certificate:first", CERTIFICATES: "certificate:certificate-only"},
+        "steps": [
+            inline("key:renewed", "certificate:renewed"),
+            inline("key:other-name", "certificate:other-name"),
+            inline("nonsense", "certificate:renewed"),
+            inline("key:renewed", "nonsense"),
+            inline("key:renewed", "certificate:renewed", location="renewed"),
+            inline(None, None, location="renewed"),
+            inline("key:more-names", "certificate:more-names"),
+            {
+                "set": {
+                    f"listener.name.ssl.{KEY}": "key:renewed",
+                    f"listener.name.ssl.{CHAIN}": "certificate:renewed",
+                    f"listener.name.ssl.{PASSWORD_OF_STORE}": PASSWORD,
+                }
+            },
+            {"set": {f"listener.name.ssl.{PASSWORD_OF_STORE}": None}},
+            inline(None, None),
+            *(
+                {"set": {f"listener.name.ssl.{CERTIFICATES}": each}}
+                for each in ("certificate:first", "nonsense", "", None)
+            ),
+            change(T, "certificate-only"),
+        ],
+    }
+    yield {
+        "doc": "certificates and keys in the settings, beside files",
+        "config": {K: "first", T: "certificate-only"},
+        "steps": [
+            inline("key:renewed", "certificate:renewed", location=""),
+            inline("key:renewed", "certificate:renewed"),
+            inline("key:renewed", None),
+            inline(None, "certificate:renewed"),
+            {"set": {f"listener.name.ssl.{CERTIFICATES}": "certificate:first"}},
+            {"set": {f"listener.name.ssl.{CERTIFICATES}": None}},
+        ],
+    }
+    yield {
+        "doc": "authentication of clients",
+        "config": {K: "first", T: "certificate-only"},
+        "steps": [
+            *(change("ssl.client.auth", each) for each in ("required", "requested", "none", None)),
+            *({"set": {"ssl.client.auth": each}} for each in ("x", "required", "requested", None)),
+            change(K, "renewed"),
+            {"set": {"ssl.client.auth": None}},
+            change(K, "first"),
+            {"set": {f"listener.name.ssl.{K}": "renewed", "listener.name.ssl.ssl.client.auth": "required"}},
+            {"set": {"listener.name.ssl.ssl.client.auth": None}},
+            change(K, "first"),
+        ],
+    }
+    yield {
+        "doc": "authentication of clients by a static setting of the listener",
+        "config": {
+            K: "first",
+            T: "certificate-only",
+            "listener.name.ssl.ssl.client.auth": "required",
+            "ssl.client.auth": "none",
+        },
+        "steps": [
+            change("ssl.client.auth", "none"),
+            change("ssl.client.auth", None),
+        ],
+    }
+    yield {
+        "doc": "static keystore of the listener",
+        "config": {
+            "listener.name.ssl.ssl.keystore.location": "jks",
+            "listener.name.ssl.ssl.keystore.type": "JKS",
+            "listener.name.ssl.ssl.keystore.password": PASSWORD,
+            K: "other-name",
+        },
+        "steps": [
+            store(K, "pkcs12", "PKCS12", PASSWORD),
+            store(K, None, None, None),
+        ],
+    }
+    yield {
         "doc": "no keystore",
         "config": {},
         "steps": [change(K, "missing"), change(K, "first"), change(T, "certificate-only"), change(K, None)],
@@ -125,7 +262,7 @@ def play(scenario: dict[str, Any], port: int, folder: Path) -> None:
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SSL:SSL",
         "ssl.keystore.type": "PEM",
         "ssl.truststore.type": "PEM",
-        **{name: str(folder / file) for name, file in scenario["config"].items()},
+        **{name: property_value(folder, name, value) for name, value in scenario["config"].items()},
     }
     with kafka.running(kafka.NEWEST, port, settings), socket.create_connection(("127.0.0.1", port)) as connection:
         for step in scenario["steps"]:
@@ -139,7 +276,13 @@ def play(scenario: dict[str, Any], port: int, folder: Path) -> None:
             step["error_message"] = text and text.replace(str(folder), FOLDER)
             time.sleep(NOTICED)
             step["certificate"] = served(port + 2, certificates)
+            step["anonymous"] = serves_anonymous(port + 2)
             print(step, flush=True)
+
+
+def property_value(folder: Path, name: str, value: str) -> str:
+    """Return the value of a setting as in a properties file."""
+    return str(in_folder(folder, name, value)).replace("\n", "\\n")
 
 
 def alter(connection: socket.socket, folder: Path, step: Step) -> IncrementalAlterConfigsResponse.Resource:
@@ -156,7 +299,25 @@ def alter(connection: socket.socket, folder: Path, step: Step) -> IncrementalAlt
 
 
 def in_folder(folder: Path, name: str, value: str | None) -> str | None:
-    return str(folder / value) if value and name.endswith("location") else value
+    if value and name.endswith("location"):
+        return str(folder / value)
+    part, _, file = (value or "").partition(":")
+    return part_of((folder / file).read_text(), part) if file else value
+
+
+def serves_anonymous(port: int) -> bool:
+    """Return whether a client without certificate is served."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.maximum_version = ssl.TLSVersion.TLSv1_2  # the handshake fails at the client too
+    try:
+        with (
+            socket.create_connection(("127.0.0.1", port)) as plain,
+            context.wrap_socket(plain, server_hostname="localhost"),
+        ):
+            return True
+    except (ssl.SSLError, ConnectionError):
+        return False
 
 
 def served(port: int, certificates: dict[str, bytes]) -> str | None:

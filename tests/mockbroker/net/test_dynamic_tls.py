@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import trio
-from tools.keystores import write_keystores
+from tools.keystores import part_of, write_keystores
 from tools.served_broker import Peer
 from trustme import CA
 
@@ -54,22 +54,54 @@ async def connect(cluster: Cluster, client: Path | None = None) -> trio.SSLStrea
     return stream
 
 
-async def certificate(cluster: Cluster) -> bytes:
+async def certificate(cluster: Cluster, listener: str = "SSL") -> bytes:
     """The certificate that a new connection gets."""
-    stream = await connect(cluster)
+    stream = await shake_hands(cluster, listener)
     found: bytes = stream.getpeercert(binary_form=True)
     await trio.aclose_forcefully(stream)
     return found
 
 
+async def serves_anonymous(cluster: Cluster, listener: str = "SSL") -> bool:
+    """Whether a client without certificate is served."""
+    try:
+        stream = await shake_hands(
+            cluster, listener, ssl.TLSVersion.TLSv1_2
+        )  # in which the handshake fails at the client too
+    except trio.BrokenResourceError:
+        return False
+    await trio.aclose_forcefully(stream)
+    return True
+
+
+async def shake_hands(
+    cluster: Cluster, listener: str, version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3
+) -> trio.SSLStream[trio.SocketStream]:
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode, context.maximum_version = False, ssl.CERT_NONE, version
+    host, _, port = cluster.listeners[listener].rpartition(":")
+    stream = await trio.open_ssl_over_tcp_stream(host, int(port), ssl_context=context)
+    try:
+        await stream.do_handshake()
+    except BaseException:
+        await trio.aclose_forcefully(stream)
+        raise
+    return stream
+
+
 def in_folder(folder: Path, name: str, value: str | None) -> str | None:
-    return str(folder / value) if value and name.endswith("location") else value
+    """The value of a setting: the path of a file, its key or its certificate, or the text itself."""
+    if value and name.endswith("location"):
+        return str(folder / value)
+    part, _, file = (value or "").partition(":")
+    return part_of((folder / file).read_text(), part) if file else value
 
 
 @pytest.mark.parametrize("scenario", RECORDED["scenarios"], ids=lambda each: each["doc"])
 async def test_files_are_accepted_and_refused_as_recorded(scenario: dict[str, Any], tmp_path: Path) -> None:
     certificates = write_keystores(tmp_path, RECORDED["files"])
-    config = {name: str(tmp_path / file) for name, file in scenario["config"].items()}
+    given = {name: in_folder(tmp_path, name, value) for name, value in scenario["config"].items()}
+    config = {"ssl.keystore.type": "PEM", "ssl.truststore.type": "PEM", **given}
     async with open_cluster(listeners=["PLAINTEXT", "SSL"], config=config) as cluster:
         own = await certificate(cluster)
         for step in scenario["steps"]:
@@ -85,8 +117,9 @@ async def test_files_are_accepted_and_refused_as_recorded(scenario: dict[str, An
             text = result.error_message and result.error_message.replace(str(tmp_path), FOLDER)
             assert (result.error_code, text) == (step["error_code"], step["error_message"]), step
             found = await certificate(cluster)
+            assert not given or await serves_anonymous(cluster) is step.get("anonymous", True), step
             known = next((name for name, each in certificates.items() if each == found), "an older one")
-            assert (None if found == own and not config else known) == step["certificate"], step
+            assert (None if found == own and not given else known) == step["certificate"], step
 
 
 async def test_open_connections_keep_their_certificate(tmp_path: Path) -> None:
@@ -142,3 +175,31 @@ async def test_new_connections_are_checked_with_the_new_truststore(tmp_path: Pat
             await trio.aclose_forcefully(await connect(cluster, tmp_path / trusted))
             with pytest.raises((trio.BrokenResourceError, AssertionError)):
                 await connect(cluster, tmp_path / refused)
+
+
+async def test_listeners_have_their_own_client_authentication() -> None:
+    """Both use the generated certificates; only the listener OPEN serves a client without certificate."""
+    config = {
+        "listener.security.protocol.map": "SSL:SSL,OPEN:SSL",
+        "ssl.client.auth": "required",
+        "listener.name.open.ssl.client.auth": "none",
+    }
+    async with open_cluster(listeners=["SSL", "OPEN"], config=config) as cluster:
+        assert not await serves_anonymous(cluster)
+        assert await serves_anonymous(cluster, "OPEN")
+        assert await certificate(cluster) == await certificate(cluster, "OPEN")
+        await trio.aclose_forcefully(await connect(cluster, cluster.tls.client))
+
+
+async def test_listener_with_a_keystore_of_its_own(tmp_path: Path) -> None:
+    certificates = write_keystores(tmp_path, {"store": {"names": "localhost", "parts": "pkcs12"}})
+    prefix = "listener.name.own.ssl.keystore"
+    config = {
+        "listener.security.protocol.map": "SSL:SSL,OWN:SSL",
+        f"{prefix}.location": str(tmp_path / "store"),
+        f"{prefix}.password": "changeit",
+    }
+    async with open_cluster(listeners=["SSL", "OWN"], config=config) as cluster:
+        assert await certificate(cluster, "OWN") == certificates["store"]
+        assert await certificate(cluster) != certificates["store"]
+        assert cluster.tls.ca is not None

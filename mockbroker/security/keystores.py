@@ -1,0 +1,253 @@
+"""Keystores and truststores in PEM, JKS and PKCS12, with their passwords, as Kafka reads them. Pure but for the files.
+
+Source: Kafka's DefaultSslEngineFactory, as recorded in fixtures/keystores.json.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mockbroker.security import jks
+
+PEM, JKS, PKCS12 = "PEM", "JKS", "PKCS12"
+PEM_ALIAS = "kafka"  # of the only entry of a keystore in PEM
+KEY = re.compile(rb"-----BEGIN (?P<kind>[A-Z ]*)PRIVATE KEY-----.*?-----END (?P=kind)PRIVATE KEY-----", re.DOTALL)
+CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
+LOCATION, TYPE, PASSWORD = "location", "type", "password"
+INVALID = "org.apache.kafka.common.errors.InvalidConfigurationException"
+KAFKA = "org.apache.kafka.common.KafkaException"
+NEEDS_NONE = "SSL key store password cannot be specified with PEM format, only key password may be specified"
+NO_KEY = "The keystore has no private key with a certificate."  # Kafka accepts it, and every handshake fails
+BAD_KEY = "Such issues can arise if a bad key is used during decryption."
+UNRECOVERABLE = "java.security.UnrecoverableKeyException: "
+Text = Callable[[str], str | None]  # returns the value of a setting, None if it is not set
+
+
+class KeystoreError(Exception):
+    """The error for a keystore or truststore that cannot be used.
+
+    Its message is Kafka's; ``str`` of the error begins with the name of the Java exception.
+    """
+
+    def __init__(self, reason: str, java: str = INVALID) -> None:
+        self.reason = reason
+        super().__init__(f"{java}: {reason}")
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """A keystore or truststore that was read.
+
+    Attributes:
+        certificates: Certificates in PEM; those of a keystore begin with that of the key.
+        key: Private key in PEM, unencrypted; empty for a truststore.
+        alias: Name of the entry with the key.
+    """
+
+    certificates: tuple[bytes, ...]
+    key: bytes = field(default=b"", repr=False)
+    alias: str = PEM_ALIAS
+
+    @property
+    def pem(self) -> bytes:
+        """The key and the certificates as one file."""
+        return b"\n".join(filter(None, (self.key, *self.certificates))) + b"\n"
+
+
+def read_keystore(text: Text, *, strictly: bool = False) -> Contents | None:
+    """Return the keystore that settings name; None if they name none.
+
+    Args:
+        text: Function that returns the value of a setting ``ssl.*`` as text.
+        strictly: Whether to refuse a private key in PEM that is not in PKCS #8, as Kafka does.
+
+    Raises: KeystoreError if it cannot be used.
+    """
+    path, password, kind = _place(text, "keystore")
+    key, chain, key_password = (
+        text(f"ssl.{name}") for name in ("keystore.key", "keystore.certificate.chain", "key.password")
+    )
+    if key is not None:
+        if kind not in (None, PEM):
+            raise KeystoreError(f"SSL private key can be specified only for PEM, but key store type is {kind}.")
+        if chain is None:
+            raise KeystoreError("SSL private key is specified, but certificate chain is not specified.")
+        if path is not None:
+            raise KeystoreError("Both SSL key store location and separate private key are specified.")
+        if password is not None:
+            raise KeystoreError(f"{NEEDS_NONE}.")
+        return _pem_keystore(f"{key}\n{chain}".encode(), key_password, "Invalid PEM keystore configs", strictly)
+    if chain is not None:
+        raise KeystoreError("SSL certificate chain is specified, but private key is not specified")
+    if path is None:
+        if password is not None:
+            raise KeystoreError("SSL key store is not specified, but key store password is specified.")
+        return None
+    content, kind = _read(path, kind)
+    if kind == PEM:
+        if password is not None:
+            raise KeystoreError(NEEDS_NONE)
+        return _pem_keystore(content, key_password, f"Failed to load PEM SSL keystore {path}", strictly)
+    if password is None:
+        raise KeystoreError("SSL key store is specified, but key store password is not specified.")
+    if kind.upper() not in (JKS, PKCS12):
+        raise _failed(path, kind)
+    return _java_keystore(content, password, key_password, _failed(path, kind))
+
+
+def read_truststore(text: Text) -> Contents | None:
+    """Return the truststore that settings name; None if they name none.
+
+    ``text``: function that returns the value of a setting ``ssl.*`` as text.
+
+    Raises: KeystoreError if it cannot be used.
+    """
+    path, password, kind = _place(text, "truststore")
+    if (certificates := text("ssl.truststore.certificates")) is not None:
+        if kind not in (None, PEM):
+            raise KeystoreError(f"SSL trust store certs can be specified only for PEM, but trust store type is {kind}.")
+        if path is not None:
+            raise KeystoreError("Both SSL trust store location and separate trust certificates are specified.")
+        if password is not None:
+            raise KeystoreError("SSL trust store password cannot be specified for PEM format.")
+        return _pem_truststore(certificates.encode(), "No matching CERTIFICATE entries in PEM file")
+    if path is None:
+        if password is not None:
+            raise KeystoreError("SSL trust store is not specified, but trust store password is specified.")
+        return None
+    content, kind = _read(path, kind)
+    if kind == PEM:
+        if password is not None:
+            raise KeystoreError("SSL trust store password cannot be specified for PEM format.")
+        return _pem_truststore(content, f"Failed to load PEM SSL keystore {path}")
+    if kind.upper() not in (JKS, PKCS12):
+        raise _failed(path, kind)
+    return _java_truststore(content, password, _failed(path, kind))
+
+
+def _place(text: Text, store: str) -> tuple[str | None, str | None, str | None]:
+    """Return path, password and type of a store, each None if it is not set."""
+    path, password, kind = (text(f"ssl.{store}.{name}") for name in (LOCATION, PASSWORD, TYPE))
+    return path, password, kind
+
+
+def _read(path: str, kind: str | None) -> tuple[bytes, str]:
+    """Return the content of a file and its type, which the content decides if ``kind`` is None."""
+    file = Path(path)
+    try:
+        content = file.read_bytes() if file.is_file() else b""  # a named pipe would block the broker
+    except OSError:
+        content = b""
+    guessed = PEM if b"-----BEGIN " in content or not content else JKS
+    return content, kind or guessed
+
+
+def _pem_keystore(content: bytes, password: str | None, failure: str, strictly: bool) -> Contents:
+    from cryptography.hazmat.primitives import serialization as form
+
+    found, certificates = KEY.search(content), tuple(CERTIFICATE.findall(content))
+    locked = found is not None and found["kind"] == b"ENCRYPTED "
+    if found is None or not certificates or locked is not (password is not None):
+        raise KeystoreError(failure)
+    if strictly and found["kind"] and not locked:
+        raise KeystoreError(failure)
+    try:
+        key = form.load_pem_private_key(found[0], password.encode() if password is not None else None)
+        _check_certificates(certificates)
+    except (ValueError, TypeError) as error:
+        raise KeystoreError(failure) from error
+    return Contents(certificates, key.private_bytes(form.Encoding.PEM, form.PrivateFormat.PKCS8, form.NoEncryption()))
+
+
+def _pem_truststore(content: bytes, failure: str) -> Contents:
+    certificates = tuple(CERTIFICATE.findall(content))
+    try:
+        _check_certificates(certificates)
+    except ValueError as error:
+        raise KeystoreError(failure) from error
+    if not certificates:
+        raise KeystoreError(failure)
+    return Contents(certificates)
+
+
+def _check_certificates(certificates: tuple[bytes, ...]) -> None:
+    """Raises: ValueError for a malformed one."""
+    from cryptography.x509 import load_pem_x509_certificate
+
+    for each in certificates:
+        load_pem_x509_certificate(each)
+
+
+def _java_keystore(content: bytes, password: str, key_password: str | None, failure: KeystoreError) -> Contents:
+    """Return a keystore in JKS or PKCS12: Java reads either, whatever type is set."""
+    from cryptography.exceptions import UnsupportedAlgorithm
+
+    of_key = password if key_password is None else key_password
+    read = _jks_keystore if content.startswith(jks.MAGIC) else _pkcs12_keystore
+    try:
+        return read(content, password, of_key)
+    except (ValueError, UnsupportedAlgorithm) as error:
+        raise failure from error
+
+
+def _jks_keystore(content: bytes, password: str, of_key: str) -> Contents:
+    from cryptography.hazmat.primitives import serialization as form
+
+    entry = next((each for each in jks.read_jks(content, password) if each.protected_key), None)
+    if entry is None:
+        raise KeystoreError(NO_KEY)
+    try:
+        key = form.load_der_private_key(jks.private_key(entry, of_key), None)
+    except ValueError as error:
+        raise KeystoreError(f"{UNRECOVERABLE}Cannot recover key", KAFKA) from error
+    pem = key.private_bytes(form.Encoding.PEM, form.PrivateFormat.PKCS8, form.NoEncryption())
+    return Contents(tuple(map(_pem_of, entry.certificates)), pem, entry.alias)
+
+
+def _pkcs12_keystore(content: bytes, password: str, of_key: str) -> Contents:
+    from cryptography.hazmat.primitives import serialization as form
+    from cryptography.hazmat.primitives.serialization import pkcs12
+
+    opened = pkcs12.load_pkcs12(content, password.encode())
+    if opened.key is None or opened.cert is None:
+        raise KeystoreError(NO_KEY)
+    if of_key != password:
+        reason = f"Get Key failed: Given final block not properly padded. {BAD_KEY}"
+        raise KeystoreError(f"{UNRECOVERABLE}{reason}", KAFKA)
+    pem = opened.key.private_bytes(form.Encoding.PEM, form.PrivateFormat.PKCS8, form.NoEncryption())
+    chain = (opened.cert, *opened.additional_certs)
+    certificates = tuple(each.certificate.public_bytes(form.Encoding.PEM) for each in chain)
+    return Contents(certificates, pem, (opened.cert.friendly_name or b"1").decode())
+
+
+def _java_truststore(content: bytes, password: str | None, failure: KeystoreError) -> Contents:
+    """Return a truststore in JKS or PKCS12. Without a password, Java reads no encrypted certificates."""
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives import serialization as form
+    from cryptography.hazmat.primitives.serialization import pkcs12
+
+    try:
+        if content.startswith(jks.MAGIC):
+            entries = jks.read_jks(content, password)
+            return Contents(tuple(_pem_of(each.certificates[0]) for each in entries if each.certificates))
+        if password is None and content:
+            return Contents(())
+        opened = pkcs12.load_pkcs12(content, (password or "").encode())
+    except (ValueError, UnsupportedAlgorithm) as error:
+        raise failure from error
+    trusted = [*filter(None, [opened.cert]), *opened.additional_certs]
+    return Contents(tuple(each.certificate.public_bytes(form.Encoding.PEM) for each in trusted))
+
+
+def _pem_of(certificate: bytes) -> bytes:
+    """Return a certificate in DER as PEM."""
+    from ssl import DER_cert_to_PEM_cert
+
+    return DER_cert_to_PEM_cert(certificate).encode()
+
+
+def _failed(path: str, kind: str) -> KeystoreError:
+    return KeystoreError(f"Failed to load SSL keystore {path} of type {kind}", KAFKA)
