@@ -108,7 +108,7 @@ class ConsumerType(EpochGroupType[ConsumerGroup]):
         return machine.fence(group, [member], EventKind.EXPIRE, reason, context, now)
 
     def tick(self, group: ConsumerGroup, context: Context, now: float) -> GroupEffects:
-        """Handle the due timers; return the effects. At most one regular expression is resolved.
+        """Handle the due timers; return the effects. At most one slice of regular expressions is resolved.
 
         ``now``: the current time in seconds.
         """

@@ -47,6 +47,7 @@ from mockbroker.groups.partition_sets import (
     by_topic_name,
 )
 
+REGEX_SLICE = 2_000  # topics that are matched with a regular expression before other requests are served
 REGEX_REFRESH_MIN_INTERVAL = 10.0  # minimum seconds between two resolutions of the regular expressions of a group
 NO_MEMBER_REASONS: Mapping[str, str] = MappingProxyType({})
 Assignment = ConsumerGroupHeartbeatResponse.Assignment
@@ -468,26 +469,30 @@ def _should_resolve_regexes(
     )
 
 
-def _resolve_next_regex(group: ConsumerGroup, context: Context, now: float) -> Effects:
-    """Resolve one regular expression, and schedule the next one immediately; return the effects.
+def _resolve_regexes(group: ConsumerGroup, context: Context, now: float) -> Effects:
+    """Do the next slice of the resolution of regular expressions, and schedule the following one immediately; return
+    the effects.
 
-    After the last regular expression, a new epoch starts if the matching topics changed. ``now``: the current time in
-    seconds.
+    A slice matches one regular expression with at most REGEX_SLICE topics. After the last regular expression, a new
+    epoch starts if the matching topics changed; that is a slice of its own if there are many topics. ``now``: the
+    current time in seconds.
     """
-    if not group.regexes_to_resolve:
-        group.regexes_to_resolve, group.resolving_since, group.matches_changed = (
-            list(group.subscribed_regexes)[::-1],
-            now,
-            False,
-        )
-    while group.regexes_to_resolve:
-        pattern = group.regexes_to_resolve.pop()
-        if pattern in group.subscribed_regexes:
-            _resolve_regex(group, pattern, context)
-            break
-    if group.regexes_to_resolve:
+    pending = group.regexes_to_resolve
+    if pending is None:
+        pending = group.regexes_to_resolve = list(group.subscribed_regexes)[::-1]
+        group.resolving_since, group.matches_changed = now, False
+    while pending and pending[-1] not in group.subscribed_regexes:
+        pending.pop()
+    created = context.cluster.created
+    if pending and context.shared(TopicMatches).match_next(pending[-1], created, REGEX_SLICE):
+        _resolve_regex(group, pending.pop(), context)
+        is_last_slice = not pending and len(created) <= REGEX_SLICE
+    else:
+        is_last_slice = not pending
+    if not is_last_slice:
         group.timers.set(REGEX_TIMER, now)
         return []
+    group.regexes_to_resolve = None
     changed = group.refresh_metadata(context.cluster, now, METADATA_REFRESH_INTERVAL) or group.matches_changed
     return [group.bump_epoch("regular expressions match other topics")] if changed else []
 
@@ -590,17 +595,17 @@ EXPIRY_REASONS: Mapping[str, str] = {
 
 
 def tick(group: ConsumerGroup, context: Context, now: float) -> GroupEffects:
-    """Handle the due timers; return the effects. At most one regular expression is resolved.
+    """Handle the due timers; return the effects. At most one slice of regular expressions is resolved.
 
-    Afterwards no deadline is due, unless more regular expressions have to be resolved or the group was converted.
+    Afterwards no deadline is due, unless regular expressions remain to be resolved or the group was converted.
     ``now``: the current time in seconds.
     """
     effects: list[Effect | RegisterGroup] = []
     while timer := group.timers.pop_due(now):
         kind, member_id = timer
         if timer == REGEX_TIMER:
-            effects += _resolve_next_regex(group, context, now)
-            if group.regexes_to_resolve:
+            effects += _resolve_regexes(group, context, now)
+            if group.regexes_to_resolve is not None:
                 break
         elif member_id in group.members:
             effects += fence(group, [group.members[member_id]], EventKind.EXPIRE, EXPIRY_REASONS[kind], context, now)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -62,12 +62,14 @@ class _CachedMatches:
     Attributes:
         created: Names of all topics ever created, in order.
         count: Number of names in ``created`` that were checked.
-        topics: The matching topics among the first ``count`` names.
+        topics: The matching topics among the checked names, at the last call of ``matching_topics``.
+        found: The names that ``match_next`` has found since then.
     """
 
     created: Sequence[str]
-    count: int
-    topics: frozenset[str]
+    count: int = 0
+    topics: frozenset[str] = frozenset()
+    found: set[str] = field(default_factory=set)
 
 
 class TopicMatches:
@@ -91,18 +93,35 @@ class TopicMatches:
         Raises:
             InvalidRegex: The regular expression is not valid.
         """
-        cached = self._cache.pop(regex, None)
+        self.match_next(regex, created, len(created))
+        cached = self._cache[regex]
+        matches = [name for name in cached.topics | cached.found if name in existing]
+        if cached.found or len(matches) != len(cached.topics):
+            topics = frozenset(matches)
+            cached.topics, cached.found = self._sets.setdefault(topics, topics), set()
+        return cached.topics
+
+    def match_next(self, regex: str, created: Sequence[str], size: int) -> bool:
+        """Match a regular expression with the next names that were not checked before; return whether all are checked.
+
+        Args:
+            regex: The regular expression.
+            created: As the argument of ``matching_topics``.
+            size: Maximum number of names that are checked.
+
+        Raises:
+            InvalidRegex: The regular expression is not valid.
+        """
+        cached = self._cache.get(regex)
         if cached is None or cached.created is not created:
-            cached = _CachedMatches(created, 0, frozenset())
-        new = matching_names(regex, created[cached.count :])
-        matches = [name for name in cached.topics | new if name in existing]
-        topics = cached.topics if not new and len(matches) == len(cached.topics) else frozenset(matches)
-        if len(self._cache) >= MAX_CACHED_REGEXES:
-            self._cache.clear()
-            self._sets.clear()
-        topics = self._sets.setdefault(topics, topics)
-        self._cache[regex] = _CachedMatches(created, len(created), topics)
-        return topics
+            if cached is None and len(self._cache) >= MAX_CACHED_REGEXES:
+                self._cache.clear()
+                self._sets.clear()
+            cached = self._cache[regex] = _CachedMatches(created)
+        names = created[cached.count : cached.count + size]
+        cached.found |= matching_names(regex, names)
+        cached.count += len(names)
+        return cached.count == len(created)
 
 
 @lru_cache(maxsize=256)

@@ -143,7 +143,8 @@ class ConsumerGroup(SubscribedGroup):
         partition_epochs: Member epoch of the owner, by owned partition, including partitions pending revocation.
         resolved_regexes: Resolutions by regular expression.
         regex_topics: Number of matching regular expressions by topic name.
-        regexes_to_resolve: Regular expressions that the resolution in progress has not resolved yet.
+        regexes_to_resolve: Regular expressions that the resolution in progress has not resolved yet; None if no
+            resolution is in progress.
         resolving_since: Time in seconds when the latest resolution started.
         may_describe: Function that returns whether the client whose request started the resolution may describe a
             topic; None without an authorizer.
@@ -195,7 +196,7 @@ class ConsumerGroup(SubscribedGroup):
     partition_epochs: dict[TopicIdPartition, int] = field(default_factory=dict)
     resolved_regexes: dict[str, ResolvedRegex] = field(default_factory=dict)
     regex_topics: Counter[str] = field(default_factory=Counter)
-    regexes_to_resolve: list[str] = field(default_factory=list)
+    regexes_to_resolve: list[str] | None = None
     resolving_since: float = -inf
     may_describe: Callable[[str], bool] | None = None
     matches_changed: bool = False

@@ -13,6 +13,7 @@ from tools.consumer_group_harness import ConsumerGroupHarness
 
 from kwire import ErrorCode as E
 from mockbroker.base.release import RELEASES
+from mockbroker.groups.consumer import machine
 from mockbroker.groups.events import Evict, Rebalance
 
 SESSION = {"group.consumer.session.timeout.ms": 6_000}
@@ -421,6 +422,24 @@ def test_a_regex_is_resolved_again_for_new_topics(harness):
     harness.poll("a")
     harness.poll("a")
     assert {topic for topic, _ in harness.clients["a"].assigned} == {"t", "t2"}
+
+
+def test_a_regex_is_resolved_in_slices_between_requests(harness, monkeypatch):
+    monkeypatch.setattr(machine, "REGEX_SLICE", 2)
+    for number in range(3):  # with t and u, five topics
+        harness.broker.cluster.create_topic(f"t{number}", [[0]])
+    tick, after_ticks = harness.router.tick, []
+
+    def watched(now: float) -> Any:
+        outcomes = tick(now)
+        topics = {topic for resolved in harness.group.resolved_regexes.values() for topic in resolved.topics}
+        after_ticks.append((sorted(topics), harness.group.epoch))
+        return outcomes
+
+    monkeypatch.setattr(harness.router, "tick", watched)
+    harness.join("a", [], subscribed_topic_names=None, subscribed_topic_regex="t.*")
+    matched = ["t", "t0", "t1", "t2"]
+    assert after_ticks == [([], 1), ([], 1), (matched, 1), (matched, 2)], "three slices, then the new epoch"
 
 
 def test_an_empty_subscription_replaces_the_old_one(harness):

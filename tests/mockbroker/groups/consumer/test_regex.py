@@ -102,6 +102,25 @@ def test_a_regex_is_matched_with_each_topic_once(monkeypatch):
     assert matches.matching_topics("a.*", ["a1", "b1"], {"a1", "b1"}) == {"a1"}, "other names: matched from scratch"
 
 
+def test_topics_are_matched_in_slices(monkeypatch):
+    sizes: list[int] = []
+    real = regex.matching_names
+
+    def watched(expression: str, names: Iterable[str]) -> frozenset[str]:
+        sizes.append(len(list(names)))
+        return real(expression, names)
+
+    monkeypatch.setattr(regex, "matching_names", watched)
+    matches, created = regex.TopicMatches(), [f"{letter}{number}" for number in range(5) for letter in "ab"]
+    assert [matches.match_next("a.", created, 4) for _ in range(3)] == [False, False, True]
+    expected = {"a0", "a1", "a2", "a3", "a4"}
+    assert matches.matching_topics("a.", created, {*created} - {"a1"}) == expected - {"a1"}
+    created.append("a5")
+    assert matches.match_next("a.", created, 4)
+    assert matches.matching_topics("a.", created, {*created}) == expected - {"a1"} | {"a5"}
+    assert sizes == [4, 4, 2, 0, 1, 0], "no name twice"
+
+
 def test_regexes_with_the_same_matches_share_a_set():
     matches, created = regex.TopicMatches(), ["a1", "a2", "b1"]
     assert matches.matching_topics("a.*", created, set(created)) is matches.matching_topics(
