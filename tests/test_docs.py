@@ -73,6 +73,15 @@ def test_modules_that_design_names_are_there() -> None:
     assert len(named) > 40
 
 
+def test_design_names_each_package_of_mockbroker() -> None:
+    text = (ROOT / "docs" / "design.md").read_text("utf-8")
+    table = text.partition("### The packages of mockbroker\n")[2].partition("\n### ")[0]
+    top = [path for path in (ROOT / "mockbroker").iterdir() if path.suffix == ".py" or path.is_dir()]
+    expected = {f"{path.name}/" if path.is_dir() else path.name for path in top} - {"__pycache__/", "__init__.py"}
+    named = re.findall(r"`(\w+(?:/|\.py))`", "\n".join(line for line in table.splitlines() if line.startswith("| ")))
+    assert sorted(named) == sorted(expected), "each once"
+
+
 def test_headings_that_are_cited_are_there() -> None:
     cited = 0
     for path in sources():
