@@ -41,6 +41,7 @@ NONCE = "server"
 WALL_MS = 1_700_000_000_000
 RULE_SUFFIXES = (".toml", ".json", ".yaml")
 CRC_AT, CRC_FROM = 17, 21
+MEMORY = Path("/dev/shm")  # noqa: S108 - a file of each input: in memory where Linux has such a folder
 
 
 def capture(data: bytes) -> None:
@@ -123,7 +124,7 @@ def _rule(form: Any) -> None:
 
 @cache
 def _folder() -> Path:
-    return Path(tempfile.mkdtemp(prefix="kwire-fuzz-"))
+    return Path(tempfile.mkdtemp(prefix="kwire-fuzz-", dir=MEMORY if MEMORY.is_dir() else None))
 
 
 @cache
