@@ -117,6 +117,17 @@ def test_bytes_after_a_complete_large_frame() -> None:
     assert drain(buffer) == frames
 
 
+@pytest.mark.parametrize("size", [10, 5_000])
+def test_prefix_after_a_frame_is_received_in_parts(size: int) -> None:
+    buffer = FrameBuffer()
+    buffer.feed(pack(bytes(size)) + b"\0\0")
+    assert buffer.next_frame() == bytes(size)
+    buffer.feed(b"\0\3ab")
+    assert buffer.next_frame() is None
+    buffer.feed(b"c")
+    assert drain(buffer) == [b"abc"]
+
+
 def test_complete_counts_from_the_next_frame() -> None:
     buffer = FrameBuffer()
     buffer.feed(pack(b"abc") + b"\0\0")

@@ -353,6 +353,25 @@ def test_deleted_segments_leave_no_files() -> None:
     assert segments == {f"{6:020}"}
 
 
+def test_leader_epochs_without_records_are_dropped() -> None:
+    """Kafka's LeaderEpochFileCache.truncateFromStartAsyncFlush: the epoch of the log start offset begins there."""
+    disk = SimulatedDisk()
+    changes = DiskChanges(opened(disk))
+    topic = changes.topic("a", 1)
+    for number in (3, 2, 4):  # epochs from offsets 0, 3 and 5
+        changes.append(topic, 0, number)
+        changes.flush()
+        changes.cluster.set_leader(topic.partitions[0], 0)
+    topic.partitions[0].log.delete_before(4)
+    changes.append(topic, 0)
+    changes.data_dir.flush()
+    changes.cluster.set_leader(topic.partitions[0], 0)
+    changes.append(topic, 0)
+    changes.data_dir.flush()
+    checkpoint = disk.read("a-0/leader-epoch-checkpoint").decode().split("\n")[2:-1]
+    assert checkpoint == ["1 4", "2 5", "3 9", "4 10"]
+
+
 def test_deleted_topic_is_not_in_the_catalogue() -> None:
     disk = SimulatedDisk()
     changes = DiskChanges(opened(disk))
