@@ -44,6 +44,22 @@ MIGRATIONS = [  # client of the classic members, client of the consumer members
     ("java", "java"),
 ]
 
+FRAMEWORKS = [  # and their versions, as in java-frameworks/pom.xml; all but reactor-kafka write in transactions
+    ("spring-kafka", "3.3.10"),
+    ("reactor-kafka", "1.3.23"),
+    ("pekko", "1.1.0"),
+    ("flink", "4.0.1-2.0"),
+]
+
+STREAMS = [  # release of Kafka Streams and processing guarantee; exactly_once is that of KIP-129, beta that of KIP-447
+    ("4.2.0", "at_least_once"),
+    ("4.2.0", "exactly_once_v2"),
+    ("3.9.1", "exactly_once_v2"),
+    ("3.9.1", "exactly_once"),
+    ("2.8.2", "exactly_once"),
+    ("2.8.2", "exactly_once_beta"),
+]
+
 KIP_848 = " (KIP-848)"  # suffix of scenarios that exist for both protocols
 CONSUMER_SCENARIOS = (
     "joins alone (KIP-848)",
@@ -87,6 +103,11 @@ class Meeting:
 
 _PAIR = ("leader", "follower", "assignor")
 MEETINGS: Mapping[str, Meeting] = {  # by scenario
+    "a topic with its records, a group, and an administrator": Meeting(
+        "Other clients of Go: a topic, its records, a group, configurations, quotas, reassignments and ACLs",
+        ("client",),
+        [("sarama",), ("kafka-go",)],
+    ),
     "shares a group": Meeting("Two clients in one group", _PAIR, PAIRS),
     "shares a group (KIP-848)": Meeting("Two clients in one group of the consumer protocol", _PAIR, CONSUMER_PAIRS),
     "migrates and returns": Meeting(
@@ -98,6 +119,16 @@ MEETINGS: Mapping[str, Meeting] = {  # by scenario
         "Kafka Streams 4.2 with group.protocol=streams (KIP-1071): a word count, one of two instances is killed",
         ("processing guarantee",),
         [("at_least_once",), ("exactly_once_v2",)],
+    ),
+    "reads orders and writes bills": Meeting(
+        "Frameworks around the Java client: an application that reads a topic and writes another one",
+        ("framework", "version"),
+        FRAMEWORKS,
+    ),
+    "counts words in a classic group": Meeting(
+        "Kafka Streams in classic groups: the same word count",
+        ("release", "processing guarantee"),
+        STREAMS,
     ),
 }
 

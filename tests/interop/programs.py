@@ -141,13 +141,20 @@ def old_java(release: str) -> list[str]:
 
 
 @cache
-def word_count() -> list[str]:
-    """What starts java-streams/, an application of Kafka Streams."""
+def other_go_clients() -> list[str]:
+    """What starts go-others/, with sarama and kafka-go."""
+    return built_program(Program("go-others", _build_go, lambda target: [str(target / "client")]), "go-others")
+
+
+@cache
+def word_count(release: str) -> list[str]:
+    """What starts java-streams/, an application of Kafka Streams of a release."""
 
     def build(sources: Path, target: Path) -> None:
         need("javac", "it compiles the application")
         mvn = need("mvn", "it fetches Kafka Streams")
-        run([mvn, "-q", "-B", "compile", "dependency:copy-dependencies", f"-Dtarget={target}"], sources)
+        goals = ["compile", "dependency:copy-dependencies"]
+        run([mvn, "-q", "-B", *goals, f"-Dtarget={target}", f"-Dkafka={release}"], sources)
 
     def start(target: Path) -> list[str]:
         java = need("java", "Kafka Streams runs on it")
@@ -155,7 +162,42 @@ def word_count() -> list[str]:
         quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
         return [java, *quick, quiet, "-cp", f"{target}/jars/*{os.pathsep}{target}/classes", "WordCount"]
 
-    return built_program(Program("java-streams", build, start), "java-streams")
+    return built_program(Program("java-streams", build, start), f"java-streams-{release}")
+
+
+@cache
+def mirror_maker() -> list[str]:
+    """What starts MirrorMaker, which runs its connectors in a Connect cluster of its own."""
+
+    def build(sources: Path, target: Path) -> None:
+        mvn = need("mvn", "it fetches MirrorMaker")
+        run([mvn, "-q", "-B", "dependency:copy-dependencies", f"-Dtarget={target}"], sources)
+
+    def start(target: Path) -> list[str]:
+        java = need("java", "MirrorMaker runs on it")
+        quick = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m"]
+        quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
+        return [java, *quick, quiet, "-cp", f"{target}/jars/*", "org.apache.kafka.connect.mirror.MirrorMaker"]
+
+    return built_program(Program("java-mirror", build, start), "java-mirror")
+
+
+@cache
+def java_framework(name: str) -> list[str]:
+    """What starts the application of java-frameworks/ with a framework around the Java client."""
+
+    def build(sources: Path, target: Path) -> None:
+        need("javac", "it compiles the application")
+        mvn = need("mvn", "it fetches frameworks around the Java client")
+        goals = ["compile", "dependency:copy-dependencies"]
+        run([mvn, "-q", "-B", *goals, f"-Dtarget={target}", f"-Dframework={name}"], sources)
+
+    def start(target: Path) -> list[str]:
+        java = need("java", "the application runs on it")
+        quick = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m"]
+        return [java, *quick, "-cp", f"{target}/jars/*{os.pathsep}{target}/classes", "Application"]
+
+    return built_program(Program("java-frameworks", build, start), name)
 
 
 def built_program(program: Program, name: str) -> list[str]:

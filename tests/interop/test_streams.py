@@ -1,4 +1,4 @@
-"""Kafka Streams with ``group.protocol=streams`` (KIP-1071), and Kafka's tool for streams groups."""
+"""Kafka Streams with ``group.protocol=streams`` (KIP-1071) and in classic groups, and Kafka's tool for streams groups."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from confluent_kafka import Consumer, TopicPartition
 from effort import usual_and_long
 from interop.ground import Ground
 from interop.kafka_tools import streams_groups
+from interop.matrix import STREAMS
 from interop.programs import ENVIRONMENT, word_count
 from interop.stage import MARKS
+from oracle import kafka
 
 pytestmark = MARKS
 
@@ -24,9 +26,10 @@ PARTITIONS = 4
 
 
 class Application:
-    """Instances of the word count, each in a process of its own."""
+    """Instances of the word count, each in a process of its own. ``release``: of Kafka Streams."""
 
     def __init__(self, ground: Ground, guarantee: str, folder: Path) -> None:
+        self.release = kafka.NEWEST
         self.ground, self.guarantee, self.folder = ground, guarantee, folder
         self.name = ground.name("count")
         self.lines, self.counts = ground.name("lines"), ground.name("counts")
@@ -49,7 +52,7 @@ class Application:
         state = self.folder / f"state-{len(self.instances)}"
         arguments = [self.ground.bootstrap_servers, self.name, self.guarantee, str(state), self.lines, self.counts]
         process = subprocess.Popen(
-            [*word_count(), *arguments, *settings],
+            [*word_count(self.release), *arguments, *settings],
             env=ENVIRONMENT,
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
@@ -128,6 +131,16 @@ def count_with_a_killed_instance(application: Application, *settings: str) -> No
 @pytest.mark.parametrize("guarantee", usual_and_long(["at_least_once"], ["exactly_once_v2"]))
 def test_word_count_survives_a_killed_instance(application: Application) -> None:
     count_with_a_killed_instance(application)
+
+
+@pytest.mark.long
+@pytest.mark.scenario("counts words in a classic group")
+@pytest.mark.parametrize(("release", "guarantee"), STREAMS)
+def test_word_count_in_a_classic_group(application: Application, release: str, guarantee: str) -> None:
+    application.release = release
+    count_with_a_killed_instance(application, "group.protocol=classic", "session.timeout.ms=6000")
+    if guarantee != "at_least_once":
+        assert all(counts == list(range(1, len(counts) + 1)) for counts in application.seen.values())
 
 
 @pytest.mark.long

@@ -16,8 +16,8 @@ import org.apache.kafka.streams.kstream.Produced;
 /**
  * Counts the words of one topic and writes the counts to another one.
  *
- * <p>Arguments: bootstrap servers, application id, at_least_once or exactly_once_v2, state directory, both topics, and further
- * settings as name=value. Prints each state of the client; ends when its input ends.
+ * <p>Arguments: bootstrap servers, application id, processing guarantee, state directory, both topics, and further settings as
+ * name=value. Compiles with Kafka Streams 2.8 and later. Prints each state of the client; ends when its input ends.
  */
 final class WordCount {
   public static void main(String[] arguments) throws Exception {
@@ -26,9 +26,10 @@ final class WordCount {
     settings.put(StreamsConfig.APPLICATION_ID_CONFIG, arguments[1]);
     settings.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, arguments[2]);
     settings.put(StreamsConfig.STATE_DIR_CONFIG, arguments[3]);
-    settings.put(StreamsConfig.GROUP_PROTOCOL_CONFIG, "streams");
+    settings.put("group.protocol", "streams"); // without effect before 4.1
     settings.put(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, 100);
-    settings.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, 0);
+    settings.put("statestore.cache.max.bytes", 0); // since 3.4
+    settings.put("cache.max.bytes.buffering", 0);
     settings.put(StreamsConfig.DEFAULT_KEY_SERDE_CLASS_CONFIG, Serdes.StringSerde.class);
     settings.put(StreamsConfig.DEFAULT_VALUE_SERDE_CLASS_CONFIG, Serdes.StringSerde.class);
     settings.put(ConsumerConfig.AUTO_OFFSET_RESET_CONFIG, "earliest");
