@@ -17,11 +17,17 @@ from kwire.spark.job import Job, name_of
 from kwire.spark.output import Output
 from kwire.spark.session import session
 from kwire.spark.stream import Stream
+from kwire.spark.topic import is_topic
 
 
 @click.command("pipeline")
 @click.option(
-    "--input", "inputs", multiple=True, required=True, metavar="GLOB", help="Captures: files, folders, patterns."
+    "--input",
+    "inputs",
+    multiple=True,
+    required=True,
+    metavar="GLOB",
+    help="Captures: files, folders, patterns; or a topic with frames.",
 )
 @click.argument("more", nargs=-1, metavar="[GLOB]...")
 @click.option("--output", required=True, metavar="DIR", help="Folder for the tables, one subfolder each.")
@@ -70,6 +76,9 @@ def command(
     \b
     kwire pipeline --input 'captures/*.pcap' --output tables
     kwire pipeline --input captures --output tables --stream
+    kwire pipeline --input kafka://localhost:9092/frames --output tables --stream
+
+    The topic of the last line is what mockbroker proxy --record writes; Spark needs its Kafka connector to read it.
 
     The exit code is 1 if a file is damaged or its packets are truncated by a snap length; for a stream too, when it
     ends. Everything that could be read is in the tables.
@@ -78,6 +87,8 @@ def command(
         raise click.UsageError("--once requires --stream")
     if stream and assignor is not None:
         raise click.UsageError("--what-if cannot be used with --stream: it needs the complete history of a group")
+    if any(map(is_topic, (*inputs, *more))) and len((*inputs, *more)) > 1:
+        raise click.UsageError("a topic must be the only input")
     try:
         settings = settings_of(thresholds)
     except ValueError as error:
@@ -94,7 +105,8 @@ def command(
             query.stop()
         sys.exit(1 if followed.damaged else 0)
     try:
-        paths = source.files(paths_or_patterns)
+        one = is_topic(paths_or_patterns[0])
+        paths = list(paths_or_patterns) if one else source.files(paths_or_patterns)
     except OSError as error:
         raise click.UsageError(f"cannot read {error.filename}: {error.strerror}") from error
     if not paths:

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, SparkSession
 
 from kwire.capture.files.file_systems import is_address, size_of
-from kwire.spark import source, stages
+from kwire.spark import source, stages, topic
 from kwire.spark.bundles import SLICE
 from kwire.spark.following import ConnectionFollower, ReplayFollower
 from kwire.spark.output import Output
 from kwire.spark.tasks import task_count, task_size
+from kwire.spark.topic import PartitionNames, is_topic
 
 A_TASK = 1024 * 1024  # bytes of captures per task, for small inputs
 
@@ -25,7 +26,8 @@ class Job:
     """One run of the pipeline over captures.
 
     Args:
-        paths: paths of the captures, in the order of ``source.files``.
+        paths: paths of the captures, in the order of ``source.files``; or only the address of a topic with frames, see
+            ``kwire.spark.topic``.
         output: output folder and format.
         capture_id: value of the column ``capture_id``.
         split_size: bytes of a file per task; None for 4 to 64 MiB, see ``tasks.task_size``.
@@ -71,7 +73,8 @@ class Job:
         follow = ConnectionFollower if self.assignor is None else ReplayFollower
         folders = stages.unpacked_in(staging), stages.wrong_in(staging)
         ordered = ordered_references(spark, self.paths, self.split_size, *folders, guess)
-        bundles = stages.connection_bundles(ordered, self.paths, self.capture_id, staging, follow, self.slice_size).persist()
+        paths = PartitionNames(self.paths[0]) if is_topic(self.paths[0]) else list(self.paths)
+        bundles = stages.connection_bundles(ordered, paths, self.capture_id, staging, follow, self.slice_size).persist()
         try:
             report = stages.summary_of(bundles)
             if source.wrongly_guessed(stages.wrong_in(staging)):
@@ -109,6 +112,8 @@ def ordered_references(
         guess: files that are divided at guessed record boundaries, while each other file is read by one task; None to
             divide all files at exact boundaries, for which the driver reads their record headers.
     """
+    if is_topic(paths[0]):
+        return stages.by_connection(topic.references(spark, paths[0]), None)
     source.register(spark)
     size = sum(map(size_of, paths))
     part = split_size or min(max(task_size(size, A_TASK), source.LEAST_SPLIT), source.SPLIT)

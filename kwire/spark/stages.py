@@ -48,12 +48,13 @@ A_TASK = 4 * 1024 * 1024  # bytes of bundles per task of the second stage
 # --- first stage: connections -----------------------------------------------------------------------------------------
 
 
-def by_connection(references: DataFrame, partitions: int) -> DataFrame:
+def by_connection(references: DataFrame, partitions: int | None) -> DataFrame:
     """Return the references to segments, ordered by connection. The payload stays in the files.
 
-    ``partitions``: number of Spark partitions.
+    ``partitions``: number of Spark partitions; None for Spark's own choice.
     """
-    return references.drop("path").repartition(partitions, "connection").sortWithinPartitions("connection", *ORDER)
+    by = (partitions, "connection") if partitions else ("connection",)
+    return references.drop("path").repartition(*by).sortWithinPartitions("connection", *ORDER)
 
 
 def connection_bundles(
@@ -74,7 +75,7 @@ def connection_bundles(
         follow: class that follows a connection: ReplayFollower if groups are replayed.
         slice_size: bytes of the events in one slice of a large group.
     """
-    convert = partial(_connection_bundles, list(paths), capture_id, staging, follow, slice_size)
+    convert = partial(_connection_bundles, paths, capture_id, staging, follow, slice_size)
     return ordered.mapInArrow(convert, bundles.SPARK)
 
 
@@ -90,7 +91,7 @@ def frames(ordered: DataFrame, paths: Sequence[str], capture_id: str) -> DataFra
 
 
 def _connection_bundles(
-    paths: list[str],
+    paths: Sequence[str],
     capture_id: str,
     staging: str,
     follow: type[ConnectionFollower],
@@ -124,7 +125,7 @@ def wrong_in(staging: str) -> str:
 
 
 def followed(
-    paths: list[str],
+    paths: Sequence[str],
     capture_id: str,
     batches: Iterator[pa.RecordBatch],
     unpacked: str | None = None,

@@ -24,7 +24,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 from kwire.analysis.clusters import Clusters
 from kwire.capture.files.file_systems import file_system
-from kwire.spark import bundles, plain, source, stages
+from kwire.spark import bundles, plain, source, stages, topic
 from kwire.spark.bundles import (
     BUCKETS,
     EACH,
@@ -41,6 +41,7 @@ from kwire.spark.following import ConnectionFollower, Payloads
 from kwire.spark.output import Output
 from kwire.spark.parts import folder_of
 from kwire.spark.session import ROCKS
+from kwire.spark.topic import is_topic
 
 IDLE = 15 * 60 * 1000  # milliseconds of inactivity after which the state of a connection is dropped
 SAID = f"key BINARY, provisional BOOLEAN, {bundles.SPARK}"
@@ -142,7 +143,7 @@ class Stream:
     """A Spark streaming job. It stores its checkpoints and the rows of connections in OUTPUT/_stream.
 
     Args:
-        inputs: glob patterns and folders of capture files.
+        inputs: glob patterns and folders of capture files; or only the address of a topic with frames.
         output: output folder and format.
         capture_id: name of the capture in the tables.
         split_size: bytes of a file per task.
@@ -190,6 +191,8 @@ class Stream:
 
     def connection_rows(self, spark: SparkSession) -> DataFrame:
         """Return the rows of connections as a streaming DataFrame, with the schema SAID."""
+        if is_topic(self.inputs[0]):
+            return self._followed(topic.references(spark, self.inputs[0], stream=True))
         source.register(spark)
         options: dict[str, str | float] = {
             "splitSize": self.split_size,
@@ -199,7 +202,10 @@ class Stream:
             "unpacked": self._unpacked,
         }
         reader = spark.readStream.format(source.FORMAT).option("inputs", json.dumps(list(self.inputs)))
-        references = reader.options(**options).load()
+        return self._followed(reader.options(**options).load())
+
+    def _followed(self, references: DataFrame) -> DataFrame:
+        """Return the rows of connections, from references to segments or frames."""
         follower = Follower(self.capture_id, self.idle, self._unpacked)
         return references.groupBy("connection").transformWithState(follower, SAID, "Append", "ProcessingTime")
 

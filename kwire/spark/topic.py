@@ -1,0 +1,114 @@
+"""Frames in a topic of a Kafka cluster, as ``mockbroker proxy --record kafka://HOST:PORT/TOPIC`` writes them.
+
+Spark's Kafka connector reads them, in a batch or a stream. The value of a record is a frame; its headers are the other
+fields of a frame log line, and the frames of a connection are in one partition, in order.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, overload
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from kwire.spark.following import log_key
+from kwire.spark.source import REFERENCES, SPARK_TYPES
+
+ADDRESS = re.compile(r"kafka://(?P<servers>[^/\s]+:[0-9]+)/(?P<topic>[A-Za-z0-9._-]{1,249})")
+COLUMNS = ("value", "partition", "offset", "headers")
+TEXTS = ("connection", "client", "broker", "direction", "time_us")  # headers of a record
+PACKAGE = "org.apache.spark:spark-sql-kafka-0-10_2.13"
+SCHEMA = ", ".join(f"{field.name} {SPARK_TYPES[field.type]}" for field in REFERENCES)
+
+
+def is_topic(path: str) -> bool:
+    """Return whether a path is the address of a topic: ``kafka://HOST:PORT[,HOST:PORT...]/TOPIC``."""
+    return ADDRESS.fullmatch(path) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionNames(Sequence[str]):
+    """The names of the partitions of a topic, which stand for the paths of files. ``address``: address of the topic."""
+
+    address: str
+
+    @overload
+    def __getitem__(self, number: int) -> str: ...
+    @overload
+    def __getitem__(self, number: slice) -> list[str]: ...
+    def __getitem__(self, number: int | slice) -> str | list[str]:
+        if isinstance(number, slice):
+            return [self[one] for one in range(*number.indices(len(self)))]
+        return f"{self.address}/{number}"
+
+    def __len__(self) -> int:
+        return 2**31 - 1  # the real number is not needed
+
+
+def references(spark: SparkSession, address: str, *, stream: bool = False) -> DataFrame:
+    """Return the frames of a topic, from its first to its last record, with the columns of the data source.
+
+    Args:
+        spark: Spark session with the Kafka connector.
+        address: address of the topic.
+        stream: True for a streaming DataFrame.
+    """
+    found = ADDRESS.fullmatch(address)
+    assert found is not None
+    options = {
+        "kafka.bootstrap.servers": found["servers"],
+        "subscribe": found["topic"],
+        "startingOffsets": "earliest",
+        "includeHeaders": "true",
+    }
+    reader = spark.readStream if stream else spark.read
+    records = reader.format("kafka").options(**options).load().select(*COLUMNS)
+
+    def converted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield rows(batch, address)
+
+    return records.mapInArrow(converted, SCHEMA)
+
+
+def rows(records: pa.RecordBatch, address: str) -> pa.RecordBatch:
+    """Return the references of records. A record without the headers of a recording becomes a problem.
+
+    Args:
+        records: records, with the columns COLUMNS.
+        address: address of the topic.
+    """
+    columns = (records.column(name).to_pylist() for name in COLUMNS)
+    found = [
+        _row(value, headers or [], partition, offset)
+        for value, partition, offset, headers in zip(*columns, strict=True)
+    ]
+    names = PartitionNames(address)
+    return pa.RecordBatch.from_pylist([row | {"path": names[row["file"]]} for row in found], schema=REFERENCES)
+
+
+def _row(value: bytes | None, headers: Sequence[Mapping[str, Any]], partition: int, offset: int) -> dict[str, Any]:
+    row: dict[str, Any] = dict.fromkeys(REFERENCES.names)
+    row |= {"connection": b"", "file": partition, "position": offset, "number": 0}
+    try:
+        texts = {one["key"]: one["value"].decode() for one in headers}
+        connection, client, broker, direction, time_us = (texts[name] for name in TEXTS)
+        if value is None or direction not in ("request", "response"):
+            raise ValueError
+        return row | {
+            "connection": log_key(connection, client, broker),
+            "upward": direction == "request",
+            "time_us": int(time_us),
+            "start": offset,
+            "captured": len(value),
+            "size": len(value),
+            "seq": 0,
+            "ack": 0,
+            "flags": 0,
+            "payload": value,
+        }
+    except (KeyError, ValueError, AttributeError):
+        return row | {"problem": f"offset {offset}: not a record of a recording"}

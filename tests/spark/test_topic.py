@@ -1,0 +1,92 @@
+"""Frames of a topic, as the proxy's recorder writes them, have the tables of the same frames in a frame log."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from spark import traces
+
+pytest.importorskip("pyspark")
+
+from kwire.analysis import parquet
+from kwire.analysis.columns import Row
+from kwire.spark.command import command
+from kwire.spark.job import Job
+from kwire.spark.output import Output
+from kwire.spark.stream import Stream
+from mockbroker import ThreadCluster, run_cluster
+from mockbroker.recording.recorder import Frame
+from mockbroker.recording.topic import headers_of
+
+LOG = traces.ROOT / "fixtures" / "recordings" / "kafka-python__mockbroker.jsonl"
+PLACES = ("file", "position", "response_file", "response_position")  # not the same in a file and in a topic
+LIMIT = 300  # seconds
+PARTITIONS = 3
+
+
+@pytest.fixture
+def cluster() -> Iterator[ThreadCluster]:
+    with run_cluster(topics={"frames": PARTITIONS}) as cluster:
+        yield cluster
+
+
+def lines() -> list[Mapping[str, Any]]:
+    return [json.loads(line) for line in LOG.read_text("utf-8").splitlines()]
+
+
+def write(cluster: ThreadCluster, logged: Sequence[Mapping[str, Any]]) -> None:
+    """The records of the frames, as RecordingTopic produces them."""
+    for one in logged:
+        to_broker, data = one["direction"] == "request", bytes.fromhex(one["hex"])
+        frame = Frame(int(one["connection"]), to_broker, data, one["time_us"], 0, 0)
+        headers = [
+            (name, str(value).encode())
+            for name, value in headers_of(frame, one["connection"], one["client"], one["broker"])
+        ]
+        partition = int(one["connection"]) % PARTITIONS
+        cluster.produce("frames", [data], key=one["connection"].encode(), partition=partition, headers=headers)
+
+
+def without_places(tables: Mapping[str, Sequence[Row]]) -> dict[str, list[Row]]:
+    return {
+        name: [{column: value for column, value in row.items() if column not in PLACES} for row in rows]
+        for name, rows in tables.items()
+    }
+
+
+def test_a_topic_has_the_rows_of_a_frame_log(spark, cluster, tmp_path):
+    """A record of another kind in the topic is a problem."""
+    write(cluster, lines())
+    address = f"kafka://{cluster.bootstrap_servers}/frames"
+    Job([address], Output(str(tmp_path)), "c").run(spark)
+    result, expected = parquet.read(tmp_path), traces.single([LOG], "c")
+    assert without_places(result) == without_places(expected)
+    assert len(result["frames"]) > 20
+    assert {row["file"] for row in result["frames"]} <= {f"{address}/{n}" for n in range(PARTITIONS)}
+    cluster.produce("frames", [b"tea"], partition=1)
+    summary = Job([address], Output(str(tmp_path)), "c").run(spark)
+    (problem,) = summary.problems
+    assert (problem.file, "not a record of a recording" in problem.reason) == (f"{address}/1", True)
+    assert len(parquet.read(tmp_path)["frames"]) == len(expected["frames"])
+
+
+def test_a_topic_as_a_stream(spark, cluster, tmp_path):
+    """The second run continues where the first one ended, in the middle of connections."""
+    every = lines()
+    stream = Stream([f"kafka://{cluster.bootstrap_servers}/frames"], Output(str(tmp_path / "out")), "c")
+    for some in (every[: len(every) // 2], every[len(every) // 2 :]):
+        write(cluster, some)
+        assert stream.start(spark, once=True).awaitTermination(LIMIT)
+    assert without_places(parquet.read(tmp_path / "out")) == without_places(traces.single([LOG], "c"))
+
+
+def test_a_topic_is_the_only_input(tmp_path: Path) -> None:
+    arguments = ["--input", "kafka://localhost:9092/frames", "--input", "x.pcap", "--output", str(tmp_path)]
+    result = CliRunner().invoke(command, arguments)
+    assert result.exit_code == 2
+    assert "a topic must be the only input" in result.stderr
