@@ -293,7 +293,14 @@ class CountedLoader(SourceFileLoader):
 
 COUNTED = ("kwire", "mockbroker")
 # Modules that are not counted: declarations, which run once at import, and code that no request reaches.
-PLAIN = ("kwire.schema", "kwire.layout", "kwire.messages", "kwire.fuzz", "kwire.errorcodes", "kwire.limits")
+PLAIN: tuple[str, ...] = (
+    "kwire.schema",
+    "kwire.layout",
+    "kwire.messages",
+    "kwire.fuzz",
+    "kwire.errorcodes",
+    "kwire.limits",
+)
 
 
 class Finder(MetaPathFinder):

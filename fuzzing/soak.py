@@ -17,14 +17,14 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from soak_broker import BROKERS, TOPICS, BrokerProcess
-from soak_figures import Sample, lost, not_exactly_once, slope
+from soak_figures import Overtaken, Sample, lost, not_exactly_once, slope
 
 CLIENTS = {  # name -> role and topic
     "pc": ("produce-confluent", "plain"),
@@ -43,6 +43,8 @@ AUDITORS = {
     name: ("audit", f"{topic}:{count}") for name, (topic, count) in zip(("r1", "r2", "r3"), TOPICS.items(), strict=True)
 }
 GROUPS = {"modern": ("c1", "c2"), "classic": ("k1", "k2"), "classic-aio": ("a1",)}
+PROCESSORS = "processors"  # group of the clients that process in transactions
+READ = {**dict.fromkeys(GROUPS, "plain"), PROCESSORS: "in"}  # group -> its topic
 PRODUCERS = ("pc", "pk", "pa")
 EVERY = 8.0  # mean seconds between two events
 SAMPLED_EVERY = 2.0  # seconds
@@ -88,6 +90,7 @@ class Soak:
         down: Brokers that are stopped: id -> time of the return.
         samples: Measured values of the broker.
         events: How often each kind of event happened.
+        overtaken: Records that retention deleted before a group had read them, by group.
     """
 
     folder: Path
@@ -98,6 +101,7 @@ class Soak:
     down: dict[int, float] = field(default_factory=dict)
     samples: list[Sample] = field(default_factory=list)
     events: Counter[str] = field(default_factory=Counter)
+    overtaken: dict[str, Overtaken] = field(default_factory=lambda: {group: Overtaken() for group in READ})
 
     def ledger(self, name: str) -> Path:
         return self.folder / f"{name}.ledger"
@@ -182,6 +186,7 @@ class Soak:
             if time.monotonic() - begun > min(FILLED, seconds / 2):
                 self.sample()
             self.bring_back()
+            self.watch_retention()
             if time.monotonic() >= following:
                 name = self.random.choice(names)
                 kinds[name][0]()
@@ -203,11 +208,44 @@ class Soak:
         minutes = (time.monotonic() - self.broker.started) / 60
         self.samples.append(Sample(self.broker.runs, minutes, self.broker.values()))
 
+    def watch_retention(self) -> None:
+        """Compare the log start offsets with the committed offsets of the groups. Nothing if the broker is down."""
+        for group, overtaken in self.overtaken.items():
+            try:
+                topics = self.broker.control("GET", "/v1/topics?limit=1000")["items"]
+                committed = self.broker.control("GET", f"/v1/groups/{group}")["offsets"]
+            except OSError:
+                continue
+            (read,) = (topic for topic in topics if topic["name"] == READ[group])
+            starts = {each["partition"]: each["start"] for each in read["partitions"]}
+            overtaken.see(starts, {each["partition"]: each["offset"] for each in committed})
+
     # --- the end ---
 
     def noted(self, names: Iterable[str]) -> list[str]:
+        """Return the values in the ledgers of clients."""
         lines = [line for name in names for line in self.ledger(name).read_text("utf-8").splitlines()]
-        return [line for line in lines if "-" in line]
+        return [line.partition(" ")[0] for line in lines if "-" in line]
+
+    def deleted(self, group: str) -> set[str]:
+        """Return the values that retention deleted before a group had read them."""
+        (auditor,) = (name for name, (_, topic) in AUDITORS.items() if topic.partition(":")[0] == READ[group])
+        words = [line.split() for line in self.ledger(auditor).read_text("utf-8").splitlines()]
+        found = [line for line in words if len(line) == 3]
+        return {value for value, index, offset in found if self.overtaken[group].includes(int(index), int(offset))}
+
+    def unprocessed(self) -> tuple[list[str], list[str]]:
+        """Return the values that were not processed exactly once, and those that retention deleted before."""
+        stored, processed, deleted = self.noted(["r2"]), self.noted(["r3"]), self.deleted(PROCESSORS)
+        wrong, excused = not_exactly_once(stored, processed), deleted - set(processed)
+        return [value for value in wrong if value not in excused], [value for value in wrong if value in excused]
+
+    def undelivered(self, group: str, promised: Sequence[str]) -> tuple[list[str], list[str]]:
+        """Return the promised values that a group has not got: those that it should have got, and those that retention
+        deleted before.
+        """
+        missing, deleted = lost(promised, self.noted(GROUPS[group])), self.deleted(group)
+        return [value for value in missing if value not in deleted], [value for value in missing if value in deleted]
 
     def finish(self) -> dict[str, Any]:
         """End the events and the producers, wait for the consumers, and return what the ledger says."""
@@ -216,21 +254,23 @@ class Soak:
             self.stop_client(name, signal.SIGTERM)
         promised, until = self.noted(PRODUCERS), time.monotonic() + LAST_WAIT
         while time.monotonic() < until:
-            stored = self.noted(["r2"])
-            missing = [value for names in GROUPS.values() for value in lost(promised, self.noted(names))]
-            if not missing and not not_exactly_once(stored, self.noted(["r3"])):
+            self.watch_retention()
+            missing = [value for group in GROUPS for value in self.undelivered(group, promised)[0]]
+            if not missing and not self.unprocessed()[0]:
                 break
             time.sleep(2)
         for name in list(self.clients):
             self.stop_client(name, signal.SIGTERM)
         stored, processed = self.noted(["r2"]), self.noted(["r3"])
-        missing_of_groups = {group: lost(promised, self.noted(names)) for group, names in GROUPS.items()}
+        twice, unread = self.unprocessed()
+        groups = {group: self.undelivered(group, promised) for group in GROUPS}
         return {
             "acknowledged": len(promised) + len(self.noted(["in"])),
             "lost from the log": lost(promised, self.noted(["r1"])) + lost(self.noted(["in"]), stored),
-            "not delivered": missing_of_groups,
+            "not delivered": {group: missing for group, (missing, _) in groups.items()},
+            "deleted before": {group: deleted for group, (_, deleted) in groups.items()} | {PROCESSORS: unread},
             "in transactions": len(processed),
-            "not exactly once": not_exactly_once(stored, processed),
+            "not exactly once": twice,
         }
 
 
@@ -285,6 +325,10 @@ def lines(result: dict[str, Any]) -> list[str]:
         ("acknowledged records", f"{result['acknowledged']:,}"),
         ("lost from the log", len(result["lost from the log"])),
         *((f"not delivered to {group}", len(values)) for group, values in result["not delivered"].items()),
+        *(
+            (f"deleted by retention before {group} read them", len(v))
+            for group, v in result.get("deleted before", {}).items()
+        ),
         ("records in committed transactions", f"{result['in transactions']:,}"),
         ("not exactly once", len(result["not exactly once"])),
         ("tracebacks of the broker", result["errors"]),

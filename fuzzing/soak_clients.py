@@ -1,8 +1,8 @@
 """The clients of a soak: ``python fuzzing/soak_clients.py ROLE NAME LEDGER ADDRESSES``, until SIGTERM.
 
 Each client is a process that appends to its ledger what the broker has promised: a producer the values whose
-acknowledgement it got, a consumer the values that it has processed. A client that fails is replaced by a new one, as a
-supervisor restarts an application.
+acknowledgement it got, a consumer the values that it has processed, an auditor also their partitions and offsets. A
+client that fails is replaced by a new one, as a supervisor restarts an application.
 """
 
 from __future__ import annotations
@@ -236,7 +236,7 @@ def audit(client: Client, topic: str) -> None:
                     assert isinstance(value, bytes)
                     assert partition is not None
                     assert offset is not None
-                    client.note(value)
+                    client.note(value + f" {partition} {offset}".encode())
                     client.positions[partition] = offset + 1
                 elif (error := message.error()) and error.code() == KafkaError._AUTO_OFFSET_RESET:
                     client.note(b"position-lost")

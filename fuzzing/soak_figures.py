@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from math import sqrt
 
@@ -86,6 +86,31 @@ def _inflation(residuals: Sequence[float]) -> float:
 def lost(promised: Iterable[str], delivered: Iterable[str]) -> list[str]:
     """Return the promised values that were not delivered: at least once means none."""
     return sorted(set(promised) - set(delivered))
+
+
+@dataclass(slots=True)
+class Overtaken:
+    """The offsets of a topic that retention deleted before a group had committed them.
+
+    A group that is away for longer than the logs last gets only the rest (``auto.offset.reset``).
+
+    Attributes:
+        ranges: Deleted offsets by partition: the committed offset, and the log start offset when it was seen next.
+    """
+
+    ranges: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+    _committed: dict[int, int] = field(default_factory=dict)
+
+    def see(self, starts: Mapping[int, int], committed: Mapping[int, int]) -> None:
+        """Compare log start offsets with committed offsets, both by partition, that were looked up in this order."""
+        for partition, start in starts.items():
+            before = self._committed.get(partition, 0)
+            if before < start:
+                self.ranges.setdefault(partition, []).append((before, start))
+        self._committed |= committed
+
+    def includes(self, partition: int, offset: int) -> bool:
+        return any(first <= offset < end for first, end in self.ranges.get(partition, ()))
 
 
 def not_exactly_once(stored: Iterable[str], processed: Iterable[str]) -> list[str]:

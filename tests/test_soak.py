@@ -14,12 +14,21 @@ import pytest
 import soak
 from soak_broker import free_ports
 from soak_clients import ROLES
-from soak_figures import Sample, lost, not_exactly_once, slope
+from soak_figures import Overtaken, Sample, lost, not_exactly_once, slope
 
 
 def test_promised_values_must_be_delivered() -> None:
     assert lost(["a", "b"], ["b", "c", "b"]) == ["a"]
     assert lost(["a"], ["a", "a"]) == [], "at least once"
+
+
+def test_records_that_retention_deletes_first_are_not_promised() -> None:
+    overtaken = Overtaken()
+    overtaken.see({0: 0, 1: 0}, {0: 10})
+    overtaken.see({0: 10, 1: 5}, {0: 12, 1: 5})
+    assert overtaken.ranges == {1: [(0, 5)]}
+    overtaken.see({0: 15, 1: 5}, {0: 15})
+    assert [offset for offset in range(20) if overtaken.includes(0, offset)] == [12, 13, 14]
 
 
 PROCESSED = [  # values in the log, processed values, those not exactly once

@@ -27,7 +27,8 @@ class Queue:
         heappush(self._heap, (max(when, self.now), self._order, what, with_))
 
     def after(self, seconds: float, what: Callable[..., object], *with_: Any) -> None:
-        self.at(self.now + seconds, what, *with_)
+        self._order += 1
+        heappush(self._heap, (self.now + max(seconds, 0.0), self._order, what, with_))
 
     @property
     def next(self) -> float:

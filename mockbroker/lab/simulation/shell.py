@@ -398,8 +398,9 @@ class Shell:
             return
         if call.ticket.api_key in JOINING:
             self._notice_replacement(call.request.group_id)
+        broker = self.broker
         for handled in self.watchers.handled:
-            handled(self.broker, call, now)
+            handled(broker, call, now)
 
     def forget_silent(self, connection: Connection, call: Call[Any]) -> None:
         """Remove a request that gets no response (acks=0) from ``waiting``, once it has been handled completely."""
@@ -424,8 +425,9 @@ class Shell:
         self._begun.add(call.ticket)
         if call.ticket.api_key in JOINING:
             self._types.begin(self.broker, call.request.group_id)
+        broker = self.broker
         for before in self.watchers.before:
-            before(self.broker, call, now)
+            before(broker, call, now)
 
     def answered(self, call: Call[Any], response: Any) -> None:
         """Notify the invariant checkers that a request has a response, which may still wait for the disk."""
@@ -433,8 +435,9 @@ class Shell:
             return
         if call.ticket not in self._begun:  # a fault rule has answered it
             return
+        broker, now = self.broker, self.now
         for answered in self.watchers.answered:
-            answered(self.broker, call, response, self.now)
+            answered(broker, call, response, now)
 
     def send(self, wire: network.Wire, call: Call[Any], response: Any) -> None:
         """Send a response to the client, and notify the invariant checkers.
@@ -444,8 +447,9 @@ class Shell:
             call: the request.
             response: the response body.
         """
+        broker, now = self.broker, self.now
         for acknowledged in self.watchers.acknowledged if call.ticket in self._begun else ():
-            acknowledged(self.broker, call, response, self.now)
+            acknowledged(broker, call, response, now)
         if not wire.cut:
             answer = describe_response(call.ticket.api_key, response)
             self.trace.add(self.now, f"{call.client.client_id}<{call.client.node} {answer}")
@@ -663,8 +667,9 @@ class Shell:
 
     def _noted(self, event: Event) -> None:
         self._notice_replacement(event.group)
+        broker = self.broker
         for journaled in self.watchers.journaled:
-            journaled(self.broker, event)
+            journaled(broker, event)
         served = self.served
         if event.event == EventKind.COMMIT and served is not None and served.ticket.api_key == ApiKey.OFFSET_COMMIT:
             self.watchers.notify("stored", self.broker, served, event.offsets, self.now)

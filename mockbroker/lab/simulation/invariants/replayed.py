@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from operator import is_not
+
+from kwire.records.batch import read_batch
 from mockbroker.broker.broker import Broker
 from mockbroker.groups.classic.state import ClassicGroup, State
 from mockbroker.groups.consumer.state import (
@@ -9,13 +12,14 @@ from mockbroker.groups.consumer.state import (
 )
 from mockbroker.groups.coordinated import CoordinatedGroup, as_type
 from mockbroker.groups.records.rebuild import groups_from_records
-from mockbroker.groups.records.replay import replay_log
+from mockbroker.groups.records.replay import Replay
 from mockbroker.groups.records.wall_time import WallClock
 from mockbroker.groups.streams.state import (
     StreamsGroup,
 )
 from mockbroker.lab.simulation.watching import Watcher, is_away
-from mockbroker.topics.model import OFFSETS_TOPIC
+from mockbroker.topics.log import StoredBatch
+from mockbroker.topics.model import OFFSETS_TOPIC, Partition
 
 EVERY = 8  # inspections per replay; replaying all logs takes as long as some hundred requests
 SETTLED = (State.STABLE, State.EMPTY)
@@ -31,6 +35,7 @@ class Replayed(Watcher):
 
     def __init__(self) -> None:
         self._looks = 0
+        self._replays: dict[int, tuple[list[StoredBatch], Replay]] = {}  # partition -> batches of its replay
 
     def inspect(self, broker: Broker, now: float) -> None:
         self._looks += 1
@@ -43,11 +48,23 @@ class Replayed(Watcher):
     def healed(self, broker: Broker, now: float) -> None:
         from_log: dict[str, CoordinatedGroup] = {}
         for partition in broker.cluster.topics[OFFSETS_TOPIC].partitions:
-            replay = replay_log(partition.log.batches())
+            replay = self._replay(partition)
             from_log |= groups_from_records(replay, broker.groups.types, broker.groups.context, WallClock(0.0), now)
         for group_id in dict.fromkeys([*broker.groups, *from_log]):
             if not is_away(broker, group_id):
                 self._compare(group_id, broker.groups.get(group_id), from_log.get(group_id))
+
+    def _replay(self, partition: Partition) -> Replay:
+        """Return the replay of a log. If batches were only appended since the last one, it is continued."""
+        log = partition.log
+        stored = [batch for index in range(len(log.segments)) for batch in log.segment_batches(index)]
+        before, replay = self._replays.get(partition.index, ([], Replay()))
+        if len(before) > len(stored) or any(map(is_not, before, stored)):
+            before, replay = [], Replay()
+        for batch in stored[len(before) :]:
+            replay.add(read_batch(batch.data))
+        self._replays[partition.index] = stored, replay
+        return replay
 
     def _compare(self, group_id: str, there: CoordinatedGroup | None, written: CoordinatedGroup | None) -> None:
         if there is None:

@@ -13,6 +13,7 @@ from mockbroker.groups.classic.state import ClassicGroup
 from mockbroker.groups.consumer.state import (
     ConsumerGroup,
 )
+from mockbroker.groups.coordinated import as_type
 from mockbroker.lab.simulation.watching import Watcher
 
 E, P, C, S = "Empty", "PreparingRebalance", "CompletingRebalance", "Stable"
@@ -57,14 +58,14 @@ class Transitions(Watcher):
         for group_id in [group_id for group_id in self._states if group_id not in broker.groups]:
             del self._states[group_id]
             self._generations.pop(group_id, None)
-        for group_id in broker.groups:
-            consumers = broker.groups.get_as(group_id, ConsumerGroup)
+        for group_id, any_group in broker.groups.items():
+            consumers = as_type(any_group, ConsumerGroup)
             if consumers is not None and consumers.assignment_epoch > consumers.epoch:
                 raise self.broken(
                     f"the assignment epoch {consumers.assignment_epoch} of group {group_id} is above "
                     f"its group epoch {consumers.epoch}"
                 )
-            group = broker.groups.get_as(group_id, ClassicGroup)
+            group = as_type(any_group, ClassicGroup)
             if group is None:
                 self._states.pop(group_id, None)
                 self._generations.pop(group_id, None)
