@@ -173,7 +173,8 @@ def struct(message: type, version: int) -> Any:
 def check_strict(
     value: object, data: Data, begin: int, end: int, version: int, *, engine: Engine | None = None
 ) -> None:
-    """Raise DecodeError if decoded bytes are not those that ``encode`` writes for the message, or if bytes follow them.
+    """Raise DecodeError if decoded bytes differ from the encoding that ``encode`` writes, or are followed by other
+    bytes.
 
     The offset in the error is the first byte that differs.
 

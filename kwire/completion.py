@@ -62,7 +62,7 @@ def _install(context: click.Context, _: click.Parameter, shell: str | None) -> N
         shell = Path(os.environ.get("SHELL", "")).name
         if shell not in SHELLS:
             raise click.UsageError(
-                f"--install-completion: SHELL names the shell {shell!r}, which is not one of {', '.join(SHELLS)}: "
+                f"--install-completion: the shell {shell!r} in the variable SHELL is not one of {', '.join(SHELLS)}: "
                 "add the shell after the option"
             )
     try:

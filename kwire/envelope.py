@@ -276,7 +276,7 @@ def decode_response(
 def _check_expected(expected: type | None, found: type, version: int) -> None:
     """Raise DecodeError if a caller expects another message than the one that the frame contains."""
     if expected is not None and expected is not found:
-        raise DecodeError(f"found {found.__name__} v{version}", message=expected.__name__)
+        raise DecodeError(f"the frame contains {found.__name__} v{version} instead", message=expected.__name__)
 
 
 def decode_response_in_slices(

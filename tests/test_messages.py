@@ -46,7 +46,7 @@ NOT_CAUSED = {  # messages that no row can cause, with the reason
     "no record ends where the next part begins": "the pipeline reads the file again, in one part",
     "internal error while decoding {} v{}: only the {} engine refuses it": "all engines refuse the same bytes",
     "internal error while encoding {} v{}: only the {} engine refuses it": "all engines refuse the same values",
-    "{} overrides the access to attributes": "the compiled engine decodes such a class instead",
+    "{} overrides __getattribute__ or __setattr__": "the compiled engine decodes such a class instead",
     "Error: seed {} under {}: invariant {} is broken: {}": "only if mockbroker has a bug",
     "the client id is longer than the data": "the reader of captures catches it",
     "broker {} cannot be reached": "only between a failed connection to the leader and its next attempt",

@@ -1,4 +1,4 @@
-"""Two captures side by side: rebalances, stops, lag, errors, latency and findings, and which of them became worse.
+"""Comparison of two captures: rebalances, stops, lag, errors, latency and findings, and which of them became worse.
 
 Captures differ in length. Counts and durations that add up are therefore compared per hour of capture, and errors per
 thousand calls of their API. A difference in a count is judged only if it is larger than chance explains.
@@ -49,13 +49,13 @@ class Difference:
     Attributes:
         verdict: WORSE, BETTER or SAME; None if the measure is not judged.
         kind: GROUP, API, ERROR or FINDING.
-        name: group id, name of the API, names of an API and an error, or detector and what it is about.
-        measure: what is measured.
+        name: group id, name of the API, names of an API and an error, or detector and the subject of its finding.
+        measure: name of the measure, such as ``rebalances``.
         unit: unit of the values; "" for counts.
         before: value in the first capture; None if it has none.
         after: value in the second capture; None if it has none.
-        rate_before: what is compared instead of ``before`` if not None: per hour, or per thousand calls for errors.
-        rate_after: the same of ``after``.
+        rate_before: ``before`` per hour of capture, or per thousand calls for errors; None if ``before`` is compared.
+        rate_after: the same rate for ``after``.
     """
 
     verdict: str | None
@@ -113,7 +113,9 @@ def differences(before: Tables, after: Tables) -> list[Difference]:
 
 
 def hours(tables: Tables) -> float:
-    """Return the length of the captures in hours: first to last packet of each capture, added up."""
+    """Return the length of the captures in hours: the time from the first to the last packet of each capture, added
+    up.
+    """
     spans: dict[str, tuple[int, int]] = {}
     for row in tables["connections"]:
         if row["first_ts"] is None or row["last_ts"] is None:
@@ -249,7 +251,7 @@ def _judged_count(first: int, second: int, before: float, after: float) -> str |
 
 
 def _judged(first: float | None, second: float | None, least: float) -> str | None:
-    """Return the verdict about two values of which the smaller is better; None if one is unknown.
+    """Return the verdict about two values, the smaller being better; None if one of them is unknown.
 
     ``least``: difference up to which the values are the same.
     """

@@ -177,7 +177,7 @@ _values = attrgetter(*_FIELDS)
 
 @lru_cache(256)
 def error_name(code: int | None) -> str | None:
-    """Return Kafka's name of an error code; for an unknown code its number as text; None for None."""
+    """Return Kafka's name of an error code; the number as text for an unknown code, and None for None."""
     if code is None:
         return None
     try:

@@ -1,7 +1,7 @@
 """The state of groups and APIs while traffic is captured: members, lag, rebalances, latency, errors.
 
-Time is that of the packets. Memory is bounded: what was not seen for EXPIRY is forgotten, and each kind of state has a
-maximum, above which the part that was unused longest is forgotten.
+Time is that of the packets. Memory is bounded: entries without traffic for EXPIRY are removed, and each kind of entry
+has a maximum number, above which the least recently used entries are removed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _ALIVE = {"join_done", "sync_done", "heartbeat", "epoch_change", "assigned", "ow
 
 @dataclass(slots=True)
 class LiveMember:
-    """A member that was seen. ``seen_us``: its last request, in microseconds since 1970."""
+    """A group member in the captured traffic. ``seen_us``: time of its last request, in microseconds since 1970."""
 
     client_id: str | None
     host: str | None
@@ -43,17 +43,17 @@ class LiveMember:
 
 @dataclass(slots=True)
 class LiveGroup:
-    """A group that was seen.
+    """A group in the captured traffic.
 
     Attributes:
-        protocol: ``classic``, ``consumer``, ``share`` or ``streams``; None before a request says so.
-        generation: latest generation or epoch; None before one is seen.
-        rebalances: changes of generation.
-        rebalanced_us: time of the latest one; None before the first.
+        protocol: ``classic``, ``consumer``, ``share`` or ``streams``; None before a request shows it.
+        generation: latest generation or epoch; None before the first.
+        rebalances: number of changes of generation or epoch.
+        rebalanced_us: time of the latest rebalance; None before the first.
         members: members by id.
         commits: committed offset and time of partitions, by topic and number; the latest commit is last.
-        refused: commits with an error.
-        seen_us: last event of the group.
+        refused: number of commits with an error.
+        seen_us: time of the last event of the group.
     """
 
     protocol: str | None = None
@@ -68,7 +68,9 @@ class LiveGroup:
 
 @dataclass(slots=True)
 class LiveApi:
-    """Calls of one API. ``buckets``: calls by the first of BUCKETS_S that is not below their latency."""
+    """The calls of one API. ``buckets``: number of calls by latency; the key is the smallest bound in BUCKETS_S that is
+    not below the latency.
+    """
 
     requests: int = 0
     responses: int = 0
@@ -81,12 +83,12 @@ class LiveState:
 
     Attributes:
         now_us: latest time of a call, in microseconds since 1970.
-        groups: groups by id; the one seen last is last.
+        groups: groups by id, in the order of their latest events.
         apis: calls by name of the API.
         errors: responses with an error, by names of API and error.
         ends: high watermark of partitions, by topic and number.
-        connections: connections that have ended.
-        problems: damaged places.
+        connections: number of connections that have ended.
+        problems: number of damaged parts of the capture.
     """
 
     def __init__(self) -> None:
@@ -100,7 +102,7 @@ class LiveState:
         self._commits = 0
 
     def note(self, call: Call) -> None:
-        """Add a call, and forget what expired."""
+        """Add a call, and remove expired entries."""
         at = call.response_us if call.response_us is not None else call.request_us
         self.now_us = max(self.now_us, at or 0)
         self._note_api(call)
@@ -177,7 +179,9 @@ class LiveState:
             group.commits.move_to_end(place)
 
     def _expire(self) -> None:
-        """Forget groups, members and offsets that were not seen for EXPIRY_US, and what is above a maximum."""
+        """Remove groups, members and offsets without traffic for EXPIRY_US, and the oldest entries above each
+        maximum.
+        """
         before = self.now_us - EXPIRY_US
         while self.groups:
             name, oldest = next(iter(self.groups.items()))
@@ -197,7 +201,7 @@ class LiveState:
 
 
 def _put(kept: OrderedDict[Any, Any], key: Any, value: Any, most: int) -> None:
-    """Set a value as the latest one; forget the oldest if there are more than ``most``."""
+    """Set a value and make it the most recent one; remove the least recent value if there are more than ``most``."""
     kept[key] = value
     kept.move_to_end(key)
     if len(kept) > most:

@@ -28,7 +28,7 @@ class Statement:
         kind: ``client`` or ``group``.
         name: client id or group id.
         software: name and version of the client library; None if unknown.
-        detail: what was seen, as text.
+        detail: the evidence, as text.
         magics: message formats (0, 1, 2) that the client's Produce and Fetch requests imply, in order.
         transactions: transaction protocols of the client, TV1 or TV2 (KIP-890), in order.
     """

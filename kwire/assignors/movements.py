@@ -54,7 +54,7 @@ class Movements(Generic[_Topic]):
 
 
 class _Partitions(Generic[_Topic]):
-    """A set of partitions whose first element is that of the equal Java HashSet.
+    """A set of partitions whose first element is the same as in an equal Java HashSet.
 
     As in Java, the hash table never shrinks.
     """

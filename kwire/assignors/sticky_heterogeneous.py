@@ -88,7 +88,7 @@ class _Group:
         return sum(len(self._topics[topic]) for topic in counted)
 
     def keep(self, before: Ownership) -> bool:
-        """Leave members the partitions that they own and still subscribe to, if their racks match a replica.
+        """Let members keep the partitions that they own and still subscribe to, if their racks match a replica.
 
         Return True if some partition was not kept by its owner. ``before``: the accepted claims.
         """
@@ -121,7 +121,7 @@ class _Group:
         return False
 
     def freeze(self) -> None:
-        """Exclude members from balancing that have their maximum and share no topic with other members."""
+        """Exclude from balancing the members that have their maximum and share no topic with other members."""
         self._ranks = [(load, place) for load, place in self._ranks if self._can_change(place)]
 
     def _can_change(self, place: int) -> bool:

@@ -45,7 +45,7 @@ class BalancedTasks:
         process_ids: Mapping[str, str],
         subtopologies: Mapping[str, SubtopologyTasks],
     ) -> BalancedTasks | None:
-        """Return the target assignment in the form for adding members; None if it must be computed for all members.
+        """Return a BalancedTasks for the target assignment; None if the assignment must be computed for all members.
 
         The arguments are those of the class.
         """

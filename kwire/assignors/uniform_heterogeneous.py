@@ -150,7 +150,7 @@ def _by_load(topic: Topic, loads: list[int]) -> list[int]:
 
 
 def _least_loaded(by_load: list[int], loads: list[int]) -> Iterator[tuple[int, int]]:
-    """Yield the smallest load and the number of a member that has it, without end.
+    """Yield, endlessly, the smallest load and the number of a member that has it.
 
     After each step the caller assigns one partition to this member. A member with a larger load is included when the
     smallest load reaches it.

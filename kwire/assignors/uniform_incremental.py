@@ -57,10 +57,10 @@ class UniformTarget:
     def of(
         cls, target: GroupAssignment, member_ids: Sequence[str], peak: int, counts: Mapping[UUID, int]
     ) -> UniformTarget | None:
-        """Return the target assignment in the form for updates; None if it is not balanced.
+        """Return a UniformTarget for the target assignment; None if the assignment is not balanced.
 
-        It also counts as not balanced if two members own the same partition, which damaged records may claim. The
-        arguments are those of the class.
+        An assignment also counts as not balanced if two members own the same partition, which damaged records may
+        claim. The arguments are those of the class.
         """
         share, larger = divmod(sum(counts.values()), len(member_ids))
         sizes = Counter(_size(target[member_id]) for member_id in member_ids)
@@ -147,7 +147,7 @@ class UniformTarget:
         return sorted(self._smaller[-count:] + self._joined[-count:])[-count:] if count > 0 else []
 
     def _regroup(self, larger: int, rooms: Mapping[_Place, int]) -> None:
-        """Update the lists of the members with exactly a share and of those with one partition more.
+        """Update the two lists of members: members with exactly a share, and members with one partition more.
 
         Args:
             larger: number of members that may have one partition more.

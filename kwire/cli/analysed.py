@@ -17,7 +17,7 @@ from kwire.cli.lines import alone, progress, rare_garbage_collection
 def analysed(
     paths: Sequence[str], capture_id: str, ports: Collection[int] = (), **options: Any
 ) -> tuple[dict[str, list[Row]], Reading]:
-    """Return the tables of a capture by name, and the pass over its files, which has the damage.
+    """Return the tables of a capture by name, and the Reading of its files, which contains the damage.
 
     Args:
         paths: files or folders of the capture.

@@ -1,4 +1,4 @@
-"""The command ``kwire compare``, which shows two captures side by side, with what became worse."""
+"""The command ``kwire compare``, which compares two captures and shows what became worse."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TITLES = ((WORSE, "worse"), (BETTER, "better"), (SAME, "about the same"), (None,
 @click.option("--json", "as_json", is_flag=True, help="A JSON object with all measures instead of text.")
 @click.option("--check", is_flag=True, help="Exit with code 1 if a measure is worse.")
 def command(before: str, after: str, everything: bool, as_json: bool, check: bool) -> None:
-    """Show two captures side by side, with what became worse.
+    """Compare two captures, and show what became worse.
 
     BEFORE and AFTER are a capture file, a folder of capture files, or a folder of tables of `kwire pipeline` or
     `kwire groups --tables`.

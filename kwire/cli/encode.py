@@ -60,7 +60,8 @@ def _encode_request(
     for name, value in expected.items():
         if header.get(name, value) != value:
             raise lines.LineError(
-                f"the value {header[name]} does not match the API of the line, which has {value}", f"header.{name}"
+                f"the value is {header[name]}, but {name.removeprefix('request_')} of the line is {value}",
+                f"header.{name}",
             )
     return envelope.encode_request(
         from_json(api.request, body, version),

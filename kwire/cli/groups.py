@@ -68,8 +68,8 @@ def command(
 ) -> None:
     """Show the consumer groups in captures: members, rebalances with trigger and cost, assignments, commits, errors.
 
-    First come findings, worst first: trouble that deserves attention, one sentence each. docs/findings.md describes the
-    detectors and their thresholds.
+    Findings, which are problems that need attention, are shown first, one sentence each, the worst at the top.
+    docs/findings.md describes the detectors and their thresholds.
 
     Captures are pcap and pcapng files, also compressed with gzip, and frame logs. - reads stdin to its end.
     With --what-if, the results of another assignor are shown too.

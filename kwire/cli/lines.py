@@ -62,7 +62,8 @@ class LineError(ValueError):
 
 
 def expect_input(context: click.Context) -> None:
-    """Check that a command without an argument has input: stdin is no terminal. An explicit ``-`` reads a terminal too.
+    """Check that a command without an argument has input, that is, stdin is not a terminal. An explicit ``-`` reads a
+    terminal too.
 
     Raises: click.UsageError.
     """

@@ -1,4 +1,4 @@
-"""The command ``kwire report``, which writes a page from the tables of a pipeline."""
+"""The command ``kwire report``, which writes an HTML page from the tables of ``kwire pipeline``."""
 
 from __future__ import annotations
 

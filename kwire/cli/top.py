@@ -52,9 +52,9 @@ def command(
     tcpdump -i any -U -w - port 9092 | kwire top
     tcpdump -i any -U -w - port 9092 | kwire top --metrics 9308
 
-    The frame is printed every second, at the end, and only at the end if stdout is not a terminal. Groups, members and
-    offsets that were not seen for 15 minutes of the capture are forgotten, so memory is bounded. The names of the
-    metrics of groups are those of kafka_exporter; docs/live.md lists all.
+    The view is printed every second and at the end; if stdout is not a terminal, only at the end. Groups, members and
+    offsets without traffic for 15 minutes of the capture are removed, so memory is bounded. The names of the metrics of
+    groups are those of kafka_exporter; docs/live.md lists all.
     """
     paths = paths or ("-",)
     alone(paths)
@@ -84,7 +84,7 @@ def command(
 
 
 def frame(state: LiveState) -> Iterator[str]:
-    """Yield the lines of one frame: the groups that were seen last, with their members."""
+    """Yield the lines of one view: the groups with the latest events, and their members."""
     calls = sum(api.requests for api in state.apis.values())
     yield (
         f"{(moment(state.now_us) or '')[:19]} UTC  {len(state.groups)} groups  {calls} requests  "

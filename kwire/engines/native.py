@@ -160,10 +160,10 @@ def table(node: Node) -> tuple[Any, ...]:
 
 
 def _names(cls: type) -> list[str]:
-    """Return the slots of a struct. Raises: TypeError if access to them is not that of ``object``."""
+    """Return the slots of a struct. Raises: TypeError if the class overrides attribute access."""
     access: Any = cls
     if access.__setattr__ is not object.__setattr__ or access.__getattribute__ is not object.__getattribute__:
-        raise TypeError(f"{cls.__name__} overrides the access to attributes")
+        raise TypeError(f"{cls.__name__} overrides __getattribute__ or __setattr__")
     return [*schema_of(cls).fields, "unknown_tags"]
 
 

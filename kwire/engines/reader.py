@@ -161,7 +161,8 @@ class _ReadFunction:
     def length(self, node: Text | Blob | List) -> str:
         """Read a length or count and all pending fields; return its variable.
 
-        In the compact form it is the first byte, else the number. A string's number has no sign: null is above 32767.
+        In the compact form, the variable contains the first byte of the varint, else the whole number. The length of a
+        string is read as unsigned: a value above 32767 is null.
         """
         name = self.out.fresh("n")
         if isinstance(node, Text) and not node.compact and not self.run and self.array is None:
@@ -229,8 +230,8 @@ class _ReadFunction:
 
         Args:
             array: layout of the array, variable of its count, and its target.
-            codes: struct codes of the fields after it.
-            targets: their targets.
+            codes: struct codes of the fields after the array.
+            targets: targets of these fields.
         """
         node, count, target = array
         assert isinstance(node.element, Fixed)

@@ -40,7 +40,7 @@ class Unpackers(dict[int, Read]):
     Attributes:
         code: struct code of an element.
         tail: struct codes of the fixed-size fields after the array.
-        more: what the encoding adds to a length: 1 in the compact form, else 0.
+        more: number that the encoding adds to a length: 1 in the compact form, else 0.
         null: True if null is allowed; a null array is decoded as an empty one.
     """
 

@@ -214,7 +214,7 @@ class _WriteFunction:
         self.parts.append(f"{table}[len({name})](*{items})")
 
     def array_count(self, node: List, name: str) -> str:
-        """Return a Python expression for the encoded count of an array, the variable ``name``."""
+        """Return a Python expression for the encoded count of the array in the variable ``name``."""
         if node.compact:
             return f"COUNTS[len({name})] if len({name}) < SHORT else varint(len({name}) + 1)"
         pack = self.names.define("pack_i", 'Struct(">i").pack')

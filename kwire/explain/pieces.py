@@ -224,7 +224,7 @@ class TreeBuilder:
 
 
 def _before(pieces: list[Piece], end: int) -> list[Piece]:
-    """Return those of the given pieces that end at ``end`` or before.
+    """Return the given pieces that end at ``end`` or before.
 
     A node that ends later is replaced by its inner pieces that end at ``end`` or before.
     """

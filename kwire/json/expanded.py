@@ -274,7 +274,7 @@ def _inside(data: bytes | None, name: str, context: Context) -> Form | None:
 def _opened(data: bytes | None) -> list[Form] | None:
     """Return the JSON form of the record batches in ``data``, including their records.
 
-    For an invalid batch, the object contains the error. Return None for None.
+    The object of an invalid batch contains the error. The result is None if ``data`` is None.
     """
     if data is None:
         return None

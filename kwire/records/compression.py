@@ -114,8 +114,8 @@ def compress(codec: int, data: bytes, *, level: int | None = None, old_lz4: bool
 def compressed_pieces(codec: int, data: bytes, *, old_lz4: bool = False) -> Iterator[bytes]:
     """Yield ``data`` in compressed form in pieces, so that the caller can do other work between them.
 
-    The same input always results in the same bytes, but those of gzip and zstd differ from the result of ``compress``.
-    The arguments and errors are those of ``compress``.
+    The same input always results in the same bytes. For gzip and zstd they differ from the result of ``compress``. The
+    arguments and errors are those of ``compress``.
     """
     if codec == NONE:
         return iter((data,))

@@ -454,7 +454,7 @@ def _zigzag(value: int) -> bytes:
 
 
 def int64(value: int) -> int:
-    """Return an integer wrapped around to 64 bits, as an overflow of a Java long. ``value``: the sum of two such
+    """Return an integer wrapped around to 64 bits, as when a Java long overflows. ``value``: the sum of two such
     integers.
     """
     return (value + 2**63) % 2**64 - 2**63

@@ -1,7 +1,7 @@
 """Construction of the classes of declared messages, with slots and the methods of a dataclass.
 
-``dataclasses`` would build the same classes ten times slower; there are a thousand structs, of which a program uses
-only a few.
+``dataclasses`` would build the same classes ten times slower; there are a thousand structs, and a program uses only a
+few of them.
 """
 
 from __future__ import annotations

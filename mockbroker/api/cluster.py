@@ -48,7 +48,7 @@ log = logging.getLogger("mockbroker")
 
 
 class ResetError(SettingsError, ConflictError):
-    """The error when a cluster with a data directory is reset, which would delete its data."""
+    """The error for the reset of a cluster with a data directory, which would delete its data."""
 
 
 class Cluster(ClusterOperations):

@@ -28,7 +28,7 @@ class ConnectionSnapshot:
         broker: Id of the broker.
         principal: ``User:NAME`` after SASL authentication or of a client certificate, else ``User:ANONYMOUS``.
         requests: Number of requests that have arrived.
-        since_ms: When the connection was accepted, in milliseconds since 1970, of the system's clock.
+        since_ms: Time at which the connection was accepted, in milliseconds since 1970, by the system's clock.
     """
 
     connection_id: int

@@ -9,7 +9,7 @@ from mockbroker.api.fault_names import ApiName, ErrorName, MalformName
 
 
 class Occurrence(TypedDict, total=False):
-    """How often a rule applies.
+    """The keyword arguments that limit how often a rule applies.
 
     The conditions ``skip``, ``every``, ``probability`` and ``times`` are tested in this order for each request that
     matches.

@@ -485,7 +485,7 @@ class FaultOperations(Handle, Generic[F]):
 
 
 def _nothing() -> None:
-    """Do nothing. For phases of a preset that change something only at their end."""
+    """Do nothing, in a phase of a preset that makes a change only at its end."""
 
 
 class Faults(FaultOperations[Fault]):

@@ -42,7 +42,7 @@ class Handle:
         return call(self)
 
     def _check_run(self) -> None:
-        """Raise an error if the caller is no task of the trio run of the cluster."""
+        """Raise an error if the caller is not a task of the trio run of the cluster."""
         if self._home is not None:
             self._home.check_run()
 
@@ -320,7 +320,7 @@ class ClusterOperations(Handle):
 
         Args:
             group_id: Id of the group.
-            topic: Only the partitions of this topic; None for those of all topics that were assigned.
+            topic: Name of the topic whose partitions are checked; None for all topics that were assigned.
 
         Raises: AssertionError, which shows the events of the group; also if no partition was assigned.
         """

@@ -61,7 +61,7 @@ def intercepted(settings: Settings, clock: BrokerTime, wall: float, listener: st
 
 
 class ProxyFaults(Faults):
-    """The fault rules of a proxy, as those of a mockbroker cluster, but without presets that change the cluster
+    """The fault rules of a proxy. They work as in a mockbroker cluster, except for presets that change the cluster
     itself.
     """
 

@@ -77,7 +77,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class _Violation:
-    """What is wrong with consecutive records."""
+    """A failed expectation about consecutive records, such as too many deliveries."""
 
     partition: TopicPartition
     first: int
@@ -363,7 +363,7 @@ def _message(
     """Return the message of a failed assertion.
 
     Args:
-        problems: The problems. Those of records select the steps that are shown.
+        problems: The problems. For a problem with records, the message shows the steps of these records.
         group_id: Id of the share group.
         steps: The deliveries and acknowledgements of the group.
         events: All events.

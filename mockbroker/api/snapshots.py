@@ -71,7 +71,8 @@ class TransactionSnapshot:
         epoch: The current producer epoch; -1 before the first InitProducerId.
         state: Kafka's name of the state: Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit or CompleteAbort.
         timeout_ms: The ``transaction.timeout.ms`` of the producer, in milliseconds.
-        started_ms: When the open or last transaction began, in milliseconds since 1970; None if there was none.
+        started_ms: Time at which the open or last transaction began, in milliseconds since 1970; None if there was
+            none.
         partitions: Topics and partition indexes in the open transaction, sorted.
         coordinator: Id of the broker that coordinates the transactional id; -1 if the coordinator is unavailable.
     """

@@ -1,4 +1,4 @@
 """Authorization of requests, for clusters with an authorizer: a stage between authentication and the handlers.
 
-Sans-IO.
+This package does no I/O.
 """

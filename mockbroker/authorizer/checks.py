@@ -34,7 +34,7 @@ class Check:
     Attributes:
         operation: The operation that the client needs on each resource.
         resource: The type of the resources.
-        or_cluster: An operation on the cluster that also grants access; None without one.
+        or_cluster: An operation on the cluster that also grants access; None if there is none.
         versions: The versions of the API to which the check applies.
     """
 

@@ -167,7 +167,8 @@ def describe_delegation_token(auth: Authorization, response: Any) -> Any:
 
 
 def offset_fetch(auth: Authorization, response: Any) -> Any:
-    """Return an OffsetFetch response, without hidden topics in each group of which all offsets were requested.
+    """Return an OffsetFetch response in which hidden topics are left out of each group whose offsets were all
+    requested.
 
     Hidden topics are topics on which the client lacks DESCRIBE.
     """

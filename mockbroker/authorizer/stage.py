@@ -176,7 +176,7 @@ def _merged_in_slices(auth: Authorization, reply: Reply) -> Steps:
 
 
 def _final_in_slices(auth: Authorization, reply: Reply) -> Steps:
-    """Change a large response: its elements in slices, then the rest.
+    """Change a large response: first its elements, in slices, and then its other fields.
 
     Args:
         auth: The authorization of the request.

@@ -1,4 +1,5 @@
-"""The levels of the broker's loggers, as clients see and change them (resource type BROKER_LOGGER). Pure.
+"""The levels of the broker's loggers, as clients see and change them (resource type BROKER_LOGGER). This module does no
+I/O.
 
 All brokers of a cluster share their loggers.
 """

@@ -18,7 +18,7 @@ class Budget:
 
     Attributes:
         total: Number of buffered bytes of all connections.
-        limit: As the argument.
+        limit: Value of the argument.
     """
 
     def __init__(self, what: str, setting: str, limit: int) -> None:

@@ -1,4 +1,4 @@
-"""The values of a broker setting from all its sources, in Kafka's order of precedence. Pure.
+"""The values of a broker setting from all its sources, in Kafka's order of precedence. The functions are pure.
 
 Source: Kafka's DynamicBrokerConfig.brokerConfigSynonyms and ConfigHelper.configSynonyms.
 """
@@ -40,7 +40,7 @@ class ConfigSource:
 
 @cache
 def release_settings(before_4_0: bool) -> Mapping[str, KafkaSetting]:
-    """Return Kafka's broker settings by name, without internal ones: those of 4.2, or those of 3.9.
+    """Return the broker settings of Kafka 4.2 or 3.9 by name, without internal settings.
 
     ``before_4_0``: True for the settings of Kafka 3.9.
     """

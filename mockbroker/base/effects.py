@@ -15,9 +15,10 @@ R = TypeVar("R")
 
 @dataclass(slots=True, unsafe_hash=True)
 class Ticket:
-    """The identity of a request, which is needed to encode its response. It also is the entry in the request log.
+    """The identity of a request, which is needed to encode its response, and the entry of the request in the request
+    log.
 
-    The request log sets ``received_at`` and the fields after it. It stores bytes, not decoded messages.
+    The request log sets ``received_at`` and the fields after it. The entry stores bytes, not decoded messages.
 
     Attributes:
         connection: Number of the connection.
@@ -112,7 +113,7 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """How the bytes of a response are sent when a fault rule changes this.
+    """The changes that a fault rule makes to the sending of a response.
 
     Attributes:
         alter: Function that changes the encoded response, a frame with its length prefix, in slices: it returns a
@@ -141,7 +142,7 @@ class Reply:
         response: The response message.
         encoded: Cache of the encoded response by API version, filled by the encoder; None for a response that is sent
             only once.
-        delivery: How a fault rule changes the sending of the bytes; None to send them unchanged.
+        delivery: Changes that a fault rule makes to the sending of the bytes; None to send them unchanged.
     """
 
     ticket: Ticket

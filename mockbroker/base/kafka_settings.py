@@ -51,7 +51,7 @@ class KafkaSetting:
         return self.type == "PASSWORD"
 
     def problem(self, text: str) -> str | None:
-        """Return why Kafka rejects a value, as text for an error message; None if Kafka accepts it."""
+        """Return the reason why Kafka rejects a value, as text for an error message; None if Kafka accepts it."""
         if self.type == "BOOLEAN":
             return None if text.lower() in ("true", "false") else f"expected true or false, got {text!r}"
         if self.type in BITS or self.type == "DOUBLE":

@@ -98,7 +98,9 @@ def layers(settings: Settings) -> tuple[Layer, ...]:
 
 
 class ListenerFiles(Protocol):
-    """The files of the brokers' listeners, which settings of single brokers name. The server reads them."""
+    """The interface to the key and certificate files of listeners that the settings of a broker name. The server
+    implements it and reads the files.
+    """
 
     def refusal(self, node: int, configs: Mapping[str, str]) -> str | None:
         """Return the reason why a broker cannot change to the files in new settings; None if it can.

@@ -1,4 +1,4 @@
-"""The times of checks that are made at regular intervals. Pure."""
+"""The times of checks that are made at regular intervals. The functions are pure."""
 
 from __future__ import annotations
 

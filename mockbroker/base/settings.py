@@ -46,7 +46,7 @@ class Settings:
         delegation_token_expiry_check_interval_ms: Time between two searches for expired delegation tokens.
         delegation_token_expiry_time_ms: Time after which a delegation token expires, unless it is renewed.
         delegation_token_max_lifetime_ms: Maximum lifetime of a delegation token, with all renewals.
-        delegation_token_secret_key: Secret key of delegation tokens; without it there are none.
+        delegation_token_secret_key: Secret key of delegation tokens; without a key, delegation tokens are disabled.
         delete_topic_enable: Whether topics can be deleted.
         fetch_max_bytes: Maximum size of the record batches in one Fetch response, in bytes.
         group_consumer_assignors: Server-side assignors of the consumer protocol; the first one is the default.
@@ -81,8 +81,10 @@ class Settings:
         listeners: Names and ports of the listeners, as in Kafka.
         log_cleaner_backoff_ms: Time between two checks of a compacted log.
         log_cleaner_enable: Whether logs are compacted.
-        log_message_timestamp_after_max_ms: Maximum time by which the timestamp of a record may be after the broker's.
-        log_message_timestamp_before_max_ms: Maximum time by which the timestamp of a record may be before the broker's.
+        log_message_timestamp_after_max_ms: Maximum time by which the timestamp of a record may be after the broker's
+            time.
+        log_message_timestamp_before_max_ms: Maximum time by which the timestamp of a record may be before the broker's
+            time.
         log_message_timestamp_type: CreateTime or LogAppendTime.
         log_retention_check_interval_ms: Time between two checks of a log for segments that retention deletes.
         max_connection_creation_rate: Maximum number of new connections of a broker per second; further ones wait.

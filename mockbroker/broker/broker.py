@@ -104,7 +104,7 @@ class Broker:
         deleted_topics: Ids of deleted topics whose share states will be deleted by the next ``write_changes``.
         loading: Indexes of the partitions of the offsets topic that their coordinators are loading.
         frozen_metadata: By broker id, the outdated cluster metadata of brokers whose metadata is frozen.
-        authorizer: The authorizer; None without one.
+        authorizer: The authorizer; None if there is none.
         identity: Function that returns the identity of the client of a connection, by the number of the connection.
         client_metrics: The clients that push metrics.
         loggers: The levels of the brokers' loggers.

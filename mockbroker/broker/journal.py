@@ -180,7 +180,9 @@ class Journal:
             wake()
 
     def _remove(self, number: int, *, frequent: bool) -> None:
-        """Remove the oldest events of the kinds in ``FREQUENT``, or of the others. ``number``: number of events."""
+        """Remove the oldest events of the kinds in ``FREQUENT``, or of the other kinds. ``number``: number of
+        events.
+        """
         kinds = ((each.event if isinstance(each, Event) else each[0].event) in FREQUENT for each in self._entries)
         removed = set(islice((at for at, each in enumerate(kinds) if each == frequent), number))
         if frequent:

@@ -19,7 +19,7 @@ def change_error(broker: Broker, cluster_id: str | None, voter: tuple[int, UUID]
         broker: The state of the cluster.
         cluster_id: The cluster id in the request; None for no check.
         voter: Id and directory id of the controller in the request.
-        change: What the request would do: ``adding`` or ``removing``.
+        change: The requested change: ``adding`` or ``removing``.
     """
     ours = broker.cluster.cluster_text
     if cluster_id not in (None, ours):

@@ -158,7 +158,9 @@ class RequestLog:
         return list(islice(reversed(self._entries), max(missing, 0)))[::-1]
 
     def times(self, entry: Ticket) -> tuple[float, float | None]:
-        """Return when a request was received and answered, in seconds since the cluster was started or reset."""
+        """Return the times at which a request was received and answered, in seconds since the cluster was started or
+        reset.
+        """
         answered = entry.answered_at
         return entry.received_at - self._begin, None if answered is None else answered - self._begin
 

@@ -27,7 +27,7 @@ class ControlError(click.ClickException):
     """The error for a failed request to the control API. The exit code is 1.
 
     Attributes:
-        problem: The problem details in the response; empty without them.
+        problem: The problem details in the response; empty if there are none.
         as_json: Whether the problem details are printed as JSON.
     """
 

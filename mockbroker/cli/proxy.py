@@ -118,8 +118,8 @@ def command(
     for option, given in (("--tls-to-certificate", tls_to_certificate), ("--sasl-to", sasl_to)):
         if given is not None and not is_loopback(host) and tls_client_ca is None:
             raise click.UsageError(
-                f"--host {host} with {option}: any client that reaches the proxy would act with its credentials; "
-                "use a loopback address, or --tls with --tls-client-ca"
+                f"--host {host} with {option}: any client that reaches the proxy would act with the proxy's "
+                "credentials; use a loopback address, or --tls with --tls-client-ca"
             )
     credentials = _credentials(sasl_to)
     certificates = _certificates(tls, tls_client_ca, advertise or reachable(host))

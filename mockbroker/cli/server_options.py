@@ -85,7 +85,7 @@ def refused_faults(path: Path | None, error: Exception) -> click.UsageError:
 def check_extra(address: HttpAddress | None) -> None:
     """Check that the packages of the control API are installed, if it is to be served. Raises: click.ClickException.
 
-    ``address``: address of the control API; None without one.
+    ``address``: address of the control API; None if there is none.
     """
     if address is not None:
         try:

@@ -31,7 +31,7 @@ class Sample:
     Attributes:
         at: Time in seconds.
         cluster: Answer of ``/v1/cluster``.
-        groups: Groups.
+        groups: The groups, as ``/v1/groups`` lists them.
         written: End offset of each partition of topics that are not internal, by topic and partition.
     """
 

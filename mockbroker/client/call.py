@@ -42,7 +42,7 @@ class OutgoingCall:
         version: Version of the sent request; -1 until the request is sent.
         sent_at: Time at which the request was sent, in seconds on the engine's clock.
         response: Body of the response; None until the response is received.
-        failure: Why there is no response; None unless the request has failed.
+        failure: Reason why there is no response; None unless the request has failed.
         reason: Text of the failure for error messages; "" unless the request has failed.
     """
 

@@ -39,7 +39,7 @@ class CommittedInquiry:
         topics: Names of the topics whose metadata is needed; always empty.
         result: By partition, the committed offset, or None if no offset is committed. Valid once ``done`` is True and
             ``error`` is None.
-        error: Why the inquiry failed; None if it has not failed.
+        error: The error of a failed inquiry; None if it has not failed.
         done: Whether the result or the error is known.
     """
 

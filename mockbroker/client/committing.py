@@ -92,7 +92,7 @@ class Commit:
         on_done: Callback that is called with the commit once it is done; None for no callback.
 
     Attributes:
-        error: Why the commit failed; None if it is not done or the offsets are stored.
+        error: The error of a failed commit; None if it is not done or the offsets are stored.
         done: Whether the offsets are stored or the commit has failed.
         identity: The membership fields of the latest request.
         call: The request in flight, or None.

@@ -306,7 +306,7 @@ class Consumer:
 
     @property
     def paused(self) -> frozenset[TopicPartition]:
-        """The assigned partitions of which ``poll`` returns no records, because of ``pause``."""
+        """The assigned partitions that are paused, so that ``poll`` returns no records of them."""
         return frozenset(partition for partition, position in self._engine.positions.items() if position.paused)
 
     def lag(self, partition: TopicPartition) -> int | None:
@@ -373,7 +373,8 @@ class Consumer:
     async def committed(
         self, *partitions: TopicPartition, timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """Return the committed offsets of the group, by partition. The value of a partition without one is None.
+        """Return the committed offsets of the group, by partition. The value is None for a partition without a
+        committed offset.
 
         Args:
             partitions: The partitions; none for all assigned partitions.

@@ -15,7 +15,7 @@ from mockbroker.client.metadata import TopicPartition
 
 
 class Wait(Enum):
-    """What a flow waits for before its next step: the next advance of the engine, or a poll. A flow can also yield a
+    """The condition for the next step of a flow: the next advance of the engine, or a poll. A flow can also yield a
     ListenerCall.
     """
 

@@ -40,7 +40,7 @@ class Link:
 
     Attributes:
         outgoing: Bytes to send. The driver removes the bytes that it sends.
-        close_reason: Why the connection was closed, for error messages; "" while it is open.
+        close_reason: Reason why the connection was closed, for error messages; "" while it is open.
     """
 
     def __init__(self, host: str, port: int, client_id: str, deadline: float) -> None:

@@ -111,7 +111,7 @@ class RecordReader:
             )
 
     def _in_order(self, records: Iterator[ConsumerRecord], epoch: int) -> Iterator[list[ConsumerRecord]]:
-        """Yield the records of a batch in lists, without those whose offset does not increase.
+        """Yield the records of a batch in lists; records whose offset does not increase are left out.
 
         Raises: DecodeError for a corrupt record, after the records before it were yielded.
         """

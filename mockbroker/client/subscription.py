@@ -13,7 +13,7 @@ from mockbroker.client.errors import IllegalUse
 
 
 class SubscriptionType(Enum):
-    """How a consumer gets its partitions: by subscribed topics, by a pattern, or by manual assignment."""
+    """The way in which a consumer gets its partitions: by subscribed topics, by a pattern, or by manual assignment."""
 
     NONE = "none"
     AUTO_TOPICS = "topics"

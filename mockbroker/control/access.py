@@ -1,4 +1,5 @@
-"""The rules that decide which HTTP requests may use the control API, based on Host, Origin and token. Sans-IO.
+"""The rules that decide which HTTP requests may use the control API, based on Host, Origin and token. This module does
+no I/O.
 
 A foreign web page in a browser cannot use the API: its requests have a foreign ``Origin`` or, after DNS rebinding, a
 foreign ``Host``.

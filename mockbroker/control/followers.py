@@ -48,7 +48,9 @@ class Followers:
             await trio.lowlevel.checkpoint()
 
     async def wake_slowly(self) -> None:
-        """Wake all waiting streams with PER_STREAM seconds between two streams. For streams that send often."""
+        """Wake all waiting streams, with a pause of PER_STREAM seconds between two of them. It is for streams that send
+        often.
+        """
         count = len(self.changed)
         while count > 0:
             self.changed.unpark(count=FEW)

@@ -1,5 +1,5 @@
-"""The feed that wakes the streams of requests when the request log changes, and caches the encoded rows that they
-send.
+"""The signal that wakes the event streams of ``/v1/requests/stream`` when the request log changes, and the cache of the
+encoded rows that these streams send.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ ROWS_KEPT = 2_000  # encoded rows that several streams may send
 
 
 class RequestFeed:
-    """The feed of the streams of requests: it wakes them after changes, and caches the rows that they all send.
+    """The signal that wakes the event streams of ``/v1/requests/stream`` when the request log changes, with a cache of
+    the encoded rows that these streams send.
 
     Args:
         log: Function that returns the request log.

@@ -290,7 +290,7 @@ def listed(of: Shape, **further: Shape) -> Object:
 
 
 def closest(value: str, possible: Sequence[str]) -> tuple[str, ...]:
-    """Return the possible values, with those that are similar to ``value`` first, for an error message."""
+    """Return the possible values for an error message; values that are similar to ``value`` come first."""
     near = get_close_matches(value[:SHOWN], possible, n=CLOSE)
     return (*near, *(each for each in possible if each not in near))
 

@@ -13,7 +13,7 @@ from mockbroker.faults.rules import Fault
 
 
 class Phase(Enum):
-    """How far the processing of a request with an applied fault rule has got."""
+    """The processing phase that a request with an applied fault rule has reached."""
 
     DELAYED_BEFORE = auto()
     HELD_BEFORE = auto()

@@ -17,8 +17,8 @@ WITH_LENGTH = frozenset({"string", "bytes", "records", "array"})
 
 
 def obstacle(key: int, action: Action) -> str | None:
-    """Return why a rule about an API cannot have a certain action, such as ``its response has no records``; None if it
-    can. This decides whether a rule may combine the API with the action.
+    """Return the reason why a rule about an API cannot have a certain action, such as ``its response has no records``;
+    None if it can. This decides whether a rule may combine the API with the action.
 
     Args:
         key: API key.
@@ -36,7 +36,7 @@ def obstacle(key: int, action: Action) -> str | None:
 
 
 def malform_obstacle(key: int, form: str) -> str | None:
-    """Return why a form of malformed response is not possible for an API; None if it is possible.
+    """Return the reason why a form of malformed response is not possible for an API; None if it is possible.
 
     Args:
         key: API key.

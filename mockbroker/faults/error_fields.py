@@ -76,7 +76,7 @@ class Answer:
 
     Attributes:
         struct: Class of the response, or of the element in the response.
-        error: The error field; "" without one.
+        error: The error field; "" if there is none.
         copied: Fields whose values are copied from the request, as pairs of request field and response field. The
             request field is "" if the element of the request is a plain value.
         beside_error: Values that other fields have if there is an error.

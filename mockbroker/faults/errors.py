@@ -192,7 +192,7 @@ class ErrorInjection:
         return rest
 
     def error_response(self) -> Any:
-        """Return a response that consists only of errors, for a request of which no element remains to be processed."""
+        """Return a response that consists only of errors, for a request without remaining elements to process."""
         return self._built(self._answer, self._named, self._marks)
 
     def merge(self, response: Any) -> Any:
@@ -286,7 +286,7 @@ class ErrorInjection:
         elements.
 
         Args:
-            answer: How the struct answers the request.
+            answer: Relation of the fields of the struct to those of the request.
             requested: The struct in the request.
             marks: Elements of the request that get the error.
             response: The struct in the response.

@@ -44,10 +44,10 @@ class Form:
     """A form of malformed response, such as a truncated frame.
 
     Attributes:
-        part: What the response must contain: "frame" (any response), "array", "length" (a field with a length),
-            "records" or "api_versions" (the list in an ApiVersions response).
+        part: The part that the response must contain: "frame" (any response), "array", "length" (a field with a
+            length), "records" or "api_versions" (the list in an ApiVersions response).
         parameters: Declarations of the parameters by name.
-        description: What is wrong with the response.
+        description: Description of the malformation.
     """
 
     part: Part

@@ -163,7 +163,7 @@ def _complete(records: bytes) -> Iterator[RecordSet]:
 
 
 def _has_values(each: RecordSet) -> TypeGuard[Batch | Message]:
-    """Return whether the values of a batch can be changed. Those of a control batch cannot."""
+    """Return whether the values of a batch can be changed; False for a control batch."""
     return isinstance(each, Message) or (isinstance(each, Batch) and not each.control)
 
 
@@ -243,7 +243,7 @@ def _changed(each: Batch | Message, change: Callable[[bytes], bytes], count: Sli
 
 
 def _plain(batch: Batch, count: SliceCounter) -> Generator[None, None, Batch]:
-    """Return a batch decompressed, and with the records' own timestamps, which log append time hides.
+    """Return a copy of a batch without compression, and with CreateTime timestamps instead of log append time.
 
     ``count``: counter of the work in the current slice.
 

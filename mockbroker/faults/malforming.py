@@ -124,8 +124,8 @@ class _Values:
         return None if path is None else str(path)
 
     def names(self, path: str) -> bool:
-        """Return whether the field at ``path`` is the one that the rule names; True if the rule names none. Indexes in
-        ``path`` are ignored.
+        """Return whether the rule applies to the field at ``path``; True for all fields if the rule names no field.
+        Indexes in ``path`` are ignored.
         """
         return self.field is None or re.sub(r"\[\d+\]", "", path) == self.field
 

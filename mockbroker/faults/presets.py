@@ -62,7 +62,8 @@ def _rule(values: Values, action: RuleForm, *, suffix: str = "", times: Value | 
     """Return the JSON form of a rule of a preset.
 
     Args:
-        values: Values of the preset's parameters. Those with the name of a condition become conditions of the rule.
+        values: Values of the preset's parameters. Parameters with the name of a condition become conditions of the
+            rule.
         action: The action in JSON form.
         suffix: Suffix of the rule's name.
         times: Number of requests to which the rule is applied; None for the value of the parameter ``times``.

@@ -54,7 +54,8 @@ class Match:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Occurrence:
-    """How often a rule is applied. The attributes are evaluated in this order for each matching request.
+    """The settings that limit how often a rule is applied. The attributes are evaluated in this order for each matching
+    request.
 
     Attributes:
         skip: Number of matching requests that are passed over first, without the fault.
@@ -106,8 +107,8 @@ class Disconnect:
     """The action that closes the connection of the request.
 
     Attributes:
-        disconnect: When the connection is closed: "before" the request is processed; "after" that, without a response;
-            or in the middle of the response ("mid-response").
+        disconnect: Point at which the connection is closed: "before" the request is processed; "after" that, without a
+            response; or in the middle of the response ("mid-response").
         bytes: Number of bytes of the response that are sent first, with "mid-response"; None for half of the response.
         reset: Whether the connection is closed with a TCP reset.
     """
@@ -221,8 +222,8 @@ class Action:
     """The action of a rule, carried out whenever the rule is applied: a delay, another effect, or both.
 
     Attributes:
-        delay: The delay; None without one.
-        effect: The other effect; None without one.
+        delay: The delay; None if there is none.
+        effect: The other effect; None if there is none.
     """
 
     delay: Delay | None = None
@@ -236,7 +237,7 @@ class Rule:
     Attributes:
         name: Name, unique among the rules; "" until the rule is added.
         match: Conditions on requests or connections.
-        occurrence: How often the rule is applied.
+        occurrence: Settings that limit how often the rule is applied.
         action: The fault.
     """
 

@@ -71,7 +71,7 @@ class Script:
                 yield step.what[0]
 
     def stop(self) -> Iterator[str]:
-        """Discard the steps that have not begun, and end those that have; yield a description of each change that is
+        """Discard the steps that have not begun, and end the other steps; yield a description of each change that is
         undone.
         """
         self._waiting.clear()

@@ -25,7 +25,7 @@ class Problem:
 
     Attributes:
         path: Position in the JSON form, such as ``match.api[0]``; "" for the rule itself.
-        detail: What is wrong, with the value.
+        detail: Description of the problem, with the value.
         possible: Possible values or keys, the most similar first.
     """
 

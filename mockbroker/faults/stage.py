@@ -74,7 +74,7 @@ def connection_ticket(number: int) -> Ticket:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """What the fault rules do with a new connection.
+    """The decision of the fault rules about a new connection.
 
     Attributes:
         how: "serve" its requests; "mute" it, so that no request is served until an ``Unmute``; "close" or "reset" it;

@@ -1,3 +1,3 @@
-"""The group coordinator: group types, their state machines and records. It uses no IO, no clock and no random
+"""The group coordinator: group types, their state machines and records. The package uses no I/O, no clock and no random
 numbers.
 """

@@ -135,7 +135,7 @@ TopicCreator: TypeAlias = Callable[[Iterable[NewTopic], float, float], Mapping[s
 
 
 def create_no_topics(topics: Iterable[NewTopic], now: float, error_ttl: float) -> Mapping[str, str]:  # noqa: ARG001
-    """Return {} without creating topics. For contexts that only serve to load groups from records."""
+    """Return {} without creating topics, in a context that only loads groups from records."""
     return {}
 
 
@@ -245,7 +245,7 @@ class GroupType(ABC, Generic[G]):
 
     @abstractmethod
     def new(self, group_id: str, context: Context, now: float) -> G:
-        """Return a new group without members; ``now``: the current time in seconds."""
+        """Return a new group without members. ``now``: the current time in seconds."""
 
     @abstractmethod
     def receive(self, group: G, event: Any, context: Context, now: float) -> GroupEffects:
@@ -395,8 +395,8 @@ class GroupType(ABC, Generic[G]):
 
         Args:
             group: The group.
-            member_id: Member id in the request; None without one.
-            epoch: Member epoch in the request; negative without one.
+            member_id: Member id in the request; None if there is none.
+            epoch: Member epoch in the request; negative if there is none.
         """
         return ErrorCode.NONE
 

@@ -103,7 +103,7 @@ class EpochGroupType(GroupType[E]):
         Args:
             group: The group.
             member: The member.
-            reason: Why it is evicted.
+            reason: Why the member is evicted.
             context: Data and functions shared by all groups.
             now: The current time in seconds.
         """

@@ -27,8 +27,8 @@ class Groups(dict[str, CoordinatedGroup]):
         types: The group types that the coordinator serves.
         context: The cluster, settings and other data that groups use.
         dirty: Ids of groups that were created, changed or deleted since their records were written.
-        quiet_until: Time in seconds until which no request can arrive, because a manual clock is advancing; checks
-            before it that cannot find an expired offset are skipped.
+        quiet_until: Time in seconds until which no request can arrive, because a manual clock is advancing; until then,
+            checks that cannot find an expired offset are skipped.
         watched: Ids of groups that may have changed since the reader last replaced this set, including loaded and
             deleted groups; None without a reader.
     """

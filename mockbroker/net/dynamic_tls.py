@@ -103,7 +103,9 @@ class DynamicTls:
         try:
             return self._loaded(listener, configs, existing)
         except RefusedFileError as error:
-            log.warning("listener %s of broker %d keeps its certificates: %s", listener.name, listener.node, error)
+            log.warning(
+                "listener %s of broker %d keeps its current certificates: %s", listener.name, listener.node, error
+            )
             return context
 
     def _loaded(

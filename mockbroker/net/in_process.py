@@ -27,7 +27,7 @@ class ConnectionClosedError(ConnectionError):
 class InProcessConnection:
     """A connection of a client in the broker's process: requests are sent as message objects, without a socket.
 
-    A request is handled before ``ask`` yields to other tasks, without bytes in transit. So ``trio.testing.MockClock``
+    A request is handled before ``ask`` yields to other tasks; no bytes are in transit. So ``trio.testing.MockClock``
     can jump from one deadline of the broker to the next.
 
     Args:

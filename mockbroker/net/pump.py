@@ -61,7 +61,7 @@ NOTHING_RECEIVED = NothingReceived()
 
 
 class Requests(Protocol):
-    """The interface of the requests of one connection, of which at most one is pending.
+    """The interface of the requests of one connection; at most one request is pending.
 
     Attributes:
         ticket: Ticket of the pending request; None if no request is pending.

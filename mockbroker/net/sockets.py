@@ -212,8 +212,8 @@ class Sockets:
         connections: The open connections by number.
         watch: The watcher of readable connections, created by ``start``.
         admit: Function that applies fault rules to a new connection; None without rules.
-        now: As the argument.
-        notify_closing: As the argument.
+        now: Value of the argument.
+        notify_closing: Value of the argument.
     """
 
     connection_type = SocketConnection  # the simulator replaces it
@@ -462,7 +462,7 @@ def _refuse(sock: socket.socket, admission: Admission, peer: str) -> None:
         admission: The decision of the fault rule.
         peer: Address of the client, for the log.
     """
-    log.warning("connection from %s closed by fault rule %s (%s a new connection)", peer, admission.rule, admission.how)
+    log.warning("connection from %s closed by fault rule %s (action: %s)", peer, admission.rule, admission.how)
     with suppress(OSError):
         if admission.how == "reset":
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)

@@ -164,7 +164,8 @@ class FrameSplitter:
         return None if len(data) - at < self._wanted else SIZE.size + int(size)
 
     def _needed(self, data: bytes, at: int, size: int) -> int:
-        """Return how to continue with a frame: PASS, COPY, or the number of its bytes that must have arrived first.
+        """Return the next step for a frame: PASS, COPY, or the number of its bytes that must have arrived before the
+        decision.
 
         Args:
             data: Received bytes.

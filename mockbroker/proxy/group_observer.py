@@ -80,7 +80,9 @@ class GroupObserver(Observer):
         return api_key in self._handlers
 
     def requested(self, exchange: Exchange) -> None:
-        """Record that a rebalance begins when a member sends JoinGroup: the response comes only at its end."""
+        """Record that a rebalance begins when a member sends JoinGroup, because the response arrives only at the end of
+        the rebalance.
+        """
         if exchange.api_key != ApiKey.JOIN_GROUP or exchange.forwarded is None:
             return
         try:

@@ -48,7 +48,7 @@ class Channel:
         connection: The connection.
         wake: Function that is called after an order was added or the request was finished.
         cut: Function that closes the connection at once; its argument is whether it is reset.
-        since_ms: When the connection was accepted, in milliseconds since 1970.
+        since_ms: Time at which the connection was accepted, in milliseconds since 1970.
         requests: Number of observed requests so far.
         client_id: The ``client.id`` of the last observed request.
         orders: Orders for the relay, in the order of execution.

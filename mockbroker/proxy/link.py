@@ -1,6 +1,6 @@
 """The protocol side of one proxied connection: it decides which frames are forwarded unchanged, and which are modified.
 
-It does no I/O, and inspects only the beginning of most frames.
+This module does no I/O, and inspects only the beginning of most frames.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ class Link:
         self._expected += 1
 
     def _skip_requests(self, data: bytes, at: int) -> int:
-        """Return the offset of the next request to inspect, and count those before it.
+        """Return the offset of the next request to inspect, and count the requests before it.
 
         Args:
             data: Received bytes.
@@ -195,7 +195,7 @@ class Link:
         return at
 
     def _skip_responses(self, data: bytes, at: int) -> int:
-        """Return the offset of the next response to process, and count those before it.
+        """Return the offset of the next response to process, and count the responses before it.
 
         Args:
             data: Received bytes.
@@ -218,7 +218,7 @@ class Link:
             self._expected += 1
             return PASS
         if len(head) < PREFIX.size + REQUEST_HEAD.size:
-            raise RemoteProtocolError(f"a request of {size - PREFIX.size} bytes has no header")
+            raise RemoteProtocolError(f"a request of {size - PREFIX.size} bytes is too short for a header")
         key, version, correlation_id = REQUEST_HEAD.unpack_from(head, PREFIX.size)
         self._expects_tokens = key == ApiKey.SASL_HANDSHAKE and version == 0
         is_answered, intercepted = True, self._intercepts(key, version)

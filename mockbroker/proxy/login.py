@@ -110,7 +110,8 @@ def login(credentials: Credentials, token: bytes = b"") -> Steps:
     )
     answer = _decoded((yield request), ApiKey.SASL_HANDSHAKE, HANDSHAKE_VERSION)
     if answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
-        raise LoginError(f"the cluster does not enable {mechanism}, but {', '.join(answer.mechanisms) or 'none'}")
+        enabled = ", ".join(answer.mechanisms) or "none"
+        raise LoginError(f"the cluster does not enable the SASL mechanism {mechanism} (enabled: {enabled})")
     if answer.error_code:
         raise LoginError(_error(answer.error_code))
     match mechanism:
@@ -119,7 +120,7 @@ def login(credentials: Credentials, token: bytes = b"") -> Steps:
         case "OAUTHBEARER":
             refused = yield from _exchange(b"n,,\x01auth=Bearer " + token + b"\x01\x01")
             if refused:
-                raise LoginError(f"the cluster refuses the token: {refused.decode(errors='replace')}")
+                raise LoginError(f"the cluster refused the token: {refused.decode(errors='replace')}")
         case _:
             yield from _scram(credentials)
 
@@ -130,12 +131,12 @@ def _scram(credentials: Credentials) -> Steps:
         first = (yield from _exchange(client.get_client_first().encode())).decode()
         found = ITERATIONS.search(first)
         if found is not None and int(found[1]) > MOST_ITERATIONS:
-            raise LoginError(f"the cluster asks for {found[1]} iterations, more than the limit of {MOST_ITERATIONS}")
+            raise LoginError(f"the cluster requires {found[1]} SCRAM iterations, above the limit of {MOST_ITERATIONS}")
         client.set_server_first(first)
         final = yield from _exchange(client.get_client_final().encode())
         client.set_server_final(final.decode())
     except (ScramException, ValueError) as error:
-        raise LoginError(f"the cluster's message is not valid {credentials.mechanism}: {error}") from error
+        raise LoginError(f"the cluster sent an invalid {credentials.mechanism} message: {error}") from error
 
 
 def _exchange(token: bytes) -> Generator[bytes, bytes, bytes]:

@@ -45,7 +45,7 @@ class ObservedMember:
         instance_id: The ``group.instance.id``; None for a dynamic member.
         session_timeout: Session timeout in seconds.
         subscription: Subscribed topics; None if unknown.
-        regex: Subscribed regular expression; None without one.
+        regex: Subscribed regular expression; None if there is none.
         encoded: Assignment of a classic member, as its leader encoded it; None before a SyncGroup.
         assigned: Assigned partitions by topic id, in groups of other types.
         epoch: Member epoch; None in a classic group.
@@ -85,7 +85,7 @@ class ObservedGroup(CoordinatedGroup):
         state: State of a classic group.
         generation: Generation of a classic group; otherwise the highest member epoch.
         protocol: The selected assignment strategy or assignor; None before it is known.
-        leader: Member id of the leader of a classic group; "" without one.
+        leader: Member id of the leader of a classic group; "" if there is none.
         joined: Members that have joined the generation.
         sources: By subtopology id of a streams group, the source topics and the repartition topics that it reads; empty
             until a member that joins sends the topology.

@@ -81,11 +81,11 @@ class Exchange:
         api_key: API key of the request.
         version: API version of the request; it may be unknown to kwire.
         correlation_id: Correlation id of both frames.
-        requested_at: When the last byte of the request arrived.
+        requested_at: Time at which the last byte of the request arrived.
         request: The request as received from the client.
         forwarded: The request as forwarded to the broker: the same object if unchanged; None if a fault rule answered
             it instead.
-        answered_at: When the last byte of the response arrived; None before that.
+        answered_at: Time at which the last byte of the response arrived; None before that.
         answer: The response as received from the broker; None if a fault rule made the response.
         response: The response as sent to the client: the same object as ``answer`` if unchanged; None if nothing was
             sent.

@@ -38,11 +38,11 @@ class Proxy:
         port: Port of the bootstrap listener; 0 for any free port. The other listeners have free ports.
         advertised: Host that responses advertise; "" for ``host``.
         observers: Observers of the traffic.
-        interception: The fault rules; None without them.
+        interception: The fault rules; None if there are none.
         tls: TLS context for the connections of clients; None for plain TCP.
 
     Attributes:
-        interception: The fault rules; None without them. Set it before ``run``.
+        interception: The fault rules; None if there are none. Set it before ``run``.
         own: The address that the proxy advertises for each broker, by node id.
         observers: Observers of the traffic. Set it before ``run``.
         brokers: The address that the cluster advertises for each broker, by node id.

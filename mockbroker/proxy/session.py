@@ -49,7 +49,7 @@ class Session:
     Args:
         client: The stream to the client; replaced by a TLS stream if TLS is used.
         sock: The socket of the client.
-        interception: The fault rules; None without them.
+        interception: The fault rules; None if there are none.
         connection: The connection.
         learn: Generator function that is called with each decoded response that may contain addresses; it yields
             between slices of its work, and returns the address of the proxy for each broker, by node id.
@@ -122,7 +122,7 @@ class Session:
                 return True
             return False
         log.warning(
-            "connection from %s closed by fault rule %s (%s a new connection)",
+            "connection from %s closed by fault rule %s (action: %s)",
             self._channel.connection.client,
             admission.rule,
             admission.how,

@@ -27,7 +27,7 @@ class Upstream:
     """The real cluster.
 
     Attributes:
-        bootstrap: Addresses of brokers, of which the first that accepts a connection is used.
+        bootstrap: Addresses of brokers; the first one that accepts a connection is used.
         tls: TLS context for connections to the brokers; None for plain TCP.
         credentials: Credentials with which the proxy logs in; None if clients authenticate with the cluster.
     """
@@ -40,7 +40,7 @@ class Upstream:
         """Connect to a broker, and log in if there are credentials.
 
         Args:
-            addresses: Addresses, of which the first that accepts a connection is used.
+            addresses: Addresses; the first one that accepts a connection is used.
 
         Returns:
             The stream and the address that was used; None, after a logged warning, if no broker accepts a connection.
@@ -85,7 +85,7 @@ async def _log_in(stream: trio.abc.Stream, credentials: Credentials) -> None:
         while (response := responses.next_frame()) is None:
             data = await stream.receive_some()
             if not data:
-                raise LoginError("the broker closes the connection; does its listener use SASL?")
+                raise LoginError("the broker closed the connection during the login: check that its listener uses SASL")
             responses.feed(bytes(data))
         try:
             request = steps.send(response)
@@ -102,7 +102,7 @@ def _token(path: Path | None) -> bytes:
 
 
 def _reason(error: BaseException) -> str:
-    """Return why a connection failed, as the operating system or the TLS library describes it."""
+    """Return the reason why a connection failed, as the operating system or the TLS library describes it."""
     if isinstance(error, trio.TooSlowError):
         return f"no response in {CONNECT_TIMEOUT:.0f} s"
     while isinstance(error.__cause__ or error, BaseExceptionGroup) or error.__cause__ is not None:

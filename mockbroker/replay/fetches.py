@@ -1,6 +1,6 @@
 """The recorded records by partition and offset, from which every Fetch is answered.
 
-The partitions in a Fetch need not be those of one recorded request.
+The partitions in a Fetch may come from several recorded requests.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """A departure from the recording: the result for a request that is not in it.
+    """A departure from the recording: the result for a request that is not in the recording.
 
     Attributes:
         reason: The difference from the recording, as text.
@@ -132,7 +132,8 @@ class Player:
         )
 
     def _reason(self, request: Any, version: int) -> str:
-        """Return why a request gets no response: the first difference from the most similar recorded request.
+        """Return the reason why a request gets no response: the first difference from the most similar recorded
+        request.
 
         Args:
             request: The decoded request.
@@ -159,8 +160,8 @@ def _ids(message: Any, version: int) -> set[str]:
 
 
 def _first_ids(call: Answered) -> set[str]:
-    """Return the member id that a client has generated, as a set, if a call is the heartbeat with which it joins; else
-    an empty set.
+    """Return, as a set, the member id that a client has generated and sends in its first heartbeat; an empty set for
+    any other call.
     """
     if getattr(call.request, "member_epoch", None) == 0:
         return _ids(call.request, call.version)

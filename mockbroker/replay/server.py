@@ -40,7 +40,7 @@ GONE = (OSError, trio.BrokenResourceError, trio.ClosedResourceError)
 
 
 class Otherwise(StrEnum):
-    """How to handle requests that are not in the recording."""
+    """The handling of requests that are not in the recording."""
 
     ERROR = "error"
     MOCK = "mock"

@@ -1,1 +1,1 @@
-"""Users, ACLs, principals, and the decisions of Kafka's StandardAuthorizer. Sans-IO."""
+"""Users, ACLs, principals, and the decisions of Kafka's StandardAuthorizer. This package does no I/O."""

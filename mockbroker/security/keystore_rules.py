@@ -1,4 +1,5 @@
-"""The certificates that a keystore may be replaced with: the same subject, and no alternative name less. Pure.
+"""The rules for replacing a keystore: the new certificate has the same subject, and at least the same alternative
+names. The functions are pure.
 
 Source: Kafka's SslFactory (CertificateEntries.ensureCompatible), as recorded in fixtures/keystores.json.
 """

@@ -102,7 +102,9 @@ class InFlightBatch:
         return self.runs[begin : bisect_right(self.runs, last, begin, key=_first)]
 
     def _split(self, offset: int) -> None:
-        """Split the run that contains ``offset``, so that a run begins at it; do nothing if one already does."""
+        """Split the run that contains ``offset``, so that a run begins at ``offset``; do nothing if a run already
+        begins there.
+        """
         if not self.first < offset <= self.last:
             return
         index = bisect_right(self.runs, offset, key=_first) - 1

@@ -1,4 +1,4 @@
-"""Locks on an open file that keep other processes out: of fcntl, or of msvcrt on Windows.
+"""Locks on an open file that exclude other processes: with fcntl, or with msvcrt on Windows.
 
 A lock ends when the file is closed or its process ends. On Windows, a shared lock is an exclusive one.
 """

@@ -1,6 +1,6 @@
 """The metrics that clients push, decoded from OTLP (opentelemetry.proto.metrics.v1.MetricsData).
 
-Needs the pip extra ``telemetry``.
+This module needs the pip extra ``telemetry``.
 """
 
 from __future__ import annotations

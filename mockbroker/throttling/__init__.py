@@ -1,1 +1,3 @@
-"""Throttling of clients that exceed their quotas: a stage between authentication and the handlers. Sans-IO."""
+"""Throttling of clients that exceed their quotas: a stage between authentication and the handlers. This package does no
+I/O.
+"""

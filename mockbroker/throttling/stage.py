@@ -50,7 +50,7 @@ class _Use:
 
 @dataclass(slots=True)
 class _Limits:
-    """The cached quotas of a connection: those of the client that sent its last request.
+    """The cached quotas of a connection, which apply to the client that sent its last request.
 
     Attributes:
         client: The client.

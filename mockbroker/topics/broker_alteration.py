@@ -1,4 +1,4 @@
-"""The changes of the settings of brokers by AlterConfigs and IncrementalAlterConfigs. Pure.
+"""The changes of the settings of brokers by AlterConfigs and IncrementalAlterConfigs. The functions are pure.
 
 Source: Kafka's ConfigAdminManager, and ConfigurationControlManager for eligible leader replicas.
 """

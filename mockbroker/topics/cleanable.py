@@ -1,4 +1,4 @@
-"""The part of a log that compaction may clean, and whether the log needs compaction. Pure.
+"""The part of a log that compaction may clean, and whether the log needs compaction. The functions are pure.
 
 Source: Kafka's LogCleanerManager.
 """

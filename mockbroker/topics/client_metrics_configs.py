@@ -1,4 +1,5 @@
-"""The configurations of client metrics subscriptions (KIP-714): names, defaults, validation and client matching. Pure.
+"""The configurations of client metrics subscriptions (KIP-714): names, defaults, validation and client matching. The
+functions are pure.
 
 Source: Kafka's ClientMetricsConfigs and ClientMetricsInstanceMetadata (4.2), as recorded in fixtures/conversations
 (client_metrics_configs).

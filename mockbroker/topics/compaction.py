@@ -74,7 +74,8 @@ def _cost(batch: Batch) -> int:
 
 
 def _groups(segments: Sequence[LogSegment], limit: int) -> list[tuple[int, int]]:
-    """Divide segments into groups, each of which becomes one segment; return first index and end index of each group.
+    """Divide segments into groups, and return the first index and end index of each group. Compaction turns a group
+    into one segment.
 
     ``limit``: maximum size of a segment in bytes. Source: Cleaner.groupSegmentsBySize.
     """

@@ -1,4 +1,5 @@
-"""The changes of configurations in AlterConfigs and IncrementalAlterConfigs, of all resource types. Pure.
+"""The changes of configurations in AlterConfigs and IncrementalAlterConfigs, of all resource types. The functions are
+pure.
 
 Source: Kafka's ConfigAdminManager and ConfigurationControlManager.
 """

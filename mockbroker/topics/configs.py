@@ -1,4 +1,4 @@
-"""Kafka's topic configurations: names, types, defaults, broker synonyms and validation. Pure.
+"""Kafka's topic configurations: names, types, defaults, broker synonyms and validation. The functions are pure.
 
 Source: Kafka's ConfigDef, LogConfig and ServerTopicConfigSynonyms, as recorded in fixtures/conversations
 (topic_configs_validated, topic_configs_reported).

@@ -1,4 +1,4 @@
-"""The settings that AlterConfigs may set for brokers: which ones, for which resource, and with which values. Pure.
+"""The settings that AlterConfigs may set for brokers, with the allowed resources and values. The functions are pure.
 
 Source: Kafka's DynamicBrokerConfig (validateConfigs, processReconfiguration) and its listeners, as recorded in
 fixtures/conversations (broker_configs_scopes, broker_configs_validated). Unknown names are accepted, as in Kafka.

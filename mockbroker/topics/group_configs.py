@@ -1,4 +1,4 @@
-"""Kafka's group configurations: names, types, defaults and validation. Pure.
+"""Kafka's group configurations: names, types, defaults and validation. The functions are pure.
 
 Source: Kafka's GroupConfig (4.2), as recorded in fixtures/conversations (group_configs_validated).
 """

@@ -1,4 +1,5 @@
-"""The segments of a partition's log: where a new segment begins, and which segments retention deletes. Pure.
+"""The segments of a partition's log: where a new segment begins, and which segments retention deletes. The functions
+are pure.
 
 Source: Kafka's LogSegment.shouldRoll and UnifiedLog.deleteOldSegments.
 """

@@ -1,4 +1,4 @@
-"""The changes of log levels by IncrementalAlterConfigs. Pure.
+"""The changes of log levels by IncrementalAlterConfigs. The functions are pure.
 
 Source: Kafka's ConfigAdminManager.validateLogLevelConfigs (4.2).
 """

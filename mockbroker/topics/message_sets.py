@@ -1,5 +1,5 @@
 """Conversion between message sets (magic 0 and 1, used by old clients) and record batches (magic 2, used in logs).
-Pure.
+The functions are pure.
 
 Source: Kafka 3.9's LogValidator, RecordsUtil and LazyDownConversionRecords.
 """

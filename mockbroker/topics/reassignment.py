@@ -1,4 +1,4 @@
-"""The reassignment of the replicas of a partition: which replicas are added and removed. Pure.
+"""The reassignment of the replicas of a partition: which replicas are added and removed. The functions are pure.
 
 Source: Kafka's PartitionReassignmentReplicas and PartitionReassignmentRevert.
 """

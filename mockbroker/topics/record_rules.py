@@ -1,4 +1,4 @@
-"""Validation of produced records against the topic's configurations. Pure.
+"""Validation of produced records against the topic's configurations. The functions are pure.
 
 Source: Kafka's LogValidator and UnifiedLog.
 """
@@ -185,5 +185,5 @@ def _timestamp_error(record: Record, index: int, batch: Batch, rules: RecordRule
 
 
 def _long(number: int) -> int:
-    """Return an integer wrapped around to 64 bits, as an overflow of a Java long."""
+    """Return an integer wrapped around to 64 bits, as when a Java long overflows."""
     return (number + 2**63) % 2**64 - 2**63

@@ -1,4 +1,4 @@
-"""Retention: the deletion of old segments of a partition, and the expiry of its producers. Pure.
+"""Retention: the deletion of old segments of a partition, and the expiry of its producers. The functions are pure.
 
 Source: Kafka's UnifiedLog.deleteOldSegments and ProducerStateManager.removeExpiredProducers.
 """
@@ -30,7 +30,8 @@ def delete_old_segments(partition: Partition, config: LogConfig, now_ms: int) ->
 
 
 def next_deletion(partition: Partition, config: LogConfig, now_ms: int) -> int | None:
-    """Return when ``delete_old_segments`` will next delete a segment if nothing is appended; None for never.
+    """Return the time at which ``delete_old_segments`` will next delete a segment if nothing is appended; None for
+    never.
 
     The time is in milliseconds since 1970. The arguments are those of ``delete_old_segments``.
     """

@@ -248,7 +248,7 @@ ROWS = [
     Row("truncated header", lambda: decode_request(b"\0\3\0\1\0\0\0\7\x75\x30c"), "Truncated: RequestHeader v1 at byte 8, client_id: expected 30000 bytes, found 1"),
     Row("response of an unknown API", lambda: decode_response(b"", 999, 0), "UnknownApi: RequestHeader at byte 0, request_api_key: unknown API key 999"),
     Row("header of another API", lambda: encode_request(HeartbeatRequest(), 4, correlation_id=0, header=RequestHeader(request_api_key=3)), "SchemaError: the header is for API key 3 v0, but the body is Heartbeat v4: use the same API and version"),
-    Row("request of another API than expected", lambda: decode_request(b"\0\x0c\0\0" + bytes(6), JoinGroupRequest), "DecodeError: JoinGroupRequest at byte 0: found HeartbeatRequest v0"),
+    Row("request of another API than expected", lambda: decode_request(b"\0\x0c\0\0" + bytes(6), JoinGroupRequest), "DecodeError: JoinGroupRequest at byte 0: the frame contains HeartbeatRequest v0 instead"),
     Row("struct as a request", lambda: encode_request(JoinGroupRequest.Protocol(), 4, correlation_id=0), "SchemaError: Protocol is not a request"),
     Row("request as a response", lambda: encode_response(HeartbeatRequest(), 4, correlation_id=0), "SchemaError: HeartbeatRequest is not a response"),
     # connections

@@ -37,7 +37,7 @@ def settings_of(changes: Iterable[str]) -> dict[str, float]:
     for change in changes:
         name, _, value = change.partition("=")
         if name not in known:
-            raise ValueError(f"{name} is not a threshold: docs/findings.md lists them")
+            raise ValueError(f"unknown threshold {name}: docs/findings.md lists all thresholds")
         try:
             settings[name] = float(value)
         except ValueError:

@@ -155,8 +155,8 @@ class Observer:
             self._fetch(call)
 
     def drain(self) -> list[Tally]:
-        """Return the counts since the last call of this method. There may be several for the same window and API; their
-        sum counts.
+        """Return the counts since the last call of this method. If several counts have the same window and API, the
+        caller has to add them.
         """
         tallies, self._tallies = list(self._tallies.values()), {}
         return tallies
@@ -199,7 +199,7 @@ class Observer:
     def finish(self, connection: Connection) -> tuple[Connected | None, list[Step], list[FetchSpan]]:
         """Return the last observations of a connection that has ended: the connection, steps, and fetched partitions.
 
-        The connection is None if it was not of Kafka.
+        The connection is None if no Kafka request was found on it.
         """
         host = connection.client.rpartition(":")[0]
         who = connection.id, connection.broker, connection.client_id, host
@@ -270,8 +270,8 @@ _TRANSACTIONAL = {
 
 
 def _identity(call: Call) -> tuple[str | None, int, int]:
-    """Return the transactional id, producer id and producer epoch of a request. A Produce request has the last two in
-    its records.
+    """Return the transactional id, producer id and producer epoch of a request. In a Produce request, the producer id
+    and the epoch are in the record batches.
     """
     if call.api_key == ApiKey.PRODUCE:
         return call.request.transactional_id, -1, -1

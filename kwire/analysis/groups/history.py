@@ -125,8 +125,8 @@ def fold(
 def by_cluster(events: Sequence[GroupEvent], clusters: Clusters) -> list[tuple[str | None, list[GroupEvent]]]:
     """Divide the events of one group id by cluster, because groups of several clusters may have the same id.
 
-    Events of a broker whose cluster is unknown are added to a cluster in which the same member appears. If there is
-    none, they are added to the cluster in which the same client uses the group, if that is only one.
+    Events of a broker whose cluster is unknown are added to a cluster in which the same member appears. Otherwise they
+    are added to the cluster in which the same client uses the group, if there is only one such cluster.
 
     Args:
         events: sorted events.

@@ -1,4 +1,4 @@
-"""Tables as one HTML page: findings, groups by trouble, swim lanes, errors, clients, latency.
+"""The tables of a capture as one HTML page: findings, groups by trouble, swim lanes, errors, clients, latency.
 
 The page is one file that loads nothing. All numbers are in tables, which need no script; a script draws the lanes,
 sorts and searches.

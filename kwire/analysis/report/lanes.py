@@ -1,4 +1,5 @@
-"""The data of a group's swim lanes: who was a member when, who read which partition, and lag at commits.
+"""The data of a group's swim lanes: the periods of membership, the reader of each partition over time, and the lag at
+commits.
 
 A page contains it once, as compressed JSON in units of 0.1 ms; ``page.js`` draws lanes by member and by partition from
 it.
@@ -101,8 +102,8 @@ def _lane(rows: Sequence[Row], end: int, begin: int, keys: dict[Key, int]) -> di
 def _differences(bands: Iterable[Sequence[int]]) -> list[int]:
     """Return bands as differences, which compress well.
 
-    Four numbers for each: its generation after that of the band before, the gap since the end of the band before, its
-    length, and the stop before it minus the gap.
+    Each band becomes four numbers: the change of the generation index since the previous band, the gap between both
+    bands, the length of the band, and the length of the stop before it minus the gap.
 
     ``bands``: for each the index of its generation, begin and end of reading, and the length of the stop before it.
     """
@@ -177,7 +178,8 @@ def _owners(
 def _commits(rows: Iterable[Row], partitions: list[str], begin: int) -> tuple[dict[str, list[list[int]]], int]:
     """Return time and lag of commits that took effect, by partition name, and the number of those left out.
 
-    Of a group with more than MOST_POINTS commits, only each nth of a partition is kept, and its largest lag.
+    If a group has more than MOST_POINTS commits, only every nth commit of each partition and the commit with its
+    largest lag are kept.
     """
     lines: dict[str, list[list[int]]] = defaultdict(list)
     for row in rows:

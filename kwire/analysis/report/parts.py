@@ -60,7 +60,7 @@ def link(target: str, text: str) -> Html:
 
 
 def number(value: float | None) -> float | None:
-    """Return a number with one digit after the point."""
+    """Return a number with one digit after the decimal point."""
     return None if value is None else round(value, 1)
 
 

@@ -23,7 +23,7 @@ def families(clients: Iterable[Row]) -> dict[str | None, str]:
 
 
 def errors(rows: Sequence[Row], family: Mapping[str | None, str]) -> str:
-    """Return the tables of errors: by client family, API and code, then by what they are about.
+    """Return two tables of errors: one by client family, API and code, and one by group, topic and partition.
 
     Args:
         rows: rows of ``errors``.
@@ -146,7 +146,7 @@ def _duration(micros: int) -> str:
 
 
 def problems(rows: Sequence[Row]) -> str:
-    """Return the table of what was not decoded. Damage is marked."""
+    """Return the table of the traffic that was not decoded. Rows about damaged data are marked."""
     lines: list[Line] = [
         (
             "warn" if row["error"] else "",

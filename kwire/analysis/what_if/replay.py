@@ -1,4 +1,5 @@
-"""The replay of an assignor over the history of a group; each member has its own assignor and its assignment.
+"""The replay of an assignor over the history of a group. Each member keeps its assignor instance and its assignment
+from one generation to the next.
 
 This module does not depend on captures. The input is members and subscriptions; the output is assignments.
 """

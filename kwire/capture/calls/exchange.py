@@ -187,7 +187,7 @@ class Exchange:
         return True
 
     def partial(self, is_request: bool, head: bytes, size: int, why: str | None, framer: Framer) -> None:
-        """Process a frame of which only the first bytes are available.
+        """Process a frame whose first bytes are available and whose other bytes are missing.
 
         Args:
             is_request: True for a request, False for a response.

@@ -75,7 +75,7 @@ class Connection:
 
     @property
     def remark(self) -> tuple[str, str] | None:
-        """Why the connection was not decoded completely: the reason and its description; None if everything was
+        """The reason why the connection was not decoded completely, and a description of it; None if everything was
         decoded.
         """
         if self.status == KAFKA and not self.gap_bytes and not self.notes:

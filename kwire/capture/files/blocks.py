@@ -184,7 +184,7 @@ class Damage(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """A position at which a valid record should begin, but none does; with the reason."""
+    """A position at which no valid record begins although one should, and the reason."""
 
     position: int
     reason: str

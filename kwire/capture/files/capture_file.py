@@ -295,7 +295,9 @@ class CaptureFile:
 
 
 class _Continued:
-    """A stream of which some bytes were read already. ``head``: these bytes; ``stream``: the rest."""
+    """A stream whose first bytes were already read. ``head``: these bytes; ``stream``: the stream with the other
+    bytes.
+    """
 
     def __init__(self, head: bytes, stream: Any) -> None:
         self._head, self._stream = head, stream

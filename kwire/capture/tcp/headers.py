@@ -150,7 +150,7 @@ class PacketHeaders:
             yield from self._versions(mine, at)
 
     def _versions(self, rows: Ints, at: Ints) -> Iterator[tuple[Ints, Ints, int]]:
-        """Yield the rows with their offsets separately for each IP version; count those that are not IP."""
+        """Yield the rows with their offsets, separately for each IP version; count the packets that are not IP."""
         version = self.bytes[np.minimum(at, len(self.data) - 1)] >> 4
         for number in (4, 6):
             chosen = version == number
@@ -191,7 +191,7 @@ class PacketHeaders:
         return rows[is_ip], at[is_ip]
 
     def _tunnels(self, rows: Ints, at: Ints, kind: Ints) -> Bools:
-        """Note the packets inside tunnels for parsing. Return a mask of the rows that are tunnels.
+        """Record the packets inside tunnels, which are parsed later. Return a mask of the rows that are tunnels.
 
         Args:
             rows: indices of the records, without fragments.
@@ -213,7 +213,9 @@ class PacketHeaders:
         return found
 
     def _unpack(self, rows: Ints, at: Ints, kind: Ints) -> None:
-        """Note packets inside tunnels. ``kind``: EtherType of each, BRIDGED for an Ethernet frame."""
+        """Record packets inside tunnels, which are parsed later. ``kind``: EtherType of each, BRIDGED for an Ethernet
+        frame.
+        """
         bridged = kind == BRIDGED
         kind = np.where(bridged, self._u16(at + 12), kind)
         at = np.where(bridged, at + HEADERS[ETHERNET], at)

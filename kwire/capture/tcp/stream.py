@@ -155,7 +155,7 @@ class Stream:
     def is_lost(self, now_us: int) -> bool:
         """Return whether the missing bytes of the gap will never arrive.
 
-        This is so if the peer has acknowledged them, or if the limit of buffered bytes or of time is exceeded.
+        They are lost if the peer has acknowledged them, or if the limit of buffered bytes or of time is exceeded.
         ``now_us``: current time, in microseconds since 1970.
         """
         if len(self.held) > MAX_HELD_SEGMENTS or self.held_bytes > MAX_HELD:

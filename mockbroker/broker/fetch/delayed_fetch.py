@@ -191,7 +191,7 @@ class _ResponseBuilder:
         self._response = FetchResponse(session_id=session.session_id if session else 0)
 
     def add(self, responses: Iterable[tuple[Key, FetchPartition, PartitionResponse]]) -> None:
-        """Add partitions to the response, except those of a session that are unchanged and have no records.
+        """Add partitions to the response, except unchanged partitions of a session without new records.
 
         ``responses``: key, session entry and response of each partition.
         """

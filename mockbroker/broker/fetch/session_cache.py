@@ -129,7 +129,7 @@ class FetchContext:
         session: Session of the request; None for a full request.
         creates_session: Whether the response creates a session.
         epoch: Session epoch after this request.
-        missing: Partitions that did not exist when they were first read, which the fetch does not wait for; None before
+        missing: Partitions that did not exist at the first read, so that the fetch does not wait for them; None before
             the first read.
         expires_at: End of the maximum wait in client time, in seconds.
     """

@@ -1,4 +1,6 @@
-"""AddPartitionsToTxn: v0-5. From v4 on brokers send it to add or verify partitions of several transactions."""
+"""The handler of AddPartitionsToTxn v0-5. From v4 on brokers send it to add or verify partitions of several
+transactions.
+"""
 
 from __future__ import annotations
 

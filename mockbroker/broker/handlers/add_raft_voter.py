@@ -1,4 +1,6 @@
-"""AddRaftVoter: v0-1. Refused: the voters are static, as with ``controller.quorum.voters``."""
+"""The handler of AddRaftVoter v0-1. Requests are refused, because the voters are static, as with
+``controller.quorum.voters``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""AlterConfigs: v0-2, for all resources except broker loggers. Configurations that the request omits are reset."""
+"""The handler of AlterConfigs v0-2, for all resources except broker loggers. Configurations that the request omits are
+reset.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments: v0-1. Source: Kafka's ReplicationControlManager.
+"""The handler of AlterPartitionReassignments v0-1. Source: Kafka's ReplicationControlManager.
 
 A new replica is in sync after ``mockbroker.replica.catch.up.ms``; replication quotas have no effect.
 """

@@ -1,4 +1,4 @@
-"""AlterReplicaLogDirs: v0-2. A move takes ``mockbroker.replica.catch.up.ms``.
+"""The handler of AlterReplicaLogDirs v0-2. A move takes ``mockbroker.replica.catch.up.ms``.
 
 Source: Kafka's ReplicaManager.alterReplicaLogDirs.
 """

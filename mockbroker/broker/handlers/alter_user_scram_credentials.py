@@ -1,4 +1,4 @@
-"""AlterUserScramCredentials: v0. A change applies to later authentications."""
+"""The handler of AlterUserScramCredentials v0. A change applies to later authentications."""
 
 from __future__ import annotations
 

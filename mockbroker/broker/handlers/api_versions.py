@@ -1,4 +1,4 @@
-"""ApiVersions: v0-4. Advertises the versions that the router serves, and the features of the release."""
+"""The handler of ApiVersions v0-4. Advertises the versions that the router serves, and the features of the release."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe: v0-1."""
+"""The handler of ConsumerGroupDescribe v0-1."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CreateAcls: v0-3. Without an authorizer, each ACL gets SECURITY_DISABLED.
+"""The handler of CreateAcls v0-3. Without an authorizer, each ACL gets SECURITY_DISABLED.
 
 If the cluster would have more than ``mockbroker.max.acls``, the new ACLs get POLICY_VIOLATION.
 """

@@ -1,4 +1,4 @@
-"""CreateDelegationToken: v0-3. Source: Kafka's KafkaApis and DelegationTokenControlManager.
+"""The handler of CreateDelegationToken v0-3. Source: Kafka's KafkaApis and DelegationTokenControlManager.
 
 A request gets POLICY_VIOLATION if tokens and renewers together would exceed ``mockbroker.max.delegation.tokens``.
 """

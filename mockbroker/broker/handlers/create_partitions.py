@@ -1,4 +1,6 @@
-"""CreatePartitions: v0-3. The leader of a classic group learns of new partitions from Metadata, and then rejoins."""
+"""The handler of CreatePartitions v0-3. The leader of a classic group learns of new partitions from Metadata, and then
+rejoins.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""CreateTopics: v0-7. Configurations without effect (docs/limits.md) are validated, stored and reported."""
+"""The handler of CreateTopics v0-7. Configurations without effect (docs/limits.md) are validated, stored and
+reported.
+"""
 
 from __future__ import annotations
 

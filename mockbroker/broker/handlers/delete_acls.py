@@ -1,4 +1,6 @@
-"""DeleteAcls: v0-3. Without an authorizer, the error is SECURITY_DISABLED. The number of filters is limited."""
+"""The handler of DeleteAcls v0-3. Without an authorizer, the error is SECURITY_DISABLED. The number of filters is
+limited.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DeleteRecords: v0-2. Advances the log start offset, and deletes batches that end before it."""
+"""The handler of DeleteRecords v0-2. Advances the log start offset, and deletes batches that end before it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DeleteShareGroupOffsets: v0. Not modelled: authorization (everything is allowed).
+"""The handler of DeleteShareGroupOffsets v0. Not modelled: authorization (everything is allowed).
 
 Source: Kafka's KafkaApis.handleDeleteShareGroupOffsetsRequest and GroupCoordinatorService.deleteShareGroupOffsets.
 """

@@ -1,4 +1,4 @@
-"""DeleteShareGroupState: v0. Deletes the state of share partitions; sent by group coordinators.
+"""The handler of DeleteShareGroupState v0. Deletes the state of share partitions; sent by group coordinators.
 
 Source: Kafka's ShareCoordinatorShard.deleteState.
 """

@@ -1,4 +1,4 @@
-"""DeleteTopics: v0-6. Deletes topics immediately, with their records and committed offsets."""
+"""The handler of DeleteTopics v0-6. Deletes topics immediately, with their records and committed offsets."""
 
 from __future__ import annotations
 

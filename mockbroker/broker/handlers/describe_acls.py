@@ -1,4 +1,4 @@
-"""DescribeAcls: v0-3. Without an authorizer, the error is SECURITY_DISABLED."""
+"""The handler of DescribeAcls v0-3. Without an authorizer, the error is SECURITY_DISABLED."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DescribeClientQuotas: v0-1. Source: Kafka's ClientQuotasImage."""
+"""The handler of DescribeClientQuotas v0-1. Source: Kafka's ClientQuotasImage."""
 
 from __future__ import annotations
 

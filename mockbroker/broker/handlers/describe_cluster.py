@@ -1,4 +1,4 @@
-"""DescribeCluster: v0-2. A stopped broker is fenced. Not modelled: controller endpoints."""
+"""The handler of DescribeCluster v0-2. A stopped broker is fenced. Not modelled: controller endpoints."""
 
 from __future__ import annotations
 

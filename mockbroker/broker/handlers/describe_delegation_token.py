@@ -1,4 +1,6 @@
-"""DescribeDelegationToken: v0-3. With an authorizer, ``authorizer/responses.py`` removes tokens from the response."""
+"""The handler of DescribeDelegationToken v0-3. With an authorizer, ``authorizer/responses.py`` removes tokens from the
+response.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DescribeGroups: v0-6."""
+"""The handler of DescribeGroups v0-6."""
 
 from __future__ import annotations
 

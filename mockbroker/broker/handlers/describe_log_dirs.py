@@ -1,4 +1,4 @@
-"""DescribeLogDirs: v0-4. The directories of ``log.dirs`` have no files; their volumes have 1 TiB each."""
+"""The handler of DescribeLogDirs v0-4. The directories of ``log.dirs`` have no files; their volumes have 1 TiB each."""
 
 from __future__ import annotations
 

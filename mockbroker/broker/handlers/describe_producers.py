@@ -1,4 +1,4 @@
-"""DescribeProducers: v0. Served by all replicas of a partition, not only by the leader."""
+"""The handler of DescribeProducers v0. Served by all replicas of a partition, not only by the leader."""
 
 from __future__ import annotations
 

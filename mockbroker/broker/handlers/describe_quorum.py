@@ -1,4 +1,5 @@
-"""DescribeQuorum: v0-2. There is no metadata log: every broker is also a controller, and no controller lags.
+"""The handler of DescribeQuorum v0-2. There is no metadata log: every broker is also a controller, and no controller
+lags.
 
 Source: Kafka's KafkaRaftClient.handleDescribeQuorumRequest.
 """

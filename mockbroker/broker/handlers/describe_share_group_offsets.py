@@ -1,4 +1,4 @@
-"""DescribeShareGroupOffsets: v0-1. Not modelled: authorization (everything is allowed).
+"""The handler of DescribeShareGroupOffsets v0-1. Not modelled: authorization (everything is allowed).
 
 A partition that does not exist has no start offset; Kafka 4.2 does not answer a request for it.
 Source: Kafka's GroupCoordinatorService.describeShareGroupOffsets and describeShareGroupAllOffsets.
@@ -91,7 +91,7 @@ def _initialized(broker: Broker, group_id: str) -> Iterator[tuple[UUID, Sequence
 
 
 def _describe(broker: Broker, group_id: str, topic: Topic | None, index: int) -> Partition:
-    """Return the start offset of a share partition, and its lag, which is known only with the number of completed
+    """Return the start offset of a share partition, and its lag, which is unknown without the number of completed
     deliveries.
     """
     partition = None if topic is None else topic.partition(index)

@@ -1,4 +1,4 @@
-"""DescribeTopicPartitions: v0. Not modelled: eligible leader replicas (always empty).
+"""The handler of DescribeTopicPartitions v0. Not modelled: eligible leader replicas (always empty).
 
 The response contains topics sorted by name, up to a maximum number of partitions; the cursor contains the topic and
 partition at which the next page begins.

@@ -1,4 +1,6 @@
-"""DescribeUserScramCredentials: v0. Describes the requested users, or all users with SCRAM credentials."""
+"""The handler of DescribeUserScramCredentials v0. Describes the requested users, or all users with SCRAM
+credentials.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ def _describe(users: Users, name: str, count: int) -> Result:
     Args:
         users: All users.
         name: Name of the user.
-        count: How often the request names the user; more than once is an error.
+        count: Number of times that the request names the user; more than once is an error.
     """
     if count > 1:
         text = f"Cannot describe SCRAM credentials for the same user twice in a single request: {name}"

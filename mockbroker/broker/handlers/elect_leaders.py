@@ -1,4 +1,6 @@
-"""ElectLeaders: v0-2. Elects the preferred leaders of partitions, or in v1+ any live replica (unclean election)."""
+"""The handler of ElectLeaders v0-2. Elects the preferred leaders of partitions, or in v1+ any live replica (unclean
+election).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""ExpireDelegationToken: v0-2. A negative period deletes the token. Source: Kafka's DelegationTokenControlManager."""
+"""The handler of ExpireDelegationToken v0-2. A negative period deletes the token. Source: Kafka's
+DelegationTokenControlManager.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fetch: v0-18, with fetch sessions. Not modelled: quotas.
+"""The handler of Fetch v0-18, with fetch sessions. Not modelled: quotas.
 
 A fetch with less than min_bytes of records waits in the purgatory for more, at most max_wait_ms of client time.
 """

@@ -1,4 +1,4 @@
-"""FindCoordinator: v0-6, for groups, transactional ids and partitions of share groups."""
+"""The handler of FindCoordinator v0-6, for groups, transactional ids and partitions of share groups."""
 
 from __future__ import annotations
 

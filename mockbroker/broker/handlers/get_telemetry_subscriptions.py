@@ -1,4 +1,5 @@
-"""GetTelemetrySubscriptions: v0. Returns the metrics that a client has to push, from matching subscriptions (KIP-714).
+"""The handler of GetTelemetrySubscriptions v0. Returns the metrics that a client has to push, from matching
+subscriptions (KIP-714).
 
 Source: Kafka's ClientMetricsManager.processGetTelemetrySubscriptionRequest. Served only with
 ``mockbroker.client.telemetry.enable``, as Kafka serves it only with a plugin that receives the metrics.

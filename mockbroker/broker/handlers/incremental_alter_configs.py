@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs: v0-1, for topics, groups, brokers, loggers and client metrics."""
+"""The handler of IncrementalAlterConfigs v0-1, for topics, groups, brokers, loggers and client metrics."""
 
 from __future__ import annotations
 

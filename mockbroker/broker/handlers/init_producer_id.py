@@ -1,4 +1,4 @@
-"""InitProducerId: v0-5. Not modelled: two-phase commit (v6, not stable in Kafka 4.2)."""
+"""The handler of InitProducerId v0-5. Not modelled: two-phase commit (v6, not stable in Kafka 4.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""InitializeShareGroupState: v0. Creates the state of share partitions; sent by group coordinators.
+"""The handler of InitializeShareGroupState v0. Creates the state of share partitions; sent by group coordinators.
 
 Source: Kafka's ShareCoordinatorShard.initializeState.
 """

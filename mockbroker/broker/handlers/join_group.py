@@ -1,4 +1,4 @@
-"""JoinGroup: v0-9. Not modelled: throttling.
+"""The handler of JoinGroup v0-9. Not modelled: throttling.
 
 See kwire/messages/join_group.py for version notes.
 """
@@ -60,7 +60,7 @@ def _validate(broker: Broker, call: Call[JoinGroupRequest]) -> ErrorCode:
 
 def _id_prefix(call: Call[JoinGroupRequest]) -> str:
     """Return the prefix of a new member id: the instance id of a static member, else the client id. franz-go relies on
-    it.
+    this prefix.
     """
     instance_id = call.request.group_instance_id
     return call.client.client_id if instance_id is None else instance_id

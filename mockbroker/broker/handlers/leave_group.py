@@ -1,4 +1,4 @@
-"""LeaveGroup: v0-5. Not modelled: throttling."""
+"""The handler of LeaveGroup v0-5. Not modelled: throttling."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ListConfigResources: v0-1. Version 0 lists client metrics subscriptions only."""
+"""The handler of ListConfigResources v0-1. Version 0 lists client metrics subscriptions only."""
 
 from __future__ import annotations
 

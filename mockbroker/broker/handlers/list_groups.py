@@ -1,4 +1,6 @@
-"""ListGroups: v0-5. Lists the groups that the broker coordinates; clients send it to every broker."""
+"""The handler of ListGroups v0-5. Lists the groups that the broker coordinates; clients send the request to every
+broker.
+"""
 
 from __future__ import annotations
 

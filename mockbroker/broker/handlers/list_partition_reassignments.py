@@ -1,4 +1,4 @@
-"""ListPartitionReassignments: v0. Source: Kafka's ReplicationControlManager."""
+"""The handler of ListPartitionReassignments v0. Source: Kafka's ReplicationControlManager."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ListTransactions: v0-2. Lists the transactions that the broker coordinates."""
+"""The handler of ListTransactions v0-2. Lists the transactions that the broker coordinates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metadata: v0-13.
+"""The handler of Metadata v0-13.
 
 As in Kafka, a request that creates a topic returns UNKNOWN_TOPIC_OR_PARTITION for it; the next request returns the
 topic.

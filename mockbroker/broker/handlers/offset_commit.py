@@ -1,4 +1,4 @@
-"""OffsetCommit: v0-10. v0 stored offsets in ZooKeeper; as in Kafka 4, it gets UNSUPPORTED_VERSION."""
+"""The handler of OffsetCommit v0-10. v0 stored offsets in ZooKeeper; as in Kafka 4, it gets UNSUPPORTED_VERSION."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OffsetFetch: v0-10. v0 read offsets from ZooKeeper; as in Kafka 4, it gets UNSUPPORTED_VERSION.
+"""The handler of OffsetFetch v0-10. v0 read offsets from ZooKeeper; as in Kafka 4, it gets UNSUPPORTED_VERSION.
 
 The state of the group and the existence of partitions are not checked. v9+ checks the member epoch in groups of the
 consumer protocol.

@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch: v0-4. All replicas share one log, so a follower never truncates its log."""
+"""The handler of OffsetForLeaderEpoch v0-4. All replicas share one log, so a follower never truncates its log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Produce: v0-13. Not modelled: quotas.
+"""The handler of Produce v0-13. Not modelled: quotas.
 
 Record batches are stored as received, after validating header and checksum; records are validated only if a setting or
 the header requires it. The message sets of v0-2 are converted to batches.

@@ -1,4 +1,4 @@
-"""PushTelemetry: v0. The metrics of a client become an event of the journal (KIP-714).
+"""The handler of PushTelemetry v0. The metrics of a client become an event of the journal (KIP-714).
 
 Source: Kafka's ClientMetricsManager.processPushTelemetryRequest. Without the package opentelemetry-proto, the event has
 only the size of the metrics.

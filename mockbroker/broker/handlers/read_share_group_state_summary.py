@@ -1,4 +1,5 @@
-"""ReadShareGroupStateSummary: v0-1. Returns the start offsets of share partitions; sent by group coordinators.
+"""The handler of ReadShareGroupStateSummary v0-1. Returns the start offsets of share partitions; sent by group
+coordinators.
 
 Source: Kafka's ShareCoordinatorShard.readStateSummary.
 """

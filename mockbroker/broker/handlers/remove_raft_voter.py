@@ -1,4 +1,6 @@
-"""RemoveRaftVoter: v0. Refused: the voters are static, as with ``controller.quorum.voters``."""
+"""The handler of RemoveRaftVoter v0. Requests are refused, because the voters are static, as with
+``controller.quorum.voters``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RenewDelegationToken: v0-2. Source: Kafka's DelegationTokenControlManager."""
+"""The handler of RenewDelegationToken v0-2. Source: Kafka's DelegationTokenControlManager."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""SaslHandshake: v0-1. The handler gets only requests at the wrong time: without SASL, or after authentication.
+"""The handler of SaslHandshake v0-1. The handler gets only requests at the wrong time: without SASL, or after
+authentication.
 
 The authentication itself is a stage of the connection (mockbroker/broker/authentication.py).
 """

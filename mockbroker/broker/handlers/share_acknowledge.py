@@ -1,4 +1,5 @@
-"""ShareAcknowledge: v1-2. Acknowledges records that a member of a share group has acquired. Not modelled: throttling.
+"""The handler of ShareAcknowledge v1-2. Acknowledges records that a member of a share group has acquired. Not modelled:
+throttling.
 
 Source: Kafka's KafkaApis.handleShareAcknowledgeRequest and SharePartitionManager.acknowledgeSessionUpdate.
 """

@@ -1,4 +1,4 @@
-"""ShareFetch: v1-2. Acquires records for a member of a share group. Not modelled: throttling.
+"""The handler of ShareFetch v1-2. Acquires records for a member of a share group. Not modelled: throttling.
 
 Source: Kafka's KafkaApis.handleShareFetchRequest and SharePartitionManager.newContext.
 """

@@ -1,4 +1,4 @@
-"""ShareGroupDescribe: v1."""
+"""The handler of ShareGroupDescribe v1."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""StreamsGroupDescribe: v0."""
+"""The handler of StreamsGroupDescribe v0."""
 
 from __future__ import annotations
 

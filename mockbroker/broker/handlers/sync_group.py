@@ -1,4 +1,4 @@
-"""SyncGroup: v0-5. Not modelled: throttling."""
+"""The handler of SyncGroup v0-5. Not modelled: throttling."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TxnOffsetCommit: v0-5. From v5 on, the request also adds the group to the transaction (KIP-890)."""
+"""The handler of TxnOffsetCommit v0-5. From v5 on, the request also adds the group to the transaction (KIP-890)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""UnregisterBroker: v0. An unregistered broker registers again when it starts.
+"""The handler of UnregisterBroker v0. An unregistered broker registers again when it starts.
 
 Source: Kafka's ClusterControlManager.
 """

@@ -1,4 +1,4 @@
-"""UpdateFeatures: v0-2. Source: Kafka's FeatureControlManager.
+"""The handler of UpdateFeatures v0-2. Source: Kafka's FeatureControlManager.
 
 Changed levels of share.version, streams.version, group.version and eligible.leader.replicas.version have an effect
 immediately; levels of the other features are only reported.

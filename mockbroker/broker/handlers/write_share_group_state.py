@@ -1,4 +1,5 @@
-"""WriteShareGroupState: v0-1. Stores changes of the state of share partitions; sent by the leaders of partitions.
+"""The handler of WriteShareGroupState v0-1. Stores changes of the state of share partitions; sent by the leaders of
+partitions.
 
 Source: Kafka's ShareCoordinatorShard.writeState.
 """

@@ -1,4 +1,6 @@
-"""WriteTxnMarkers: v0-2. Sent by transaction coordinators, and by an admin that aborts a hanging transaction."""
+"""The handler of WriteTxnMarkers v0-2. Sent by transaction coordinators, and by an admin that aborts a hanging
+transaction.
+"""
 
 from __future__ import annotations
 

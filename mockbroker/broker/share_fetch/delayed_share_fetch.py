@@ -211,7 +211,7 @@ def _complete_satisfied(broker: Broker, pending: Sequence[PendingShareFetch], no
 def _acquirable(
     broker: Broker, fetch: PendingShareFetch, partitions: Iterable[tuple[StateKey, Partition]]
 ) -> list[_Acquirable]:
-    """Return those of the given partitions from which records may be acquired, with the offset to read from."""
+    """Return the given partitions from which records may be acquired, each with the offset to read from."""
     found: list[_Acquirable] = []
     for key, partition in partitions:
         share = broker.share_partitions.loaded.get(key)

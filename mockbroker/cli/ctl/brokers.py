@@ -9,7 +9,7 @@ from mockbroker.cli.ctl.session import CtlGroup, Session, pass_session
 
 @click.group("brokers", cls=CtlGroup)
 def command() -> None:
-    """Stop, kill and start brokers; freeze their metadata. Without a command: list."""
+    """Stop, kill and start brokers; freeze their metadata. The default command is list."""
 
 
 @command.command("list")

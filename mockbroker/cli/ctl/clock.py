@@ -16,7 +16,7 @@ MILLISECONDS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
 
 @click.group("clock", cls=CtlGroup)
 def command() -> None:
-    """Stop, resume and advance the broker's clock. Without a command: show."""
+    """Stop, resume and advance the broker's clock. The default command is show."""
 
 
 @command.command("show")

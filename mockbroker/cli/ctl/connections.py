@@ -11,7 +11,7 @@ COLUMNS = ("id", "client_id", "address", "listener", "broker", "principal", "req
 
 @click.group("connections", cls=CtlGroup)
 def command() -> None:
-    """List and close the connections of clients. Without a command: list."""
+    """List and close the connections of clients. The default command is list."""
 
 
 @command.command("list")

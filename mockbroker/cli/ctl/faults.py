@@ -23,7 +23,7 @@ HEADER = ("NAME", "MATCH", "OCCURRENCE", "ACTION", "MATCHED", "APPLIED", "HOLDIN
 
 @click.group("faults", cls=CtlGroup)
 def command() -> None:
-    """Add, list, remove and release fault rules; wait for them. Without a command: list."""
+    """Add, list, remove and release fault rules; wait for them. The default command is list."""
 
 
 @command.command("list")

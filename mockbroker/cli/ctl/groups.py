@@ -18,7 +18,7 @@ HEADER = ("GROUP", "TYPE", "STATE", "GENERATION", "MEMBERS", "LAG", "COORDINATOR
 
 @click.group("groups", cls=CtlGroup)
 def command() -> None:
-    """Show, wait for and change groups. Without a command: list."""
+    """Show, wait for and change groups. The default command is list."""
 
 
 @command.command("list")

@@ -17,7 +17,7 @@ NUMBERS = ("integer", "times")  # kinds of parameters whose values may be number
 
 @click.group("presets", cls=CtlGroup)
 def command() -> None:
-    """List, show and apply presets of fault rules. Without a command: list."""
+    """List, show and apply presets of fault rules. The default command is list."""
 
 
 @command.command("list")

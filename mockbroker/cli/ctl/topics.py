@@ -14,7 +14,7 @@ from mockbroker.cli.tables import escape
 
 @click.group("topics", cls=CtlGroup)
 def command() -> None:
-    """List, create and delete topics; read and append records. Without a command: list."""
+    """List, create and delete topics; read and append records. The default command is list."""
 
 
 @command.command("list")

@@ -1,1 +1,3 @@
-"""The live page: the HTML that the server sends first, its files, and the shared document from which it is updated."""
+"""The parts of the live page: its first HTML, its built files, and the document with which all open pages are
+updated.
+"""

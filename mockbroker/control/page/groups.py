@@ -22,7 +22,9 @@ OFFSETS, OFFSETS_IN_ALL = 1_000, 20_000
 
 
 class Groups(Collection):
-    """The groups. A refresh describes only groups that have changed since the last one."""
+    """The groups in the document of the live page. A refresh describes only groups that have changed since the last
+    one.
+    """
 
     def __init__(self, control: Control) -> None:
         super().__init__()

@@ -16,7 +16,7 @@ _Seen: TypeAlias = tuple[Any, ...]
 
 
 class Topics(Collection):
-    """The topics. A refresh compares only topics that have changed since the last one.
+    """The topics in the document of the live page. A refresh compares only topics that have changed since the last one.
 
     Attributes:
         changed: Names of the topics that were changed or deleted; the code that reads them clears the set.

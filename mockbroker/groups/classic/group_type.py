@@ -74,7 +74,7 @@ class ClassicType(GroupType[ClassicGroup]):
     def receive_without_group(
         self, group_id: str, other: CoordinatedGroup | None, event: Event, context: Context, now: float
     ) -> GroupEffects:
-        """Create the group for a JoinGroup without member id, reject other requests; return the effects.
+        """Create the group for a JoinGroup without member id, and reject other requests; return the effects.
 
         An empty group of another type is replaced; its committed offsets are kept. If it cannot be replaced, the
         JoinGroup gets INCONSISTENT_GROUP_PROTOCOL.

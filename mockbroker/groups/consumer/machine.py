@@ -64,7 +64,7 @@ def heartbeat_error(ticket: Ticket, refused: Refused) -> Reply:
 
 
 class RegexUpdate(Enum):
-    """What a heartbeat changes about the regular expression of a member. Source: Kafka's
+    """The change that a heartbeat makes to the regular expression of a member. Source: Kafka's
     UpdateRegularExpressionsResult.
     """
 
@@ -419,7 +419,7 @@ def reconcile(
 
 
 def _update_regex(group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember) -> RegexUpdate:
-    """Return how the regular expression of a member changed. Raises: Refused if a new one is invalid.
+    """Return the change of a member's regular expression. Raises: Refused if a new one is invalid.
 
     Args:
         group: The group.

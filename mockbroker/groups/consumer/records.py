@@ -157,7 +157,7 @@ def assignment_epoch_record(group: ConsumerGroup) -> Record:
 
 
 def current_assignment_record(group: ConsumerGroup, member: ConsumerMember) -> Record:
-    """Return the record with the partitions that a member has, and those that it has to revoke."""
+    """Return the record with the partitions that a member has, and the partitions that it has to revoke."""
     key = ConsumerGroupCurrentMemberAssignmentKey(group_id=group.group_id, member_id=member.member_id)
     return key, _current_assignment_value(member), 0
 

@@ -1,1 +1,3 @@
-"""The records of groups in the offsets topic, in Kafka's formats: writing groups, and loading them. It does no IO."""
+"""The records of groups in the offsets topic, in Kafka's formats: writing groups, and loading them. The package does no
+I/O.
+"""

@@ -1,6 +1,6 @@
 """The name, states, events and record keys of the group type of share groups (KIP-932).
 
-They are in a module of their own because the other modules of the type are imported when its first group is created.
+This is a separate module, because the other modules of the type are imported when its first group is created.
 """
 
 from __future__ import annotations

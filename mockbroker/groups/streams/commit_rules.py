@@ -42,8 +42,8 @@ def fetch_error(group: StreamsGroup, member_id: str | None, epoch: int) -> Error
 
     Args:
         group: The group.
-        member_id: Member id in the request; None without one.
-        epoch: Member epoch in the request; negative without one.
+        member_id: Member id in the request; None if there is none.
+        epoch: Member epoch in the request; negative if there is none.
     """
     if member_id is None:
         return ErrorCode.NONE if epoch < 0 else ErrorCode.UNKNOWN_SERVER_ERROR  # Kafka fails to look up null

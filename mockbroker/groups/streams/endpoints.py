@@ -56,7 +56,7 @@ def _partitions(
 ) -> list[EndpointPartitions.TopicPartition]:
     """Return the partitions of source and repartition topics that the given tasks read.
 
-    As in Kafka, a topic with fewer partitions than its subtopology has tasks is listed with partitions from 0 on.
+    As in Kafka, if a topic has fewer partitions than its subtopology has tasks, its listed partitions begin at 0.
     """
     numbers = by_subtopology(tasks)
     partitions: list[EndpointPartitions.TopicPartition] = []

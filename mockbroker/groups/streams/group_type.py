@@ -69,7 +69,7 @@ class StreamsType(EpochGroupType[StreamsGroup]):
     def receive_without_group(
         self, group_id: str, other: CoordinatedGroup | None, event: StreamsHeartbeat, context: Context, now: float
     ) -> GroupEffects:
-        """Handle a heartbeat for a group that does not exist, create the group if a member joins; return the effects.
+        """Handle a heartbeat for a group that does not exist; create the group if a member joins. Return the effects.
 
         An empty classic group is replaced; its committed offsets are kept.
 

@@ -57,8 +57,8 @@ def heartbeat_error(ticket: Ticket, refused: Refused) -> Reply:
 
 
 def check_may_create(group_id: str, other: CoordinatedGroup | None, event: StreamsHeartbeat) -> None:
-    """Check that a heartbeat may create a streams group: the member joins, and no group that has to be kept has this
-    id.
+    """Check that a heartbeat may create a streams group: the member joins, and no other group that must be kept has
+    this id.
 
     Args:
         group_id: Group id.
@@ -318,7 +318,7 @@ def _epoch_bump_reason(group: StreamsGroup, update: _Update, settings: StreamsGr
 def _target(
     group: StreamsGroup, update: _Update, settings: StreamsGroupSettings, *, joins: bool
 ) -> tuple[int, Tasks, list[Response.Status], Effects]:
-    """Return the target assignment of the member that sent a heartbeat, which is computed if necessary.
+    """Return the target assignment of the member that sent a heartbeat; compute it if necessary.
 
     During the initial rebalance delay, the target assignment is empty.
 

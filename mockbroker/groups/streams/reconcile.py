@@ -101,7 +101,7 @@ def _next_assignment(member: StreamsMember, epoch: int, inputs: ReconciliationIn
 
 
 def _free(wanted: TaskSet, is_unreleased: Callable[[Task], bool]) -> tuple[TaskSet, bool]:
-    """Return which of the wanted tasks can be assigned now, and whether others have to wait until they are released.
+    """Return the wanted tasks that can be assigned now, and whether others have to wait until they are released.
 
     Args:
         wanted: Tasks to assign.

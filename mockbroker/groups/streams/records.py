@@ -150,7 +150,7 @@ def assignment_epoch_record(group: StreamsGroup) -> Record:
 
 
 def current_assignment_record(group: StreamsGroup, member: StreamsMember) -> Record:
-    """Return the record with the tasks that a member has, and those that it has to revoke."""
+    """Return the record with the tasks that a member has, and the tasks that it has to revoke."""
     assigned, pending = member.assigned, member.pending_revocation
     value = Current(
         member_epoch=member.epoch,
@@ -193,9 +193,7 @@ def member_keys(group_id: str, member_id: str) -> list[bytes]:
 
 
 def group_keys(group_id: str) -> list[bytes]:
-    """Return the keys of the records of the group itself, without those of members, in the order of Kafka's
-    tombstones.
-    """
+    """Return the keys of the group's records, except the records of members, in the order of Kafka's tombstones."""
     kinds = (StreamsGroupTargetAssignmentMetadataKey, StreamsGroupMetadataKey, StreamsGroupTopologyKey)
     return encoded_keys(kinds, group_id=group_id)
 

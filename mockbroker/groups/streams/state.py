@@ -69,7 +69,7 @@ class StreamsMember:
         rebalance_timeout: Maximum time in seconds for revoking tasks.
         topology_epoch: Epoch of the topology that the member has.
         process_id: Id of the Streams client, whose threads share a state directory.
-        endpoint: Address for interactive queries; None without one.
+        endpoint: Address for interactive queries; None if there is none.
         client_tags: Tags of the client.
         epoch: Member epoch.
         previous_epoch: Member epoch before the latest reconciliation step.

@@ -2,8 +2,8 @@
 
 Some values differ in every run: ids of members, topics, producers and sessions. When a recorded id occurs for the first
 time, it is bound to the id in the same field of this run; after that, both must always occur together. The tables below
-list fields that are compared as sets, fields of which only the presence is compared (null or not), and fields that are
-not compared.
+list fields that are compared as sets, fields that are only compared as null or not null, and fields that are not
+compared.
 """
 
 from __future__ import annotations

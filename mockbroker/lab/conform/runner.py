@@ -43,7 +43,7 @@ class Outcome:
             conversation could not be played.
         detail: the difference, the necessary settings, or the error; "" for ``ok``.
         is_hurried: whether the player was so late that this may have caused the difference; the conversation is then
-            repeated
+            repeated.
     """
 
     name: str
@@ -63,7 +63,7 @@ async def run(
     at_once: int,
     sasl_port: int | None = None,
 ) -> None:
-    """Play conversations; those that differ while the player is late are repeated at the end, one by one.
+    """Play conversations; if one differs while the player is late, it is repeated alone at the end.
 
     Args:
         files: conversation files.

@@ -1,4 +1,4 @@
-"""The checks of the demo, each of which compares one claim with the recorded events. The functions are pure."""
+"""The checks of the demo; each check compares one claim with the recorded events. The functions are pure."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Story:
         events: events of the journal.
         produced: number of produced records, whose values are 0, 1, 2, ...
         read: kind of client -> record values that the client read.
-        committed: partition -> committed offset at the end; None without one.
+        committed: partition -> committed offset at the end; None if there is none.
         ends: partition -> log end offset.
         stopped: kind of the client that was stopped; "" before that.
         stopped_at: journal time of the stop, milliseconds.

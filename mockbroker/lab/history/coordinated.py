@@ -1,4 +1,4 @@
-"""Scheme 3, since Kafka 0.9, and its successors: mockbroker's brokers, and members of each group protocol.
+"""Scheme 3, used since Kafka 0.9, and its successors: mockbroker coordinates the members of each group protocol.
 
 - ``classic``: all members revoke all partitions; then the group leader assigns (range).
 - ``cooperative``: the group leader assigns, and members revoke only the partitions that move.

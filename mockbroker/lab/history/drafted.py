@@ -1,5 +1,5 @@
-"""The draft of a group protocol for Kafka 0.9 (``history/draft``) as a rebalance scheme, for comparison with the
-others.
+"""The rebalance scheme that runs the draft of a group protocol for Kafka 0.9 (``history/draft``), for comparison with
+the other schemes.
 
 ZooKeeper never lags in this scheme. A consumer that leaves closes its connections; to the coordinator, this looks like
 a crash.

@@ -20,7 +20,8 @@ BUSY = (0.0, 1.0, 2.0, 3.0, 5.0)  # seconds that a member does not poll
 
 
 def settled(scheme: str, members: int, partitions: int) -> Run:
-    """Return a run with a stable group under a scheme: the consumers ``c01``, ``c02``, ... read the topic ``t``.
+    """Return a simulation whose group is stable under a scheme: the consumers ``c01``, ``c02``, ... read the topic
+    ``t``.
 
     Another consumer, ``c00``, exists but is not started; it sorts before the others.
 

@@ -105,8 +105,10 @@ class OldOffsets:
 
 
 def _granted(session: Session) -> None:
-    """Do nothing. It is called when ZooKeeper has accepted the broker's session, for which no request waits."""
+    """Do nothing. ZooKeeper calls this function when it has accepted the broker's session; no request waits for
+    that.
+    """
 
 
 def _expired() -> None:
-    raise AssertionError("the broker's ZooKeeper session expired while the broker runs")
+    raise AssertionError("the broker's ZooKeeper session expired while the broker was running")

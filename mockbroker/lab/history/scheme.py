@@ -207,4 +207,4 @@ def _done(_: Answer) -> None:
 
 
 def _never() -> None:
-    raise AssertionError("a broker's ZooKeeper session expired while the broker runs")
+    raise AssertionError("a broker's ZooKeeper session expired while the broker was running")

@@ -508,7 +508,9 @@ class ZooKeeper:
             self._to_all(changes, session, lambda: self._ended(session))
 
     def _ended(self, session: Session) -> None:
-        """Notify the client that its session has ended; called at the server of the session."""
+        """Notify the client that its session has ended. The server to which the session is connected calls this
+        method.
+        """
         self.servers[session.server].forget(session)
         if not session.over:
             self._deliver(session, self._notify_expired, session)

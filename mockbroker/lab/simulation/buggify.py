@@ -72,9 +72,8 @@ class Buggify:
         pump.flush = flush_late  # type: ignore[method-assign]
 
     def postpones_turn(self) -> float:
-        """Apply the point ``batch-differently``: return the time in seconds by which a turn of the pump is postponed.
-
-        0 if it is not postponed.
+        """Apply the point ``batch-differently``: return the time in seconds by which a turn of the pump is postponed; 0
+        if it is not postponed.
         """
         if "batch-differently" not in self._points or not self._dice.chance(OFTEN):
             return 0.0

@@ -1,4 +1,5 @@
-"""Coverage of the simulation: which events occurred in which states of groups and transactions, and after which faults.
+"""Coverage of the simulation: the combinations of events, states of groups and transactions, and preceding faults that
+occurred.
 
 A cell is a combination of a state, an event and a fault. The state is that of the request's group or transactional id
 before the event. The event is a request, or a crash of the process. The fault is the most recent one, if it began at

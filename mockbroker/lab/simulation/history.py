@@ -89,10 +89,10 @@ class Write:
         sequence: sequence number of the first record.
         transaction: transaction of the batch; None outside a transaction.
         sent_at: virtual time of the first request, seconds.
-        done_at: virtual time of the successful response, seconds; inf without one.
+        done_at: virtual time of the successful response, seconds; inf if there is none.
         result: result of the requests.
         offset: base offset in the response; -1 if it is unknown.
-        error: error code after which the producer gave up; 0 without one.
+        error: error code after which the producer gave up; 0 if there is none.
     """
 
     client: tuple[str, int]
@@ -143,7 +143,7 @@ class Fenced:
         producer: producer id and epoch.
         what: name of the API.
         sent_at: virtual time of the request, seconds.
-        done_at: virtual time of the successful response, seconds; inf without one.
+        done_at: virtual time of the successful response, seconds; inf if there is none.
     """
 
     transactional_id: str
@@ -163,7 +163,7 @@ class OffsetOperation:
         offset: offset of the commit, or result of the lookup; -1 without a committed offset.
         write: True for a commit, False for a lookup.
         sent_at: virtual time of the request, seconds.
-        done_at: virtual time of the response, seconds; inf without one.
+        done_at: virtual time of the response, seconds; inf if there is none.
         result: result of the request.
         transaction: transaction of the commit, whose end decides when it takes effect; None outside a transaction.
     """
@@ -210,7 +210,7 @@ class RegisterOperation:
         value: the value that is set or was read; NOTHING if it is removed or does not exist.
         write: True for a write, False for a read.
         sent_at: virtual time of the request, seconds.
-        done_at: virtual time of the response, seconds; inf without one.
+        done_at: virtual time of the response, seconds; inf if there is none.
         result: result of the request.
     """
 
@@ -230,8 +230,8 @@ class Deletion:
         place: partition.
         offset: offset before which the records are deleted.
         sent_at: virtual time of the request, seconds.
-        done_at: virtual time of the successful response, seconds; inf without one.
-        low_watermark: start of the log in the response; -1 without one.
+        done_at: virtual time of the successful response, seconds; inf if there is none.
+        low_watermark: start of the log in the response; -1 if there is none.
     """
 
     place: Place

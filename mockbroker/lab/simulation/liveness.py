@@ -1,4 +1,4 @@
-"""I9: after the last fault, every group becomes stable and all its partitions have owners."""
+"""The checker of invariant I9: after the last fault, every group becomes stable and all its partitions have owners."""
 
 from __future__ import annotations
 

@@ -237,8 +237,8 @@ class Model:
         self.ended.append((self.order, producer_id, held))
 
     def _unsettled(self, key: Key) -> list[Stored]:
-        """Return the pending offsets of a key in ended transactions of which it is still unknown whether they were
-        committed.
+        """Return the pending offsets of a key in ended transactions whose outcome, commit or abort, is still
+        unknown.
         """
         return [transaction[key] for transaction in self.unsettled if key in transaction]
 
@@ -272,7 +272,7 @@ class Model:
             self.offsets.setdefault(group, {})[place] = stored
 
     def adopt_held(self, now_held: dict[int, dict[Key, int]]) -> str:
-        """Set the pending offsets to those of the broker after a crash.
+        """Replace the pending offsets by the broker's pending offsets after a crash.
 
         Args:
             now_held: producer id -> key -> pending offset in the broker.

@@ -209,7 +209,7 @@ class Shell:
         disk: disk; responses wait for its syncs. None for a broker without a disk.
         successor: function that returns a broker with the state from the disk, for a restart.
         slices: random number generator for the durations of slices.
-        buggify: active buggify points; None without any.
+        buggify: active buggify points; None if there is none.
         bytes_: random number generator for cuts and sizes, and the security protocol, for a network that transports
             bytes; None for a network that transports messages.
 

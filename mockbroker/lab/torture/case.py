@@ -40,11 +40,11 @@ class Case:
     Attributes:
         name: name for ``--case``.
         step: API whose responses are affected, or CONNECT, TLS or EVERY.
-        description: what the broker does, as the end of a sentence that begins with "The broker".
+        description: action of the broker, as the end of a sentence that begins with "The broker".
         rules: fault rules, as keyword arguments of ``faults.add``.
         change: function that changes each response of the step.
         frames: function that changes the bytes of each response of the step.
-        published: link to a bug report of a client that failed this case; "" without one.
+        published: link to a bug report of a client that failed this case; "" if there is none.
     """
 
     name: str

@@ -123,7 +123,7 @@ class Result:
 
     Attributes:
         case: the case.
-        verdict: how the client ended.
+        verdict: verdict on the client.
         seed: seed of the random numbers.
         seconds: duration of the run in seconds.
         recovered: seconds from the end of the misbehaviour until the next progress; None without progress.
@@ -205,11 +205,11 @@ def examine(client: Client, limits: Limits) -> Health:
                 return Health(frozenset(apis), frozenset(), process.usage.memory, seconds, client.security.has_tls)
             if process.exit_code is not None:
                 raise UnhealthyClientError(
-                    f"the client exits with code {process.exit_code} although the broker is correct: {process.output}"
+                    f"the client exited with code {process.exit_code}, although the broker is correct: {process.output}"
                 )
             if not goals:
                 raise UnhealthyClientError(
-                    f"the client reads, writes and commits nothing in topic {client.topic} within {limits.start:g} s: "
+                    f"the client neither read, wrote nor committed in topic {client.topic} within {limits.start:g} s: "
                     "use the topic in MOCKBROKER_TOPIC, or set --topic and --start"
                 )
         finally:

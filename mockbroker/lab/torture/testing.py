@@ -38,7 +38,7 @@ class Torture:
         limits: Limits | None = None,
         security: Security | None = None,
     ) -> Result:
-        """Run a client against the case; return the result; ``survived`` is False if the client failed.
+        """Run a client against the case, and return the result, whose ``survived`` is False if the client failed.
 
         The client is first run against a correct broker, once for all cases.
 

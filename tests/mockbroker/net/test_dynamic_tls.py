@@ -155,7 +155,9 @@ async def test_stored_files_are_used_after_a_restart(tmp_path: Path, caplog: pyt
     (tmp_path / "renewed").unlink()
     async with open_cluster(**given, config=config) as cluster:
         assert await certificate(cluster) == certificates["first"]
-    assert "listener SSL of broker 0 keeps its certificates: org.apache.kafka.common.errors.Invalid" in caplog.text
+    assert (
+        "listener SSL of broker 0 keeps its current certificates: org.apache.kafka.common.errors.Invalid" in caplog.text
+    )
 
 
 async def test_new_connections_are_checked_with_the_new_truststore(tmp_path: Path) -> None:

@@ -139,7 +139,7 @@ def test_a_response_without_a_request_is_refused() -> None:
 
 
 def test_a_request_without_a_header_is_refused() -> None:
-    with pytest.raises(RemoteProtocolError, match="a request of 3 bytes has no header"):
+    with pytest.raises(RemoteProtocolError, match="a request of 3 bytes is too short for a header"):
         list(Link(CONNECTION).requests(pack(b"abc")))
 
 

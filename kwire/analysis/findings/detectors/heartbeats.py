@@ -83,8 +83,8 @@ def detect_jitter(group: GroupView, limits: Limits) -> Iterator[Finding]:
 
 
 def _signs(group: GroupView, member: str) -> list[Row]:
-    """Return the events of a member that show that it is alive: it renews its session, or waits for the coordinator. In
-    order.
+    """Return, in order, the events which show that a member is alive: it renews its session, or waits for the
+    coordinator.
     """
     return [
         row

@@ -14,7 +14,7 @@ from mockbroker.lab.history.draft.store import GroupRecord
 
 @dataclass(frozen=True, slots=True)
 class Noticed:
-    """A trace entry which says that the coordinator has detected a reason for a rebalance."""
+    """The trace entry for a reason for a rebalance that the coordinator has detected."""
 
     group: str
     cause: Cause
@@ -22,9 +22,7 @@ class Noticed:
 
 @dataclass(frozen=True, slots=True)
 class Became:
-    """A trace entry which says that the coordinator of a group has changed its state. ``before``, ``after``: the
-    states.
-    """
+    """The trace entry for a state change of a group's coordinator. ``before``, ``after``: the states."""
 
     group: str
     before: Coordinating

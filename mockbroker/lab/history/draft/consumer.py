@@ -273,7 +273,7 @@ class Consumer:
         return [Close(link) for link in links]
 
     def _at_coordinator(self, now: float) -> Effects:
-        """Send the request that follows the connection to the coordinator; return the effects.
+        """Send the first request on the new connection to the coordinator; return the effects.
 
         ``now``: virtual time, seconds.
         """

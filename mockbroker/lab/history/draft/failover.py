@@ -1,6 +1,4 @@
-"""The conditions for ``DraftCluster.strike``: each of the five steps of a rebalance after which the coordinator can
-fail.
-"""
+"""The five steps of a rebalance after which a coordinator can fail, as conditions for ``DraftCluster.strike``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""I29: a read_committed reader gets all records of a committed transaction, after the commit, and no other records.
+"""The checker of invariant I29: a read_committed reader gets all records of a committed transaction, after the commit,
+and no other records.
 
 Records that were written outside a transaction are visible to every reader.
 """

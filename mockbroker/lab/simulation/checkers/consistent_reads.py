@@ -1,4 +1,4 @@
-"""I30: an offset always has the same record, and a reader skips no record."""
+"""The checker of invariant I30: an offset always has the same record, and a reader skips no record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""I31: no transaction depends on its own result (G1c without ww edges, which Kafka does not order).
+"""The checker of invariant I31: no transaction depends on its own result (G1c without ww edges, which Kafka does not
+order).
 
 Source: A. Adya, Weak Consistency; Jepsen's analyses of Kafka: transactions may interleave their writes, so ww edges
 between producers can form cycles.

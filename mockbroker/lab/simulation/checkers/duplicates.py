@@ -1,4 +1,4 @@
-"""I28: the records of an idempotent producer are stored once, in order, and unchanged."""
+"""The checker of invariant I28: the records of an idempotent producer are stored once, in order, and unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""I34: a group that commits in transactions processes each record once, and only records that were committed."""
+"""The checker of invariant I34: a group that commits in transactions processes each record once, and only records that
+were committed.
+"""
 
 from __future__ import annotations
 

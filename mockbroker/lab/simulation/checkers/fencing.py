@@ -1,4 +1,6 @@
-"""I32: once a request with a producer epoch has succeeded, later requests with a lower epoch fail."""
+"""The checker of invariant I32: once a request with a producer epoch has succeeded, later requests with a lower epoch
+fail.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""I33: the committed offset of a group and partition is a linearizable register.
+"""The checker of invariant I33: the committed offset of a group and partition is a linearizable register.
 
 For each register, the checker keeps the set of states that are possible after the operations so far. Source: G. Lowe,
 "Testing for linearizability".

@@ -1,4 +1,6 @@
-"""I36: the end that ListOffsets returns is after all records known before, and not after any record sent later."""
+"""The checker of invariant I36: the end that ListOffsets returns is after all records known before, and not after any
+record sent later.
+"""
 
 from __future__ import annotations
 

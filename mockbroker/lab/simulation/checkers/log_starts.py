@@ -1,4 +1,6 @@
-"""I39: DeleteRecords moves the start of a log to the requested offset, and no other request moves it."""
+"""The checker of invariant I39: DeleteRecords moves the start of a log to the requested offset, and no other request
+moves it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""I27: an acknowledged record is in the log at the end of the run, at the offset in the response."""
+"""The checker of invariant I27: an acknowledged record is in the log at the end of the run, at the offset in the
+response.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""I38: topics, configurations and access rules are linearizable registers.
+"""The checker of invariant I38: topics, configurations and access rules are linearizable registers.
 
 The value of a topic's register is its number of partitions. A Produce is a read of the register of an access rule:
 while the rule denies the principal, none of its records may be accepted.

@@ -1,4 +1,6 @@
-"""I37: while a transaction has a pending offset, OffsetFetch with require_stable returns no offset (KIP-447)."""
+"""The checker of invariant I37: while a transaction has a pending offset, OffsetFetch with require_stable returns no
+offset (KIP-447).
+"""
 
 from __future__ import annotations
 

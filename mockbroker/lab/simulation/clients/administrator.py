@@ -1,5 +1,5 @@
 """Clients in the simulation that administer topics, configurations, access rules and records, or that are affected by
-it.
+such changes.
 """
 
 from __future__ import annotations

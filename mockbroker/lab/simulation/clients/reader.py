@@ -80,7 +80,7 @@ class Reader(Client):
     def start_at(self, place: Place, committed: int) -> None:
         """Set the position of an owned partition that has no position.
 
-        ``committed``: committed offset; -1 without one.
+        ``committed``: committed offset; -1 if there is none.
         """
         self.positions.setdefault(place, max(committed, 0))
 

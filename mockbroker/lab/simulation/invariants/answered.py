@@ -1,4 +1,4 @@
-"""I7 and I8: every request gets exactly one response, in order and in time."""
+"""The checkers of the invariants I7 and I8: every request gets exactly one response, in order and in time."""
 
 from __future__ import annotations
 

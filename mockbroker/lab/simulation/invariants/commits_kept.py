@@ -1,4 +1,4 @@
-"""I4: an acknowledged commit is never lost."""
+"""The checker of invariant I4: an acknowledged commit is never lost."""
 
 from __future__ import annotations
 

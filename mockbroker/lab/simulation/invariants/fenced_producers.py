@@ -1,4 +1,4 @@
-"""I19: after InitProducerId only the newest epoch of a transactional id is accepted."""
+"""The checker of invariant I19: after InitProducerId only the newest epoch of a transactional id is accepted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""I2: generations and epochs never decrease, and increase by one with each rebalance."""
+"""The checker of invariant I2: generations and epochs never decrease, and increase by one with each rebalance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""I17: if the leader of a classic group rejoins in a rebalance, it remains the leader."""
+"""The checker of invariant I17: if the leader of a classic group rejoins in a rebalance, it remains the leader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""I6: only members commit, in their generation and at their coordinator. Any client may commit to an empty group."""
+"""The checker of invariant I6: only members commit, in their generation and at their coordinator. Any client may commit
+to an empty group.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""I13: the size of the broker's state is limited by the number of clients, and without clients the state is removed."""
+"""The checker of invariant I13: the size of the broker's state is limited by the number of clients, and without clients
+the state is removed.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""I5: committed offsets are changed only by commits, admin requests and expiry."""
+"""The checker of invariant I5: committed offsets are changed only by commits, admin requests and expiry."""
 
 from __future__ import annotations
 

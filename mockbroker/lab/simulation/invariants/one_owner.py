@@ -1,4 +1,4 @@
-"""I1: no two members of a group own the same partition."""
+"""The checker of invariant I1: no two members of a group own the same partition."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class OneOwner(Watcher):
             self._keep(request, frozenset((line.topic_id, index) for line in lines for index in line.partitions))
 
     def _keep(self, request: Any, share: Share) -> None:
-        """Update the model after a heartbeat: the member owns only those of its partitions that are in ``share``."""
+        """Update the model after a heartbeat: the member gives up its partitions that are not in ``share``."""
         reads = self._reads.get(request.group_id, {})
         if request.member_id in reads:
             reads[request.member_id] &= share

@@ -1,4 +1,4 @@
-"""I15: a request for one group changes no other group."""
+"""The checker of invariant I15: a request for one group changes no other group."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def _group_of(request: Any) -> str:
 
 
 def _fingerprint(group: CoordinatedGroup) -> tuple[object, ...]:
-    """Return a fingerprint of a group, to detect changes cheaply: values of which almost every operation changes at
-    least one.
+    """Return a fingerprint of a group, to detect changes cheaply: almost every operation changes at least one of its
+    values.
     """
     offsets = group.offsets
     at: tuple[object, ...] = (group.generation, group.state_name)

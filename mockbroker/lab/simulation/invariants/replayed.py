@@ -1,4 +1,6 @@
-"""I11: a replay of the records in __consumer_offsets produces the groups that are in memory."""
+"""The checker of invariant I11: a replay of the records in __consumer_offsets produces the groups that are in
+memory.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""I18: a member that does not revoke its partitions is fenced exactly at the end of its rebalance timeout."""
+"""The checker of invariant I18: a member that does not revoke its partitions is fenced exactly at the end of its
+rebalance timeout.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""I10: a member without heartbeats is evicted when its session times out, not earlier and not much later."""
+"""The checker of invariant I10: a member without heartbeats is evicted when its session times out, not earlier and not
+much later.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +27,9 @@ SLACK = 0.05  # tolerance in seconds: journal times are whole milliseconds, and 
 class Sessions(Watcher):
     """The checker of invariant I10: a member without heartbeats is evicted when its session times out.
 
-    For each member it keeps two times: of the last renewal of the session that is certain, and of the last one that is
-    possible. A SyncGroup in the state Stable renews the session only before Kafka 4.0. A commit renews the session only
-    in a classic group.
+    For each member it keeps two times: the last certain renewal of the session, and the last possible renewal. A
+    SyncGroup in the state Stable renews the session only before Kafka 4.0. A commit renews the session only in a
+    classic group.
     """
 
     name = "I10"

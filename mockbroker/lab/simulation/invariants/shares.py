@@ -1,6 +1,5 @@
-"""I22 to I26: share groups.
-
-They concern which member has acquired a record, how often a record is delivered, and share sessions.
+"""The checkers of the invariants I22 to I26 about share groups: acquired records, delivery counts, start offsets and
+share sessions.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ def acknowledged_in(request: Any) -> Iterator[Acknowledged]:
 
 
 def accepted_in(call: Call[Any], response: Any) -> list[Acknowledged]:
-    """Return the acknowledgements of a request that were accepted: those of partitions without an error in the
+    """Return the accepted acknowledgements of a request: the acknowledgements for partitions without an error in the
     response.
     """
     if response.error_code:

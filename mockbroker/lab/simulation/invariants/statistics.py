@@ -1,4 +1,4 @@
-"""I14: descriptions of a group agree with its state."""
+"""The checker of invariant I14: descriptions of a group agree with its state."""
 
 from __future__ import annotations
 

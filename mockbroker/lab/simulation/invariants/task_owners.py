@@ -1,4 +1,4 @@
-"""I20: no active task of a streams group has two owners, and no process owns a task twice."""
+"""The checker of invariant I20: no active task of a streams group has two owners, and no process owns a task twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""I21: a target assignment contains each active task once, and standby tasks are on other processes."""
+"""The checker of invariant I21: a target assignment contains each active task once, and standby tasks are on other
+processes.
+"""
 
 from __future__ import annotations
 

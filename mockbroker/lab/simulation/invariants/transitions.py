@@ -1,4 +1,4 @@
-"""I12: classic groups make only the state transitions that Kafka allows."""
+"""The checker of invariant I12: classic groups make only the state transitions that Kafka allows."""
 
 from __future__ import annotations
 

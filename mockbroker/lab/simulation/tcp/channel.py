@@ -78,7 +78,7 @@ class Channel:
         self._queue.at(self._at, self._arrive)
 
     def _arrive(self) -> None:
-        """Deliver the oldest segment, whichever it is: segments arrive in the order in which they were sent."""
+        """Deliver the oldest segment: segments arrive in the order in which they were sent."""
         wire = self._wire
         if wire.cut or self.lost:
             return

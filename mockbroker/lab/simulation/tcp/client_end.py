@@ -41,7 +41,7 @@ class ClientEnd:
         on_end: function that is called when the broker has closed the connection.
 
     Attributes:
-        wire: as the argument.
+        wire: value of the argument.
         up: the direction to the broker; set before the first request.
         sock: the broker's socket; set before the first request.
         frames: request frames that were sent, for the check of what the broker reads.
@@ -109,7 +109,7 @@ class ClientEnd:
     # --- reading ---
 
     def arrive(self, data: bytes) -> None:
-        """Receive bytes of the broker; without bytes, the broker has closed the connection."""
+        """Receive bytes of the broker; empty ``data`` means that the broker has closed the connection."""
         if not self.dead:
             self._arrived.append(data)
             self._read()
@@ -160,13 +160,13 @@ class ClientEnd:
         return done
 
     def _receive_plain(self, data: bytes) -> None:
-        """Check bytes against those that the broker has sent, and handle the responses in them.
+        """Compare received bytes with the bytes that the broker has sent, and handle the responses in them.
 
         Raises: Broken if they differ.
         """
         if not self.expected.startswith(data):
             number = self.wire.number
-            raise Broken(NAME, f"connection {number} received bytes that are not the next ones of its responses")
+            raise Broken(NAME, f"connection {number} received bytes that differ from the bytes that the broker sent")
         del self.expected[: len(data)]
         if not self._ready:
             self._tokens.feed(data)

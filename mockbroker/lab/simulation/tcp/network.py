@@ -97,7 +97,7 @@ class ByteNetwork(Network):
     def end_dead_connections(self) -> None:
         """Break the connections of vanished clients, as TCP's keepalive does after hours.
 
-        The broker itself keeps those with a request that is never answered.
+        The broker itself keeps connections with a request that is never answered.
         """
         for wire in self._dead:
             self.break_off(wire)

@@ -91,10 +91,14 @@ class ServedConnection(SocketConnection):
         """
         sent = self._end.frames.popleft() if self._end.frames else None
         if sent is None or sent != call.frame:
-            raise Broken(NAME, f"connection {self.number}: the broker handles a request that is not the next one sent")
+            raise Broken(
+                NAME, f"connection {self.number}: the broker handles a request other than the next one that was sent"
+            )
         is_message = not isinstance(call.request, Token | UnsupportedVersion)
         if len(sent) <= REPEATED and is_message and not sent.endswith(codec.encode(call.request, call.version)):
-            raise Broken(NAME, f"connection {self.number}: the broker handles another request than it has received")
+            raise Broken(
+                NAME, f"connection {self.number}: the decoded request differs from the bytes that the client sent"
+            )
 
     def answer(self, reply: Reply) -> int:
         begin = len(self.out)
@@ -182,7 +186,7 @@ class ServedSockets(Sockets):
         protocol: security protocol of the listeners.
 
     Attributes:
-        shell: as the argument.
+        shell: value of the argument.
         accepting: the connection that is being accepted, and its client's end.
         simulated_watch: the watcher.
     """
@@ -276,7 +280,8 @@ class ServedSockets(Sockets):
     # --- timeouts ---
 
     def check_closed(self) -> None:
-        """Check that no connection is left whose client is gone, except those with a request that is never answered.
+        """Check that all connections of vanished clients are closed, except connections with a request that is never
+        answered.
 
         Raises: Broken if one is left, or bytes of one that is closed are counted.
         """

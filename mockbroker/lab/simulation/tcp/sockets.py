@@ -51,7 +51,7 @@ class SimulatedSocket:
     # --- the network ---
 
     def arrive(self, data: bytes) -> None:
-        """Receive bytes from the client; without bytes, the client has closed the connection."""
+        """Receive bytes from the client; empty ``data`` means that the client has closed the connection."""
         self._received += data
         self._ended = self._ended or not data
         self.changed()

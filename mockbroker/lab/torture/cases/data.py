@@ -114,7 +114,7 @@ def other_session(response: Any, _request: Any, turn: Turn) -> None:
 
 
 def first_offsets(records: bytes, change: Callable[[int], int]) -> bytes:
-    """Return records with another base offset in the first batch, which its CRC does not cover.
+    """Return records with another base offset in the first batch; the CRC of the batch does not cover this field.
 
     Args:
         records: the record batches.

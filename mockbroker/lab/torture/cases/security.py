@@ -84,7 +84,7 @@ def no_signature(response: Any, _request: Any, _: Turn) -> None:
 
 
 def challenge_again(response: Any, _request: Any, turn: Turn) -> None:
-    """Answer the proof of the client with the first message again."""
+    """Answer the SCRAM proof of the client with the server's first message again."""
     if SERVER_FIRST.fullmatch(response.auth_bytes):
         turn.kept = response.auth_bytes
     elif response.auth_bytes.startswith(SERVER_FINAL):
