@@ -274,8 +274,8 @@ class _Assignment:
         return True
 
     def _add_standby(self, by_load: PriorityQueue[_Process], task: Task) -> bool:
-        """Assign a standby task to the process with the lowest load that does not have the task; return whether there
-        is one.
+        """Assign a standby task to the process with the lowest load that does not have the task; return False if there
+        is no such process.
         """
         skipped: list[_Process] = []
         is_assigned = False

@@ -117,8 +117,8 @@ class ShareConsumer:
 
         Args:
             record: The record.
-            kind: ACCEPT: it is processed; RELEASE: deliver it again; REJECT: deliver it no more; RENEW: extend its
-                acquisition lock, and acknowledge it later.
+            kind: ACCEPT for a processed record; RELEASE to deliver the record again; REJECT to deliver it no more;
+                RENEW to extend its acquisition lock, and acknowledge it later.
 
         Raises: IllegalUse in implicit mode, or if the record is not of the latest poll or is acknowledged.
         """

@@ -84,7 +84,7 @@ def test_a_case_without_effect_is_skipped() -> None:
 def test_a_client_that_fails_anyway_is_refused() -> None:
     with pytest.raises(UnhealthyClientError, match="exited with code 4"):
         examine(Client([sys.executable, "-c", "raise SystemExit(4)"]), LIMITS)
-    with pytest.raises(UnhealthyClientError, match=r"nothing in topic torture within 0\.5 s"):
+    with pytest.raises(UnhealthyClientError, match=r"nor committed in topic torture within 0\.5 s"):
         examine(Client([sys.executable, "-c", "import time; time.sleep(60)"]), Limits(start=0.5))
 
 
