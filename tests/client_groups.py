@@ -58,7 +58,7 @@ def groups(name: str, release: str) -> list[Group]:
 
 
 def named(name: str, assignor_name: str) -> Group:
-    """The group with a name of its own."""
+    """The group with its unique name."""
     (found,) = (group for group in groups(assignor_name, "4.2.0") if group.line.get("name") == name)
     return found
 

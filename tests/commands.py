@@ -1,4 +1,4 @@
-"""Running ``kwire`` and ``mockbroker`` in a test: inside this process, or as a command of its own."""
+"""Running ``kwire`` and ``mockbroker`` in a test: inside this process, or as a separate command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A broker for a test, the mock or a real Kafka, behind one interface: the fixture ``ground`` of conftest.
+"""A broker for a test, mockbroker or a real Kafka, with one interface: the fixture ``ground`` of conftest.
 
 Each test uses topics and groups with names of their own, since a real broker is shared by all tests.
 """

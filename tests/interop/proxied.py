@@ -27,7 +27,9 @@ REPLICAS = 3
 
 
 class Behind(Protocol):
-    """What the proxies are in front of. ``listeners``: addresses by security protocol; ``ca``: of its certificates."""
+    """The cluster to which the proxies forward. ``listeners``: addresses by security protocol; ``ca``: of its
+    certificates.
+    """
 
     @property
     def listeners(self) -> Mapping[str, str]: ...

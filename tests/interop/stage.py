@@ -72,7 +72,7 @@ def need_client(family: str) -> None:
 
 
 def start_client(family: str, role: str, options: Mapping[str, Any], *, own_process: bool = False) -> Process:
-    """Start a client: in a process of its own, or in the JVM that all Java clients of this pytest process share.
+    """Start a client: in a separate process, or in the JVM that all Java clients of this pytest process share.
 
     ``role``: member or transform; ``own_process``: a process of its own also for Java, so that the test can kill it.
     """

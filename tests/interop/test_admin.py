@@ -41,7 +41,7 @@ def admin(at_work: Stage, family: str) -> Admin:
 
 @pytest.fixture
 def topic(at_work: Stage, family: str, request: pytest.FixtureRequest) -> str:
-    """A name of its own for a topic or a group of this test."""
+    """Return a unique name for a topic or a group of this test."""
     return f"{family}.{request.node.originalname}"
 
 

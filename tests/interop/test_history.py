@@ -206,7 +206,7 @@ def test_commits_are_those_of_the_journal(played: Played) -> None:
 
 
 def _is_back(event: Event, played: Played) -> bool:
-    """A static member that took its place again, without a generation of its own."""
+    """Return whether a static member returned without a new generation."""
     listed = {member for e in played.events if e.event == "generation" for member in e.members}
     return event.member_id not in listed
 

@@ -1,4 +1,4 @@
-"""Real clients in front of ``mockbroker proxy``, with three brokers behind it: the mock's, or those of a real Kafka."""
+"""Real clients that connect through ``mockbroker proxy`` to three brokers of mockbroker or of a real Kafka."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def families(names: tuple[str, ...]) -> pytest.MarkDecorator:
 
 @pytest.fixture(scope="module", params=[MOCK, pytest.param(kafka.NEWEST, marks=pytest.mark.long)])
 def behind(request: pytest.FixtureRequest) -> Iterator[Behind]:
-    """Three brokers."""
+    """Start the three brokers to which the proxy forwards."""
     if request.param == MOCK:
         with run_cluster(brokers=3, config=CONFIG, listeners=PROTOCOLS, users=USERS) as cluster:
             yield MockBehind(cluster)
@@ -50,7 +50,7 @@ def behind(request: pytest.FixtureRequest) -> Iterator[Behind]:
 
 @pytest.fixture(scope="module")
 def proxied(behind: Behind) -> Iterator[ProxiedGround]:
-    """Behind one proxy."""
+    """Start one proxy in front of the brokers."""
     with proxies_in_a_row(behind.listeners["PLAINTEXT"], 1) as address:
         yield ProxiedGround(address)
 

@@ -48,7 +48,7 @@ class Application:
         self.seen: dict[str, list[int]] = {}  # all counts of each word, as they were written
 
     def start(self, *settings: str) -> subprocess.Popen[bytes]:
-        """Start one more instance, with a state directory of its own."""
+        """Start one more instance, with a separate state directory."""
         state = self.folder / f"state-{len(self.instances)}"
         arguments = [self.ground.bootstrap_servers, self.name, self.guarantee, str(state), self.lines, self.counts]
         process = subprocess.Popen(

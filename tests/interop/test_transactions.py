@@ -151,7 +151,7 @@ def exactly_once(stage: Stage, family: str, protocol: str) -> None:
 
 @read_by_another(TRANSFORMERS, in_long=("confluent-kafka", "aiokafka", "franz-go", "kafkajs"))
 def test_exactly_once_while_markers_are_slow(slow_works: Stage, family: str) -> None:
-    """Commit after commit, and one who comes while the transaction of the last is being aborted."""
+    """Commits in sequence, and a commit that arrives while the previous transaction is being aborted."""
     stage = slow_works
     first = transformer(stage, family, "first", own_process=True)
     batches = [orders(stage, "one")]

@@ -59,7 +59,7 @@ def blob(kind: str, **line: Any) -> Run:
 
 
 def top_of_a_gzip_stream() -> str:
-    """Follow a stream that is compressed, in a process of its own: it reads the file descriptor of stdin."""
+    """Follow a stream that is compressed, in a separate process: it reads the file descriptor of stdin."""
     command = [sys.executable, "-m", "kwire", "top", "--metrics", "0"]
     return (
         subprocess.run(command, input=gzip.compress(NOT_KAFKA), capture_output=True, check=False)

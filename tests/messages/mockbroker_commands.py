@@ -193,7 +193,7 @@ def full_disk() -> str:
 
 
 def untrusted_clients() -> str:
-    """Serve TLS with a certificate of its own, without a truststore."""
+    """Serve TLS with a separate certificate, without a truststore."""
     authority = CA()
     authority.issue_cert("localhost").private_key_and_cert_chain_pem.write_to_path("server.pem")
     options = ["--set", "ssl.keystore.location=server.pem", "--set", "ssl.client.auth=required"]

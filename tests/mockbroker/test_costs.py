@@ -280,7 +280,7 @@ def test_a_resource_that_alter_configs_repeats_is_refused() -> None:
 
 
 def test_a_step_resolves_one_expression() -> None:
-    """Each expression is resolved in a step of its own, and the last step begins the epoch."""
+    """Each expression is resolved in a separate step, and the last step begins the epoch."""
     topics, members = 50, 8
     harness = prepared(topics={f"t{number}": 1 for number in range(topics)})
     for number in range(members):

@@ -1,4 +1,4 @@
-"""Many groups, many members, storms: served, at a cost that does not run away, and nothing is left behind.
+"""Many groups, many members and rebalance storms are served at a bounded cost, and leave no state.
 
 Cost is counted in calls of Python functions, which do not depend on the machine; memory in bytes that are held.
 """

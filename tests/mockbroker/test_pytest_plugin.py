@@ -1,4 +1,4 @@
-"""The pytest plugin, in runs of pytest of its own: each test writes test files and looks at what comes of them."""
+"""The pytest plugin, in separate runs of pytest: each test writes test files and looks at what comes of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Tells the stories of failover_scripts.py to a real broker, killed and started again, into fixtures/failover.
+"""Plays the stories of failover_scripts.py against a real broker that is killed and restarted, and records them into
+fixtures/failover.
 
 failover.py [--release 4.2.0] [--port 19092]
 """

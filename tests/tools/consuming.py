@@ -1,4 +1,4 @@
-"""Consumers of librdkafka, each of which polls in a thread of its own."""
+"""Consumers of librdkafka, each of which polls in a separate thread."""
 
 from __future__ import annotations
 

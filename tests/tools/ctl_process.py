@@ -1,4 +1,4 @@
-"""``mockbroker serve --http`` in a process of its own, and ``mockbroker ctl`` in this one."""
+"""``mockbroker serve --http`` in a separate process, and ``mockbroker ctl`` in this one."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def outcomes(log: CallLog) -> list[tuple[object, ...]]:
 
 @pytest.mark.parametrize("version", [V1, V2])
 def test_end_txn_decides(version: int) -> None:
-    """Each commit by the end of its own transaction, whether the producer keeps its epoch or not."""
+    """The end of its own transaction decides about each commit, whether the producer keeps its epoch or not."""
     log, grows = CallLog(), version == V2
     init(log, 0, 3)
     for number, committed in enumerate([True, False, True, False]):

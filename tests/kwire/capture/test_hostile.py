@@ -372,7 +372,7 @@ def promised_frames() -> bytes:
 
 
 def holes() -> bytes:
-    """Segments behind a hole that is never filled, far more than may wait."""
+    """Segments after a gap that is never filled, far more than may be buffered."""
     talk = Talk(client=("10.1.0.1", 1_000))
     made = talk.open()
     talk.segment(True, ACK, b"lost")

@@ -1,4 +1,4 @@
-"""The command as a whole, most of it as a process of its own."""
+"""The command as a whole, most of it as a separate process."""
 
 from __future__ import annotations
 

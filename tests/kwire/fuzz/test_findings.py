@@ -75,7 +75,7 @@ def test_another_length_is_left_alone() -> None:
 
 
 def test_shrink() -> None:
-    """What holds: a step says evil, behind one that says join."""
+    """The condition to reproduce: a step ``evil`` after a step ``join``."""
     others = [Step(pack(b"0123456789"), f"other {number}") for number in range(4)]
     evil = Step(pack(b"01234567" + b"x" * 40 + b"evil" + b"y" * 40), "Metadata v1: something", broken=True)
     calls = 0

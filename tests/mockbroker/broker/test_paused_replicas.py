@@ -1,4 +1,4 @@
-"""Replicas that lag behind, and unclean elections that truncate the log to what they have."""
+"""Replicas that lag, and unclean elections that truncate the log to the end of such a replica."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``mockbroker ctl`` against a broker in a process of its own."""
+"""``mockbroker ctl`` against a broker in a separate process."""
 
 from __future__ import annotations
 

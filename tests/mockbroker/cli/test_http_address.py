@@ -25,7 +25,7 @@ COMMAND = [sys.executable, "-m", "mockbroker", "serve", "--port", "0"]
 
 @contextmanager
 def served(path: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], dict[str, str]]]:
-    """A broker in a process of its own, and its ready file."""
+    """A broker in a separate process, and its ready file."""
     words = [*COMMAND, "--ready-file", str(path), *arguments]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:

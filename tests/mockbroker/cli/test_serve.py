@@ -32,7 +32,7 @@ COMMAND = [sys.executable, "-m", "mockbroker", "serve", "--port", "0"]
 
 @contextmanager
 def served(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], list[tuple[str, int]]]]:
-    """A broker in a process of its own, and where its listeners are."""
+    """A broker in a separate process, and where its listeners are."""
     process = subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:

@@ -35,7 +35,7 @@ LIMIT = 30.0  # seconds
 def served(
     folder: Path, *arguments: str, port: str = "0", **options: object
 ) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A broker in a process of its own, and its address."""
+    """A broker in a separate process, and its address."""
     command = [*COMMAND, "--port", port, "--data-dir", str(folder), *arguments]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)  # type: ignore[call-overload]
     assert process.stdout is not None

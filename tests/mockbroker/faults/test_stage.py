@@ -34,7 +34,7 @@ async def opened(brokers: int = 1, **config: object) -> AsyncIterator[Cluster]:
 
 
 class Asked:
-    """A request in a task of its own: ``response``, or ``error`` if the connection was closed."""
+    """A request in a separate task: ``response``, or ``error`` if the connection was closed."""
 
     def __init__(
         self, nursery: trio.Nursery, connection: InProcessConnection, request: Any, version: Any = None

@@ -234,7 +234,9 @@ async def test_the_cluster_is_reached_by_tls_and_verified(caplog: pytest.LogCapt
 
 
 async def brokers_by_tls(address: Address, context: ssl.SSLContext) -> int:
-    """How many brokers a client of its own is told of. Raises: BrokenResourceError if it is refused."""
+    """Return the number of brokers that a new client learns from Metadata. Raises: BrokenResourceError if it is
+    refused.
+    """
     stream = await trio.open_ssl_over_tcp_stream(*address, ssl_context=context)
     try:
         with trio.fail_after(PATIENCE):

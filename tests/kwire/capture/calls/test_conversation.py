@@ -512,7 +512,7 @@ def test_lost_segments(rate: float, share: float, written: Write) -> None:
 @pytest.mark.parametrize("moved", range(3))
 @pytest.mark.parametrize("by", range(1, 9))
 def test_connection_with_a_late_syn(moved: int, by: int, ports: tuple[int, ...], written: Write) -> None:
-    """SYN, SYN-ACK, or both, behind so many packets with data."""
+    """A SYN, a SYN-ACK or both arrive after this number of packets with data."""
     talk = Talk(mss=40)
     segments = spoken(talk, 12)
     late = {0: segments[:1], 1: segments[1:2], 2: segments[:2]}[moved]

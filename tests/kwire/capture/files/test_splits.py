@@ -75,7 +75,7 @@ def test_a_packet_in_fragments_is_not_cut(written: Callable[..., str]) -> None:
 
 
 def test_interface_described_later(written: Callable[..., str]) -> None:
-    """The parts behind it would not know of it."""
+    """The parts after the position of the description would not contain it."""
     made = pcapng(packets(SPOKEN))
     half = splits(written(made), 50_000)[4].start
     path = written(made[:half] + interface(1) + made[half:])
