@@ -96,7 +96,7 @@ def about_share(name: str, *key: Any) -> str:
 
 
 def mark_of(about: str) -> str:
-    """Return the mark in a key that consists of the mark of a file, a space and any text."""
+    """Return the file mark at the beginning of a key, up to the first space."""
     return about.partition(" ")[0]
 
 

@@ -341,10 +341,10 @@ class Stream:
 
 
 def _with_mark(rows: DataFrame, mark: str) -> DataFrame:
-    """Return bundles with a mark of their files in the key; bundles of different connections meet in no task.
+    """Return bundles whose key begins with the mark of their files, such that each connection has its own key.
 
     Args:
-        rows: bundles whose rows meet no others, with the column ``key`` of the connection.
+        rows: bundles whose rows are not combined with other rows, with the column ``key`` of the connection.
         mark: the mark.
     """
     return rows.withColumn("about", sql.concat(sql.lit(f"{mark} "), sql.hex(sql.col("key"))))

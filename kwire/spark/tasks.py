@@ -10,7 +10,7 @@ LARGEST = 256 * 1024 * 1024  # bytes per task at most, for captures of any size
 def task_size(size: int, smallest: int) -> int:
     """Return the number of bytes per task for an amount of data.
 
-    It depends on the bytes only, not on the cores of the cluster: it is the geometric mean of ``size`` and
+    The result depends only on the bytes, not on the cores of the cluster: it is the geometric mean of ``size`` and
     ``smallest``, and at most LARGEST. So small data makes few tasks, which keeps their fixed cost low, and large data
     makes more tasks than a cluster has cores, because connections and groups differ in size.
 

@@ -12,7 +12,7 @@ from mockbroker.net.clock import BrokerTime
 
 
 class ReplayClock:
-    """The clock of a replay. Latencies of the recording pass on it; the maximum wait of a Fetch does not.
+    """The clock of a replay. It measures the latencies of the recording, but not the maximum wait of a Fetch.
 
     Args:
         wall: The current time in seconds since 1970.

@@ -125,7 +125,7 @@ class Scan:
 
 @dataclass(slots=True, eq=False)
 class Renewal:
-    """A successful request after which something must not expire for some time, or that shows whether it has expired.
+    """A successful request that restarts an expiration time, or shows whether an offset or id has expired.
 
     Attributes:
         kind: what may expire: a key of ``Upkeep.expirations``.

@@ -19,7 +19,7 @@ MOST_KEEPERS = 3
 
 
 def upkeeping(script: Script) -> Script:
-    """Return a script with other clients: they use what retention, compaction, expiry and quotas take away.
+    """Return a script whose clients are replaced by clients that depend on retention, compaction, expiry and quotas.
 
     ``script``: a script that determines brokers, disk and faults.
     """

@@ -1,4 +1,6 @@
-"""I43: compaction keeps the last record of each key, young records, and tombstones for a while, and nothing else."""
+"""The checker of invariant I43: compaction keeps the last record of each key, young records, and tombstones for their
+retention time, and no other records.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,7 @@ def _check(log: FinalLog, scan: Scan, policy: Policy) -> str:
 
 
 def _is_followed(log: FinalLog, scan: Scan, offset: int) -> bool:
-    """Return whether the log may have had a record after an offset before a scan was completed."""
+    """Return whether the log may have had a record after a given offset at the time when a scan was completed."""
     batches = (each for each in log.history.upkeep.batches if each.place == scan.place)
     return any(each.sent_at < scan.done_at and not 0 <= each.offset <= offset for each in batches)
 
@@ -83,7 +85,7 @@ def _may_be_superseded(log: FinalLog, scan: Scan, key: bytes, offset: int) -> bo
 
 
 def _wrongly_removed(log: FinalLog, scan: Scan, policy: Policy, key: bytes, offset: int, ours: Written) -> str:
-    """Return why a missing record, the last one of its key, may not be missing; "" if it may.
+    """Return the reason why the last record of a key must not be missing; "" if it may be missing.
 
     Args:
         log: the records at the end of the run.
@@ -103,7 +105,9 @@ def _wrongly_removed(log: FinalLog, scan: Scan, policy: Policy, key: bytes, offs
 
 
 def _is_brief(log: FinalLog, scan: Scan, policy: Policy) -> bool:
-    """Return whether a scan has taken less time than tombstones remain: it must see no record before a tombstone."""
+    """Return whether a scan took less time than tombstones are retained, so that it must not see a record without the
+    tombstone that follows it.
+    """
     seconds = log.history.broker_time(scan.done_at) - log.history.broker_time(scan.sent_at)
     return seconds * 1000 < policy.delete_retention_ms
 
@@ -111,7 +115,8 @@ def _is_brief(log: FinalLog, scan: Scan, policy: Policy) -> bool:
 def _remaining(
     log: FinalLog, scan: Scan, policy: Policy, written: Written, found: dict[int, tuple[bytes, bytes | None]]
 ) -> str:
-    """Return a description of a superseded record that max.compaction.lag.ms requires to be gone at the end, or "".
+    """Return a description of a superseded record that max.compaction.lag.ms requires to be removed by the end of the
+    run, or "".
 
     A batch that is younger than the first record of the segment by more than segment.ms closes the segment.
 

@@ -1,4 +1,4 @@
-"""I44: committed offsets, transactional ids and producer ids do not expire early."""
+"""The checker of invariant I44: committed offsets, transactional ids and producer ids do not expire early."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ ROUNDING = 0.003  # seconds
 
 
 def find_early_expiry(log: FinalLog) -> str:
-    """Return a description of something that expired before its time after the last successful request, or ""."""
+    """Return a description of an offset, transactional id or producer id that expired too soon after the last
+    successful request, or "".
+    """
     upkeep, broker_time = log.history.upkeep, log.history.broker_time
     last: dict[tuple[str, str], Renewal] = {}
     for each in sorted(upkeep.renewals, key=lambda renewal: renewal.done_at):

@@ -1,4 +1,4 @@
-"""I45: clients do not exceed their quotas, by more than Kafka's own rule of overshoot allows.
+"""The checker of invariant I45: clients exceed their quotas by no more than Kafka's rule for overshoot allows.
 
 Kafka measures a rate over the last windows. A request that exceeds the quota is handled, but the connection is then
 muted until the rate has fallen to the quota (KIP-219). A request that mutates partitions is refused while the tokens
@@ -33,7 +33,7 @@ def find_exceeded_quota(log: FinalLog) -> str:
 
 
 class _Check:
-    """The check of the requests of one connection after the other."""
+    """The check of all requests, one connection at a time."""
 
     def __init__(self, log: FinalLog) -> None:
         self._log = log
@@ -66,7 +66,7 @@ class _Check:
         return ""
 
     def _measured(self, earlier: list[QuotaUse], use: QuotaUse, span: float) -> Iterator[QuotaUse]:
-        """Yield the requests that the rate included for sure when a request was handled.
+        """Yield the requests that the measured rate certainly included when a request was handled.
 
         Args:
             earlier: earlier requests of the connection.

@@ -1,4 +1,6 @@
-"""I42: retention deletes only records that are old or exceed the size of a log, and it does delete old ones."""
+"""The checker of invariant I42: retention deletes only records that are too old or exceed the maximum size of the log,
+and all records that are too old.
+"""
 
 from __future__ import annotations
 

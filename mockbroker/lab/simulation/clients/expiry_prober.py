@@ -23,16 +23,16 @@ LONGEST = 2.0  # longest pause, as a multiple of the time after which the thing 
 
 
 class ExpiryProber(Client):
-    """The base class of these clients.
+    """The base class of clients that use an offset or id after random pauses.
 
     Attributes:
-        kind: what may expire.
+        kind: kind of object that may expire.
     """
 
     kind = ""
 
     def pause(self) -> float:
-        """Return a random pause in seconds, after which the thing has expired or not."""
+        """Return a random pause in seconds, which may be shorter or longer than the expiration time."""
         if self.dice.chance(0.5):
             return self.script.commit * self.dice.random()
         return self.history.upkeep.expirations[self.kind] * LONGEST * self.dice.random()
@@ -89,7 +89,7 @@ class OffsetProber(ExpiryProber):
 
 
 class TransactionalIdProber(ExpiryProber):
-    """A client that asks for a producer id again and again, with the same transactional id."""
+    """A client that sends InitProducerId repeatedly, with the same transactional id."""
 
     kind = TRANSACTIONAL_ID
 

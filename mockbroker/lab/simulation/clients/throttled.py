@@ -1,4 +1,4 @@
-"""Clients in the simulation that use their quotas up, and the client that alters these quotas."""
+"""Clients in the simulation that use up their quotas, and the client that alters these quotas."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ class ThrottledAdministrator(Throttled):
 
 
 class QuotaSetter(DirectClient):
-    """An administrator that sets the quota of each throttled client, and alters it now and then.
+    """An administrator that sets the quota of each throttled client, and alters it at random times.
 
     The clients are those whose numbers are in the instance id, as ``number:quota``, separated by spaces.
     """
