@@ -1,4 +1,4 @@
-"""The same few questions to each client, in its own words: produce, read, offsets, topics.
+"""One interface to each client: produce, read, offsets and topics.
 
 These run inside the test's process; group members run outside of it (``stage``).
 """
@@ -38,13 +38,13 @@ class Adapter(Protocol):
     def read(
         self, topic: str, partition: int, start: int, wanted: int, *, committed: bool = False
     ) -> list[tuple[int, str]]:
-        """Seek to an offset and read this many records: offset and value. ``committed``: no others."""
+        """Seek to an offset, read this many records, and return offset and value of each. ``committed``: no others."""
 
     def ends(self, topic: str, partition: int) -> tuple[int, int]:
         """The earliest offset, and the latest."""
 
     def at(self, topic: str, partition: int, timestamp: int) -> int:
-        """The offset of the first record at or after a time."""
+        """Return the offset of the first record at or after a time."""
 
     def create_topic(self, topic: str, partitions: int, replicas: int = 1) -> None: ...
 

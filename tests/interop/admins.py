@@ -1,4 +1,4 @@
-"""What an administrator asks, put to each client that can ask it: topics, configurations, groups and their offsets.
+"""The operations of an administrator, for each client that supports them: topics, configurations, groups and offsets.
 
 A class has the calls that its client has. kcat has none.
 """
@@ -26,7 +26,7 @@ class Admin(Protocol):
         """So that there are this many in all."""
 
     def partitions(self) -> Mapping[str, int]:
-        """Topics, and how many partitions each has."""
+        """Return the number of partitions by topic."""
 
     def ends(self, topic: str, partition: int) -> tuple[int, int]:
         """The earliest offset, and the latest."""
@@ -40,13 +40,13 @@ class Admin(Protocol):
     def set_broker_config(self, node: int, name: str, value: str) -> None: ...
 
     def delete_records(self, topic: str, partition: int, before: int) -> int:
-        """The first offset that is left."""
+        """Delete records, and return the new log start offset."""
 
     def has_acls(self) -> bool:
         """False if the broker says that it has no authorizer. librdkafka does not tell, of Kafka 4.2 neither."""
 
     def nodes(self) -> Sequence[int]:
-        """Ids of the brokers."""
+        """Return the ids of the brokers."""
 
     def groups(self) -> Sequence[str]: ...
 
@@ -62,7 +62,7 @@ class Admin(Protocol):
     def delete_group(self, group: str) -> None: ...
 
     def transactions(self) -> Mapping[str, str]:
-        """Transactional ids and states."""
+        """Return the states by transactional id."""
 
     def transaction(self, transactional_id: str) -> tuple[str, int, list[Owned]]:
         """State, timeout in milliseconds, what is written to."""
@@ -70,7 +70,7 @@ class Admin(Protocol):
     def producers(self, topic: str, partition: int) -> list[ActiveProducer]: ...
 
     def abort(self, topic: str, partition: int, producer: ActiveProducer) -> None:
-        """End its transaction in this partition."""
+        """Abort the transaction of the producer in this partition."""
 
     def fence(self, transactional_id: str) -> None: ...
 

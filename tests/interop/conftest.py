@@ -43,7 +43,7 @@ def wide_stage() -> Iterator[Stage]:
 
 @pytest.fixture
 def consumer_stage() -> Iterator[Stage]:
-    """One broker whose groups of the consumer protocol are quick; a static member has the time to come back."""
+    """One broker with short timeouts for groups of the consumer protocol; a static member has enough time to return."""
     with _consumer_stage(STATIC_SESSION_MS) as stage:
         yield stage
 
@@ -86,7 +86,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """``ground``: the mock, and the releases of --real; those that are too much are taken out again below."""
+    """Parametrize ``ground`` with mockbroker and the releases of --real; the code below removes releases that are not
+    needed.
+    """
     if "ground" in metafunc.fixturenames:
         kinds = [MOCK, kafka.NEWEST, *_asked_for(metafunc.config)]
         metafunc.parametrize("ground", list(dict.fromkeys(kinds)), indirect=True)
@@ -114,7 +116,7 @@ def _is_asked_for(item: pytest.Item, releases: list[str]) -> bool:
 
 @pytest.fixture(scope="session")
 def real_grounds() -> Iterator[dict[str, RealGround]]:
-    """Real brokers by release, each started when it is first asked for."""
+    """Real brokers by release, each started on first use."""
     started: dict[str, RealGround] = {}
     yield started
     for one in started.values():

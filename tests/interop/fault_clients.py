@@ -60,7 +60,7 @@ class Task:
 
 
 def perform(family: str, task: Task) -> Outcome:
-    """Let a client do something; its errors are part of the outcome."""
+    """Run an operation of a client, and return the outcome, which includes its errors."""
     need_client(family)
     outcome = Outcome()
     actions = CLIENTS.get(family) or Asked(family)
@@ -79,7 +79,7 @@ def _gave_up(outcome: Outcome, error: BaseException) -> _Stop:
 
 
 def name_of(error: Any) -> str:
-    """The name of an error, as the users of the client see it."""
+    """Return the name of an error, as users of the client see it."""
     args = getattr(error, "args", ())
     named = args[0] if args and hasattr(args[0], "code") else error  # of an exception of librdkafka
     return str(named.name()) if hasattr(named, "code") and hasattr(named, "name") else type(error).__name__

@@ -1,4 +1,4 @@
-"""Each action of a fault rule, and what a client is asked to do when it meets the action."""
+"""Each action of a fault rule, with the operation of a client to which it is applied."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ class Scenario:
 
 
 def frame(form: str) -> Scenario:
-    """Only the query of the end offset: librdkafka asks for the start at the same time."""
+    """Return a scenario that malforms only the ListOffsets response with the end offset, because librdkafka requests
+    the start offset at the same time.
+    """
     return Scenario("end", {"malform": form, "where": "body.topics[0].partitions[0].timestamp == -1"})
 
 
@@ -141,7 +143,7 @@ def play(scenario: Scenario, family: str) -> str:
 
 
 def _lives(cluster: ThreadCluster) -> int:
-    """How many member ids have had an assignment."""
+    """Return the number of member ids that have had an assignment."""
     return len({event.member_id for event in cluster.events() if event.event == "assign"})
 
 

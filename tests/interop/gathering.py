@@ -1,4 +1,6 @@
-"""A stage without a journal, so that it may be anywhere: judged by what members say of themselves, and what they read."""
+"""A stage without a journal, for mockbroker and real brokers: it is judged by the reports of the members and the
+records that they read.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from mockbroker import Event
 
 
 class Gathering(Stage):
-    """``there``: who is in the group now, by all that was asked of them."""
+    """``there``: members that should be in the group now, according to the requested operations."""
 
     heartbeat_ms = CONSUMER_HEARTBEAT_MS
 
@@ -35,7 +37,7 @@ class Gathering(Stage):
         return []
 
     def come(self, *families: str, **how: str) -> list[Member]:
-        """All at once; waits until each has its share."""
+        """Start members at the same time, and wait until each has its assignment."""
         members = [self.member(family, f"{family}-{len(self.members)}", **how) for family in families]
         self.there += members
         self.wait_fair()
@@ -48,7 +50,7 @@ class Gathering(Stage):
         self.wait_fair()
 
     def shares_held(self) -> dict[str, list[Owned]]:
-        """By name, as their own callbacks tell."""
+        """Return the partitions by member name, as the rebalance callbacks reported them."""
         return {member.name: sorted(member.held) for member in self.there}
 
     def is_fair(self) -> bool:
@@ -94,7 +96,7 @@ def planned(member: Member) -> dict[str, Sequence[Owned]]:
 
 @contextmanager
 def gathering_on(ground: Ground) -> Iterator[Gathering]:
-    """A gathering; afterwards none of its members is left."""
+    """Yield a Gathering, and end its members afterwards."""
     gathering = Gathering(ground)
     try:
         yield gathering

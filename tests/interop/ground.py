@@ -69,7 +69,9 @@ class Ground:
         self._producer = self._new_producer()  # the old one caches the topic
 
     def produce(self, topic: str, values: Sequence[str], *, partition: int = 0, timestamp: int | None = None) -> None:
-        """Write values, and return when all are acknowledged. ``timestamp``: of the first, in ms; it grows by 1."""
+        """Write values, and return when all are acknowledged. ``timestamp``: timestamp of the first record, in ms; each
+        further record is 1 ms later.
+        """
         failed: list[object] = []
         for number, value in enumerate(values):
             options = {} if timestamp is None else {"timestamp": timestamp + number}

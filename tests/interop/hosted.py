@@ -1,4 +1,4 @@
-"""Clients that share one process: each is a connection to it, with the surface of a process."""
+"""Clients that share one process: each client is a connection to this process, with the interface of a process."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class Host:
         return self._process.poll() is None
 
     def start(self, role: str, options: Mapping[str, Any]) -> HostedClient:
-        """A client in this process; returns at once."""
+        """Start a client in this process, and return immediately."""
         return HostedClient(self._port, role, options)
 
     def end(self) -> None:

@@ -1,4 +1,4 @@
-"""Tools that come with Apache Kafka, for files that we wrote and for groups."""
+"""The command-line tools of Apache Kafka, for files written by mockbroker and for groups."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ def dumped(files: Iterable[Path], *options: str) -> list[str]:
 
 
 def streams_groups(bootstrap_servers: str, *options: str) -> list[str]:
-    """What kafka-streams-groups.sh prints, line by line, with one space between columns, without empty lines."""
+    """Return the output of kafka-streams-groups.sh, line by line, with one space between columns, without empty
+    lines.
+    """
     tool = "org.apache.kafka.tools.streams.StreamsGroupCommand"
     lines = _printed(tool, "--bootstrap-server", bootstrap_servers, *options)
     return [" ".join(line.split()) for line in lines if line.strip()]
@@ -50,7 +52,7 @@ def share_groups(bootstrap_servers: str, *options: str) -> list[str]:
 
 
 def acls(bootstrap_servers: str, *options: str) -> list[str]:
-    """What kafka-acls.sh prints, line by line, without empty lines and without space around lines."""
+    """Return the output of kafka-acls.sh, line by line, without empty lines and without space around lines."""
     lines = _printed("org.apache.kafka.tools.AclCommand", "--bootstrap-server", bootstrap_servers, *options)
     return [line.strip() for line in lines if line.strip()]
 
@@ -62,7 +64,9 @@ def consumed(bootstrap_servers: str, topic: str, *options: str) -> list[str]:
 
 
 def with_login(tool: str, bootstrap_servers: str, login: Path, *options: str) -> list[str]:
-    """What a tool prints, without empty lines. ``login``: properties of its client, such as the mechanism of SASL."""
+    """Return the output of a tool, without empty lines. ``login``: properties of its client, such as the mechanism of
+    SASL.
+    """
     servers = ("--bootstrap-server", bootstrap_servers, "--command-config", str(login))
     return [line.strip() for line in _printed(tool, *servers, *options) if line.strip()]
 
@@ -75,7 +79,9 @@ def tool(name: str, bootstrap_servers: str, *options: str, option_last: bool = F
 
 
 def tool_command(tool: str) -> list[str]:
-    """What starts a tool, a class of Kafka's jars. Skips, or in CI fails, without Java or the jars."""
+    """Return the command that starts a tool, a class in Kafka's jars. Skips, or in CI fails, without Java or the
+    jars.
+    """
     return [*java_with_kafka(), tool]
 
 
@@ -91,7 +97,9 @@ def _class_path() -> list[str]:
 
 @cache
 def _archive(java: str) -> Path:
-    """The classes that a tool needs, with which the next one starts in half the time; made once for the jars."""
+    """Return the class data archive of a tool, which halves the start time of later runs; it is created once for the
+    jars.
+    """
     archive = _jars().with_name(f"{_jars().name}.jsa")
     with archive.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # several processes may run tests at once

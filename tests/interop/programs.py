@@ -1,4 +1,6 @@
-"""Clients that are not in Python: a small program of ours around each, built into .cache when its sources change."""
+"""Clients in other languages than Python: a small program around each client, built into .cache when its sources
+change.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,7 @@ def _build_java(sources: Path, target: Path) -> None:
 
 
 def _archive_classes(target: Path) -> None:
-    """Lets one member join and leave, and keeps the classes that this took: Java then starts in half the time."""
+    """Let one member join and leave, and archive the loaded classes, which halves the start time of Java."""
     options = {"client_id": "first", "group": "first", "topic": "orders", "assignor": "range", "reset": "earliest"}
     times = {"session_ms": 10_000, "heartbeat_ms": 1_000}
     with run_cluster(topics={"orders": 1}, config={"group.initial.rebalance.delay.ms": 0}) as cluster:
@@ -119,7 +121,9 @@ PROGRAMS = {
 
 @cache
 def command(family: str) -> list[str]:
-    """What starts the program, which is built if it must be. Skips, or in CI fails, where that cannot be done."""
+    """Return the command that starts the program; build the program if necessary. Skips, or in CI fails, where that
+    cannot be done.
+    """
     return built_program(PROGRAMS[family], PROGRAMS[family].sources)
 
 
@@ -271,7 +275,7 @@ class Asked:
         atexit.register(self._end)
 
     def ask(self, call: str, **what: Any) -> Any:
-        """The answer. What went wrong over there is an AssertionError here."""
+        """Send a question, and return the answer. An error in the program raises AssertionError."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         too_late = threading.Timer(LIMIT, self._stop)

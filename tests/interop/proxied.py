@@ -80,7 +80,7 @@ class RealBehind:
 
 
 class ProxiedGround(Ground):
-    """What groups of ``Gathering`` need, through a proxy. Topics have a replica on each broker."""
+    """The ground of a ``Gathering`` whose clients connect through a proxy. Topics have a replica on each broker."""
 
     kind = MOCK
 

@@ -1,4 +1,4 @@
-"""One connection to one broker, in frames: for what no client would send."""
+"""A connection to one broker that sends frames, for requests that no client would send."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each client comes in by a listener with SASL, TLS or both, in its own words: it writes a record, and reads it back."""
+"""Each client connects to a listener with SASL, TLS or both, writes a record, and reads the record."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Way:
 
     @property
     def protocol(self) -> str:
-        """Kafka's name for it."""
+        """Kafka's name of the security protocol."""
         return f"{'SASL_' if self.mechanism else ''}{'SSL' if self.ca else 'PLAINTEXT'}"
 
     @property
@@ -54,7 +54,7 @@ class Way:
 
 
 def come_in(family: str, way: Way) -> str:
-    """What it read. Raises: whatever the client says when it may not come in."""
+    """Return the value that the client has read. Raises: the exception of the client if it is refused."""
     need_client(family)
     return IN[family](way)
 
@@ -80,7 +80,7 @@ def _librdkafka_reads(way: Way, wanted: int) -> list[str]:
 
 
 def _pythonic(way: Way, tokens: object) -> dict[str, Any]:
-    """What kafka-python and aiokafka call alike: all but the files of TLS."""
+    """Return the settings that have the same names in kafka-python and aiokafka: all except the TLS files."""
     how: dict[str, Any] = {"bootstrap_servers": way.servers, "security_protocol": way.protocol}
     if way.mechanism == "OAUTHBEARER":
         how |= {"sasl_mechanism": way.mechanism, "sasl_oauth_token_provider": tokens}

@@ -1,4 +1,4 @@
-"""What the tests here play on: a cluster, real clients, and one condition to wait on.
+"""The stage of the tests: a cluster, real clients, and a condition to wait for.
 
 Everything that happens - a line of the cluster's journal, a line that a client prints, the end of a process - wakes
 that condition, so that no test sleeps. A wait that takes too long fails with all that happened.
@@ -146,7 +146,7 @@ class Member:
                 self.refused = True
 
     def complained(self, line: str) -> None:
-        """A line on its stderr."""
+        """Process a line that the client has written to stderr."""
         self.log.append(line)
         self.fenced |= "fenced" in line.lower()
         self.refused |= "instance ID is still used" in line  # librdkafka's words for UNRELEASED_INSTANCE_ID
@@ -156,7 +156,7 @@ class Member:
         self.start_commit()()
 
     def start_commit(self) -> Callable[[], object]:
-        """The same, but what is returned waits."""
+        """Start a commit, and return a function that waits for its end."""
         before = self.committed
         self.say("commit")
         return lambda: self._stage.wait(f"{self.name} to commit", lambda: self.committed > before)
@@ -176,7 +176,7 @@ class Member:
         self.ended()
 
     def ended(self) -> int:
-        """Wait for the end of the client; its exit code."""
+        """Wait for the end of the client, and return its exit code."""
         code = self._process.wait(LIMIT)
         for reader in self._readers:
             reader.join(LIMIT)
@@ -277,7 +277,8 @@ class Stage:
         regex: str = "",
         own_process: bool = False,
     ) -> Member:
-        """A client of this family joins the group; returns at once. ``name``: its client id; ``instance``: static.
+        """Start a client of this family that joins the group, and return immediately. ``name``: its client id;
+        ``instance``: static.
 
         ``assignor``: several with commas between, the first choice first, where the family is of Python;
         ``protocol``: classic or consumer; ``regex``: subscribe to topics that match, not to ``topic``;
@@ -344,7 +345,7 @@ class Stage:
     # --- what the journal says ---
 
     def events(self, kind: str = "") -> list[Event]:
-        """The group's, of one kind or all."""
+        """Return the events of the group, of one kind or of all kinds."""
         return [event for event in self.happened() if event.group == self.group and kind in ("", event.event)]
 
     def happened(self) -> list[Event]:
@@ -352,7 +353,7 @@ class Stage:
         return list(self.cluster.journal.events)
 
     def shares(self, generation: int) -> dict[str, list[Owned]]:
-        """Who owns what in a generation, by client id."""
+        """Return the assigned partitions in a generation, by client id."""
         return {event.client: _flat(event) for event in self.events("assign") if event.generation == generation}
 
     def generation(self) -> int:
@@ -448,7 +449,7 @@ class Stage:
         raise AssertionError(self.report(f"timed out after {seconds:g} s: {what}"))
 
     def wait_a_moment(self, holds: Callable[[], object]) -> None:
-        """Wait until something holds, but not for long."""
+        """Wait a short time until a condition holds."""
         with self.changed:
             self.changed.wait_for(holds, HEARTBEAT_MS / 1000)
 
@@ -475,7 +476,7 @@ class Stage:
         assert printed() == wanted, self.report("not the records that were produced")
 
     def report(self, problem: str) -> str:
-        """The problem, the journal, and what the clients said."""
+        """Return a report with the problem, the journal and the output of the clients."""
         lines = [problem, "journal:"]
         lines += [f"  {json.dumps(event.to_json())}" for event in self.happened()]
         for member in self.members:
@@ -486,7 +487,7 @@ class Stage:
 
 @contextmanager
 def stage_of(cluster: Cluster) -> Iterator[Stage]:
-    """A stage; afterwards none of its members is left."""
+    """Yield a Stage, and end its members afterwards."""
     stage = Stage(cluster)
     try:
         yield stage

@@ -1,4 +1,6 @@
-"""Real clients of a broker whose clock stands still: they read, commit, and live through 45 s in one step."""
+"""Real clients of a broker with a stopped clock: they read and commit, and remain members when the clock advances by 45
+s in one step.
+"""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ def test_killed_member_is_evicted(impatient_stage: Stage, family: str) -> None:
 @pytest.mark.parametrize("assignor", SERVER_ASSIGNORS)
 @families
 def test_assignor(consumer_stage: Stage, family: str, assignor: str) -> None:
-    """With a second topic they differ: range gives the same numbers of both."""
+    """With a second topic the assignors differ: range assigns the same partition numbers of both topics."""
     stage = consumer_stage
     stage.cluster.create_topic("ordinary", stage.partitions)
     stage.other_topics = ["ordinary"]

@@ -318,7 +318,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="module")
 def played(request: pytest.FixtureRequest) -> Iterator[dict[Play, Future[None]]]:
-    """What comes of all plays that were asked for."""
+    """Return the results of all requested plays."""
     wanted = [item.callspec.params["which"] for item in request.session.items if item.path == request.path]
     pool = ThreadPoolExecutor(AT_ONCE)
     yield {which: pool.submit(play, which) for which in wanted}

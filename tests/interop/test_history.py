@@ -1,4 +1,4 @@
-"""What a capture of real clients says happened is what the broker's own journal says.
+"""The history derived from a capture of real clients equals the broker's journal.
 
 The clients reach the broker through a forwarder that records both directions, byte by byte, into a pcap file; the
 journal is written inside the broker, which knows nothing of it.

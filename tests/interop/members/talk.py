@@ -40,7 +40,7 @@ def command() -> str:
 
 
 def awaited() -> list[str]:
-    """The next command in words, however long it takes."""
+    """Wait for the next command, and return its words."""
     return _commands.get().split()
 
 
@@ -64,7 +64,7 @@ def transact(take: Callable[[int], T], commit: Callable[[], object], abort: Call
 
 
 def waiting() -> int:
-    """How many commands there are."""
+    """Return the number of waiting commands."""
     return _commands.qsize()
 
 
@@ -83,7 +83,7 @@ def tell_record(topic: str, partition: int, offset: int, value: bytes) -> None:
 
 
 def transformed(value: bytes) -> bytes:
-    """What the output has for a record of the input."""
+    """Return the output value for the value of an input record."""
     return value + b", done"
 
 
@@ -94,6 +94,6 @@ def tell_fenced(error: object) -> NoReturn:
 
 
 def tell_left() -> None:
-    """Out of the group in good order; end without waiting for the thread that reads stdin."""
+    """Report that the member has left the group, and exit without waiting for the thread that reads stdin."""
     tell("left")
     os._exit(0)

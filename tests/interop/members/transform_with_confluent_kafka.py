@@ -45,7 +45,7 @@ def take(wanted: int) -> dict[tuple[str, int], int]:
 
 
 def abort(positions: dict[tuple[str, int], int]) -> None:
-    """What was aborted comes again: back to where the group is."""
+    """Seek to the committed offsets of the group, because aborted records must be processed again."""
     producer.abort_transaction()
     for at in consumer.committed(list(positions.values())):
         consumer.seek(TopicPartition(at.topic, at.partition, max(at.offset, 0)))

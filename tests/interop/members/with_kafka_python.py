@@ -50,7 +50,7 @@ class Asked(Exception):
 
 
 def poll() -> dict[TopicPartition, list[Any]]:
-    """All there is. Polls have no end but records and commands.
+    """Return all available records. A poll ends only with records or a command.
 
     If a poll ends while kafka-python 3.0.12 joins, and SyncGroup is answered before the next poll begins, then that
     poll finds nothing to do: the share is never taken over, heartbeats stay off, and the member is evicted. (In

@@ -1,4 +1,6 @@
-"""Against our own broker, which holds, and against brokers that do each thing wrong: a proxy in between sees to that."""
+"""The fuzzer against mockbroker, which survives, and against brokers with each kind of failure, which a proxy
+simulates.
+"""
 
 from __future__ import annotations
 

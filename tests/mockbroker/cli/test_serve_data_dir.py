@@ -50,7 +50,7 @@ def served(
 
 
 def refused(*arguments: str) -> str:
-    """What a broker says that does not start."""
+    """Return the error of a broker that does not start."""
     done = subprocess.run(
         [*COMMAND, "--port", "0", *arguments], capture_output=True, text=True, check=False, timeout=LIMIT
     )

@@ -1,4 +1,4 @@
-"""For every planted bug the first seed that catches it: ``make simulate-check``. Prints a table, and keeps it.
+"""Search the first seed that catches each planted bug (``make simulate-check``); print and store the table.
 
 python tests/mockbroker/lab/simulation/search.py [--keep] [NAME...]
 """

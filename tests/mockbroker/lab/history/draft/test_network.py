@@ -1,4 +1,4 @@
-"""What is said on a connection arrives in order, and takes its time."""
+"""Messages on a connection arrive in order, after the network delay."""
 
 from __future__ import annotations
 
