@@ -9,12 +9,12 @@ from need import need
 pytest_plugins = ["pytester"]
 
 
-def test_a_tool_that_is_there() -> None:
+def test_installed_tool_is_returned() -> None:
     assert need("python3", "it is running").endswith("python3")
 
 
 @pytest.mark.parametrize(("ci", "outcome"), [("true", pytest.fail.Exception), ("", pytest.skip.Exception)])
-def test_a_tool_that_is_not(ci: str, outcome: type[Exception], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_tool_skips_or_fails_in_ci(ci: str, outcome: type[Exception], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CI", ci)
     with pytest.raises(outcome, match="no-such-tool is not installed: it would be of use"):
         need("no-such-tool", "it would be of use")

@@ -95,5 +95,5 @@ def test_refused(text: str) -> None:
         parse(text, columns())
 
 
-def test_columns_that_are_looked_at() -> None:
+def test_parse_returns_the_used_columns() -> None:
     assert parse("body.x == 1 or size > 2", columns())[1] == {"body", "size"}

@@ -172,7 +172,7 @@ def test_repeated_metadata_costs_the_same_in_any_cluster(harness):
     assert max(costs) <= min(costs) + 1  # of an answer that was never sent, how large it is
 
 
-def test_a_record_wakes_whom_it_concerns_whoever_else_waits(harness):
+def test_record_completes_only_fetches_of_its_topic(harness):
     harness.broker.cluster.create_topic("other", [[0]])
 
     def fetch(topic: str) -> Any:

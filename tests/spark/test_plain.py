@@ -57,7 +57,7 @@ def test_shared_objects_stay_shared() -> None:
     assert result[0] is result[1]["again"]
 
 
-def test_a_default_stays_one() -> None:
+def test_default_of_a_counter_survives_pickling() -> None:
     counts: dict[str, _Count] = defaultdict(_Count, a=_Count(2))
     result = plain.loads(plain.dumps(counts))
     assert result == counts

@@ -13,7 +13,7 @@ def test_rows_are_sorted_with_nothing_first() -> None:
     assert results == [(1, None), (1, "b"), (1, "c"), (2, None), (2, "b"), (2, "c")]
 
 
-def test_a_column_that_is_not_there() -> None:
+def test_unknown_column_is_refused() -> None:
     with pytest.raises(ValueError, match="no column sugar"):
         GROUP_EVENTS.row(sugar=1)
 

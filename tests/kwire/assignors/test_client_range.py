@@ -38,7 +38,7 @@ def test_equal_topics_have_equal_partitions_near() -> None:
     }
 
 
-def test_a_rack_that_holds_nothing_decides_nothing() -> None:
+def test_rack_without_replicas_has_no_effect() -> None:
     topics = {"t": [Partition(["x"]), Partition(["y"])]}
     members = {"a": Subscription(["t"], rack_id="other"), "b": Subscription(["t"], rack_id="")}
     assert share_out(topics, members) == {"a": [("t", 0)], "b": [("t", 1)]}

@@ -98,7 +98,7 @@ def test_deleted_partitions_are_not_owned() -> None:
         assert share_out_cooperatively(ONE, members) == {"a": [("t", 0)], "b": []}
 
 
-def test_an_earlier_owner_that_takes_no_part() -> None:
+def test_former_owner_without_subscription_is_ignored() -> None:
     """Java ends with a NullPointerException: b owned t-0 before the newest generation and wants nothing any more."""
     topics = without_racks({"t": 3, "u": 1})
     members = {

@@ -68,7 +68,7 @@ def test_members_that_subscribe_to_different_topics_by_release() -> None:
     assert newer[0] == {"a": {T1: [0, 1], T3: [0]}, "b": {T1: [2], T2: [0, 1]}, "c": {T1: [3, 4, 5]}}
 
 
-def test_a_release_that_is_not_there() -> None:
+def test_unknown_release_is_refused() -> None:
     with pytest.raises(KeyError):
         assign("uniform", {}, {}, release="2.8")
 

@@ -127,7 +127,7 @@ def test_packets_cut_by_a_snap_length_are_damage(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [pcap, pcapng])
-def test_a_link_that_is_not_known_is_damage(make: Callable[..., bytes], tmp_path: Path) -> None:
+def test_unknown_link_type_is_damage(make: Callable[..., bytes], tmp_path: Path) -> None:
     strange = tmp_path / "strange.pcap"
     strange.write_bytes(make(records(PATH), 147))
     result = kwire("capture", str(strange))

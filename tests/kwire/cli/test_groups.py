@@ -259,7 +259,7 @@ def test_a_capture_with_nothing_in_it(tmp_path: Path, verb: str) -> None:
     assert (done.exit_code, done.stdout, done.stderr) == (1, "", "Error: no Kafka traffic in the captures\n")
 
 
-def test_a_filter_that_holds_of_no_frame() -> None:
+def test_filter_without_matching_frames_prints_nothing() -> None:
     done = kwire("capture", "--where", "latency_ms > 1000000", CAPTURE)
     assert (done.exit_code, done.stdout, done.stderr) == (0, "", "")
 

@@ -104,6 +104,6 @@ def test_shrink_is_bounded() -> None:
     assert calls == 3
 
 
-def test_a_length_that_lies_is_kept() -> None:
+def test_wrong_length_is_kept_by_shrinking() -> None:
     lies = Step(b"\0\0\0\xff" + bytes(100), "Metadata v1: length 100 becomes 255", broken=True)
     assert shrink([lies], lambda _: True, 100) == (lies,)

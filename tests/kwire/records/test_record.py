@@ -279,7 +279,7 @@ def test_an_offset_too_far(delta: int) -> None:
     assert read(write_records([Record()], [2**31 - 1], 0), 1) == [Record(offset=2**31 - 1)]
 
 
-def test_a_header_key_that_is_no_text() -> None:
+def test_header_key_that_is_not_utf8_is_refused() -> None:
     with pytest.raises(EncodeError, match=r"'.ud800' cannot be encoded"):
         write_records([Record(headers=[("\ud800", b"")])], None, 0)
 

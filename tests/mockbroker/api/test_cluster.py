@@ -386,7 +386,7 @@ def test_public_names():
 # --- a data directory ----------------------------------------------------------------------------------------------
 
 
-def test_a_cluster_is_there_again(tmp_path):
+def test_cluster_in_a_data_directory_survives_a_restart(tmp_path):
     with run_cluster(brokers=2, topics={"t": 3}, data_dir=tmp_path) as cluster:
         cluster.produce("t", [f"{number}" for number in range(10)])
         cluster.create_topic("later")

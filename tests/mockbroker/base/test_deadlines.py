@@ -97,7 +97,7 @@ def test_never_is_a_deadline_too():
     assert due(kept, 2.0) == ["a"]
 
 
-def test_a_key_set_while_the_due_ones_are_taken():
+def test_key_set_again_while_deadlines_are_popped_is_due():
     kept = Deadlines[str]()
     kept.set("a", 1.0)
     assert kept.pop_due(1.0) == "a"

@@ -78,7 +78,7 @@ def test_waiting_conversations_alone_exit_0(text: str | None, code: int, counts:
     assert (result.exit_code, result.stderr) == (code, f"{counts}\n")
 
 
-def test_a_file_that_is_no_conversation(tmp_path: Path) -> None:
+def test_file_that_is_not_a_conversation_is_reported(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text("{")
     result = conform(tmp_path / "x.json")
     assert result.exit_code == 1

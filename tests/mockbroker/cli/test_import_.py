@@ -162,7 +162,7 @@ def test_a_log_directory_without_a_group(tmp_path: Path) -> None:
     assert run("--log-dir", log_dir, "--data-dir", made).exit_code == 0
 
 
-def test_a_folder_that_is_no_log_directory(tmp_path: Path) -> None:
+def test_folder_without_log_directory_is_reported(tmp_path: Path) -> None:
     (tmp_path / "java-17").mkdir()
     result = run("--log-dir", tmp_path)
     assert (result.exit_code, result.stdout) == (1, "")

@@ -69,7 +69,7 @@ def test_ends_on_a_signal_without_waiting_for_clients(number: signal.Signals) ->
         assert process.stderr.read() == ""
 
 
-def test_brokers_and_topics_are_there() -> None:
+def test_options_create_brokers_and_topics() -> None:
     with served("--brokers", "3", "--topic", "orders:6", "--topic", "plain", "--set", "num.partitions=4") as (
         _,
         addresses,
@@ -338,7 +338,7 @@ OPEN = [  # arguments, whether it warns
 
 
 @pytest.mark.parametrize(("arguments", "warns"), OPEN, ids=[" ".join(arguments) for arguments, _ in OPEN])
-def test_a_broker_that_others_reach(tmp_path: Path, arguments: list[str], warns: bool) -> None:
+def test_wildcard_listener_advertises_a_reachable_address(tmp_path: Path, arguments: list[str], warns: bool) -> None:
     ready = tmp_path / "ready"
     with served(*arguments, "--ready-file", str(ready)) as (process, (address, *_)):
         assert address[0] not in ("0.0.0.0", "")

@@ -192,7 +192,7 @@ def test_records_before_a_corrupt_batch_are_returned_first(codec):
         assert (raised.value.partition, raised.value.offset, one.next_offset) == (("t", 0), 3, 3)
 
 
-def test_bytes_that_are_no_records():
+def test_invalid_records_raise_corrupt_record():
     with pytest.raises(CorruptRecord):
         reader(batch(0, 2)[:16] + b"\x09" + bytes(99)).next_records(9)
 

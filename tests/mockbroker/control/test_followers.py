@@ -34,7 +34,7 @@ async def test_work_waits_for_a_stream() -> None:
 
 
 @pytest.mark.parametrize("method", ["wake", "wake_slowly"])
-async def test_all_that_wait_are_woken(method: str) -> None:
+async def test_all_waiting_streams_are_woken(method: str) -> None:
     followers, woken = Followers(), list[int]()
 
     async def wait(number: int) -> None:

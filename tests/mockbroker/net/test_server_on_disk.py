@@ -197,7 +197,7 @@ async def test_disconnected_client_is_forgotten() -> None:
         assert (await other.ask(*BEAT)).error_code == E.UNKNOWN_MEMBER_ID
 
 
-async def test_an_answer_that_joins_others_on_their_way_waits_as_well() -> None:
+async def test_response_after_unsent_ones_waits_for_the_disk() -> None:
     disk = Gate()
     async with serving(disk=disk) as place:
         writer, reader = await place.connect(), await place.connect()

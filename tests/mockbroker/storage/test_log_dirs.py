@@ -155,7 +155,7 @@ def test_unreadable_file_is_a_problem(tmp_path: Path) -> None:
     assert read(tmp_path) == ([], [f"{segment_name(0)}: Permission denied"])
 
 
-def test_a_directory_that_went_away(tmp_path: Path) -> None:
+def test_missing_partition_directory_is_a_problem(tmp_path: Path) -> None:
     (problem,) = read_partition(tmp_path / "gone-0")
     assert str(problem) == f"{tmp_path / 'gone-0'}: No such file or directory"
 

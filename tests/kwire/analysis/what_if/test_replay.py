@@ -38,7 +38,7 @@ def test_kinds(name: str, protocol: str, kind: str) -> None:
     assert {*NAMES} == {*CLIENT, *SERVER} == {one for one, _, _ in KINDS}
 
 
-def test_a_name_that_is_not_there() -> None:
+def test_unknown_assignor_is_refused() -> None:
     with pytest.raises(AssignorError, match="'best': use one of range, roundrobin, sticky, cooperative-sticky"):
         replay_of("best", "classic", unknown)
 

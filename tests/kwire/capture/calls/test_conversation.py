@@ -118,7 +118,7 @@ def test_each_single_segment_may_be_missing(written: Write) -> None:
             assert all(call.reason for call in calls if call.request is None or call.response is None)
 
 
-def test_a_hole_inside_a_frame_costs_that_frame(written: Write) -> None:
+def test_gap_inside_a_frame_loses_only_that_frame(written: Write) -> None:
     talk = Talk(mss=20)
     segments = talk.open() + heartbeats(talk, 3)
     requests = [n for n, s in enumerate(segments) if s.payload and s.target == talk.broker]
@@ -305,7 +305,7 @@ def test_an_unknown_api_first_is_listed_once_it_is_proven(
 
 
 @pytest.mark.parametrize("client_id", [b"\xff\xfe\xfd", b"a\0b\0"])
-def test_a_client_id_that_is_no_text_is_of_another_protocol(client_id: bytes, written: Write) -> None:
+def test_client_id_that_is_not_utf8_is_not_kafka(client_id: bytes, written: Write) -> None:
     talk = Talk()
     segments = talk.open() + talk.say(True, unknown(18, 77, 1, client_id)) + talk.say(False, prefixed(b"hello there"))
     calls, connections = read_calls(written, segments)
@@ -413,7 +413,7 @@ def test_sasl_tokens_without_a_header(written: Write) -> None:
     assert read_calls(written, segments, redacted=False)[0][1].request_raw == b"\0alice\0secret"
 
 
-def test_after_tokens_without_end_it_is_opaque(written: Write) -> None:
+def test_too_many_sasl_tokens_make_a_connection_opaque(written: Write) -> None:
     talk = Talk()
     segments = talk.open() + sasl(talk, 0)
     for n in range(60):

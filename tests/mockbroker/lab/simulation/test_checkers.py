@@ -263,7 +263,7 @@ def test_a_commit_without_a_response_may_come_later(story):
     assert not story.broken
 
 
-def test_a_lookup_goes_back(story):
+def test_lookup_of_an_older_offset_is_found(story):
     story.commit(1, 1.0)
     story.commit(2, 3.0, 4.0)
     story.lookup(1, 5.0, 6.0)
@@ -319,7 +319,7 @@ def test_the_end_is_after_all_that_was_read(story, isolation):
     }
 
 
-def test_an_end_may_leave_out_what_is_not_acknowledged_yet(story):
+def test_end_offset_may_omit_unacknowledged_records(story):
     story.write(b"a", offset=0)
     story.list_end(0, 1.5, 3.0)
     story.ends_with({0: b"a"})

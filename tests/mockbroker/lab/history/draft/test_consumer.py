@@ -159,7 +159,7 @@ def test_with_a_strategy_that_is_refused_it_cannot_join(error: Error) -> None:
     assert consumer.deadline() == float("inf")
 
 
-def test_an_id_that_is_unknown_is_given_up_with_all_that_it_had() -> None:
+def test_unknown_consumer_id_resets_the_consumer() -> None:
     consumer = beating()
     (joins,) = sent(consumer.received(LINK, HeartbeatResponse(error=Error.UNKNOWN_CONSUMER), 2.1))
     assert isinstance(joins, JoinGroupRequest)

@@ -279,7 +279,7 @@ def test_failure_after_noticing_an_expiry_notices_it_again() -> None:
     assert_shared(cluster, 6, {"c1", "c2"})
 
 
-def test_a_newcomer_that_was_noticed_joins_at_the_next_one() -> None:
+def test_new_member_joins_the_next_coordinator() -> None:
     cluster = settled()
     cluster.strike(has_noticed)
     cluster.add(GROUP, [TOPIC])

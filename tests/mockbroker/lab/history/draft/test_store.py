@@ -24,7 +24,7 @@ def rested() -> DraftCluster:
     return cluster
 
 
-def test_a_dump_has_all_that_is_kept_by_topic_and_by_group() -> None:
+def test_dump_contains_all_topics_and_groups() -> None:
     cluster = rested()
     dumped = cluster.store.dump()
     assert dumped["topics"] == {
@@ -57,7 +57,7 @@ def test_dumped_store_loads_unchanged() -> None:
     assert loaded.dump() == dumped
 
 
-def test_a_loaded_store_is_where_groups_go_on() -> None:
+def test_groups_continue_with_a_loaded_store() -> None:
     cluster = rested()
     loaded = Store.load(cluster.store.dump())
     assert (loaded.read(GROUP), loaded.offsets(GROUP)) == (cluster.store.read(GROUP), cluster.store.offsets(GROUP))
