@@ -108,6 +108,7 @@ SHELLS = [
     "mockbroker/lab/demo/*",
     "mockbroker/lab/live_demo",
     "mockbroker/lab/conform/*",
+    "mockbroker/lab/torture/handshakes",
     "mockbroker/lab/torture/process",
     "mockbroker/lab/torture/runner",
     "mockbroker/control/app",
@@ -130,10 +131,12 @@ INJECTED = [
     "kwire/fuzz/mutate",
     "kwire/fuzz/session",
     "mockbroker/lab/torture/case",
+    "mockbroker/lab/torture/cases/handshakes",
 ]  # name random.Random as the type of what they are given
 SEEDED = [
     "mockbroker/faults/malforming",
     "mockbroker/faults/occurrence",
+    "mockbroker/lab/torture/handshakes",
     "mockbroker/lab/torture/stage",
 ]  # random.Random with the seed of a fault rule
 COMMANDS = ["kwire/cli/*", "mockbroker/cli/*"]
@@ -180,7 +183,7 @@ TESTED_ELSEWHERE = {
     "mockbroker/api/names": "tests/test_types.py",
     "mockbroker/lab/torture/broker": "tests/mockbroker/lab/torture/test_runner.py: each run has one",
     "mockbroker/lab/torture/case": "tests/mockbroker/lab/torture/test_catalogue.py",
-    "mockbroker/lab/torture/cases/*": "tests/mockbroker/lab/torture/test_stage.py: each change; test_catalogue.py: rules",
+    "mockbroker/lab/torture/cases/*": "tests/mockbroker/lab/torture/test_stage.py: changes; test_handshakes.py; test_catalogue.py",
     "kwire/engines/writer": "tests/kwire/engines/test_compiled.py",
     "kwire/assignors/sticky_*": "tests/kwire/assignors/test_sticky.py, all of them together",
     "kwire/capture/calls/model": "tests of what makes calls",

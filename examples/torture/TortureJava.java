@@ -32,6 +32,16 @@ public class TortureJava {
     }
     if (protocol.startsWith("SASL")) {
       String mechanism = variable("SASL_MECHANISM");
+      if (mechanism.equals("OAUTHBEARER")) {
+        settings.put("sasl.mechanism", mechanism);
+        settings.put(
+            "sasl.jaas.config",
+            String.format(
+                "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
+                    + " unsecuredLoginStringClaim_sub=\"%s\";",
+                variable("SASL_USERNAME")));
+        return settings;
+      }
       String module = mechanism.equals("PLAIN") ? "plain.PlainLoginModule" : "scram.ScramLoginModule";
       settings.put("sasl.mechanism", mechanism);
       settings.put(

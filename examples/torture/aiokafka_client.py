@@ -4,6 +4,7 @@ import asyncio
 import os
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.abc import AbstractTokenProvider
 from aiokafka.errors import KafkaError
 from aiokafka.helpers import create_ssl_context
 
@@ -16,6 +17,15 @@ if protocol.startswith("SASL"):
     security["sasl_mechanism"] = os.environ["MOCKBROKER_SASL_MECHANISM"]
     security["sasl_plain_username"] = os.environ["MOCKBROKER_SASL_USERNAME"]
     security["sasl_plain_password"] = os.environ["MOCKBROKER_SASL_PASSWORD"]
+
+
+class Tokens(AbstractTokenProvider):
+    async def token(self):
+        return os.environ["MOCKBROKER_SASL_TOKEN"]
+
+
+if security.get("sasl_mechanism") == "OAUTHBEARER":
+    security["sasl_oauth_token_provider"] = Tokens()
 
 
 async def started(make):

@@ -16,6 +16,9 @@ security = {
     }.items()
     if variable in os.environ
 }
+if security.get("sasl.mechanism") == "OAUTHBEARER":
+    security["enable.sasl.oauthbearer.unsecure.jwt"] = "true"
+    security["sasl.oauthbearer.config"] = f"principal={security['sasl.username']}"
 consumer = Consumer(
     {
         **security,

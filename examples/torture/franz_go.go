@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/oauth"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
@@ -32,6 +33,8 @@ func security() []kgo.Opt {
 	if strings.HasPrefix(protocol, "SASL") {
 		user, password := variable("SASL_USERNAME"), variable("SASL_PASSWORD")
 		switch variable("SASL_MECHANISM") {
+		case "OAUTHBEARER":
+			options = append(options, kgo.SASL(oauth.Auth{Token: variable("SASL_TOKEN")}.AsMechanism()))
 		case "PLAIN":
 			options = append(options, kgo.SASL(plain.Auth{User: user, Pass: password}.AsMechanism()))
 		case "SCRAM-SHA-256":

@@ -5,6 +5,7 @@ import time
 
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.errors import KafkaError
+from kafka.net.sasl.oauth import AbstractTokenProvider
 
 servers, topic = os.environ["MOCKBROKER_BOOTSTRAP_SERVERS"].split(","), os.environ["MOCKBROKER_TOPIC"]
 security = {
@@ -18,6 +19,15 @@ security = {
     }.items()
     if variable in os.environ
 }
+
+
+class Tokens(AbstractTokenProvider):
+    def token(self):
+        return os.environ["MOCKBROKER_SASL_TOKEN"]
+
+
+if security.get("sasl_mechanism") == "OAUTHBEARER":
+    security["sasl_oauth_token_provider"] = Tokens()
 
 
 def started(kind, **options):

@@ -18,6 +18,7 @@ const kafka = new Kafka({
         mechanism: variable("SASL_MECHANISM").toLowerCase(),
         username: variable("SASL_USERNAME"),
         password: variable("SASL_PASSWORD"),
+        oauthBearerProvider: async () => ({ value: variable("SASL_TOKEN") }),
       }
     : undefined,
 })

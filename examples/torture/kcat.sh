@@ -9,4 +9,6 @@ exec kcat -b "$MOCKBROKER_BOOTSTRAP_SERVERS" -G "$MOCKBROKER_GROUP" -u -f '%p %o
   ${MOCKBROKER_SASL_MECHANISM:+-X sasl.mechanism="$MOCKBROKER_SASL_MECHANISM"} \
   ${MOCKBROKER_SASL_USERNAME:+-X sasl.username="$MOCKBROKER_SASL_USERNAME"} \
   ${MOCKBROKER_SASL_PASSWORD:+-X sasl.password="$MOCKBROKER_SASL_PASSWORD"} \
+  ${MOCKBROKER_SASL_TOKEN:+-X enable.sasl.oauthbearer.unsecure.jwt=true} \
+  ${MOCKBROKER_SASL_TOKEN:+-X sasl.oauthbearer.config="principal=$MOCKBROKER_SASL_USERNAME"} \
   "$MOCKBROKER_TOPIC"

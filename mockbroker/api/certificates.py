@@ -28,6 +28,16 @@ class Certificates:
         """The files that TLS clients need; every path is None without a TLS listener that uses generated ones."""
         return self._generated.files if self._generated else TlsFiles()
 
+    @property
+    def generated(self) -> GeneratedCertificates | None:
+        """The generated certificates; None without a TLS listener that uses them."""
+        return self._generated
+
+    @property
+    def in_use(self) -> list[Tls]:
+        """The TLS contexts of the listeners."""
+        return list(self._listeners.values())
+
     def get(self, settings: Settings, listener: str, addresses: Addresses) -> Tls:
         """Return the TLS contexts of a listener; equal settings and host names return the same contexts.
 

@@ -157,29 +157,29 @@ def command(
     limits = Limits(start=start, bad=bad, recovery=recovery, memory=memory * MEGABYTE)
     tested = Client(client, topic, security=Security(security_protocol, sasl_mechanism))
     results: list[Result] = []
-    with quiet(SILENT):
+    # A client is never started in the main thread: a KeyboardInterrupt could lose it between its start and its handle.
+    stop = Event()
+    with quiet(SILENT), ThreadPoolExecutor(jobs) as pool:
         try:
-            health = examine(tested, limits)
-        except (UnhealthyClientError, OSError) as error:
-            raise click.ClickException(str(error)) from error
-        todo = [case for case in chosen if applies(case, health)]
-        stop = Event()
-        with ThreadPoolExecutor(jobs) as pool:
-            runs = [pool.submit(run, case, tested, health, limits, seed, stop) for case in todo]
             try:
-                for finished in as_completed(runs):
-                    result = finished.result()
-                    results.append(result)
-                    if as_json:
-                        click.echo(json.dumps(result.to_json()))
-                        continue
-                    click.echo(report.line(result))
-                    if result.verdict in BAD:
-                        click.echo("\n".join(report.details(result)))
-            except BaseException:
-                stop.set()
-                pool.shutdown(cancel_futures=True)
-                raise
+                health = pool.submit(examine, tested, limits, stop).result()
+            except (UnhealthyClientError, OSError) as error:
+                raise click.ClickException(str(error)) from error
+            todo = [case for case in chosen if applies(case, health)]
+            runs = [pool.submit(run, case, tested, health, limits, seed, stop) for case in todo]
+            for finished in as_completed(runs):
+                result = finished.result()
+                results.append(result)
+                if as_json:
+                    click.echo(json.dumps(result.to_json()))
+                    continue
+                click.echo(report.line(result))
+                if result.verdict in BAD:
+                    click.echo("\n".join(report.details(result)))
+        except BaseException:
+            stop.set()
+            pool.shutdown(cancel_futures=True)
+            raise
     if junit is not None:
         junit.write_text(report.junit(results), encoding="utf-8")
     absent = len(chosen) - len(todo)

@@ -17,6 +17,7 @@ from mockbroker.base.effects import Ticket
 from mockbroker.base.errors import ConflictError, NotFoundError
 from mockbroker.broker.request_log import Request, api_key
 from mockbroker.lab.torture.case import Case
+from mockbroker.lab.torture.handshakes import HostileHandshakes
 from mockbroker.lab.torture.security import SASL_STEPS, Security
 from mockbroker.lab.torture.stage import HostileStage
 
@@ -73,7 +74,7 @@ class HostileBroker:
         self._thread = thread
         self._handle = thread.handle()
         self._topic = topic
-        self._stage: HostileStage | None = None
+        self._stage: HostileStage | HostileHandshakes | None = None
         self._first = 0  # entry of the request log that is read next
         self._unanswered: list[Ticket] = []
         self._applied = 0  # by rules that were removed
@@ -84,7 +85,9 @@ class HostileBroker:
         for rule in case.rules:
             options: dict[str, Any] = {"seed": seed, **rule}
             self._handle.faults.add(**options)
-        if case.change is not None or case.frames is not None:
+        if case.flight is not None or case.certificate is not None:
+            self._stage = thread.call(lambda cluster: HostileHandshakes(case, seed, cluster._tls))
+        elif case.change is not None or case.frames is not None:
             self._stage = stage = HostileStage(case, seed)
 
             def add(cluster: Cluster) -> None:
@@ -163,7 +166,7 @@ class HostileBroker:
 
     def explanation(self) -> str:
         """Return the fields of the last response that the case changed, one per line; "" if there is none."""
-        if self._stage is None or self._stage.last is None:
+        if not isinstance(self._stage, HostileStage) or self._stage.last is None:
             return ""
         explanation = explain_response(*self._stage.last)
         lines = [explanation.name]

@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from random import Random
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from trustme import CA, LeafCert
 
 CONNECT = "connect"  # the step before the first request
 EVERY = "*"  # every step
 TLS = "TLS"  # the TLS handshake, before the first request
 Change: TypeAlias = Callable[[Any, Any, "Turn"], None]  # changes a decoded response; also takes the request
 FrameChange: TypeAlias = Callable[[bytes, "Turn"], bytes]  # returns what is sent in place of a frame with its length
+FlightChange: TypeAlias = Callable[[bytes, Random], bytes]  # returns what is sent in place of the broker's TLS records
+Certificate: TypeAlias = Callable[["CA"], "LeafCert"]  # takes the authority that the client trusts
 
 
 @dataclass(slots=True)
@@ -35,7 +40,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A case: one kind of hostile broker. Exactly one of ``rules``, ``change`` and ``frames`` is set.
+    """A case: one kind of hostile broker. Exactly one of the attributes from ``rules`` to ``certificate`` is set.
 
     Attributes:
         name: name for ``--case``.
@@ -44,6 +49,8 @@ class Case:
         rules: fault rules, as keyword arguments of ``faults.add``.
         change: function that changes each response of the step.
         frames: function that changes the bytes of each response of the step.
+        flight: function that changes the broker's first records of each TLS handshake; nothing is sent after them.
+        certificate: function that returns the broker's certificate.
         published: link to a bug report of a client that failed this case; "" if there is none.
     """
 
@@ -53,4 +60,6 @@ class Case:
     rules: tuple[Mapping[str, Any], ...] = ()
     change: Change | None = None
     frames: FrameChange | None = None
+    flight: FlightChange | None = None
+    certificate: Certificate | None = None
     published: str = ""

@@ -11,7 +11,7 @@ from kwire.messages import APIS
 from mockbroker.faults.applicability import malform_obstacle
 from mockbroker.faults.malformed import FORMS
 from mockbroker.lab.torture.case import Case
-from mockbroker.lab.torture.cases import cluster, data, errors, frames, groups, security
+from mockbroker.lab.torture.cases import cluster, data, errors, frames, groups, handshakes, security
 
 LIBRDKAFKA_5577 = "https://github.com/confluentinc/librdkafka/issues/5577"
 PUBLISHED = {"null_array-ApiVersions": LIBRDKAFKA_5577}
@@ -31,7 +31,7 @@ def _pairs() -> Iterator[Case]:
                 )
 
 
-NAMED = (*errors.CASES, *frames.CASES, *cluster.CASES, *groups.CASES, *data.CASES, *security.CASES)
+NAMED = (*errors.CASES, *frames.CASES, *cluster.CASES, *groups.CASES, *data.CASES, *security.CASES, *handshakes.CASES)
 PAIRS = tuple(_pairs())
 CASES: Mapping[str, Case] = {case.name: case for case in (*NAMED, *PAIRS)}
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
 Protocol: TypeAlias = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
-Mechanism: TypeAlias = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+Mechanism: TypeAlias = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
 PROTOCOLS: tuple[Protocol, ...] = get_args(Protocol)
 MECHANISMS: tuple[Mechanism, ...] = get_args(Mechanism)
 USER, PASSWORD = "torture", "torture-secret"
+EXPIRY = 4_102_444_800  # of the token: the year 2100, in seconds since 1970
 SASL_STEPS = frozenset({"SaslHandshake", "SaslAuthenticate"})
 
 
@@ -63,4 +66,13 @@ class Security:
                 "MOCKBROKER_SASL_USERNAME": USER,
                 "MOCKBROKER_SASL_PASSWORD": PASSWORD,
             }
+        if self.has_sasl and self.mechanism == "OAUTHBEARER":
+            variables["MOCKBROKER_SASL_TOKEN"] = unsecured_token()
         return variables
+
+
+def unsecured_token() -> str:
+    """Return a token for OAUTHBEARER without a signature (RFC 7515, alg none), for USER."""
+    parts = {"alg": "none"}, {"sub": USER, "iat": 0, "exp": EXPIRY}
+    encoded = [base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=").decode() for part in parts]
+    return ".".join([*encoded, ""])

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -14,6 +16,7 @@ pytest.importorskip("psutil")
 
 from mockbroker.cli import main
 from mockbroker.lab.torture.catalogue import CASES
+from mockbroker.lab.torture.process import ClientProcess
 
 PROGRAM = str(Path(__file__).parents[1] / "lab" / "torture" / "client.py")
 
@@ -43,3 +46,19 @@ def test_bad_results_have_details() -> None:
     code, out, _ = torture("--case", "no-results", "--bad", "0.3", "--", sys.executable, PROGRAM, "end")
     assert code == 0
     assert out.startswith("refused  no-results")
+
+
+def test_clients_are_started_outside_the_main_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the start of a process and its handle, a KeyboardInterrupt would lose the process."""
+    threads: list[threading.Thread] = []
+    start = ClientProcess.__init__
+
+    def noted(self: ClientProcess, *arguments: Any) -> None:
+        threads.append(threading.current_thread())
+        start(self, *arguments)
+
+    monkeypatch.setattr(ClientProcess, "__init__", noted)
+    arguments = ("--case", "no-results", "--bad", "0.1", "--start", "30")
+    torture(*arguments, "--", sys.executable, PROGRAM, "end")
+    assert len(threads) == 2
+    assert threading.main_thread() not in threads

@@ -13,7 +13,9 @@ from mockbroker.lab.torture.case import TLS, Case, Change, Turn
 
 SERVER_FIRST = re.compile(rb"r=(?P<nonce>[^,]*),s=(?P<salt>[^,]*),i=(?P<iterations>[0-9]+)")
 SERVER_FINAL = b"v="
+BEARER, ACKNOWLEDGED = b"\1auth=Bearer ", b"\1"  # in a token of a client, and its response to an error challenge
 HUGE_TOKEN = 1 << 20  # bytes
+DEPTH = 50_000  # of JSON
 MANY_ITERATIONS = 2**31 - 1  # of PBKDF2: hours
 NonceSaltIterations: TypeAlias = tuple[bytes, bytes, bytes]
 ALWAYS = {"times": "always"}
@@ -91,6 +93,21 @@ def challenge_again(response: Any, _request: Any, turn: Turn) -> None:
         response.auth_bytes = turn.kept
 
 
+# --- OAUTHBEARER (RFC 7628) ---
+
+
+def _challenge(content: bytes, response: Any, request: Any, _: Turn) -> None:
+    """Answer a token, and each acknowledgement, with an error challenge; other mechanisms stay as they are."""
+    if BEARER in request.auth_bytes or request.auth_bytes == ACKNOWLEDGED:
+        response.auth_bytes, response.error_code, response.error_message = content, 0, None
+
+
+CHALLENGES: list[tuple[str, str, bytes]] = [
+    ("oauth-challenges", "answers each token with an error challenge, without end", b'{"status":"invalid_token"}'),
+    ("oauth-empty-challenges", "answers each token with an error challenge without a status", b"{}"),
+    ("oauth-other-challenges", "answers each token with an error challenge that is no object", b'["invalid_token", 5]'),
+    ("oauth-deep-challenges", f"nests {DEPTH} objects in an error challenge", b'{"a":' * DEPTH + b"1" + b"}" * DEPTH),
+]
 SCRAM_FIRST: list[tuple[str, str, Callable[[NonceSaltIterations], NonceSaltIterations]]] = [
     ("scram-other-nonce", "sends a nonce of its own", lambda given: (given[0][::-1], *given[1:])),
     ("scram-empty-nonce", "sends an empty nonce", lambda given: (b"", *given[1:])),
@@ -120,6 +137,7 @@ CHANGES: list[tuple[str, str, str, Change]] = [  # name, step, description, chan
     ("scram-no-signature", "SaslAuthenticate", "leaves its signature out", no_signature),
     ("scram-challenge-again", "SaslAuthenticate", "repeats its challenge", challenge_again),
     *((name, "SaslAuthenticate", what, partial(_server_first, change)) for name, what, change in SCRAM_FIRST),
+    *((name, "SaslAuthenticate", what, partial(_challenge, content)) for name, what, content in CHALLENGES),
 ]
 
 

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from mockbroker import run_cluster
-from mockbroker.lab.torture.security import PASSWORD, PROTOCOLS, USER, Protocol, Security
+from mockbroker.broker.sasl.mechanism import Authenticated
+from mockbroker.broker.sasl.oauthbearer import OAuthBearer
+from mockbroker.lab.torture.security import EXPIRY, PASSWORD, PROTOCOLS, USER, Protocol, Security
 
 CA = Path("/ca.pem")
 
@@ -27,6 +29,12 @@ def test_the_client_gets_what_its_protocol_needs() -> None:
     plain = Security("SASL_PLAINTEXT", "PLAIN").environment(None)
     assert plain == {protocol: "SASL_PLAINTEXT", mechanism: "PLAIN", **sasl}
     assert Security("SASL_SSL").environment(CA) == {protocol: "SASL_SSL", mechanism: "SCRAM-SHA-256", **tls, **sasl}
+
+
+def test_the_token_of_the_client_is_valid() -> None:
+    token = Security("SASL_SSL", "OAUTHBEARER").environment(CA)["MOCKBROKER_SASL_TOKEN"]
+    message = b"n,,\1auth=Bearer " + token.encode() + b"\1\1"
+    assert OAuthBearer().evaluate(message, 1_800_000_000_000) == Authenticated(USER, expires_at_ms=EXPIRY * 1_000)
 
 
 def test_the_arguments_select_the_settings_again() -> None:

@@ -12,6 +12,7 @@ from kwire.apikeys import ApiKey
 from kwire.envelope import decode_response, encode_response
 from kwire.frames import pack
 from kwire.fuzz.values import full
+from kwire.messages.sasl_authenticate import SaslAuthenticateRequest
 from kwire.records import Record, build_batch
 from mockbroker.base.effects import Call, Client, Reply, Ticket
 from mockbroker.broker.request_log import api_key
@@ -25,6 +26,7 @@ FRAMES = [case for case in CASES.values() if case.frames is not None]
 ID = 77
 
 
+OAUTH = b"n,,\1auth=Bearer abc\1\1"  # of a client
 SCRAM = b"r=abcdef,s=QSXCR+Q6sek8bf92,i=4096", b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
 
 
@@ -51,7 +53,7 @@ def altered(stage: HostileStage, step: str, version: int, number: int = 0) -> tu
     """The frame of a response, and what is sent in its place. ``number``: number of earlier responses."""
     ticket = Ticket(1, ID, api_key(step), version)
     message = response(step, version, number)
-    call = Call(ticket, Client(0, "client", "127.0.0.1"), object(), b"")
+    call = Call(ticket, Client(0, "client", "127.0.0.1"), SaslAuthenticateRequest(auth_bytes=OAUTH), b"")
     assert stage.before(call, 0.0) is call
     (reply,) = stage.after(call, [Reply(ticket, message)], 0.0)
     assert isinstance(reply, Reply)
