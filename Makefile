@@ -178,6 +178,7 @@ MINUTES ?= 1
 fuzz: .venv/.fuzz-coverage  ## coverage-guided fuzzing of the decoders, then the cost of requests: make fuzz MINUTES=10 TARGETS='request blob'
 	@$(BIN)/python fuzzing/run.py --minutes $(MINUTES) $(if $(KEEP),--json fuzzing/results/fuzz.json) $(TARGETS)
 	$(if $(TARGETS),,@$(BIN)/python fuzzing/cost.py --all --planted 10)
+	$(if $(TARGETS),,@$(BIN)/python fuzzing/simulated_cost.py --seeds 10 --planted)
 
 # Small changes of the code that tests have to notice (docs/mutants.md): make mutants FOLDER='groups wire' COUNT=40 SEED=a
 # Only lines that commits have changed: make mutants COMMITS=main..HEAD COUNT=20

@@ -21,7 +21,7 @@ from tests.mockbroker.lab.simulation.kept import KEPT, to_json  # noqa: E402
 
 EVENTS = 1_000
 CANDIDATES = 4  # seeds of which one is run: the one that may reach most new cells
-DEFAULT_SCHEMES = ("mix", "data", "bytes", "admin", "swarm", "migration", "rules", "shares", "streams")
+DEFAULT_SCHEMES = ("mix", "data", "bytes", "admin", "upkeep", "swarm", "migration", "rules", "shares", "streams")
 
 
 def keep(outcome: Outcome, folder: Path = KEPT) -> Path:
