@@ -56,7 +56,7 @@ def rows() -> Iterator[SettingRow]:
 
 
 def _effect(name: str) -> str | None:
-    if name in READ_ELSEWHERE:
+    if name in READ_ELSEWHERE and not is_ours(name):
         return "Has an effect; see Kafka's documentation."
     topic = next((key for key, config in BEFORE_4_0.items() if config.synonym == name), None)
     default_of_topics = f"Default of {topic} of topics." if topic else None

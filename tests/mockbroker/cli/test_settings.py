@@ -31,6 +31,7 @@ def test_effects_and_sources() -> None:
     assert (listed["broker.heartbeat.interval.ms"].effect, listed["ssl.protocol"].changes) == (None, "one broker")
     assert (listed["mockbroker.users"].default, listed["mockbroker.users"].source) == (None, "mockbroker")
     assert listed["ssl.key.password"].default is None
+    assert listed["ssl.keystore.location"].effect == "File with the broker's key and certificates: PEM, JKS or PKCS12."
 
 
 def test_output_is_a_table_or_json() -> None:
