@@ -37,7 +37,7 @@ NAVIGATION: Mapping[str, str] = {  # title of a section to its pages
     "How do I test": "how-to/README how-to/test-*",
     "Guides": f"testing failover faults presets live recordings proxy torture fuzzing import consumer migration ci "
     f"compare {' '.join(f'how-to/{name}' for name in GUIDES.split())}",
-    "Reference": "api/* http-api control-api live-page command-line settings errors findings pipeline clients "
+    "Reference": "api/* http-api control-api live-page command-line settings errors findings pipeline spark clients "
     "conformance limits stability python-api performance coordinator",
     "Messages": "reference/README reference/*",
     "Explanation": "design simulation history draft assurance mutants security sources glossary",
