@@ -227,6 +227,9 @@ def test_bad_header(data: bytes, text: str) -> None:
 def test_many_batches_and_one_cut_short() -> None:
     assert [batch.data for batch in batches(ONE * 3 + ONE[:-1])] == [ONE] * 3
     assert list(batches(b"")) == []
+    empty = build_batch([], last_offset=4)
+    assert len(empty) == HEADER.size
+    assert [batch.data for batch in batches(ONE + empty)] == [ONE, empty]
     assert [batch.data for batch in batches(ONE + bytes(20))] == [ONE]
 
 
