@@ -76,6 +76,13 @@ async def test_polled_records_are_accepted_by_the_next_poll(cluster: Cluster) ->
     assert cluster.groups()["g"].state == "Empty"
 
 
+@pytest.mark.parametrize("rack", ["", "r1"])
+async def test_rack_of_a_member(cluster: Cluster, rack: str) -> None:
+    async with joined(cluster, client_rack=rack):
+        (member,) = cluster._router.broker.groups["g"].members.values()
+        assert member.rack_id == (rack or None)
+
+
 async def test_records_of_a_failed_block_are_released(cluster: Cluster) -> None:
     async def fail() -> None:
         async with joined(cluster) as consumer:
