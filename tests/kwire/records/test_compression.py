@@ -334,13 +334,22 @@ def test_frames_that_are_skipped() -> None:
     assert decompress(ZSTD, one + skipped + one) == b"datadata"
 
 
-def test_only_magic_numbers_5x_are_skipped() -> None:
-    """RFC 8878, section 3.1.2: a skippable frame begins with 0x50 to 0x5f. The rest is left to zstd's own error."""
-    other = bytes.fromhex("6a2a4d18 03000000 616263")
+@pytest.mark.parametrize("magic", ["6a2a4d18", "5a2a4d19", "5a000000"])
+def test_only_magic_numbers_5x_are_skipped(magic: str) -> None:
+    """RFC 8878, section 3.1.2: a skippable frame begins with 0x184d2a50 to 5f. The rest is left to zstd's own error."""
+    other = bytes.fromhex(f"{magic} 03000000 616263")
     one = compress(ZSTD, b"data")
     assert compression._zstd_frames(one + other + one, 100) == (one + other + one, 4)
     with pytest.raises(DecodeError, match="invalid zstd data"):
         decompress(ZSTD, one + other + one)
+
+
+@pytest.mark.parametrize(("flag", "size"), [(0, 0), (1, 1), (2, 2), (3, 4)])
+def test_dictionary_id_before_the_size_of_a_frame(flag: int, size: int) -> None:
+    """RFC 8878, section 3.1.1.1.3; then the content size, and one raw block of four bytes."""
+    frame = compression.ZSTD_MAGIC + bytes([0x20 | flag, *bytes(size), 4, 1 | 4 << 3, 0, 0]) + b"data"
+    assert compression._zstd_frames(frame * 2, 100) == (frame * 2, 8)
+    assert decompress(ZSTD, frame * 2) == b"datadata"
 
 
 @pytest.mark.parametrize("first", [False, True])
