@@ -94,6 +94,12 @@ def test_unknown_types_keep_their_bytes(key: str, value: str | None, name: str) 
     assert result.name == name
 
 
+def test_text_of_a_record_has_its_message_and_no_bytes() -> None:
+    record = Record(key=bytes.fromhex("00000001"), value=bytes.fromhex("0000" + "00000007"))
+    text = repr(read_control_record(record))
+    assert text == "ControlRecord(offset=0, timestamp=0, type=1, message=EndTxnMarker(coordinator_epoch=7))"
+
+
 def test_every_type_has_a_value() -> None:
     assert list(VALUES) == list(ControlType)
 

@@ -73,6 +73,7 @@ def test_both_readers_agree(records: list[Record], changes: list[tuple[int, int]
 
 
 def test_records_are_read_in_chunks() -> None:
+    assert RECORDS_AT_ONCE == 256
     records = [Record(value=b"v", timestamp=n) for n in range(3 * RECORDS_AT_ONCE + 1)]
     parts = list(read_records(write_records(records, None, 0), 0, len(records), 0, 0, None, Record))
     assert [len(part) for part in parts] == [RECORDS_AT_ONCE] * 3 + [1]
