@@ -511,9 +511,9 @@ def test_files_go_with_the_cluster():
 def test_certificates_that_are_not_there(tmp_path):
     (tmp_path / "nonsense.pem").write_text("nonsense")
     for config in (
-        {"ssl.keystore.location": str(tmp_path / "none.pem")},
-        {"ssl.keystore.location": str(tmp_path / "nonsense.pem")},
-        {"ssl.truststore.location": str(tmp_path / "none.pem")},
+        {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(tmp_path / "none.pem")},
+        {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(tmp_path / "nonsense.pem")},
+        {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(tmp_path / "none.pem")},
     ):
         with pytest.raises(mockbroker.SettingsError, match=r"ssl\.(key|trust)store\.location: .*pem"):
             mockbroker.run_cluster(listeners=[SSL], config=config).__enter__()

@@ -42,6 +42,7 @@ HELPERS = {  # files beside those of the verbs
         "garbage_collection",
         "history_lines",
         "http_address",
+        "journal_file",
         "quiet",
         "rule_files",
         "stdin",

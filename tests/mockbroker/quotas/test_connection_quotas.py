@@ -37,8 +37,8 @@ def test_limits_of_settings():
 
 
 def test_limits_of_listeners_have_an_effect():
-    given = {"listener.name.inside.max.connections": 7, "listener.name.inside.ssl.client.auth": "none"}
-    assert Settings.parse(given).without_effect() == ["listener.name.inside.ssl.client.auth"]
+    given = {"listener.name.inside.max.connections": 7, "listener.name.inside.ssl.protocol": "TLSv1.3"}
+    assert Settings.parse(given).without_effect() == ["listener.name.inside.ssl.protocol"]
 
 
 RATES = [  # connections per second, windows, wait of the next connections that begin at once
