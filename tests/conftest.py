@@ -118,9 +118,14 @@ def _rank(file: str) -> int:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_teardown() -> Generator[None, None, None]:
-    """Fail a test whose timers outlive it: what they do later fails another."""
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, None, None]:
+    """Fail a test whose timers outlive it: what they do later fails another. After the last test of a file, what is still
+    in memory is kept out of later garbage collections, as are modules.
+    """
     yield
+    if nextitem is None or _file(item) != _file(nextitem):
+        gc.collect()
+        gc.freeze()
     pending = [
         each for each in threading.enumerate() if isinstance(each, threading.Timer) and not each.finished.is_set()
     ]
