@@ -39,7 +39,7 @@ from kwire.messages.produce import ProduceRequest
 from kwire.messages.sync_group import SyncGroupRequest
 from kwire.records import Record, build_batch
 from kwire.records.compression import ZSTD
-from mockbroker.base.effects import Close, Dismiss, Reply
+from mockbroker.base.effects import Call, Close, Dismiss, Reply
 from mockbroker.base.settings import Settings
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Journal
@@ -87,7 +87,7 @@ class Target:
         answers = []
         try:
             call = session.next_call()
-            assert call is not None
+            assert isinstance(call, Call)
             outcomes = deque(self.router.step(call, self.now))
             while outcomes:
                 outcome = outcomes.popleft()

@@ -35,7 +35,7 @@ from kwire.messages.sync_group import SyncGroupRequest
 from kwire.records import Record, build_batch
 from mockbroker.authorizer.checks import CHECKS
 from mockbroker.authorizer.stage import AuthorizerStage
-from mockbroker.base.effects import Reply
+from mockbroker.base.effects import Call, Reply
 from mockbroker.base.settings import Settings
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Journal
@@ -108,7 +108,7 @@ class Served:
         """Handle one request; return the response."""
         self.requests.receive(data)
         call = self.requests.next_call()
-        assert call is not None
+        assert isinstance(call, Call)
         outcomes = self.router.step(call, 1.0)
         while not any(isinstance(each, Reply) for each in outcomes):
             outcomes = [*self.router.run(outcomes, 1.0), *self.router.tick(1.0)]

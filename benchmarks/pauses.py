@@ -25,7 +25,7 @@ from kwire.messages.heartbeat import HeartbeatRequest
 from kwire.messages.join_group import JoinGroupRequest
 from kwire.messages.offset_commit import OffsetCommitRequest
 from kwire.messages.sync_group import SyncGroupRequest
-from mockbroker.base.effects import Reply
+from mockbroker.base.effects import Call, Reply
 from mockbroker.base.settings import Settings
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Journal
@@ -89,7 +89,7 @@ class Group:
         requests = self.connections[member]
         requests.receive(data)
         call = requests.next_call()
-        assert call is not None
+        assert isinstance(call, Call)
         outcomes = self.router.run(self.router.step(call, 1.0), 1.0)
         while self.router.deadline() <= 1.0:
             outcomes += self.router.run(self.router.tick(1.0), 1.0)

@@ -377,7 +377,7 @@ class Place:
 
     def ask(self, request: Any, version: int) -> tuple[int, int, int]:
         """Send a request; return the units of work, and the bytes of request and response."""
-        from mockbroker.base.effects import Reply
+        from mockbroker.base.effects import Call, Reply
         from mockbroker.net.connection import ClientRequests
 
         frame = pack(encode_request(request, version, correlation_id=1, client_id="c"))
@@ -386,7 +386,7 @@ class Place:
         out = 0
         session.receive(frame)
         call = session.next_call()
-        assert call is not None
+        assert isinstance(call, Call)
         for outcome in self.router.run(self.router.step(call, NOW), NOW):
             if isinstance(outcome, Reply) and outcome.ticket is call.ticket:
                 out += len(session.answer(outcome))

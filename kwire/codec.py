@@ -102,13 +102,20 @@ def decode_at(
 
 
 def decode_in_slices(
-    message: type[M], data: bytes, offset: int, version: int, size: int
+    message: type[M],
+    data: bytes,
+    offset: int,
+    version: int,
+    size: int,
+    *,
+    weight: int | None = None,
+    explained: int = MAX_EXPLAINED,
 ) -> Generator[None, None, tuple[M, int]]:
     """Decode a message in steps: yield after every ``size`` array elements, and finally return what ``decode_at``
-    returns.
+    returns. Copied bytes count as elements (``limits.COPIED_LIKE_AN_ELEMENT``).
 
-    Invalid data is decoded a second time, without steps, for the error. Raises: DecodeError; SchemaError if the message
-    does not have this version.
+    Invalid data of at most ``explained`` bytes is decoded a second time, without steps, for the error. Raises:
+    DecodeError; SchemaError if the message does not have this version.
 
     Args:
         message: class of the message.
@@ -116,12 +123,16 @@ def decode_in_slices(
         offset: offset of the first byte of the message.
         version: version of the message.
         size: number of array elements in a step.
+        weight: maximum memory of the decoded message, in bytes; None for the default, as in ``decode_at``.
+        explained: maximum size, in bytes, of a refused message whose error names the invalid field.
     """
+    limit = weight_limit(len(data) - offset) if weight is None else weight
     try:
-        weight = weight_limit(len(data) - offset)
-        return (yield from compiled.decode_in_slices(message, data, offset, version, weight, size))
-    except REFUSALS:
-        return decode_at(message, data, offset, version)
+        return (yield from compiled.decode_in_slices(message, data, offset, version, limit, size))
+    except REFUSALS as refusal:
+        if len(data) - offset > explained and not isinstance(refusal, compiled.FINAL):
+            raise compiled.rough_error(message, version, len(data), refusal) from None
+        return decode_at(message, data, offset, version, weight=weight, explained=explained)
 
 
 def encode(value: object, version: int, *, engine: Engine | None = None) -> bytes:

@@ -1,6 +1,7 @@
 """Length-prefixed frames: splitting a byte stream into frames, and adding the prefix.
 
-Memory grows with the bytes received, not with the announced length.
+Memory grows with the bytes received, not with the announced length. A large frame is collected without long pauses: no
+reallocation copies more than an eighth of it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from kwire.limits import MAX_FRAME
 
 PREFIX = struct.Struct(">i")
 SMALL = 4_096  # an incomplete frame of at most this many bytes is copied, a longer one is collected in a BytesIO
+RESERVING = 4 << 20  # a frame of more bytes is collected in a buffer that is reserved ahead
+AHEAD = 8  # maximum bytes reserved for each received byte
 _size_at = PREFIX.unpack_from
 _HINTS = (
     (b"GET ", "an HTTP request"),
@@ -46,7 +49,9 @@ class FrameBuffer:
         self._data: bytes | bytearray = b""  # bytearray while many chunks follow a frame that has not been returned yet
         self._at = 0  # where the next frame's prefix begins in _data
         self._frame: BytesIO | None = None  # an incomplete large frame; it precedes the bytes in _data
+        self._size = 0  # announced size of the incomplete large frame
         self._missing = 0  # bytes of the incomplete large frame still to be received
+        self._reserved = 0  # bytes of it that the BytesIO receives without reallocation, or with a short one
 
     def feed(self, data: bytes) -> None:
         """Append bytes received from the connection."""
@@ -74,18 +79,32 @@ class FrameBuffer:
         """
         (size,) = _size_at(self._data, self._at)
         received = memoryview(self._data)[self._at + PREFIX.size :]
-        self._frame = BytesIO()
-        self._frame.write(received)
-        self._missing = size - len(received)
+        self._frame, self._reserved = BytesIO(), 0 if size > RESERVING else size
+        self._size = self._missing = size
+        self._append(received)
 
     def _collect(self, data: bytes) -> bytes:
         """Append received bytes to the large frame that is being collected; return the bytes that belong to later
         frames.
         """
-        assert self._frame is not None
         rest = data[self._missing :]
-        self._missing -= self._frame.write(data[: self._missing])
+        self._append(data[: self._missing])
         return rest
+
+    def _append(self, data: bytes | memoryview) -> None:
+        assert self._frame is not None
+        received = self._size - self._missing
+        end = received + len(data)
+        if end > self._reserved:
+            # The system provides the pages of zeros when they are first written; a BytesIO that alone refers to its
+            # bytes writes to them in place.
+            self._reserved = self._size
+            while self._reserved // AHEAD >= end:
+                self._reserved //= AHEAD
+            reserved = BytesIO(bytes(self._reserved))
+            reserved.write(self._frame.getbuffer()[:received])
+            self._frame = reserved
+        self._missing -= self._frame.write(data)
 
     def next_frame(self) -> bytes | None:
         """Return the next complete frame without its prefix, or None if more bytes are needed.

@@ -9,7 +9,8 @@ unpackers and indexes raise by themselves, and a slice that is too short leaves 
 
 The function is ``(buf, p) -> (value, end)``. With the option ``weighed`` it is ``(buf, p, left) -> (value, end)`` and
 refuses a message that takes more than ``left`` bytes of memory (limits.weight_limit). With the option ``sliced`` it is
-a generator with one more argument, ``size``: the number of array elements between yields.
+a generator with one more argument, ``size``: the number of array elements between yields. Copied bytes count as
+elements (limits.COPIED_LIKE_AN_ELEMENT).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from struct import calcsize
 from kwire.codegen import Lines, Names, source
 from kwire.engines.generated import CODES, ReaderOptions, missing
 from kwire.layout import Blob, Fixed, List, Maybe, Node, Record, Text, element_weight, smallest, weight
-from kwire.limits import MAX_TEXT, MAX_VARINT
+from kwire.limits import COPIED_AT_ONCE, COPIED_LIKE_AN_ELEMENT, MAX_TEXT, MAX_VARINT
 
 
 def reader_source(title: str, layout: Record, options: ReaderOptions) -> tuple[str, Names]:
@@ -177,6 +178,7 @@ class _ReadFunction:
 
     def counted(self, node: Text | Blob, target: str) -> None:
         count = self.length(node)
+        sliced, begin_value = self.options.sliced and isinstance(node, Blob), self.at()
         end = self.out.fresh("p")
         before = f"{self.at()} + {count}"  # the end of a value that begins here, with this length
         if node.compact:
@@ -189,16 +191,23 @@ class _ReadFunction:
                     self.out.add(f"{target} = {self.value(node, f'buf[{self.at(1)}:{end}]')}")
                 with self.out.block("else:"):
                     raw = self.out.fresh("s")
-                    self.out.add(f"{raw}, {end} = long_slice(buf, {begin}, {count}, {most}, {node.null})")
+                    read = "yield from long_slice_in_steps" if sliced else "long_slice"
+                    self.out.add(f"{raw}, {end} = {read}(buf, {begin}, {count}, {most}, {node.null})")
                     null = f" if {raw} is not None else None" if node.null and isinstance(node, Text) else ""
                     self.out.add(f"{target} = {self.value(node, raw)}{null}")
             head, before = f"elif {count}:", f"{self.at(-1)} + {count}"
         else:
             head = f"if {count} {'< 32768' if isinstance(node, Text) else '>= 0'}:"
         with self.out.block(head):
-            self.out.add(f"{end} = {before}", f"{target} = {self.value(node, f'buf[{self.at()}:{end}]')}")
+            data = f"buf[{self.at()}:{end}]"
+            if sliced and not node.compact:
+                long = f"(yield from slice_in_steps(buf, {self.at()}, {end}))"
+                data = f"{data} if {count} <= {COPIED_AT_ONCE} else {long}"
+            self.out.add(f"{end} = {before}", f"{target} = {self.value(node, data)}")
         with self.out.block("else:"):
             self.out.add(*([f"{end} = {self.at()}", f"{target} = None"] if node.null else ["raise Refused"]))
+        if sliced:
+            self.out.add(f"turn -= ({end} - ({begin_value})) // {COPIED_LIKE_AN_ELEMENT}")
         self.base, self.offset = end, 0
 
     def value(self, node: Text | Blob, data: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,21 @@ _id_at = struct.Struct(">i").unpack_from
 REPEATED = 512  # maximum bytes of a request that is cached after parsing, as clients repeat heartbeats and fetches
 UNCOUNTED = 64  # maximum bytes of a response that is not checked against the response limit, as of a heartbeat
 EXPLAINED = 8_192  # maximum bytes of a malformed request that is parsed again to explain the error, in up to 25 ms
+BYTES_PER_ELEMENT = 4_096  # a frame of more bytes per element of a slice (``Broker.slice_size``) is decoded in steps
+
+
+@dataclass(frozen=True, slots=True)
+class Undecoded:
+    """A received request that is decoded in steps, because its frame is large.
+
+    Attributes:
+        ticket: Identity of the request.
+        steps: Generator that decodes the request and yields between the steps. It returns the request, or raises
+            WireError if the request is malformed.
+    """
+
+    ticket: Ticket
+    steps: Generator[None, None, Call[Any]]
 
 
 @dataclass(slots=True)
@@ -106,8 +122,10 @@ class ClientRequests:
         """Add bytes that the client has sent."""
         self.frames.feed(data)
 
-    def next_call(self) -> Call[Any] | None:
+    def next_call(self) -> Call[Any] | Undecoded | None:
         """Return the next request; None if more bytes are needed or a request is pending.
+
+        A large request is not decoded yet: the caller must decode it, and a malformed one raises its error then.
 
         Raises:
             kwire.WireError: The request is malformed, or its API version is not served: the caller must close the
@@ -123,19 +141,40 @@ class ClientRequests:
         self.ticket = Ticket(self.connection, correlation_id, parsed.api_key, parsed.version)
         return Call(self.ticket, parsed.client, parsed.request, frame)
 
-    def _read(self, frame: bytes) -> Call[Any]:
+    def _read(self, frame: bytes) -> Call[Any] | Undecoded:
         served = self._router.served[frame[BEFORE_ID]]
         if served is None:
             return self._not_served(frame)
         at = self._read_header(frame, served)
         api, version, client = served.api, served.version, self._client
-        weight = self._router.broker.settings.mockbroker_request_max_memory_bytes
+        broker = self._router.broker
+        weight = broker.settings.mockbroker_request_max_memory_bytes
+        if len(frame) > broker.slice_size * BYTES_PER_ELEMENT:
+            (correlation_id,) = _id_at(frame, 4)
+            self.ticket = Ticket(self.connection, correlation_id, api.key, version)
+            return Undecoded(self.ticket, self._decode(frame, at, self.ticket, api.request))
         request, _ = codec.decode_at(api.request, frame, at, version, weight=weight, explained=EXPLAINED)
         if len(frame) <= REPEATED and api.key != PRODUCE:  # a Produce is never repeated byte for byte
             self._parsed[frame[BEFORE_ID]] = _Parsed(frame[AFTER_ID], api.key, version, client, request)
         (correlation_id,) = _id_at(frame, 4)
         self.ticket = Ticket(self.connection, correlation_id, api.key, version)
         return Call(self.ticket, client, request, frame)
+
+    def _decode(self, frame: bytes, at: int, ticket: Ticket, message: type[Any]) -> Generator[None, None, Call[Any]]:
+        """Decode a large request in steps, and return it.
+
+        Args:
+            frame: The frame of the request.
+            at: Byte offset of the request body.
+            ticket: Identity of the request.
+            message: Class of the request.
+        """
+        broker, client = self._router.broker, self._client
+        weight = broker.settings.mockbroker_request_max_memory_bytes
+        request, _ = yield from codec.decode_in_slices(
+            message, frame, at, ticket.version, broker.slice_size, weight=weight, explained=EXPLAINED
+        )
+        return Call(ticket, client, request, frame)
 
     def _read_header(self, frame: bytes, served: Served) -> int:
         """Return the byte offset of the request body. The header is parsed only if the client id has changed."""

@@ -19,6 +19,7 @@ from mockbroker.base.effects import Call, Close, Dismiss, NoReply, Pace, Reply, 
 from mockbroker.base.response_limit import ResponseTooLargeError
 from mockbroker.broker.router import Outcome, Router, Unfinished
 from mockbroker.broker.stages import Stage
+from mockbroker.net.connection import Undecoded
 
 log = logging.getLogger("mockbroker")
 
@@ -74,8 +75,10 @@ class Requests(Protocol):
         """The id of the broker that the client is connected to."""
         ...
 
-    def next_call(self) -> Call[Any] | None:
-        """Return the next request; None if more bytes are needed or a request is pending."""
+    def next_call(self) -> Call[Any] | Undecoded | None:
+        """Return the next request, which may still have to be decoded; None if more bytes are needed or a request is
+        pending.
+        """
 
     def skip_answer(self) -> None:
         """Drop the pending request, which gets no response."""
@@ -101,7 +104,7 @@ class Connection(ABC):
         queued: True while the connection is queued to be served.
         slow: Counter of slowness: plus ONCE_SLOW for each turn longer than SLICE, minus 1 for each other turn.
         weighed: True if the connection had buffered bytes when they were last counted.
-        work: Remaining work on a request that is handled in slices, or None.
+        work: Remaining work on a request that is decoded or handled in slices, or None.
         muted: True while no request is served because of a throttle time or a fault.
         pace: Pace at which responses are sent, or None.
         resetting: True if the connection is reset when it is closed.
@@ -147,7 +150,7 @@ class Connection(ABC):
         self.queued = False
         self.slow = 0
         self.weighed = False
-        self.work: Unfinished | None = None
+        self.work: Unfinished | Undecoded | None = None
         self.muted = False
         self.pace: Pace | None = None
         self.resetting = False
@@ -295,7 +298,8 @@ class Pump:
             began: The current time of the stopwatch, in seconds.
         """
         if connection.work is not None:
-            more = self.resume(connection, now)
+            decoding = isinstance(connection.work, Undecoded)
+            more = self._decode(connection, now) if decoding else self.resume(connection, now)
         else:
             more = self._serve_requests(connection, now, began + SLICE)
         worked = self._stopwatch() - began  # excludes sending: it wakes the peer, which may run first
@@ -341,10 +345,38 @@ class Pump:
                 return False
             if call is None:
                 return False
+            if isinstance(call, Undecoded):
+                self._keep_work(call, connection)
+                return False
             self.handle(connection, call, now)
             if stopwatch() > stop_at:
                 break
         return connection.requests.ticket is None
+
+    def _decode(self, connection: Connection, now: float) -> bool:
+        """Decode the next part of a connection's request; after the last one, handle the request or its first slice.
+
+        As other unfinished work, this is done even if the connection is closed.
+
+        ``now``: the broker's time in seconds. Returns: True if complete requests may remain.
+        """
+        work, connection.work = connection.work, None
+        assert isinstance(work, Undecoded)
+        try:
+            next(work.steps)
+        except StopIteration as end:
+            self.handle(connection, end.value, now)
+            if connection.closed:
+                self.router.forget(work.ticket)
+            return connection.requests.ticket is None
+        except WireError as error:
+            self.refuse_request(connection, error)
+            return False
+        except Exception as error:
+            self.fail(connection, "internal error while decoding a request", error)
+            return False
+        self._keep_work(work, connection)
+        return False
 
     def resume(self, connection: Connection, now: float) -> bool:
         """Handle the next slice of a connection's unfinished request, even if the connection is closed.
@@ -352,7 +384,7 @@ class Pump:
         ``now``: the broker's time in seconds. Returns: True if complete requests may remain.
         """
         work, connection.work = connection.work, None
-        assert work is not None
+        assert isinstance(work, Unfinished)
         try:
             outcomes = work.resume(now)
         except Exception as error:
@@ -428,7 +460,7 @@ class Pump:
         self.enqueue(connection)
         connection.answered_later()
 
-    def _keep_work(self, work: Unfinished, connection: Connection | None) -> None:
+    def _keep_work(self, work: Unfinished | Undecoded, connection: Connection | None) -> None:
         """Queue the remaining work on a request for a later turn.
 
         The work is done even if the connection is closed, so that the change of state is completed.

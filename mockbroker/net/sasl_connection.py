@@ -9,7 +9,7 @@ from kwire.frames import pack
 from mockbroker.base.effects import Call, Client, Reply, Ticket
 from mockbroker.broker.authentication import Authentication, SaslState, Token
 from mockbroker.broker.router import Router
-from mockbroker.net.connection import ClientRequests
+from mockbroker.net.connection import ClientRequests, Undecoded
 from mockbroker.security.identity import UNKNOWN, Identity
 
 
@@ -35,7 +35,7 @@ class SaslRequests(ClientRequests):
         user = self.authentication.user
         return Identity(f"User:{user}", not self.authentication.by_token) if user else UNKNOWN
 
-    def next_call(self) -> Call[Any] | None:
+    def next_call(self) -> Call[Any] | Undecoded | None:
         if self._user != self.authentication.user:
             self._user = self.authentication.user
             self.renew_client()

@@ -8,7 +8,7 @@ from typing import Any
 from kwire import RemoteProtocolError
 from mockbroker.base.effects import Call, Client
 from mockbroker.broker.router import Router
-from mockbroker.net.connection import ClientRequests
+from mockbroker.net.connection import ClientRequests, Undecoded
 from mockbroker.security.identity import ANONYMOUS, Identity
 from mockbroker.security.ssl_principals import SETTING, distinguished_name, parse_rules, principal_of
 
@@ -36,7 +36,7 @@ class TlsRequests(ClientRequests):
         principal = self._principal or ANONYMOUS
         return Identity(principal, principal != ANONYMOUS)
 
-    def next_call(self) -> Call[Any] | None:
+    def next_call(self) -> Call[Any] | Undecoded | None:
         """Return the next request; None if more bytes are needed or a request is pending.
 
         Raises:

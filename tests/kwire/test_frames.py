@@ -2,13 +2,15 @@ from __future__ import annotations
 
 import sys
 import tracemalloc
+from io import BytesIO
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kwire import frames
 from kwire.errors import FrameError
-from kwire.frames import MAX_FRAME, FrameBuffer, pack
+from kwire.frames import AHEAD, MAX_FRAME, RESERVING, FrameBuffer, pack
 
 FRAMES = st.lists(st.binary(max_size=20), max_size=8)
 
@@ -166,6 +168,25 @@ def test_large_frame_is_not_copied_when_it_is_complete() -> None:
     tracemalloc.stop()
     assert frame == data[4:]
     assert peak < 1.5 * len(data)
+
+
+@pytest.mark.parametrize("more", [b"", pack(b"next")], ids=["alone", "with the next frame"])
+def test_large_frame_is_collected_with_short_copies(monkeypatch: pytest.MonkeyPatch, more: bytes) -> None:
+    written: list[int] = []
+
+    class Counted(BytesIO):
+        def write(self, data: bytes) -> int:  # type: ignore[override]
+            written.append(super().write(data))
+            return written[-1]
+
+    monkeypatch.setattr(frames, "BytesIO", Counted)
+    content = bytes(range(256)) * (5 * RESERVING // 256)
+    buffer, data = FrameBuffer(), pack(content) + more
+    for at in range(0, len(data), 65_536):
+        buffer.feed(data[at : at + 65_536])
+    assert drain(buffer) == ([content, b"next"] if more else [content])
+    assert max(written) <= len(content) // AHEAD
+    assert sum(written) < 1.2 * len(content)
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ VERSION_OF_BATCHES_BEFORE_V3 = 7  # record batches in v0-2 are validated as in t
 ACKS = (-1, 0, 1)  # all, none, leader
 ALL = -1
 APPEND_COST = 3  # elements of a slice that a partition counts as
-BYTES_PER_ELEMENT = 16_384  # bytes of records that count as one more element
+BYTES_PER_ELEMENT = 4_096  # bytes of records that count as one more element
 MIN_IN_SYNC = "min.insync.replicas"
 
 

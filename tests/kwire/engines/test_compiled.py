@@ -26,12 +26,13 @@ from kwire.errors import DecodeError, EncodeError, LimitError, SchemaError
 from kwire.fuzz.values import full
 from kwire.json.objects import from_json, to_json
 from kwire.layout import heaviest, resolve
-from kwire.limits import HEAVIEST, UNWEIGHED, weight_limit
+from kwire.limits import COPIED_AT_ONCE, COPIED_LIKE_AN_ELEMENT, HEAVIEST, UNWEIGHED, weight_limit
 from kwire.messages.describe_groups import DescribeGroupsResponse
 from kwire.messages.heartbeat import HeartbeatRequest
 from kwire.messages.join_group import JoinGroupRequest
 from kwire.messages.metadata import MetadataRequest, MetadataResponse
 from kwire.messages.offset_commit import OffsetCommitRequest
+from kwire.messages.produce import ProduceRequest
 from kwire.schema import Array, Bool, Int32, Nested, String
 from kwire.schema import data as message_of
 from kwire.schema import struct as declare
@@ -124,6 +125,37 @@ def test_decoding_stops_after_so_many_elements() -> None:
         stops, (decoded, _) = run_to_end(decode_in_slices(MetadataResponse, encoded, 0, 12, size))
         assert decoded == value
         assert stops == 61 // size
+
+
+@pytest.mark.parametrize("version", [8, 9], ids=["fixed lengths", "compact lengths"])
+def test_copied_bytes_count_as_elements(version: int) -> None:
+    kind = ProduceRequest.Topic
+    pieces = [kind.Partition(index=n, records=bytes([n]) * (6 * COPIED_LIKE_AN_ELEMENT)) for n in range(10)]
+    value = ProduceRequest(topic_data=[kind(name="t", partition_data=pieces)])
+    encoded = encode(value, version)
+    for size, expected in ((1, 11), (7, 10), (14, 5), (80, 0)):
+        stops, (decoded, end) = run_to_end(decode_in_slices(ProduceRequest, encoded, 0, version, size))
+        assert (decoded, end, stops) == (value, len(encoded), expected)
+
+
+@pytest.mark.parametrize("version", [8, 9], ids=["fixed lengths", "compact lengths"])
+def test_long_bytes_field_is_copied_in_steps(version: int) -> None:
+    kind = ProduceRequest.Topic
+    data = random.Random(1).randbytes(3 * COPIED_AT_ONCE + 1)
+    value = ProduceRequest(topic_data=[kind(name="t", partition_data=[kind.Partition(index=0, records=data)])])
+    encoded = encode(value, version)
+    stops, (decoded, end) = run_to_end(decode_in_slices(ProduceRequest, encoded, 0, version, 1_000_000))
+    assert (decoded, end, stops) == (value, len(encoded), 4)
+    with pytest.raises(DecodeError) as caught:
+        run_to_end(decode_in_slices(ProduceRequest, encoded[:-COPIED_AT_ONCE], 0, version, 1_000_000))
+    assert str(caught.value).endswith("the data ends before the message does")
+
+
+def test_memory_limit_of_decoding_in_slices() -> None:
+    encoded = encode(MetadataResponse(topics=[MetadataResponse.Topic(name="topic")] * 9), 12)
+    for explained, text in ((0, "its memory limit"), (1_000, "100 bytes of memory")):
+        with pytest.raises(LimitError, match=f"the decoded message would exceed {text}"):
+            run_to_end(decode_in_slices(MetadataResponse, encoded, 0, 12, 1, weight=100, explained=explained))
 
 
 def test_decoding_in_slices_refuses_the_same_bytes() -> None:

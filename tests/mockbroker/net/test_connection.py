@@ -17,8 +17,9 @@ from kwire.messages.delete_topics import DeleteTopicsRequest
 from kwire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kwire.messages.join_group import JoinGroupRequest
 from kwire.messages.offset_commit import OffsetCommitRequest
-from mockbroker.base.effects import Reply
-from mockbroker.net.connection import EXPLAINED, REPEATED, ClientRequests
+from kwire.messages.produce import ProduceRequest
+from mockbroker.base.effects import Call, Reply
+from mockbroker.net.connection import BYTES_PER_ELEMENT, EXPLAINED, REPEATED, ClientRequests, Undecoded
 
 BEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 JOIN = JoinGroupRequest(
@@ -254,6 +255,50 @@ def test_malformed_request_names_its_field_unless_it_is_large(incoming: ClientRe
     incoming.receive(pack(frame[:-6]))
     with pytest.raises(WireError, match=text):
         incoming.next_call()
+
+
+def large_produce(harness: BrokerHarness) -> bytes:
+    """Return the frame of a request of five batches that is decoded in steps."""
+    kind = ProduceRequest.Topic
+    size = harness.broker.slice_size * BYTES_PER_ELEMENT // 5
+    batches = [kind.Partition(index=number, records=bytes([number]) * size) for number in range(5)]
+    request = ProduceRequest(acks=-1, topic_data=[kind(name="t", partition_data=batches)])
+    return pack(encode_request(request, 9, correlation_id=3, client_id="me"))
+
+
+def test_large_request_is_decoded_in_steps(harness: BrokerHarness) -> None:
+    harness.broker.slice_size = 10
+    incoming = ClientRequests(7, 0, "/127.0.0.1", harness.router)
+    incoming.receive(large_produce(harness) + pack(encode_request(BEAT, 3, correlation_id=4)))
+    undecoded = incoming.next_call()
+    assert isinstance(undecoded, Undecoded)
+    assert incoming.next_call() is None  # the next request waits
+    steps = 0
+    while True:
+        steps += 1
+        try:
+            next(undecoded.steps)
+        except StopIteration as end:
+            call = end.value
+            break
+    assert steps == 2
+    assert call.ticket is undecoded.ticket is incoming.ticket
+    assert (call.ticket.correlation_id, call.version, call.client.client_id) == (3, 9, "me")
+    assert [each.records[0] for each in call.request.topic_data[0].partition_data] == list(range(5))
+    incoming.skip_answer()
+    following = incoming.next_call()
+    assert isinstance(following, Call)
+    assert following.request == BEAT
+
+
+@pytest.mark.parametrize("more", [0, 1], ids=["at once", "in steps"])
+def test_requests_above_a_size_are_decoded_in_steps(harness: BrokerHarness, more: int) -> None:
+    harness.broker.slice_size = 10
+    size = harness.broker.slice_size * BYTES_PER_ELEMENT + more
+    frame = encode_request(BEAT, 3, correlation_id=1)
+    incoming = ClientRequests(7, 0, "/127.0.0.1", harness.router)
+    incoming.receive(pack(frame.ljust(size, b"x")))
+    assert isinstance(incoming.next_call(), Undecoded if more else Call)
 
 
 @pytest.mark.parametrize("cut", range(1, len(encode_request(JOIN, 9, correlation_id=1))))

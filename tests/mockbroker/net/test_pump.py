@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tools.broker_harness import BrokerHarness
 
-from kwire import APIS, encode, encode_request
+from kwire import APIS, DecodeError, WireError, encode, encode_request
 from kwire import ErrorCode as E
 from kwire.messages.create_topics import CreateTopicsRequest
 from kwire.messages.delete_topics import DeleteTopicsRequest
@@ -30,6 +30,7 @@ from kwire.records import Record, build_batch
 from kwire.schema import schema_of
 from mockbroker.base.effects import Call, Client, Close, Delivery, Effects, Pace, Reply, SendMore, Ticket, Unmute
 from mockbroker.broker.stages import Stage
+from mockbroker.net.connection import Undecoded
 from mockbroker.net.pump import LARGE, SLICE, Connection, Pump
 
 BEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 4
@@ -41,9 +42,9 @@ class Inbox:
     def __init__(self, node: int = 0) -> None:
         self.node = node
         self.ticket: Ticket | None = None
-        self.calls: deque[Call[Any]] = deque()
+        self.calls: deque[Call[Any] | Undecoded] = deque()
 
-    def next_call(self) -> Call[Any] | None:
+    def next_call(self) -> Call[Any] | Undecoded | None:
         if self.ticket is not None or not self.calls:
             return None
         call = self.calls.popleft()
@@ -458,6 +459,57 @@ def test_produce_to_many_partitions_is_appended_in_slices() -> None:
     assert [number for number, _ in place.log] == [short.number, long.number]
     assert [each.error_code for each in long.sent[0].responses[0].partition_responses] == [E.NONE] * 40
     assert [each.log.end for each in place.harness.broker.cluster.topics["t"].partitions] == [1] * 40
+
+
+def undecoded(place: Place, wire: Wire, question: Question, steps: int, error: WireError | None = None) -> None:
+    """Send a request that is decoded in so many steps and then, unless there is an error, handled."""
+    place.send(wire, question)
+    call = wire.requests.calls.pop()
+
+    def decoding() -> Generator[None, None, Call[Any]]:
+        for _ in range(steps):
+            place.log.append((wire.number, "step"))
+            yield
+        if error is not None:
+            raise error
+        return call
+
+    wire.requests.calls.append(Undecoded(call.ticket, decoding()))
+
+
+def test_heartbeat_is_answered_while_a_request_is_decoded() -> None:
+    place = Place()
+    long, short = place.connect(), place.connect()
+    undecoded(place, long, BEAT, 3)
+    for _ in range(3):
+        place.pump.turn(0.0)
+        place.send(short, BEAT)
+    place.send(long, BEAT)
+    place.turns()
+    other, own = (short.number, "Heartbeat"), (long.number, "step")
+    assert place.log == [other, own, other, own, other, own, (long.number, "Heartbeat"), (long.number, "Heartbeat")]
+
+
+def test_malformed_request_closes_only_its_connection() -> None:
+    place = Place()
+    long, short = place.connect(), place.connect()
+    undecoded(place, long, BEAT, 1, DecodeError("the data ends"))
+    place.send(short, BEAT)
+    place.turns()
+    assert (long.closed, long.reason, long.sent) == (True, "at byte 0: the data ends", [])
+    assert len(short.sent) == 1
+
+
+def test_request_is_decoded_after_its_connection_was_closed() -> None:
+    place = Place(t=1)
+    place.harness.broker.slice_size = 1
+    long = place.connect()
+    undecoded(place, long, commit([0]), 2)
+    place.pump.turn(0.0)
+    place.pump.close(long)
+    place.turns()
+    assert long.sent == []
+    assert place.harness.broker.groups["g"].offsets
 
 
 def test_topic_deleted_between_slices_of_a_produce_is_unknown() -> None:
