@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from io import BytesIO
 
+from kwire.buffers import reserve
 from kwire.errors import FrameError
 from kwire.limits import MAX_FRAME
 
@@ -96,12 +97,10 @@ class FrameBuffer:
         received = self._size - self._missing
         end = received + len(data)
         if end > self._reserved:
-            # The system provides the pages of zeros when they are first written; a BytesIO that alone refers to its
-            # bytes writes to them in place.
             self._reserved = self._size
             while self._reserved // AHEAD >= end:
                 self._reserved //= AHEAD
-            reserved = BytesIO(bytes(self._reserved))
+            reserved = reserve(self._reserved)
             reserved.write(self._frame.getbuffer()[:received])
             self._frame = reserved
         self._missing -= self._frame.write(data)

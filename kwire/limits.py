@@ -23,7 +23,6 @@ UNWEIGHED = WEIGHT_ALLOWANCE // (
 
 # When a message is decoded in steps, so many bytes of a bytes field cost as much as an array element: they are copied.
 COPIED_LIKE_AN_ELEMENT = 1 << 12
-COPIED_AT_ONCE = 1 << 22  # bytes; a longer bytes field is copied in several steps
 
 # Size of the largest refused message that the reference engine decodes again for the error: this may take 0.2 s.
 MAX_EXPLAINED = 65_536

@@ -21,7 +21,7 @@ from struct import calcsize
 from kwire.codegen import Lines, Names, source
 from kwire.engines.generated import CODES, ReaderOptions, missing
 from kwire.layout import Blob, Fixed, List, Maybe, Node, Record, Text, element_weight, smallest, weight
-from kwire.limits import COPIED_AT_ONCE, COPIED_LIKE_AN_ELEMENT, MAX_TEXT, MAX_VARINT
+from kwire.limits import COPIED_LIKE_AN_ELEMENT, MAX_TEXT, MAX_VARINT
 
 
 def reader_source(title: str, layout: Record, options: ReaderOptions) -> tuple[str, Names]:
@@ -201,8 +201,8 @@ class _ReadFunction:
         with self.out.block(head):
             data = f"buf[{self.at()}:{end}]"
             if sliced and not node.compact:
-                long = f"(yield from slice_in_steps(buf, {self.at()}, {end}))"
-                data = f"{data} if {count} <= {COPIED_AT_ONCE} else {long}"
+                long = f"(yield from join_in_steps([memoryview(buf)[{self.at()}:{end}]]))"
+                data = f"{data} if {count} <= STEP else {long}"
             self.out.add(f"{end} = {before}", f"{target} = {self.value(node, data)}")
         with self.out.block("else:"):
             self.out.add(*([f"{end} = {self.at()}", f"{target} = None"] if node.null else ["raise Refused"]))

@@ -8,12 +8,12 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from functools import partial
-from io import BytesIO
 from typing import Any
 from uuid import UUID, SafeUUID
 
+from kwire.buffers import STEP, join_in_steps
 from kwire.engines import varints
-from kwire.limits import COPIED_AT_ONCE, MAX_TEXT, MAX_VARINT, TAG_WEIGHT
+from kwire.limits import MAX_TEXT, MAX_VARINT, TAG_WEIGHT
 from kwire.schema import ZERO_UUID
 
 TABLE_SIZE = 512  # maximum entries of one table; once a table is full, further counts are slower
@@ -137,23 +137,11 @@ def long_slice_in_steps(
     """Do the work of ``long_slice``, with the same arguments and result; yield between pieces of a long slice."""
     number, at = uvarint(buf, pos, first)
     end = at + number - 1
-    if number <= COPIED_AT_ONCE:
+    if number <= STEP:
         return long_slice(buf, pos, first, most, null)
     if number > most + 1:
         raise Refused
-    return (yield from slice_in_steps(buf, at, end)), end
-
-
-def slice_in_steps(buf: bytes, begin: int, end: int) -> Generator[None, None, bytes]:
-    """Return ``buf[begin:end]``; yield after every COPIED_AT_ONCE bytes."""
-    view = memoryview(buf)[begin:end]
-    # The system provides the pages of zeros when they are first written; a BytesIO that alone refers to its bytes
-    # writes to them in place.
-    copied = BytesIO(bytes(len(view)))
-    for at in range(0, len(view), COPIED_AT_ONCE):
-        copied.write(view[at : at + COPIED_AT_ONCE])
-        yield
-    return copied.getvalue()
+    return (yield from join_in_steps([memoryview(buf)[at:end]])), end
 
 
 def varint(value: int) -> bytes:

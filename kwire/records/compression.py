@@ -73,8 +73,8 @@ def decompress(codec: int, data: bytes, *, limit: int | None = None, old_lz4: bo
 def decompressed_pieces(codec: int, data: bytes, *, limit: int | None = None, old_lz4: bool = False) -> Iterator[bytes]:
     """Yield the decompressed records of a batch in pieces, so that the caller can do other work between them.
 
-    The pieces of gzip and of snappy-java's framing are small; data in another format is one piece. The arguments and
-    errors are those of ``decompress``.
+    The pieces of gzip and of snappy-java's framing are small; data in another format is one piece (``is_one_piece``).
+    The arguments and errors are those of ``decompress``.
     """
     if codec == NONE:
         return iter((data,))
@@ -85,6 +85,11 @@ def decompressed_pieces(codec: int, data: bytes, *, limit: int | None = None, ol
     if codec == LZ4 and old_lz4:
         data = _with_correct_checksum(data)
     return _DECOMPRESS[codec](data, limit)
+
+
+def is_one_piece(codec: int, data: bytes) -> bool:
+    """Return whether ``decompressed_pieces`` yields all decompressed data at once."""
+    return codec != GZIP and not (codec == SNAPPY and data.startswith(XERIAL_MAGIC))
 
 
 def compress(codec: int, data: bytes, *, level: int | None = None, old_lz4: bool = False) -> bytes:

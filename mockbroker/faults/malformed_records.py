@@ -6,6 +6,7 @@ change. A batch is a record batch of magic 2, or a message of magic 0 or 1.
 
 from __future__ import annotations
 
+import logging
 import struct
 import zlib
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -17,8 +18,9 @@ from typing import NamedTuple, TypeGuard
 from google_crc32c import extend as crc32c_on
 from google_crc32c import value as crc32c
 
+from kwire.buffers import join_in_steps
 from kwire.engines.varints import uvarint
-from kwire.errors import DecodeError
+from kwire.errors import DecodeError, LimitError
 from kwire.records import Batch, Message, Record, RecordSet, build_message_set, read
 from kwire.records import batch as batches
 from kwire.records import message_set as messages
@@ -34,10 +36,13 @@ from kwire.records.compression import (
     ZSTD_STEP,
     compressed_pieces,
     decompressed_pieces,
+    is_one_piece,
 )
 from kwire.records.limits import SMALLEST_RECORD
 from kwire.records.record import write_records
 from mockbroker.faults.slice_counter import ELEMENTS, BytesInSlices, SliceCounter
+
+log = logging.getLogger("mockbroker")
 
 CRC = struct.Struct(">I")
 CRC_BITS = 32
@@ -46,6 +51,8 @@ INVERTED = bytes(range(255, -1, -1))
 ZEROS = bytes(1 << 20)  # a piece of a decompression bomb
 # By codec, the cost of a compressed piece, as bytes of an element in a slice: gzip takes much longer for each byte.
 PIECE_COST = {NONE: 0, GZIP: 32 * GZIP_STEP, SNAPPY: XERIAL_BLOCK, LZ4: LZ4_BLOCK, ZSTD: ZSTD_STEP}
+LARGEST_PIECE = 16 << 20  # bytes that are decompressed at once, of a batch in a format that cannot be divided
+LARGEST_MESSAGE_SET = 4 << 20  # bytes that are decompressed at once, of a compressed message set (even gzip)
 GZIP_HEADER = bytes.fromhex("1f8b 0800 00000000 02ff")
 
 
@@ -131,7 +138,7 @@ def _with_values(records: bytes, change: Callable[[bytes], bytes]) -> BytesInSli
             at = each.position + len(each.data)
     parts.append(records[at:])
     yield
-    return b"".join(parts)
+    return (yield from join_in_steps(parts))
 
 
 def duplicate(records: bytes, *, count: int) -> BytesInSlices:
@@ -216,7 +223,8 @@ def _rebuilt(
 
 
 def _changed(each: Batch | Message, change: Callable[[bytes], bytes], count: SliceCounter) -> BytesInSlices:
-    """Return a batch with changed values; the same batch if its records cannot be decoded or no value changes.
+    """Return a batch with changed values; the same batch if no value changes, if its records cannot be decoded, or if
+    they are too large.
 
     Args:
         each: The batch or message.
@@ -226,13 +234,16 @@ def _changed(each: Batch | Message, change: Callable[[bytes], bytes], count: Sli
     records, differs = [], False
     try:
         plain = (yield from _plain(each, count)) if isinstance(each, Batch) else each
-        for record in plain.records(verify_crc=False):
+        for record in plain.records(verify_crc=False, limit=LARGEST_MESSAGE_SET):  # a plain batch has no limit
             if (value := record.value) is not None:
                 record.value = change(value)
                 differs = differs or record.value != value
             records.append(record)
             if count.is_full(len(value or b"")):
                 yield
+    except LimitError as error:
+        log.warning("a malform rule leaves the batch that ends at offset %d unchanged: %s", each.last_offset, error)
+        return each.data
     except DecodeError:
         return each.data
     if not differs:
@@ -247,15 +258,16 @@ def _plain(batch: Batch, count: SliceCounter) -> Generator[None, None, Batch]:
 
     ``count``: counter of the work in the current slice.
 
-    Raises: DecodeError if the records cannot be decompressed.
+    Raises: DecodeError if the records cannot be decompressed; LimitError if they are too large.
     """
-    parts = [batch.data[: batches.HEADER.size]]
-    for piece in decompressed_pieces(batch.codec, batch.data[batches.HEADER.size :]):
+    parts, body = [batch.data[: batches.HEADER.size]], batch.data[batches.HEADER.size :]
+    limit = LARGEST_PIECE if batch.codec != NONE and is_one_piece(batch.codec, body) else None
+    for piece in decompressed_pieces(batch.codec, body, limit=limit):
         parts.append(piece)
         if count.is_full(len(piece)):
             yield
     attributes = batch.attributes & ~(batches.CODEC_MASK | batches.LOG_APPEND_TIME)
-    return replace(batch, data=b"".join(parts), attributes=attributes)
+    return replace(batch, data=(yield from join_in_steps(parts)), attributes=attributes)
 
 
 def _with_records(batch: Batch, records: Sequence[Record], count: SliceCounter) -> BytesInSlices:
@@ -267,7 +279,7 @@ def _with_records(batch: Batch, records: Sequence[Record], count: SliceCounter) 
         some = records[start : start + ELEMENTS]
         parts.append(write_records(some, [each.offset - batch.base_offset for each in some], batch.base_timestamp))
         yield
-    body = yield from _compressed(batch.codec, b"".join(parts), count)
+    body = yield from _compressed(batch.codec, (yield from join_in_steps(parts)), count)
     if count.is_full(len(body)):
         yield
     return _rebuilt(batch, body=body)
@@ -287,7 +299,8 @@ def _with_messages(message: Message, records: Sequence[Record], count: SliceCoun
         some = [replace(each, offset=each.offset - first) for each in records[start : start + ELEMENTS]]
         parts.append(build_message_set(some, magic=magic, keep_offsets=True, log_append_time=append_time))
         yield
-    packed = yield from _compressed(message.codec, b"".join(parts), count, old_lz4=magic == 0)
+    plain = yield from join_in_steps(parts)
+    packed = yield from _compressed(message.codec, plain, count, old_lz4=magic == 0)
     return _wrapper(message, message.codec, packed)
 
 
@@ -315,7 +328,7 @@ def _compressed(codec: int, data: bytes, count: SliceCounter, *, old_lz4: bool =
         parts.append(piece)
         if count.is_full(PIECE_COST[codec]):
             yield
-    return b"".join(parts)
+    return (yield from join_in_steps(parts))
 
 
 def _batch_bomb(batch: Batch, size: int) -> bytes:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from uuid import UUID
 
 from kwire.apikeys import ApiKey
+from kwire.buffers import join_in_steps
 from kwire.codec import decode_at
 from kwire.engines.varints import uvarint
 from kwire.envelope import decode_response
@@ -317,4 +318,4 @@ def _spliced(frame: bytes, sites: Sites, edits: Sequence[_Edit]) -> BytesInSlice
         at = edit.end
     parts.append(frame[at:])
     yield
-    return b"".join(parts)
+    return (yield from join_in_steps(parts))

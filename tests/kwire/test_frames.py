@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kwire import frames
+from kwire import buffers, frames
 from kwire.errors import FrameError
 from kwire.frames import AHEAD, MAX_FRAME, RESERVING, FrameBuffer, pack
 
@@ -179,7 +179,8 @@ def test_large_frame_is_collected_with_short_copies(monkeypatch: pytest.MonkeyPa
             written.append(super().write(data))
             return written[-1]
 
-    monkeypatch.setattr(frames, "BytesIO", Counted)
+    for module in (frames, buffers):
+        monkeypatch.setattr(module, "BytesIO", Counted)
     content = bytes(range(256)) * (5 * RESERVING // 256)
     buffer, data = FrameBuffer(), pack(content) + more
     for at in range(0, len(data), 65_536):

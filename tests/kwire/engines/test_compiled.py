@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from strategies import MESSAGES, cells, layouts, values
 
 from kwire import codegen
+from kwire.buffers import STEP
 from kwire.codec import ENGINES, decode, decode_at, decode_in_slices, encode, encode_in_slices
 from kwire.engines import compiled, generated, native, reference
 from kwire.engines.chosen import implementation
@@ -26,7 +27,7 @@ from kwire.errors import DecodeError, EncodeError, LimitError, SchemaError
 from kwire.fuzz.values import full
 from kwire.json.objects import from_json, to_json
 from kwire.layout import heaviest, resolve
-from kwire.limits import COPIED_AT_ONCE, COPIED_LIKE_AN_ELEMENT, HEAVIEST, UNWEIGHED, weight_limit
+from kwire.limits import COPIED_LIKE_AN_ELEMENT, HEAVIEST, UNWEIGHED, weight_limit
 from kwire.messages.describe_groups import DescribeGroupsResponse
 from kwire.messages.heartbeat import HeartbeatRequest
 from kwire.messages.join_group import JoinGroupRequest
@@ -141,13 +142,13 @@ def test_copied_bytes_count_as_elements(version: int) -> None:
 @pytest.mark.parametrize("version", [8, 9], ids=["fixed lengths", "compact lengths"])
 def test_long_bytes_field_is_copied_in_steps(version: int) -> None:
     kind = ProduceRequest.Topic
-    data = random.Random(1).randbytes(3 * COPIED_AT_ONCE + 1)
+    data = random.Random(1).randbytes(3 * STEP + 1)
     value = ProduceRequest(topic_data=[kind(name="t", partition_data=[kind.Partition(index=0, records=data)])])
     encoded = encode(value, version)
     stops, (decoded, end) = run_to_end(decode_in_slices(ProduceRequest, encoded, 0, version, 1_000_000))
-    assert (decoded, end, stops) == (value, len(encoded), 4)
+    assert (decoded, end, stops) == (value, len(encoded), 3)
     with pytest.raises(DecodeError) as caught:
-        run_to_end(decode_in_slices(ProduceRequest, encoded[:-COPIED_AT_ONCE], 0, version, 1_000_000))
+        run_to_end(decode_in_slices(ProduceRequest, encoded[:-STEP], 0, version, 1_000_000))
     assert str(caught.value).endswith("the data ends before the message does")
 
 

@@ -8,6 +8,7 @@ import zlib
 from dataclasses import replace
 from typing import Any
 
+import cramjam
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ from tools.counting import in_slices
 
 from kwire.errors import CrcError, DecodeError, LimitError
 from kwire.records import Batch, Message, Record, build_batch, build_message_set, read
+from kwire.records.batch import HEADER, MAGIC_AT
 from kwire.records.compression import GZIP, LZ4, NAMES, NONE, SNAPPY, ZSTD, decompress
 from kwire.records.control import ControlType, build_marker
 from mockbroker.faults import malformed_records
@@ -202,6 +204,50 @@ def test_values_begin_with_a_schema_id(records: bytes) -> None:
     assert [each[3] for each in values_of(again)[1:]] == [
         None if value is None else b"\0\0\0\0\x08" + value[5:] for value in expected
     ]
+
+
+RAW_SNAPPY = malformed_records._rebuilt(
+    next(each for each in read(batch(SNAPPY)) if isinstance(each, Batch)),
+    body=bytes(cramjam.snappy.compress_raw(batch()[HEADER.size :])),
+)
+ONE_PIECE = {
+    "lz4": batch(LZ4),
+    "zstd": batch(ZSTD),
+    "raw snappy": RAW_SNAPPY,
+    "message set in gzip": message_set(1, GZIP),
+    "message set in snappy": message_set(0, SNAPPY),
+}
+IN_PIECES = {"gzip": batch(GZIP), "snappy": batch(SNAPPY), "not compressed": batch(), "message set": message_set(1)}
+
+
+@pytest.fixture
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(malformed_records, "LARGEST_PIECE", 300)
+    monkeypatch.setattr(malformed_records, "LARGEST_MESSAGE_SET", 300)
+
+
+@pytest.mark.usefixtures("small_pieces")
+@pytest.mark.parametrize("records", ONE_PIECE.values(), ids=ONE_PIECE.keys())
+def test_large_batch_in_one_piece_is_unchanged(records: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    changed = change("corrupt_values", records + NEXT)
+    assert changed.startswith(records)
+    assert changed[len(records) :] == change("corrupt_values", NEXT) != NEXT
+    (message,) = caplog.messages
+    last = 12 if records[MAGIC_AT] < 2 else 15
+    assert message.startswith(f"a malform rule leaves the batch that ends at offset {last} unchanged: ")
+    assert message.endswith("decompressed data exceeds the limit of 300 bytes")
+
+
+@pytest.mark.usefixtures("small_pieces")
+@pytest.mark.parametrize("records", IN_PIECES.values(), ids=IN_PIECES.keys())
+def test_large_batch_in_small_pieces_is_changed(records: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    assert change("corrupt_values", records) != records
+    assert caplog.messages == []
+
+
+@pytest.mark.parametrize("records", ONE_PIECE.values(), ids=ONE_PIECE.keys())
+def test_small_batch_in_one_piece_is_changed(records: bytes) -> None:
+    assert change("corrupt_values", records) != records
 
 
 def test_corrupted_batch_has_the_same_header() -> None:
