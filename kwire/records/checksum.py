@@ -9,9 +9,15 @@ from google_crc32c import extend as _extend
 from kwire.engines.chosen import DEFAULT
 from kwire.engines.native import package
 
+PIECE = 1 << 18  # bytes that are copied at once
+
 
 def _copied(data: bytes, start: int = 0, before: int = 0, /) -> int:
-    return int(_extend(before, data[start:] if start else data))
+    if not start or len(data) <= PIECE:
+        return int(_extend(before, data[start:] if start else data))
+    for at in range(start, len(data), PIECE):
+        before = _extend(before, data[at : at + PIECE])
+    return int(before)
 
 
 def crc32c_with(engine: str) -> Callable[..., int]:

@@ -1,6 +1,8 @@
+import google_crc32c
 import pytest
 
 from kwire.engines.chosen import available
+from kwire.records import checksum
 from kwire.records.checksum import crc32c_with
 
 ENGINES = [engine for engine in available() if engine != "reference"]
@@ -13,3 +15,16 @@ def test_the_check_value_of_crc32c(engine: str) -> None:
     assert crc32c(b"..123456789", 2) == 0xE3069283
     assert crc32c(b"56789", 0, crc32c(b"1234")) == 0xE3069283
     assert crc32c(b"") == 0
+
+
+def test_large_data_is_copied_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    pieces: list[bytes] = []
+
+    def extend(before: int, data: bytes) -> int:
+        pieces.append(data)
+        return google_crc32c.extend(before, data)
+
+    monkeypatch.setattr(checksum, "PIECE", 4)
+    monkeypatch.setattr(checksum, "_extend", extend)
+    assert crc32c_with("compiled")(b"..123456789", 2) == 0xE3069283
+    assert pieces == [b"1234", b"5678", b"9"]
