@@ -39,14 +39,14 @@ from kwire.messages.produce import ProduceRequest
 from kwire.messages.sync_group import SyncGroupRequest
 from kwire.records import Record, build_batch
 from kwire.records.compression import ZSTD
-from mockbroker.base.effects import Call, Close, Dismiss, Reply
+from mockbroker.base.effects import Close, Dismiss, Reply
 from mockbroker.base.settings import Settings
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Journal
 from mockbroker.broker.router import Router, Unfinished
 from mockbroker.cli.garbage_collection import COLLECT_AFTER
 from mockbroker.groups.classic.state import ClassicGroup
-from mockbroker.net.connection import ClientRequests
+from mockbroker.net.connection import ClientRequests, Undecoded
 from mockbroker.topics.model import Node
 
 LONGEST = 90  # seconds of CPU; what takes longer is ended
@@ -87,7 +87,14 @@ class Target:
         answers = []
         try:
             call = session.next_call()
-            assert isinstance(call, Call)
+            while isinstance(call, Undecoded):
+                try:
+                    next(call.steps)
+                except StopIteration as end:
+                    call = end.value
+                else:  # others are served here
+                    self.worst, before = max(self.worst, time.process_time() - before), time.process_time()
+            assert call is not None
             outcomes = deque(self.router.step(call, self.now))
             while outcomes:
                 outcome = outcomes.popleft()

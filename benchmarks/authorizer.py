@@ -35,12 +35,13 @@ from kwire.messages.sync_group import SyncGroupRequest
 from kwire.records import Record, build_batch
 from mockbroker.authorizer.checks import CHECKS
 from mockbroker.authorizer.stage import AuthorizerStage
-from mockbroker.base.effects import Call, Reply
+from mockbroker.base.effects import Reply
 from mockbroker.base.settings import Settings
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Journal
 from mockbroker.broker.router import Router
-from mockbroker.net.connection import ClientRequests
+from mockbroker.faults.errors import finished
+from mockbroker.net.connection import ClientRequests, Undecoded
 from mockbroker.quotas.client_quotas import CONSUMER, PRODUCER, REQUEST
 from mockbroker.quotas.entity import CLIENT_ID, of_names
 from mockbroker.security.acl import Acl, Operation, PatternType, Permission, ResourceType
@@ -108,7 +109,9 @@ class Served:
         """Handle one request; return the response."""
         self.requests.receive(data)
         call = self.requests.next_call()
-        assert isinstance(call, Call)
+        if isinstance(call, Undecoded):
+            call = finished(call.steps)
+        assert call is not None
         outcomes = self.router.step(call, 1.0)
         while not any(isinstance(each, Reply) for each in outcomes):
             outcomes = [*self.router.run(outcomes, 1.0), *self.router.tick(1.0)]

@@ -25,14 +25,15 @@ from kwire.messages.heartbeat import HeartbeatRequest
 from kwire.messages.join_group import JoinGroupRequest
 from kwire.messages.offset_commit import OffsetCommitRequest
 from kwire.messages.sync_group import SyncGroupRequest
-from mockbroker.base.effects import Call, Reply
+from mockbroker.base.effects import Reply
 from mockbroker.base.settings import Settings
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Journal
 from mockbroker.broker.router import Router
 from mockbroker.cli.garbage_collection import limit_garbage_collection
 from mockbroker.cli.server_options import EVENTS_IN_MEMORY
-from mockbroker.net.connection import ClientRequests
+from mockbroker.faults.errors import finished
+from mockbroker.net.connection import ClientRequests, Undecoded
 from mockbroker.topics.model import Node
 
 INTRODUCTION = """\
@@ -89,7 +90,9 @@ class Group:
         requests = self.connections[member]
         requests.receive(data)
         call = requests.next_call()
-        assert isinstance(call, Call)
+        if isinstance(call, Undecoded):
+            call = finished(call.steps)
+        assert call is not None
         outcomes = self.router.run(self.router.step(call, 1.0), 1.0)
         while self.router.deadline() <= 1.0:
             outcomes += self.router.run(self.router.tick(1.0), 1.0)

@@ -24,7 +24,8 @@ _id_at = struct.Struct(">i").unpack_from
 REPEATED = 512  # maximum bytes of a request that is cached after parsing, as clients repeat heartbeats and fetches
 UNCOUNTED = 64  # maximum bytes of a response that is not checked against the response limit, as of a heartbeat
 EXPLAINED = 8_192  # maximum bytes of a malformed request that is parsed again to explain the error, in up to 25 ms
-BYTES_PER_ELEMENT = 4_096  # a frame of more bytes per element of a slice (``Broker.slice_size``) is decoded in steps
+LARGE_REQUEST = 65_536  # bytes; a larger request is decoded in steps
+LARGE_PRODUCE = 4 << 20  # the same for Produce, which has few elements
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +150,7 @@ class ClientRequests:
         api, version, client = served.api, served.version, self._client
         broker = self._router.broker
         weight = broker.settings.mockbroker_request_max_memory_bytes
-        if len(frame) > broker.slice_size * BYTES_PER_ELEMENT:
+        if len(frame) > LARGE_REQUEST and (api.key != PRODUCE or len(frame) > LARGE_PRODUCE):
             (correlation_id,) = _id_at(frame, 4)
             self.ticket = Ticket(self.connection, correlation_id, api.key, version)
             return Undecoded(self.ticket, self._decode(frame, at, self.ticket, api.request))

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tools.broker_harness import BrokerHarness
+from tools.counting import in_slices
 
 from kwire import ClientSide, LocalProtocolError, WireError, encode_request
 from kwire.frames import pack
@@ -19,7 +20,7 @@ from kwire.messages.join_group import JoinGroupRequest
 from kwire.messages.offset_commit import OffsetCommitRequest
 from kwire.messages.produce import ProduceRequest
 from mockbroker.base.effects import Call, Reply
-from mockbroker.net.connection import BYTES_PER_ELEMENT, EXPLAINED, REPEATED, ClientRequests, Undecoded
+from mockbroker.net.connection import EXPLAINED, LARGE_PRODUCE, LARGE_REQUEST, REPEATED, ClientRequests, Undecoded
 
 BEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 JOIN = JoinGroupRequest(
@@ -257,48 +258,52 @@ def test_malformed_request_names_its_field_unless_it_is_large(incoming: ClientRe
         incoming.next_call()
 
 
-def large_produce(harness: BrokerHarness) -> bytes:
-    """Return the frame of a request of five batches that is decoded in steps."""
-    kind = ProduceRequest.Topic
-    size = harness.broker.slice_size * BYTES_PER_ELEMENT // 5
-    batches = [kind.Partition(index=number, records=bytes([number]) * size) for number in range(5)]
-    request = ProduceRequest(acks=-1, topic_data=[kind(name="t", partition_data=batches)])
-    return pack(encode_request(request, 9, correlation_id=3, client_id="me"))
-
-
-def test_large_request_is_decoded_in_steps(harness: BrokerHarness) -> None:
+def test_large_request_is_decoded_in_steps(incoming: ClientRequests, harness: BrokerHarness) -> None:
     harness.broker.slice_size = 10
-    incoming = ClientRequests(7, 0, "/127.0.0.1", harness.router)
-    incoming.receive(large_produce(harness) + pack(encode_request(BEAT, 3, correlation_id=4)))
+    names = [f"topic-{number:05}" for number in range(LARGE_REQUEST // 10)]
+    request = DeleteTopicsRequest(topic_names=names)
+    incoming.receive(pack(encode_request(request, 1, correlation_id=3, client_id="me")))
+    incoming.receive(pack(encode_request(BEAT, 3, correlation_id=4)))
     undecoded = incoming.next_call()
     assert isinstance(undecoded, Undecoded)
     assert incoming.next_call() is None  # the next request waits
-    steps = 0
-    while True:
-        steps += 1
-        try:
-            next(undecoded.steps)
-        except StopIteration as end:
-            call = end.value
-            break
-    assert steps == 2
+    steps, call = in_slices(undecoded.steps)
+    assert steps == 1 + len(names) // 10
     assert call.ticket is undecoded.ticket is incoming.ticket
-    assert (call.ticket.correlation_id, call.version, call.client.client_id) == (3, 9, "me")
-    assert [each.records[0] for each in call.request.topic_data[0].partition_data] == list(range(5))
+    assert (call.ticket.correlation_id, call.version, call.client.client_id) == (3, 1, "me")
+    assert call.request == request
     incoming.skip_answer()
     following = incoming.next_call()
     assert isinstance(following, Call)
     assert following.request == BEAT
 
 
-@pytest.mark.parametrize("more", [0, 1], ids=["at once", "in steps"])
-def test_requests_above_a_size_are_decoded_in_steps(harness: BrokerHarness, more: int) -> None:
-    harness.broker.slice_size = 10
-    size = harness.broker.slice_size * BYTES_PER_ELEMENT + more
-    frame = encode_request(BEAT, 3, correlation_id=1)
-    incoming = ClientRequests(7, 0, "/127.0.0.1", harness.router)
-    incoming.receive(pack(frame.ljust(size, b"x")))
-    assert isinstance(incoming.next_call(), Undecoded if more else Call)
+def test_malformed_large_request_is_refused_after_its_steps(incoming: ClientRequests) -> None:
+    names = [f"topic-{number:05}" for number in range(LARGE_REQUEST // 10)]
+    frame = encode_request(DeleteTopicsRequest(topic_names=names), 1, correlation_id=3, client_id="me")
+    incoming.receive(pack(frame[:-6]))
+    undecoded = incoming.next_call()
+    assert isinstance(undecoded, Undecoded)
+    for _ in range(len(names) // 1_000):
+        next(undecoded.steps)
+    with pytest.raises(WireError, match=r"DeleteTopicsRequest v1 at byte [0-9]+: the data ends before"):
+        next(undecoded.steps)
+
+
+SIZES = [
+    (BEAT, 3, LARGE_REQUEST, Call),
+    (BEAT, 3, LARGE_REQUEST + 1, Undecoded),
+    (ProduceRequest(), 3, LARGE_PRODUCE, Call),
+    (ProduceRequest(), 3, LARGE_PRODUCE + 1, Undecoded),
+]
+
+
+@pytest.mark.parametrize(("request_", "version", "size", "kind"), SIZES)
+def test_large_requests_are_decoded_in_steps(
+    incoming: ClientRequests, request_: object, version: int, size: int, kind: type
+) -> None:
+    incoming.receive(pack(encode_request(request_, version, correlation_id=1).ljust(size, b"x")))
+    assert isinstance(incoming.next_call(), kind)
 
 
 @pytest.mark.parametrize("cut", range(1, len(encode_request(JOIN, 9, correlation_id=1))))
@@ -326,10 +331,10 @@ def test_memory_of_a_request_is_limited_by_a_setting(limit: int, accepted: bool)
     partitions = [topic.Partition(partition_index=number) for number in range(100_000)]
     request = OffsetCommitRequest(group_id="g", topics=[topic(name="t", partitions=partitions)])
     incoming.receive(pack(encode_request(request, 5, correlation_id=1, client_id="c")))
+    undecoded = incoming.next_call()
+    assert isinstance(undecoded, Undecoded)
     if accepted:
-        call = incoming.next_call()
-        assert call is not None
-        assert call.request == request
+        assert in_slices(undecoded.steps)[1].request == request
     else:
         with pytest.raises(WireError, match="would exceed its memory limit"):
-            incoming.next_call()
+            next(undecoded.steps)
