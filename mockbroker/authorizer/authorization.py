@@ -15,7 +15,7 @@ from mockbroker.base.effects import Call, Close, Effects, Reply
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.slices import copy_with
 from mockbroker.faults.error_fields import ERROR_TEXT
-from mockbroker.faults.errors import SESSIONLESS, ErrorInjection, finished
+from mockbroker.faults.errors import ErrorInjection, finished
 from mockbroker.faults.identifiers import Identifier, Level, request_level
 from mockbroker.faults.matching import WHOLE_REQUEST, Element, Lookups, Subject, elements_naming
 from mockbroker.security.acl import CLUSTER_NAME, Operation, ResourceType
@@ -48,7 +48,6 @@ WITHOUT_OPERATION = frozenset(  # APIs whose text does not name the operation
 )
 # Fields beside an error of authorization, where they differ from those beside other errors.
 BESIDE: Mapping[int, Mapping[str, Any]] = {
-    ApiKey.FETCH: {"aborted_transactions": []},
     ApiKey.JOIN_GROUP: {"member_id": ""},
 }
 BATCHED_COORDINATORS_SINCE = 4  # FindCoordinator, without texts of errors
@@ -102,17 +101,17 @@ class Authorization:
         """Return whether the client may describe a topic."""
         return self.access.allows(Operation.DESCRIBE, ResourceType.TOPIC, topic)
 
+    def reads(self, topic: str) -> bool:
+        """Return whether the client may read a topic."""
+        return self.access.allows(Operation.READ, ResourceType.TOPIC, topic)
+
     def creates(self, topic: str) -> bool:
         """Return whether the client may create a topic."""
         return self.allows_cluster(Operation.CREATE) or self.access.allows(Operation.CREATE, ResourceType.TOPIC, topic)
 
     def names(self, check: Check) -> Iterator[str]:
         """Yield the names in the request of the resources that a check is about, such as its topics."""
-        partitions = self._fetched() if self.key == ApiKey.FETCH else None
-        if partitions is not None:
-            yield from dict.fromkeys(name for name, _ in partitions)
-        else:
-            yield from self._names(request_level(self.key, self.version), self.request, TERMS[check.resource])
+        yield from self._names(request_level(self.key, self.version), self.request, TERMS[check.resource])
 
     def deny_names(self, check: Check, denied: frozenset[str]) -> Steps:
         """Deny the elements of the request that name a denied resource.
@@ -125,7 +124,7 @@ class Authorization:
             The response if nothing remains of the request, else None.
         """
         call = replace(self.call, request=self.request)
-        subject = Subject(call, Lookups(topic_name=self.topic_name, fetch_partitions=lambda _: self._fetched()))
+        subject = Subject(call, Lookups(topic_name=self.topic_name))
         return (yield from self.deny(elements_naming(subject, TERMS[check.resource], denied), check.error))
 
     def deny_all(self, error: ErrorCode, operation: Operation | None = None) -> Effects:
@@ -195,8 +194,6 @@ class Authorization:
         """Return a response with its denied elements in the place where Kafka puts them, and with the fields that Kafka
         sets for them.
         """
-        if self.key == ApiKey.FETCH and self.request.session_epoch == SESSIONLESS:
-            return _with_denied_last(response)
         if self.key == ApiKey.ALTER_SHARE_GROUP_OFFSETS:
             topics = [
                 copy_with(topic, topic_id=self._topic_id(topic.topic_name) or ZERO_UUID) for topic in response.responses
@@ -210,17 +207,6 @@ class Authorization:
         if self.key == ApiKey.PRODUCE and self.call.request.acks == 0:
             return [Close(self.call.ticket, "authorization failed in a Produce with acks=0, which has no response")]
         return [Reply(self.call.ticket, self._completed(response))]
-
-    def _fetched(self) -> list[tuple[str, int]] | None:
-        """Return topic and partition index of everything that a Fetch in a fetch session reads; None for other
-        requests.
-        """
-        sessions = self.broker.fetch_sessions(self.call.client.node)
-        keys = sessions.partitions_of(self.request, self.version)
-        if keys is None:
-            return None
-        named = ((name or self.topic_name(uuid), index) for name, uuid, index in keys)
-        return [(name, index) for name, index in named if name is not None]
 
     def _names(self, level: Level, struct: Any, term: str) -> Iterator[str]:
         for identifier in level.identifiers:
@@ -270,10 +256,3 @@ class Authorization:
             return None
         is_batched = self.key == ApiKey.FIND_COORDINATOR and self.version >= BATCHED_COORDINATORS_SINCE
         return "" if is_batched and error != ErrorCode.CLUSTER_AUTHORIZATION_FAILED else TEXTS[error]
-
-
-def _with_denied_last(response: Any) -> Any:
-    """Return the response to a Fetch with the denied topics after all others, as Kafka orders them."""
-    denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    topics = sorted(response.responses, key=lambda topic: any(each.error_code == denied for each in topic.partitions))
-    return copy_with(response, responses=topics)

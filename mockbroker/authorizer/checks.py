@@ -66,7 +66,7 @@ _BY_CLIENTS, _BY_BROKERS = Versions.parse("0-3"), Versions.parse("4+")  # of Add
 
 CHECKS: Mapping[int, tuple[Check, ...]] = {
     _K.PRODUCE: (Check(_O.WRITE, _R.TOPIC),),
-    _K.FETCH: (_READ_TOPIC,),
+    _K.FETCH: (),  # the handler checks each topic
     _K.LIST_OFFSETS: (_DESCRIBE_TOPIC,),
     _K.METADATA: (),
     _K.OFFSET_COMMIT: (_READ_GROUP, _READ_TOPIC),

@@ -127,11 +127,11 @@ def _run(answer: Effects | Generator[None, None, Effects | None] | None) -> Gene
 
 
 def _authorized_call(auth: Authorization) -> Outcome:
-    """Return the call as an AuthorizedCall, with functions that check which topics the client may describe and
-    create.
+    """Return the call as an AuthorizedCall, with functions that check which topics the client may describe, create and
+    read.
     """
     call = auth.call
-    return AuthorizedCall(call.ticket, call.client, call.request, call.frame, auth.describes, auth.creates)
+    return AuthorizedCall(call.ticket, call.client, call.request, call.frame, auth.describes, auth.creates, auth.reads)
 
 
 def _check(auth: Authorization, check: Check) -> Generator[None, None, Effects | None]:
@@ -216,7 +216,7 @@ def _is_produce_allowed(access: Access, request: Any, _: Broker) -> bool:
     )
 
 
-WITH_TOPICS = frozenset({ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.STREAMS_GROUP_HEARTBEAT})
+WITH_TOPICS = frozenset({ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.FETCH, ApiKey.STREAMS_GROUP_HEARTBEAT})
 FAST: Mapping[
     int, Callable[[Access, Any, Broker], bool]
 ] = {  # frequent requests, checked without an Authorization; one that is not allowed is checked again

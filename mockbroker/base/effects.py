@@ -92,10 +92,12 @@ class AuthorizedCall(Call[R]):
     Attributes:
         may_describe: Function that returns whether the client may describe a topic.
         may_create: Function that returns whether the client may create a topic.
+        may_read: Function that returns whether the client may read a topic.
     """
 
     may_describe: Callable[[str], bool] = field(default=lambda _: True, compare=False, repr=False)
     may_create: Callable[[str], bool] = field(default=lambda _: True, compare=False, repr=False)
+    may_read: Callable[[str], bool] = field(default=lambda _: True, compare=False, repr=False)
 
 
 @dataclass(slots=True)

@@ -11,6 +11,8 @@ from typing import Any, TypeAlias
 
 import trio
 from consumer import topic_id
+from fetch_scripts import NO_SESSION, Reader, create
+from fetch_scripts import produce as produce_to
 from prober import Prober
 from script import NEW, Play, script
 from streams import CONFIG, Streams, word_count
@@ -216,6 +218,49 @@ async def acl_fetch(p: Prober) -> None:
         begun = await p.ask(user, fetch("probe", "probe2", epoch=0), 11)
         await p.ask(user, fetch(epoch=1, session=begun.session_id), 11)
         await p.ask(user, fetch(epoch=2, session=begun.session_id), 11)
+    await revoke(p)
+
+
+@script({**SETTINGS, "log.retention.ms": -1}, (NEW,), USERS, ("super", "P"))
+async def acl_fetch_that_waits(p: Prober) -> None:
+    """A Fetch with a denied topic waits for records of the others, with and without a session; a denied topic has no
+    records.
+    """
+    await grant(p, {"one": [(READ, TOPIC, "t-acl", PREFIXED)]})
+    secret = await create(p, "t-secret")
+    denied = (secret, [(0, 0)])
+    await produce_to(p, secret)
+    for version in (11, 13):
+        topic = await create(p, f"t-acl-{version}")
+        alone = Reader(p=p, topic=topic, conn="one", version=version)
+        sessionless = {"session_id": 0, "session_epoch": NO_SESSION, "also": [denied]}
+        await alone.fetch((0, 0), max_wait_ms=700, **sessionless)
+        await alone.fetch((0, 0), max_wait_ms=700, min_bytes=0, **sessionless)
+        await alone.fetch(max_wait_ms=5000, **sessionless)
+        await alone.fetch((0, 0), (9, 0), max_wait_ms=700, **sessionless)
+        await alone.fetch((9, 0), max_wait_ms=700, **sessionless)
+        await alone.fetch((0, 0), (1, 5), max_wait_ms=5000, **sessionless)
+        held = await alone.send((0, 0), (1, 0), max_wait_ms=5000, **sessionless)
+        await p.silent(held)
+        await produce_to(p, secret)
+        await p.silent(held, 600)
+        await produce_to(p, topic, 1)
+        await alone.answer(held)
+        await alone.fetch((1, 0), max_wait_ms=700, min_bytes=100, **sessionless)
+
+        reader = Reader(p=p, topic=topic, conn="one", version=version)
+        await reader.fetch((0, 0), also=[denied], max_wait_ms=700)
+        await reader.fetch(max_wait_ms=700)
+        held = await reader.send(max_wait_ms=5000)
+        await p.silent(held)
+        await produce_to(p, secret)
+        await p.silent(held, 600)
+        await produce_to(p, topic)
+        await reader.answer(held)
+        await reader.fetch((0, 1), max_wait_ms=700)
+        await reader.fetch(max_wait_ms=700, forget=[(topic, [0])])
+        await reader.fetch(max_wait_ms=5000)
+        await reader.fetch((2, 0), max_wait_ms=700, forget=[(secret, [0])])
     await revoke(p)
 
 

@@ -12,7 +12,7 @@ from math import inf
 from kwire import ErrorCode
 from kwire.messages.fetch import FetchRequest, FetchResponse
 from kwire.records.message_set import FETCH_BATCHES_SINCE
-from mockbroker.base.effects import Call, Effects, Reply, Steps, begin
+from mockbroker.base.effects import AuthorizedCall, Call, Effects, Reply, Steps, begin
 from mockbroker.base.timers import FetchDue
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.fetch.session_cache import UNKNOWN as NOT_SENT
@@ -31,7 +31,9 @@ MAGIC_1_SINCE = 2  # first version of message sets with timestamps
 ANY_REPLICA_SINCE = 11  # first version with which consumers read from followers (KIP-392)
 DIVERGING_EPOCH_SINCE = 12  # first version with last_fetched_epoch, for truncation detection (KIP-595)
 LARGE_FIRST_BATCH_SINCE = 3  # first version that returns the first batch even if it exceeds max_bytes
-MISSING = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
+DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+# Errors of partitions that are not read; the fetch waits for records in the other partitions.
+NOT_READ = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID, DENIED})
 
 
 @dataclass(slots=True)
@@ -40,6 +42,8 @@ class FetchResult:
 
     Attributes:
         responses: The partitions that were read, each with its response; unchanged partitions of a session are omitted.
+        not_read: The partitions that are not read because they do not exist or the client may not read them, each with
+            its response.
         size: Total size of the records in bytes.
         failed: Whether an error, a diverging epoch, a preferred replica or the end of a segment requires a response
             immediately.
@@ -47,9 +51,15 @@ class FetchResult:
     """
 
     responses: list[tuple[Key, FetchPartition, PartitionResponse]] = field(default_factory=list)
+    not_read: list[tuple[Key, FetchPartition, PartitionResponse]] = field(default_factory=list)
     size: int = 0
     failed: bool = False
     watched: list[tuple[str, int]] = field(default_factory=list)
+
+    @property
+    def ordered(self) -> list[tuple[Key, FetchPartition, PartitionResponse]]:
+        """All partitions with their responses, in the order of Kafka's response."""
+        return [*self.responses, *self.not_read] if self.not_read else self.responses
 
 
 def complete_delayed_fetches(broker: Broker, partitions: Iterable[Partition]) -> Effects:
@@ -129,13 +139,10 @@ def fetch_in_slices(broker: Broker, call: Call[FetchRequest], context: FetchCont
 def responds_at_once(call: Call[FetchRequest], context: FetchContext, result: FetchResult) -> bool:
     """Return whether a fetch is answered without delay, because it has enough records or an error.
 
-    The first call for a fetch also stores in ``context`` which partitions do not exist.
+    The first call for a fetch also stores in ``context`` which partitions are not read.
     """
-    if context.missing is None:
-        context.missing = set()
-        for key, _, response in result.responses:
-            if response.error_code in MISSING:
-                context.missing.add(key)
+    if context.not_read is None:
+        context.not_read = {key for key, _, _ in result.not_read}
     return is_satisfied(call, result) or call.request.max_wait_ms <= 0 or not result.watched
 
 
@@ -154,7 +161,7 @@ def reply(broker: Broker, call: Call[FetchRequest], context: FetchContext, resul
     if context.is_stale:
         return _stale_session(call, context)
     builder = _ResponseBuilder(context)
-    builder.add(result.responses)
+    builder.add(result.ordered)
     return builder.reply(broker, call, result)
 
 
@@ -164,11 +171,12 @@ def _reply_in_slices(broker: Broker, call: Call[FetchRequest], context: FetchCon
     If another request uses the session in between, the client's state is unknown, so all partitions are sent again.
     """
     builder = _ResponseBuilder(context)
-    for number, chunk in enumerate(chunks(result.responses, broker.slice_size)):
+    ordered = result.ordered
+    for number, chunk in enumerate(chunks(ordered, broker.slice_size)):
         if number:
             yield []
         if context.is_stale:
-            for _, fetched, _ in result.responses[: number * broker.slice_size]:
+            for _, fetched, _ in ordered[: number * broker.slice_size]:
                 fetched.high_watermark = NOT_SENT
             return [_stale_session(call, context)]
         builder.add(chunk)
@@ -234,25 +242,29 @@ class _Reader:
         self._context = context
         self._result = result
         self._remaining = max(0, min(call.request.max_bytes, broker.settings.fetch_max_bytes))
+        self._may_read = call.may_read if isinstance(call, AuthorizedCall) else None
 
     def read(self, partitions: Iterable[tuple[Key, FetchPartition]]) -> None:
         """Read the records of some partitions, and add them to the result."""
         broker, context, result, rack = self._broker, self._context, self._result, self._call.request.rack_id
-        cluster, watched = broker.cluster, result.watched
+        cluster, watched, may_read = broker.cluster, result.watched, self._may_read
         for key, fetched in partitions:
             if fetched.cluster_epoch != cluster.epoch:
                 fetched.resolve(cluster)
             partition = fetched.partition
+            if may_read is not None and fetched.topic and not may_read(fetched.topic):
+                self._add_error(key, fetched, _error_response(fetched, DENIED))
+                continue
             if partition is not None:
                 watched.append((partition.topic, partition.index))
                 if context.session is not None and not rack and _is_unchanged(fetched, partition):
                     continue
             response = _read_partition(broker, self._call, fetched, self._remaining, first=result.size == 0)
+            if response.error_code:
+                self._add_error(key, fetched, response)
+                continue
             result.responses.append((key, fetched, response))
-            error = response.error_code
-            if error:
-                result.failed |= not (error in MISSING and (context.missing is None or key in context.missing))
-            elif response.records:
+            if response.records:
                 size = len(response.records)
                 self._remaining -= size
                 result.size += size
@@ -261,6 +273,17 @@ class _Reader:
                     result.failed = True
             elif _redirects(response):
                 result.failed = True
+
+    def _add_error(self, key: Key, fetched: FetchPartition, response: PartitionResponse) -> None:
+        """Add the response of a partition with an error. A fetch waits in spite of the error if the partition is not
+        read, unless it could be read when the fetch arrived.
+        """
+        known = self._context.not_read
+        if response.error_code in NOT_READ and (known is None or key in known):
+            self._result.not_read.append((key, fetched, response))
+        else:
+            self._result.responses.append((key, fetched, response))
+            self._result.failed = True
 
     def _is_on_older_segment(self, fetched: FetchPartition, partition: Partition) -> bool:
         """Return whether a fetch reads from a segment that is not the newest. Its response is sent at once and ends
@@ -301,12 +324,7 @@ def _read_partition(
     replica_error = broker.replica_error if call.version >= ANY_REPLICA_SINCE else broker.leader_error
     error = fetched.error or replica_error(partition, call.client.node, request.current_leader_epoch)
     if error or partition is None:
-        response = PartitionResponse(
-            partition_index=request.partition, error_code=error, high_watermark=-1, records=b""
-        )
-        if error not in MISSING:
-            response.aborted_transactions = None
-        return response
+        return _error_response(fetched, error)
     log, node, version = partition.log, call.client.node, call.ticket.version
     end = log.end if partition.leader == node else partition.end_at(node)
     end_of_epoch = None  # the largest epoch up to the reader's last fetched epoch, and its end offset
@@ -360,6 +378,14 @@ def _read_partition(
         aborted_transactions=_aborted(partition, request.fetch_offset, len(records)) if committed else None,
         records=records,
     )
+
+
+def _error_response(fetched: FetchPartition, error: ErrorCode) -> PartitionResponse:
+    index = fetched.request.partition
+    response = PartitionResponse(partition_index=index, error_code=error, high_watermark=-1, records=b"")
+    if error not in NOT_READ:
+        response.aborted_transactions = None
+    return response
 
 
 def _aborted(partition: Partition, offset: int, size: int) -> list[PartitionResponse.AbortedTransaction]:

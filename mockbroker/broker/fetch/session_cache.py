@@ -129,8 +129,8 @@ class FetchContext:
         session: Session of the request; None for a full request.
         creates_session: Whether the response creates a session.
         epoch: Session epoch after this request.
-        missing: Partitions that did not exist at the first read, so that the fetch does not wait for them; None before
-            the first read.
+        not_read: Partitions that did not exist, or were denied, at the first read, so that the fetch waits only for the
+            others; None before the first read.
         expires_at: End of the maximum wait in client time, in seconds.
     """
 
@@ -140,7 +140,7 @@ class FetchContext:
     session: FetchSession | None = None
     creates_session: bool = False
     epoch: int = FINAL
-    missing: set[Key] | None = None
+    not_read: set[Key] | None = None
     expires_at: float = -inf
 
     @property

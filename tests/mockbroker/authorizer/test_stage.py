@@ -14,6 +14,7 @@ from kwire import ErrorCode as E
 from kwire import decode_request
 from kwire.apikeys import ApiKey
 from kwire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kwire.messages.fetch import FetchRequest
 from kwire.messages.find_coordinator import FindCoordinatorRequest
 from kwire.messages.heartbeat import HeartbeatRequest
 from kwire.messages.list_offsets import ListOffsetsRequest
@@ -99,6 +100,45 @@ def test_denied_produce_without_response_is_closed(topics: Sequence[str]) -> Non
     data = ProduceRequest.Topic.Partition(index=0, records=build_batch([Record(value=b"v")]))
     request = ProduceRequest(acks=0, topic_data=[ProduceRequest.Topic(name=t, partition_data=[data]) for t in topics])
     assert "authorization failed" in (harness.send(request, 9).closed or "")
+
+
+def fetch(*topics: str, session: int = 0, epoch: int = -1, max_wait_ms: int = 500) -> FetchRequest:
+    partition = FetchRequest.Topic.Partition(partition=0, fetch_offset=0, partition_max_bytes=1_000)
+    named = [FetchRequest.Topic(topic=name, partitions=[partition]) for name in topics]
+    return FetchRequest(
+        max_wait_ms=max_wait_ms, min_bytes=1, max_bytes=1_000, session_id=session, session_epoch=epoch, topics=named
+    )
+
+
+def errors_of(response: Any) -> dict[str, E]:
+    return {topic.topic: E(each.error_code) for topic in response.responses for each in topic.partitions}
+
+
+@pytest.mark.parametrize("slice_size", [1, 1_000])
+@pytest.mark.parametrize("epoch", [-1, 0])
+def test_fetch_waits_for_the_topics_that_are_not_denied(epoch: int, slice_size: int) -> None:
+    harness = harness_of(allow(Operation.READ, TOPIC, "t"))
+    harness.broker.slice_size = slice_size
+    waiting = harness.send(fetch("u", "t", epoch=epoch), 11)
+    assert not waiting.done
+    harness.wait(0.5)
+    assert errors_of(waiting.answer) == {"t": E.NONE, "u": E.TOPIC_AUTHORIZATION_FAILED}
+    assert harness.send(fetch("u", epoch=epoch), 11).done, "all topics are denied"
+
+
+def test_fetch_session_follows_the_acls() -> None:
+    harness = harness_of(allow(Operation.READ, TOPIC, "t"))
+    acls, everything = harness.broker.cluster.acls, [allow(Operation.READ, TOPIC, "*")]
+    session = harness.ask(fetch("t", "u", epoch=0, max_wait_ms=0), 11).session_id
+    responses = []
+    for epoch in range(1, 7):
+        if epoch == 3:
+            acls.add(everything)
+        if epoch == 5:
+            acls.remove(everything)
+        responses.append(errors_of(harness.ask(fetch(session=session, epoch=epoch, max_wait_ms=0), 11)))
+    denied = {"u": E.TOPIC_AUTHORIZATION_FAILED}
+    assert responses == [denied, denied, {"u": E.NONE}, {}, denied, denied]
 
 
 @pytest.mark.parametrize(

@@ -227,10 +227,10 @@ def test_unknown_partition_does_not_end_the_wait(harness, version):
     harness.wait(0.5)
     results = results_of(sent)
     assert [(each.partition_index, each.error_code) for each in results] == [
-        (9, E.UNKNOWN_TOPIC_OR_PARTITION),
         (0, E.NONE),
+        (9, E.UNKNOWN_TOPIC_OR_PARTITION),
     ]
-    assert (results[0].high_watermark, results[0].records, count(results[1])) == (
+    assert (results[1].high_watermark, results[1].records, count(results[0])) == (
         -1,
         b"",
         1,
