@@ -98,8 +98,8 @@ def layers(settings: Settings) -> tuple[Layer, ...]:
 
 
 class ListenerFiles(Protocol):
-    """The interface to the key and certificate files of listeners that the settings of a broker name. The server
-    implements it and reads the files.
+    """The interface to the open listeners, and to the key and certificate files that the settings of a broker name for
+    them. The server implements it and reads the files.
     """
 
     def refusal(self, node: int, configs: Mapping[str, str]) -> str | None:
@@ -109,6 +109,10 @@ class ListenerFiles(Protocol):
             node: Id of the broker.
             configs: The settings that would be set on the broker.
         """
+        ...
+
+    def names(self, node: int) -> list[str]:
+        """Return the names of a broker's listeners. ``node``: id of the broker."""
         ...
 
     def reload(self, node: int) -> None:

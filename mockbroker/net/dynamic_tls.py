@@ -75,6 +75,10 @@ class DynamicTls:
                     return str(error)
         return None
 
+    def names(self, node: int) -> list[str]:
+        """Return the names of a broker's listeners. ``node``: id of the broker."""
+        return [each.name for each in self._listeners() if each.node == node]
+
     def reload(self, node: int) -> None:
         """Read the files of a broker's listeners after a change of its settings. ``node``: id of the broker.
 

@@ -6,7 +6,7 @@ Source: Kafka's ConfigAdminManager and ConfigurationControlManager.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -18,6 +18,7 @@ from mockbroker.topics import broker_alteration, client_metrics_configs, group_c
 from mockbroker.topics.config_changes import NOT_REFUSED, Change, Refusal, apply
 from mockbroker.topics.configs import configs_error, topic_configs
 from mockbroker.topics.dynamic_broker_configs import listener_error
+from mockbroker.topics.listener_configs import listeners_error
 from mockbroker.topics.model import ClusterState, Topic, name_error
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32  # resource types
@@ -87,15 +88,30 @@ class Alteration:
         )
         if isinstance(changed, Refusal):
             return changed
-        files = self.brokers.listener_files if name != ALL_BROKERS else None
+        listeners = self.brokers.listener_files
+        files = listeners if name != ALL_BROKERS else None
         if files is not None and (reason := files.refusal(self.node, changed)):
             return Refusal(ErrorCode.INVALID_REQUEST, listener_error(reason))
+        if listeners is not None and (text := self._listeners_error(name, changed, listeners.names(self.node))):
+            return Refusal(ErrorCode.INVALID_REQUEST, text)
         if not self.validate_only:
             self.cluster.configure_broker(name, changed)
             self.brokers.refresh()
             if files is not None:
                 files.reload(self.node)
         return NOT_REFUSED
+
+    def _listeners_error(self, name: str, changed: Mapping[str, str], listeners: Sequence[str]) -> str | None:
+        """Return the error message if the listeners of this broker do not permit changed settings.
+
+        Args:
+            name: Broker id as text, or ALL_BROKERS.
+            changed: The settings after the change.
+            listeners: Names of the listeners.
+        """
+        cluster_wide, own = self.brokers.set_on(ALL_BROKERS), self.brokers.set_on(str(self.node))
+        after = {**changed, **own} if name == ALL_BROKERS else {**cluster_wide, **changed}
+        return listeners_error(self.brokers.static, {**cluster_wide, **own}, after, listeners)
 
     def _alter_loggers(self, name: str, changes: Sequence[Change]) -> Refusal:
         levels = logger_alteration.changed(self.node, name, changes)

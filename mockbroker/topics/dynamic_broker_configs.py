@@ -188,21 +188,21 @@ def _reconfigurations(values: Mapping[str, Value], current: Effective) -> Iterat
     threads = values.get(CLEANERS)
     if isinstance(threads, int) and threads > 2 * int(current(CLEANERS)):
         present = current(CLEANERS)
-        yield _invalid(f"Log cleaner threads cannot be increased to more than double the current value {present}")
+        yield invalid(f"Log cleaner threads cannot be increased to more than double the current value {present}")
     for name in ("max.connections", "max.connection.creation.rate"):
         if values.get(name) == 0:
-            yield _invalid(f"Invalid {name} 0")
+            yield invalid(f"Invalid {name} 0")
     for unit in ("ms", "bytes"):
         local, total = f"log.local.retention.{unit}", f"log.retention.{unit}"
         most = int(str(values.get(total, current(total) or 604_800_000)))
         value = values.get(local)
         if isinstance(value, int) and 0 <= most < value:
             reason = f"Value must not be more than {total} property value: {most}"
-            yield _invalid(str(ConfigError(local, value, reason)))
+            yield invalid(str(ConfigError(local, value, reason)))
     reporters = values.get("metric.reporters", [])
     if isinstance(reporters, list) and not all(each.startswith(OF_KAFKA) for each in reporters):
         failed = "Validation of dynamic config update of Set(metric.reporters) failed with class"
-        yield _invalid(f"{failed} class kafka.server.DynamicMetricsReporters")
+        yield invalid(f"{failed} class kafka.server.DynamicMetricsReporters")
 
 
 def listener_error(reason: str) -> str:
@@ -210,19 +210,19 @@ def listener_error(reason: str) -> str:
 
     ``reason``: class and message of the inner Java exception.
     """
-    return _invalid(f"Validation of dynamic config update of SSLFactory failed: {reason}")
+    return invalid(f"Validation of dynamic config update of SSLFactory failed: {reason}")
 
 
 def _thread_errors(name: str, value: Value, current: Effective) -> Iterator[str]:
     present = int(current(name))
     failed = f"Dynamic thread count update validation failed for {name}={value}, value"
     if isinstance(value, int) and value < present // 2:
-        yield _invalid(f"{failed} should be at least half the current value {present}")
+        yield invalid(f"{failed} should be at least half the current value {present}")
     if isinstance(value, int) and value > present * 2:
-        yield _invalid(f"{failed} should not be greater than double the current value {present}")
+        yield invalid(f"{failed} should not be greater than double the current value {present}")
 
 
-def _invalid(reason: str) -> str:
+def invalid(reason: str) -> str:
     """Return Kafka's error message for an invalid change: a Java ConfigException that contains another.
 
     ``reason``: the message of the inner ConfigException.

@@ -83,6 +83,11 @@ def inline(own: str | None, certificates: str | None, **more: str | None) -> Ste
     return {"set": {f"listener.name.ssl.{name}": value for name, value in settings.items()}}
 
 
+def both(own: str | None, unprefixed: str | None, **more: bool) -> Step:
+    """A change of ssl.client.auth of the listener and of all listeners."""
+    return {"set": {"listener.name.ssl.ssl.client.auth": own, "ssl.client.auth": unprefixed}, **more}
+
+
 def copy(source: str | None, target: str) -> Step:
     return {"copy": [source, target]}
 
@@ -227,6 +232,63 @@ def scenarios() -> Iterator[dict[str, Any]]:
         "steps": [
             change("ssl.client.auth", "none"),
             change("ssl.client.auth", None),
+        ],
+    }
+    yield {
+        "doc": "authentication of clients on the listener and of all in one request",
+        "config": {K: "first", T: "certificate-only"},
+        "steps": [
+            both("none", "none"),
+            both("required", "none"),
+            both("requested", "required", validate_only=True),
+            {"set": {"ssl.client.auth": "none", f"listener.name.ssl.{K}": "renewed"}},
+            {"set": {"ssl.client.auth": "none", "listener.name.ssl.max.connections": "100"}},
+            {"set": {"ssl.client.auth": "none", "listener.name.plaintext.ssl.client.auth": "none"}},
+            {"set": {"ssl.client.auth": "none", "listener.name.ssl.sasl.enabled.mechanisms": "PLAIN"}},
+            {"set": {"ssl.client.auth": "none", "listener.name.ssl.ssl.protocol": "TLSv1.3"}},
+            {"set": {"ssl.client.auth": "none", "listener.name.other.ssl.client.auth": "none"}},
+            change("ssl.client.auth", "required"),
+            {"set": {"ssl.client.auth": "required"}},
+            both("required", "none"),
+            both("requested", "none"),
+            both(None, "none"),
+            both(None, None),
+            change("ssl.client.auth", None),
+            {"set": {"ssl.client.auth": None}},
+            {"set": {"listener.name.ssl.ssl.client.auth": "requested", "log.retention.ms": "1000"}},
+            {"set": {"listener.name.ssl.ssl.client.auth": None, "principal.builder.class": None}},
+        ],
+    }
+    yield {
+        "doc": "settings of all listeners beside those of one listener",
+        "config": {K: "first"},
+        "steps": [
+            change("sasl.enabled.mechanisms", "PLAIN"),
+            *(
+                {"set": {name: value}}
+                for name, value in (
+                    ("max.connections", "1000"),
+                    ("max.connections.per.ip", "1000"),
+                    ("max.connection.creation.rate", "1000"),
+                    ("num.network.threads", "4"),
+                    ("principal.builder.class", None),
+                    ("sasl.enabled.mechanisms", "PLAIN"),
+                    ("sasl.jaas.config", "x y;"),
+                    ("sasl.login.refresh.buffer.seconds", "200"),
+                    ("sasl.mechanism.inter.broker.protocol", "PLAIN"),
+                    ("sasl.kerberos.service.name", "x"),
+                    ("connections.max.idle.ms", "700000"),
+                    ("ssl.protocol", "TLSv1.3"),
+                    ("ssl.engine.factory.class", "x"),
+                    ("log.retention.ms", "1000"),
+                )
+            ),
+            {"set": {"listener.name.ssl.num.network.threads": "5", "ssl.client.auth": "requested"}},
+            change("sasl.enabled.mechanisms", None),
+            {"set": {"listener.name.ssl.num.network.threads": "5", "ssl.client.auth": "requested"}},
+            {"set": {"listener.name.ssl.max.connections": "500", "ssl.client.auth": None}},
+            {"set": {"listener.name.ssl.ssl.principal.mapping.rules": "DEFAULT", "ssl.client.auth": "none"}},
+            {"set": {"listener.name.other.ssl.client.auth": "none", "ssl.client.auth": "none"}},
         ],
     }
     yield {

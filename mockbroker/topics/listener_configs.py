@@ -1,0 +1,53 @@
+"""The rule for settings of one listener: Kafka refuses a change of a setting of all listeners while the listener has
+dynamic settings that it cannot apply. The functions are pure.
+
+Source: Kafka's DynamicListenerConfig.validateReconfiguration, as recorded in fixtures/keystores.json. It compares the
+settings of each open listener with the static ones, so a setting that an earlier request has set counts too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from mockbroker.base.settings import OF_LISTENER, Settings
+from mockbroker.topics.dynamic_broker_configs import (
+    BY_LISTENER_ONLY,
+    OF_LISTENERS_OF_ALL_BROKERS,
+    OF_ONE_BROKER,
+    SECURITY,
+    invalid,
+)
+
+OF_ALL_LISTENERS = OF_ONE_BROKER | OF_LISTENERS_OF_ALL_BROKERS
+CHANGEABLE = (  # settings of one listener that Kafka applies
+    BY_LISTENER_ONLY | OF_LISTENERS_OF_ALL_BROKERS | {"max.connections.per.ip", "max.connections.per.ip.overrides"}
+)
+
+
+def listeners_error(
+    static: Settings, before: Mapping[str, str], after: Mapping[str, str], listeners: Iterable[str]
+) -> str | None:
+    """Return Kafka's error message for a change of the settings of a broker; None if its listeners permit the change.
+
+    Args:
+        static: The settings that the cluster was started with.
+        before: The dynamic settings of the broker before the change, with the cluster-wide ones.
+        after: The same settings after the change.
+        listeners: Names of the broker's listeners, in order.
+    """
+    texts = {name: static.text(name) for name in static.given}
+    old, new = {**texts, **before}, {**texts, **after}
+    changed = {name for name in old.keys() | new.keys() if old.get(name) != new.get(name)}
+    if not any(name in OF_ALL_LISTENERS or name.startswith(SECURITY) for name in changed):
+        return None
+    for listener in listeners:
+        prefix = f"{OF_LISTENER}{listener.lower()}."
+        if any(texts.get(name) != value for name, value in after.items() if _is_fixed(name, prefix)):
+            reason = f"Configs cannot be updated dynamically for existing listener ListenerName({listener.upper()})"
+            return invalid(f"{reason}, restart broker or create a new listener for update")
+    return None
+
+
+def _is_fixed(name: str, prefix: str) -> bool:
+    """Return whether a setting with the prefix of a listener cannot be changed while the listener is open."""
+    return name.startswith(prefix) and name.removeprefix(prefix) not in CHANGEABLE
