@@ -16,6 +16,8 @@ from typing import Any
 
 import trustme
 
+from mockbroker.net.tls import pkcs8
+
 ROOT = Path(__file__).parent.parent
 LISTENERS = ("PLAINTEXT", "SASL_PLAINTEXT", "SASL_SSL")
 BROKERS = 3
@@ -41,7 +43,9 @@ class BrokerProcess:
         self._port, self._http = free_ports(random, BROKERS * len(LISTENERS)), free_ports(random, 1)
         authority = trustme.CA()
         authority.cert_pem.write_to_path(folder / "ca.pem")
-        authority.issue_cert("127.0.0.1", "localhost").private_key_and_cert_chain_pem.write_to_path(folder / "key.pem")
+        issued = authority.issue_cert("127.0.0.1", "localhost")
+        chain = b"".join(each.bytes() for each in issued.cert_chain_pems)
+        (folder / "key.pem").write_bytes(pkcs8(issued.private_key_pem.bytes()) + chain)
         (folder / "users").write_text("alice:secret\n", encoding="utf-8")
 
     @property

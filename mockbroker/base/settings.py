@@ -151,7 +151,7 @@ class Settings:
         share_coordinator_state_topic_replication_factor: Replication factor of __share_group_state.
         socket_request_max_bytes: Maximum size of a request.
         ssl_client_auth: Whether clients must send a certificate: none, requested or required.
-        ssl_keystore_location: File with the broker's key and certificates: PEM, JKS or PKCS12.
+        ssl_keystore_location: File with the broker's key and certificates: PEM (the key in PKCS #8), JKS or PKCS12.
         ssl_principal_mapping_rules: Rules that derive the principal from the subject of a client certificate.
         ssl_truststore_location: File with the authorities that sign clients' certificates: PEM, JKS or PKCS12.
         super_users: Principals that may do everything, separated by semicolons, such as ``User:alice;User:bob``.

@@ -130,13 +130,11 @@ class DynamicTls:
         own = self._broker().broker_settings.static.of_listener(listener.name)
         given = _stores(listener, configs)
 
-        is_new = any(name.startswith("ssl.key") for name in given)
-
         def text(name: str) -> str | None:
             return given.get(name, own.ssl_text(name))
 
         try:
-            keystore, truststore = read_keystore(text, strictly=is_new), read_truststore(text)
+            keystore, truststore = read_keystore(text), read_truststore(text)
         except KeystoreError as error:
             raise RefusedFileError(str(error)) from error
         reason = _replacement_error(existing, keystore, truststore) if isinstance(existing, TlsContext) else None

@@ -257,7 +257,7 @@ def _stores(settings: Settings) -> tuple[Contents | None, Contents | None]:
         except OSError as error:
             raise SettingsError(f"{name}.location: cannot load {path}: {error.strerror or error}") from error
         except KeystoreError as error:
-            raise SettingsError(f"{name}.location: {error.reason}") from error
+            raise SettingsError(f"{name}.location: {error.reason}{error.hint}") from error
     return found[0], found[1]
 
 

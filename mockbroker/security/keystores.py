@@ -21,6 +21,7 @@ INVALID = "org.apache.kafka.common.errors.InvalidConfigurationException"
 KAFKA = "org.apache.kafka.common.KafkaException"
 NEEDS_NONE = "SSL key store password cannot be specified with PEM format, only key password may be specified"
 NO_KEY = "The keystore has no private key with a certificate."  # Kafka accepts it, and every handshake fails
+NOT_PKCS8 = ": the private key is not in PKCS #8, which Kafka needs: convert it with openssl pkcs8 -topk8"
 BAD_KEY = "Such issues can arise if a bad key is used during decryption."
 UNRECOVERABLE = "java.security.UnrecoverableKeyException: "
 Text = Callable[[str], str | None]  # returns the value of a setting, None if it is not set
@@ -30,10 +31,15 @@ class KeystoreError(Exception):
     """The error for a keystore or truststore that cannot be used.
 
     Its message is Kafka's; ``str`` of the error begins with the name of the Java exception.
+
+    Attributes:
+        reason: The message.
+        hint: What to do, if Kafka's message does not tell; else "".
     """
 
-    def __init__(self, reason: str, java: str = INVALID) -> None:
+    def __init__(self, reason: str, java: str = INVALID, hint: str = "") -> None:
         self.reason = reason
+        self.hint = hint
         super().__init__(f"{java}: {reason}")
 
 
@@ -57,12 +63,11 @@ class Contents:
         return b"\n".join(filter(None, (self.key, *self.certificates))) + b"\n"
 
 
-def read_keystore(text: Text, *, strictly: bool = False) -> Contents | None:
+def read_keystore(text: Text) -> Contents | None:
     """Return the keystore that settings name; None if they name none.
 
     Args:
         text: Function that returns the value of a setting ``ssl.*`` as text.
-        strictly: Whether to refuse a private key in PEM that is not in PKCS #8, as Kafka does.
 
     Raises: KeystoreError if it cannot be used.
     """
@@ -79,7 +84,7 @@ def read_keystore(text: Text, *, strictly: bool = False) -> Contents | None:
             raise KeystoreError("Both SSL key store location and separate private key are specified.")
         if password is not None:
             raise KeystoreError(f"{NEEDS_NONE}.")
-        return _pem_keystore(f"{key}\n{chain}".encode(), key_password, "Invalid PEM keystore configs", strictly)
+        return _pem_keystore(f"{key}\n{chain}".encode(), key_password, "Invalid PEM keystore configs")
     if chain is not None:
         raise KeystoreError("SSL certificate chain is specified, but private key is not specified")
     if path is None:
@@ -90,7 +95,7 @@ def read_keystore(text: Text, *, strictly: bool = False) -> Contents | None:
     if kind == PEM:
         if password is not None:
             raise KeystoreError(NEEDS_NONE)
-        return _pem_keystore(content, key_password, f"Failed to load PEM SSL keystore {path}", strictly)
+        return _pem_keystore(content, key_password, f"Failed to load PEM SSL keystore {path}")
     if password is None:
         raise KeystoreError("SSL key store is specified, but key store password is not specified.")
     if kind.upper() not in (JKS, PKCS12):
@@ -145,15 +150,15 @@ def _read(path: str, kind: str | None) -> tuple[bytes, str]:
     return content, kind or guessed
 
 
-def _pem_keystore(content: bytes, password: str | None, failure: str, strictly: bool) -> Contents:
+def _pem_keystore(content: bytes, password: str | None, failure: str) -> Contents:
     from cryptography.hazmat.primitives import serialization as form
 
     found, certificates = KEY.search(content), tuple(CERTIFICATE.findall(content))
     locked = found is not None and found["kind"] == b"ENCRYPTED "
     if found is None or not certificates or locked is not (password is not None):
         raise KeystoreError(failure)
-    if strictly and found["kind"] and not locked:
-        raise KeystoreError(failure)
+    if found["kind"] and not locked:
+        raise KeystoreError(failure, hint=NOT_PKCS8)
     try:
         key = form.load_pem_private_key(found[0], password.encode() if password is not None else None)
         _check_certificates(certificates)

@@ -19,6 +19,7 @@ from click.testing import CliRunner
 from golden import ROOT
 from messages.row import USAGE, Row, Run, run
 from tools.http_answers import answering, json_response
+from tools.keystores import keystore_pem
 from trustme import CA
 
 import mockbroker
@@ -195,9 +196,15 @@ def full_disk() -> str:
 def untrusted_clients() -> str:
     """Serve TLS with a separate certificate, without a truststore."""
     authority = CA()
-    authority.issue_cert("localhost").private_key_and_cert_chain_pem.write_to_path("server.pem")
+    Path("server.pem").write_bytes(keystore_pem(authority.issue_cert("localhost")))
     options = ["--set", "ssl.keystore.location=server.pem", "--set", "ssl.client.auth=required"]
     return serve("--listener", "SSL", *options).stderr()
+
+
+def other_key_format() -> str:
+    """Serve TLS with a private key in the format of OpenSSL."""
+    CA().issue_cert("localhost").private_key_and_cert_chain_pem.write_to_path("server.pem")
+    return serve("--listener", "SSL", "--set", "ssl.keystore.location=server.pem").stderr()
 
 
 def conform(content: str | Mapping[str, Any]) -> Callable[[], str]:
@@ -321,6 +328,7 @@ ROWS = [
     Row("pattern of a rule for principals", serve("--tls", "auto", "--set", "ssl.principal.mapping.rules=RULE:(/x/"), "Error: ssl.principal.mapping.rules: '(' is not a valid regular expression: missing ), unterminated subpattern at position 0"),
     Row("keystore that does not exist", serve("--listener", "SSL", "--set", "ssl.keystore.location=/none"), "Error: ssl.keystore.location: cannot load /none: No such file or directory"),
     Row("keystore that is empty", serve("--listener", "SSL", "--set", "ssl.keystore.location=/dev/null"), "Error: ssl.keystore.location: Failed to load PEM SSL keystore /dev/null"),
+    Row("key that is not in PKCS #8", other_key_format, "Error: ssl.keystore.location: Failed to load PEM SSL keystore server.pem: the private key is not in PKCS #8, which Kafka needs: convert it with openssl pkcs8 -topk8"),
     Row("keystore without a password", serve("--listener", "SSL", "--set", "ssl.keystore.location=/dev/null", "--set", "ssl.keystore.type=JKS"), "Error: ssl.keystore.location: SSL key store is specified, but key store password is not specified."),
     Row("clients without a truststore", untrusted_clients, "Error: ssl.client.auth=required needs ssl.truststore.location, a file with the certificates to trust"),
     Row("advertised address without a port", setting("advertised.listeners=PLAINTEXT"), "Error: advertised.listeners: expected NAME://HOST:PORT, got 'PLAINTEXT'"),

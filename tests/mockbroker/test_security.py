@@ -22,6 +22,7 @@ import trio
 import trustme
 from bad_inputs import inputs
 from plain_client import RawConnection
+from tools.keystores import keystore_pem
 from tools.served_broker import serving
 from trio.testing import MockClock
 
@@ -339,7 +340,7 @@ def test_expired_client_certificate_is_refused(tmp_path, caplog):
     caplog.set_level(logging.WARNING, logger="mockbroker")
     authority = trustme.CA()
     key, trust = tmp_path / "key.pem", tmp_path / "trust.pem"
-    authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(str(key))
+    key.write_bytes(keystore_pem(authority.issue_cert("127.0.0.1")))
     authority.cert_pem.write_to_path(str(trust))
     files = {"ssl.keystore.location": str(key), "ssl.truststore.location": str(trust)}
     with mockbroker.run_cluster(listeners=[SSL], config=files | {"ssl.client.auth": "required"}) as cluster:
@@ -509,7 +510,7 @@ def test_files_go_with_the_cluster():
 
 
 def test_certificates_that_are_not_there(tmp_path):
-    (tmp_path / "nonsense.pem").write_text("nonsense")
+    (tmp_path / "nonsense.pem").write_text("-----BEGIN nonsense-----")
     for config in (
         {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(tmp_path / "none.pem")},
         {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(tmp_path / "nonsense.pem")},

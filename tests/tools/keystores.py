@@ -16,6 +16,9 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives import serialization as form
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import pkcs12
+from trustme import LeafCert
+
+from mockbroker.net.tls import pkcs8
 
 PASSWORD, KEY_PASSWORD = b"changeit", b"of-the-key"
 BEGIN, DAYS = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC), 20_000
@@ -30,6 +33,11 @@ def write_keystores(folder: Path, files: Mapping[str, Mapping[str, Any]]) -> dic
             ``certificate`` in PEM, or ``der`` for a certificate in DER; or ``text`` for any other content.
     """
     return {name: _write(folder / name, **given) for name, given in files.items()}
+
+
+def keystore_pem(issued: LeafCert) -> bytes:
+    """Return a PEM keystore with a certificate of trustme, whose keys have a format that Kafka does not read."""
+    return pkcs8(issued.private_key_pem.bytes()) + b"".join(each.bytes() for each in issued.cert_chain_pems)
 
 
 def part_of(text: str, part: str) -> str:

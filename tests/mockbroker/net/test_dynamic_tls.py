@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import trio
-from tools.keystores import part_of, write_keystores
+from tools.keystores import keystore_pem, part_of, write_keystores
 from tools.served_broker import Peer
 from trustme import CA
 
@@ -164,7 +164,7 @@ async def test_new_connections_are_checked_with_the_new_truststore(tmp_path: Pat
     authorities = {"one": CA(), "two": CA()}
     for name, authority in authorities.items():
         issued = authority.issue_cert("127.0.0.1", common_name="client")
-        issued.private_key_and_cert_chain_pem.write_to_path(str(tmp_path / name))
+        (tmp_path / name).write_bytes(keystore_pem(issued))
         authority.cert_pem.write_to_path(str(tmp_path / f"ca-{name}"))
     config = {
         STATIC_KEYSTORE: str(tmp_path / "one"),

@@ -8,7 +8,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization as form
 from tools.keystores import write_keystores
 
-from mockbroker.security.keystores import Contents, KeystoreError, read_keystore, read_truststore
+from mockbroker.security.keystores import NOT_PKCS8, Contents, KeystoreError, read_keystore, read_truststore
 
 KEYSTORE, TRUSTSTORE = "ssl.keystore.location", "ssl.truststore.location"
 WITH_PASSWORD = {"ssl.keystore.password": "changeit", "ssl.truststore.password": "changeit"}
@@ -33,7 +33,6 @@ def first_certificate(contents: Contents | None) -> bytes:
     [
         pytest.param("key certificate", {}, "kafka", id="PEM"),
         pytest.param("certificate key", {}, "kafka", id="PEM, the certificate first"),
-        pytest.param("sec1-key certificate", {}, "kafka", id="PEM, SEC 1"),
         pytest.param("locked-key certificate", OF_KEY, "kafka", id="PEM, encrypted"),
         pytest.param("jks", WITH_PASSWORD, "broker", id="JKS"),
         pytest.param("jks-two-passwords", WITH_PASSWORD | {"ssl.key.password": "of-the-key"}, "broker", id="JKS, two"),
@@ -66,6 +65,13 @@ def test_keystore_without_a_key_is_refused(parts: str, tmp_path: Path) -> None:
     path, _ = written(tmp_path, parts)
     with pytest.raises(KeystoreError, match="no private key"):
         read_keystore(({KEYSTORE: path} | WITH_PASSWORD).get)
+
+
+def test_private_key_must_be_in_pkcs8(tmp_path: Path) -> None:
+    path, _ = written(tmp_path, "sec1-key certificate")
+    with pytest.raises(KeystoreError, match="Failed to load PEM SSL keystore") as refused:
+        read_keystore({KEYSTORE: path}.get)
+    assert refused.value.hint == NOT_PKCS8
 
 
 def test_settings_without_stores_have_none() -> None:
