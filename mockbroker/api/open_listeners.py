@@ -11,6 +11,7 @@ from mockbroker.base.settings import SettingsError
 from mockbroker.net.addresses import Addresses
 from mockbroker.net.bound_listeners import BoundListener, listen
 from mockbroker.net.listeners import LAST_PORT, port_for
+from mockbroker.security.listener_sasl import listener_sasl
 from mockbroker.topics.model import Node
 
 
@@ -48,7 +49,8 @@ def open_listeners(
                 context = tls.get(settings, listener.name, addresses).context if listener.tls else None
                 listener_port = port_for(plan.listeners, listener.name, port, plan.brokers, number)
                 sock = _listen(host, listener_port)
-                bound.append(BoundListener(first_node + number, sock, listener.name, context, listener.sasl))
+                sasl = listener_sasl(settings, listener.name) if listener.sasl else None
+                bound.append(BoundListener(first_node + number, sock, listener.name, context, sasl))
     except (SettingsError, PortInUseError):
         close_all(bound)
         raise

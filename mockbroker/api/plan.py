@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from secrets import token_bytes
 from typing import TYPE_CHECKING, Final
@@ -17,6 +17,7 @@ from mockbroker.broker.broker import Broker
 from mockbroker.net.clock import BrokerTime
 from mockbroker.net.listeners import Listener, of_settings, users_of
 from mockbroker.net.log_levels import set_levels
+from mockbroker.security.listener_sasl import all_mechanisms, jaas_users
 from mockbroker.security.users import SCRAM_HASHES, ScramCredentials, Users
 from mockbroker.topics.model import Node
 
@@ -80,7 +81,7 @@ class Plan:
         The arguments are those of ``open_cluster``. Raises: SettingsError, InvalidRule, RuleExists, TooManyRules.
         """
         settings = Settings.parse(dict(config or {}) | ({"listeners": ",".join(listeners)} if listeners else {}))
-        passwords = users_of(settings.mockbroker_users) | dict(users or {})
+        passwords = jaas_users(settings) | users_of(settings.mockbroker_users) | dict(users or {})
         parsed_listeners = of_settings(settings, users=bool(passwords))
         if brokers < 1:
             raise SettingsError(f"brokers is {brokers}: a cluster needs at least 1")
@@ -97,7 +98,8 @@ class Plan:
         _check_topic_defaults(settings, as_version)
         for name, partitions in (topics or {}).items():
             records.check_topic(name, partitions)
-        scram = _derive_scram(settings, passwords) if any(listener.sasl for listener in parsed_listeners) else {}
+        mechanisms = all_mechanisms(settings, [listener.name for listener in parsed_listeners if listener.sasl])
+        scram = _derive_scram(mechanisms, passwords)
         rules = _checked_rules(faults, settings) if faults else ()
         return cls(brokers, settings, dict(topics or {}), as_version, parsed_listeners, passwords, scram, clock, rules)
 
@@ -189,9 +191,9 @@ def _check_topic_defaults(settings: Settings, as_version: str) -> None:
             raise SettingsError(f"{name}: {problem} in Kafka {as_version}")
 
 
-def _derive_scram(settings: Settings, passwords: Mapping[str, str]) -> ScramCredentials:
+def _derive_scram(enabled: Collection[str], passwords: Mapping[str, str]) -> ScramCredentials:
     """Return the SCRAM credentials of all users for the enabled SCRAM mechanisms."""
-    mechanisms = [name for name in settings.sasl_enabled_mechanisms.split(",") if name in SCRAM_HASHES]
+    mechanisms = [name for name in SCRAM_HASHES if name in enabled]
     if not mechanisms or not passwords:
         return {}
     from mockbroker.broker.sasl.scram import derive

@@ -387,7 +387,8 @@ STORES = (  # settings of keystores and truststores
     "ssl.truststore.password",
     "ssl.truststore.certificates",
 )
-OF_ONE_LISTENER = tuple(f".{name}" for name in (*LIMITS_OF_LISTENER, CLIENT_AUTH, *STORES))
+SASL_OF_LISTENER = "sasl.enabled.mechanisms", "plain.sasl.jaas.config", "oauthbearer.sasl.jaas.config"
+OF_ONE_LISTENER = tuple(f".{name}" for name in (*LIMITS_OF_LISTENER, CLIENT_AUTH, *STORES, *SASL_OF_LISTENER))
 INTER_BROKER_LISTENER, INTER_BROKER_PROTOCOL = "inter.broker.listener.name", "security.inter.broker.protocol"
 READ_AS_TOPIC_DEFAULTS = {  # by topics/configs.py
     "compression.gzip.level",

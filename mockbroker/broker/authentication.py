@@ -27,9 +27,11 @@ from mockbroker.broker.handlers import api_versions
 from mockbroker.broker.sasl.mechanism import Authenticated, Failed, Mechanism, Verdict
 from mockbroker.broker.sasl.plain import Plain
 from mockbroker.broker.stages import Stage
+from mockbroker.security.listener_sasl import ListenerSasl, TokenRules
 from mockbroker.security.users import Users
 
 MIN_REAUTHENTICATION_INTERVAL = 1.0  # seconds; an earlier SaslHandshake gets ILLEGAL_SASL_STATE
+FOR_ALL = ListenerSasl()  # no settings of its own
 Outcome = Reply | Close | Dismiss
 
 
@@ -56,6 +58,7 @@ class Authentication:
         users: The users and their credentials.
         settings: The broker configuration.
         new_nonce: Function that returns the server's part of a nonce, for SCRAM.
+        sasl: The SASL settings of the listener.
 
     Attributes:
         raw_tokens: Whether the next frame is a raw SASL token.
@@ -64,7 +67,9 @@ class Authentication:
         state: The state of the authentication.
     """
 
-    def __init__(self, users: Users, settings: Settings, new_nonce: Callable[[], str]) -> None:
+    def __init__(
+        self, users: Users, settings: Settings, new_nonce: Callable[[], str], sasl: ListenerSasl = FOR_ALL
+    ) -> None:
         self.raw_tokens = False
         self.user = ""
         self.by_token = False
@@ -72,6 +77,7 @@ class Authentication:
         self._users = users
         self._settings = settings
         self._new_nonce = new_nonce
+        self._sasl = sasl
         self._mechanism_name = ""
         self._mechanism: Mechanism | None = None  # None: the client changed the mechanism, so its next token fails
         self._expires_at = inf  # end of the session, in seconds
@@ -127,7 +133,8 @@ class Authentication:
         return Close(call.ticket, f"{APIS[call.ticket.api_key].name} request before authentication")
 
     def _handshake(self, call: Call[SaslHandshakeRequest]) -> Outcome:
-        enabled, name = self._settings.sasl_enabled_mechanisms.split(","), call.request.mechanism
+        enabled = (self._sasl.mechanisms or self._settings.sasl_enabled_mechanisms).split(",")
+        name = call.request.mechanism
         if name not in enabled:
             error = ErrorCode.UNSUPPORTED_SASL_MECHANISM
             response = None if self._previous_user else SaslHandshakeResponse(error_code=error, mechanisms=enabled)
@@ -138,7 +145,7 @@ class Authentication:
         if self._previous_user and name != self._mechanism_name:
             self._mechanism = None
         else:
-            self._mechanism = mechanism(name, self._users, self._new_nonce)
+            self._mechanism = mechanism(name, self._users, self._new_nonce, self._sasl.token_rules)
             self._mechanism_name = name
         return Reply(call.ticket, SaslHandshakeResponse(mechanisms=enabled))
 
@@ -221,13 +228,16 @@ class AuthenticationStage(Stage):
         return [outcome]
 
 
-def mechanism(name: str, users: Users, new_nonce: Callable[[], str]) -> Mechanism:
+def mechanism(
+    name: str, users: Users, new_nonce: Callable[[], str], token_rules: TokenRules = FOR_ALL.token_rules
+) -> Mechanism:
     """Return a new SASL exchange for one connection.
 
     Args:
         name: Name of the mechanism, as in ``sasl.enabled.mechanisms``.
         users: The users and their credentials.
         new_nonce: Function that returns the server's part of a nonce, for SCRAM.
+        token_rules: The rules for the tokens of OAUTHBEARER.
     """
     match name:
         case "PLAIN":
@@ -235,7 +245,7 @@ def mechanism(name: str, users: Users, new_nonce: Callable[[], str]) -> Mechanis
         case "OAUTHBEARER":
             from mockbroker.broker.sasl.oauthbearer import OAuthBearer
 
-            return OAuthBearer()
+            return OAuthBearer(token_rules)
         case _:
             from mockbroker.broker.sasl.scram import Scram256Or512
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 import trio
 from trio.lowlevel import notify_closing, wait_readable
 
+from mockbroker.security.listener_sasl import ListenerSasl
+
 log = logging.getLogger("mockbroker")
 
 BACK_OFF = 0.1  # seconds to wait after accept() failed for lack of file descriptors or memory
@@ -32,14 +34,14 @@ class BoundListener:
         sock: The listening socket.
         name: Name of the listener.
         tls: TLS context of the connections; None if they do not use TLS.
-        sasl: True if clients authenticate with SASL.
+        sasl: SASL settings with which clients authenticate; None if they do not.
     """
 
     node: int
     sock: socket.socket
     name: str = ""
     tls: ssl.SSLContext | None = None
-    sasl: bool = False
+    sasl: ListenerSasl | None = None
 
 
 Accepted = Callable[[BoundListener, socket.socket, Sequence[object]], None]

@@ -274,8 +274,8 @@ class Sockets:
         tls = self._tls_context(listener)
         if tls is not None:
             sock = tls.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
-        if listener.sasl:
-            authentication = Authentication(router.broker.users, router.broker.settings, _new_nonce)
+        if listener.sasl is not None:
+            authentication = Authentication(router.broker.users, router.broker.settings, _new_nonce, listener.sasl)
             client = Client(listener.node, "", host, listener.name)
             requests = SaslRequests(number, client, router, authentication)
             stages = (AuthenticationStage(authentication, router.broker),)

@@ -43,6 +43,7 @@ from mockbroker.net.clock import BrokerTime
 from mockbroker.proxy.addresses import Address
 
 CONVERSATION = ROOT / "fixtures" / "conversations" / "4.2.0" / "sync_again.json.gz"
+JAAS = "listener.name.sasl_plaintext.oauthbearer.sasl.jaas.config"
 STOPPED = ROOT / "fixtures" / "log_dirs" / "4.2.0-stopped" / "data"
 
 
@@ -201,6 +202,12 @@ def untrusted_clients() -> str:
     return serve("--listener", "SSL", *options).stderr()
 
 
+def jaas_option(name: str, value: str) -> Run:
+    """Serve SASL with an option of the validator of OAUTHBEARER tokens."""
+    setting = f'{JAAS}=OAuthBearerLoginModule required unsecuredValidator{name}="{value}";'
+    return serve("--listener", "SASL_PLAINTEXT", "--user", "a:b", "--set", setting)
+
+
 def other_key_format() -> str:
     """Serve TLS with a private key in the format of OpenSSL."""
     CA().issue_cert("localhost").private_key_and_cert_chain_pem.write_to_path("server.pem")
@@ -328,6 +335,9 @@ ROWS = [
     Row("pattern of a rule for principals", serve("--tls", "auto", "--set", "ssl.principal.mapping.rules=RULE:(/x/"), "Error: ssl.principal.mapping.rules: '(' is not a valid regular expression: missing ), unterminated subpattern at position 0"),
     Row("keystore that does not exist", serve("--listener", "SSL", "--set", "ssl.keystore.location=/none"), "Error: ssl.keystore.location: cannot load /none: No such file or directory"),
     Row("keystore that is empty", serve("--listener", "SSL", "--set", "ssl.keystore.location=/dev/null"), "Error: ssl.keystore.location: Failed to load PEM SSL keystore /dev/null"),
+    Row("JAAS setting without a login module", serve("--set", "listener.name.x.plain.sasl.jaas.config=x"), 'Error: listener.name.x.plain.sasl.jaas.config: expected one login module, as in: CLASS required OPTION="VALUE";'),
+    Row("required scope of a token", jaas_option("RequiredScope", 'a,\\"'), "Error: listener.name.sasl_plaintext.oauthbearer.sasl.jaas.config: unsecuredValidatorRequiredScope: 'a,\"' is not a valid element of a scope"),
+    Row("clock skew of tokens", jaas_option("AllowableClockSkewMs", "-1"), "Error: listener.name.sasl_plaintext.oauthbearer.sasl.jaas.config: unsecuredValidatorAllowableClockSkewMs: expected 0 to 2147483647, got '-1'"),
     Row("key that is not in PKCS #8", other_key_format, "Error: ssl.keystore.location: Failed to load PEM SSL keystore server.pem: the private key is not in PKCS #8, which Kafka needs: convert it with openssl pkcs8 -topk8"),
     Row("keystore without a password", serve("--listener", "SSL", "--set", "ssl.keystore.location=/dev/null", "--set", "ssl.keystore.type=JKS"), "Error: ssl.keystore.location: SSL key store is specified, but key store password is not specified."),
     Row("clients without a truststore", untrusted_clients, "Error: ssl.client.auth=required needs ssl.truststore.location, a file with the certificates to trust"),

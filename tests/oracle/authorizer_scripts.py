@@ -237,7 +237,7 @@ async def acl_fetch_that_waits(p: Prober) -> None:
         await alone.fetch((0, 0), max_wait_ms=700, **sessionless)
         await alone.fetch((0, 0), max_wait_ms=700, min_bytes=0, **sessionless)
         await alone.fetch(max_wait_ms=5000, **sessionless)
-        await alone.fetch((0, 0), (9, 0), max_wait_ms=700, **sessionless)
+        await alone.fetch((9, 0), (0, 0), max_wait_ms=700, **sessionless)
         await alone.fetch((9, 0), max_wait_ms=700, **sessionless)
         await alone.fetch((0, 0), (1, 5), max_wait_ms=5000, **sessionless)
         held = await alone.send((0, 0), (1, 0), max_wait_ms=5000, **sessionless)

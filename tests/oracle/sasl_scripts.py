@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 
 from prober import Prober
-from script import script
+from script import NEW, script
 
 from kwire.frames import pack
 from kwire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
@@ -29,6 +29,16 @@ NAMELESS = ApiVersionsRequest(client_software_name="!", client_software_version=
 METADATA = MetadataRequest(topics=[])
 FAR = 4_000_000_000  # seconds since 1970
 LONG, SHORT = {"connections.max.reauth.ms": 3_600_000}, {"connections.max.reauth.ms": 1_500}
+OF_LISTENER = {
+    **LONG,
+    "listener.name.sasl_plaintext.sasl.enabled.mechanisms": "PLAIN,OAUTHBEARER",
+    "listener.name.sasl_plaintext.oauthbearer.sasl.jaas.config": (
+        "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "
+        'unsecuredLoginStringClaim_sub="broker" unsecuredValidatorPrincipalClaimName="user" '
+        'unsecuredValidatorScopeClaimName="roles" unsecuredValidatorRequiredScope="read write" '
+        'unsecuredValidatorAllowableClockSkewMs="3000";'
+    ),
+}
 Upsertion = AlterUserScramCredentialsRequest.Upsertion
 Deletion = AlterUserScramCredentialsRequest.Deletion
 
@@ -224,6 +234,37 @@ async def sasl_oauthbearer_tokens(p: Prober) -> None:
         await shake(p, conn, OAUTH)
         await give(p, conn, token)
         await p.closed(conn)
+
+
+@script(OF_LISTENER, (NEW,), USERS)
+async def sasl_settings_of_a_listener(p: Prober) -> None:
+    """A listener with mechanisms of its own, and with other claims and a required scope for OAUTHBEARER."""
+    for mechanism in (SCRAM, "nonsense"):
+        await shake(p, mechanism, mechanism)
+        await p.closed(mechanism)
+    await shake(p, "plain")
+    await password(p, "plain")
+    await beat(p, "plain")
+    tokens: Mapping[str, bytes] = {
+        "right": bearer({"user": "alice", "exp": FAR, "roles": ["write", " read ", "more"]}),
+        "another-claim": bearer({"user": "alice", "sub": "bob", "exp": FAR, "roles": ["read", "write"]}),
+        "own-id": bearer({"user": "alice", "exp": FAR, "roles": ["read", "write"]}, before=b"n,a=alice,"),
+        "only-sub": bearer({"sub": "alice", "exp": FAR, "roles": ["read", "write"]}),
+        "only-scope": bearer({"user": "alice", "exp": FAR, "scope": ["read", "write"]}),
+        "one-role": bearer({"user": "alice", "exp": FAR, "roles": ["read"]}),
+        "a-text": bearer({"user": "alice", "exp": FAR, "roles": "read write"}),
+        "a-number": bearer({"user": "alice", "exp": FAR, "roles": 5}),
+        "wrong-scope": bearer({"user": "alice", "exp": FAR, "scope": 5, "roles": ["read", "write"]}),
+        "over": bearer({"user": "alice", "exp": 1, "roles": ["read"]}),
+    }
+    for conn, token in tokens.items():
+        await shake(p, conn, OAUTH)
+        await give(p, conn, token)
+    for conn in ("one-role", "a-number"):
+        await give(p, conn, b"\1")
+        await p.closed(conn)
+    await give(p, "only-scope", tokens["right"])
+    await beat(p, "only-scope")
 
 
 @script(SHORT, users=USERS)

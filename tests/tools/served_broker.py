@@ -23,6 +23,7 @@ from mockbroker.broker.router import Router
 from mockbroker.net.bound_listeners import BoundListener, listen
 from mockbroker.net.readiness import Ready, Watch, best_watch
 from mockbroker.net.server import Server
+from mockbroker.security.listener_sasl import ListenerSasl
 from mockbroker.security.users import Users
 from mockbroker.storage.data_dir import DataDir
 from mockbroker.storage.disk import Disk
@@ -130,7 +131,7 @@ async def serving(
         data_dir.flush()
     server = Server(
         Router(broker, Journal(trio.current_time()), handlers),
-        [BoundListener(0, listener, tls=tls, sasl=users is not None)],
+        [BoundListener(0, listener, tls=tls, sasl=None if users is None else ListenerSasl())],
         watch,
         data_dir,
     )

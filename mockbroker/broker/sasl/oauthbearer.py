@@ -12,6 +12,7 @@ import re
 from typing import Any, TypeGuard
 
 from mockbroker.broker.sasl.mechanism import Authenticated, Challenge, Failed, Verdict
+from mockbroker.security.listener_sasl import TokenRules
 
 ACKNOWLEDGED = b"\1"  # the response of a client to an error challenge
 INVALID_TOKEN = b'{"status":"invalid_token"}'
@@ -28,14 +29,18 @@ class OAuthBearer:
 
     An invalid token is answered with an error challenge. The client acknowledges it, which ends the authentication, or
     sends another token.
+
+    Args:
+        rules: The rules for tokens.
     """
 
-    def __init__(self) -> None:
-        self._sent_error = False
+    def __init__(self, rules: TokenRules = TokenRules()) -> None:  # noqa: B008 - it is immutable
+        self._rules = rules
+        self._sent_error = b""
 
     def evaluate(self, token: bytes, wall_ms: int) -> Verdict:
         if self._sent_error and token == ACKNOWLEDGED:
-            return Failed(INVALID_TOKEN.decode())
+            return Failed(self._sent_error.decode())
         try:
             match = RESPONSE.fullmatch(token.decode())
         except UnicodeDecodeError:
@@ -43,10 +48,23 @@ class OAuthBearer:
         if match is None or (bearer := _bearer(match["pairs"])) is None:
             return Failed()
         claims = _claims(bearer)
-        if claims is None or not _valid(claims, wall_ms):
-            self._sent_error = True
-            return Challenge(INVALID_TOKEN)
-        user, authorization = claims["sub"], match["authorization"]
+        if claims is None or not _valid(claims, self._rules, wall_ms):
+            self._sent_error = INVALID_TOKEN
+        elif not _scope(claims, self._rules).issuperset(self._rules.required_scope):
+            required = ", ".join(self._rules.required_scope)
+            self._sent_error = f'{{"status":"insufficient_scope", "scope":"[{required}]"}}'.encode()
+        else:
+            return self._authenticated(claims, match["authorization"])
+        return Challenge(self._sent_error)
+
+    def _authenticated(self, claims: dict[str, Any], authorization: str | None) -> Verdict:
+        """Return the result for a valid token: Failed if the client asks for the identity of another user.
+
+        Args:
+            claims: The claims of the token.
+            authorization: The authorization id in the message; None if there is none.
+        """
+        user = claims[self._rules.principal_claim]
         if authorization is not None and authorization.replace("=2C", ",").replace("=3D", "=") != user:
             return Failed(
                 f"Authentication failed: Client requested an authorization id ({authorization}) that is different from "
@@ -85,22 +103,31 @@ def _object(segment: str) -> dict[str, Any] | None:
     return decoded if isinstance(decoded, dict) else None
 
 
-def _valid(claims: dict[str, Any], wall_ms: int) -> bool:
-    """Return whether the claims of a token are valid: its subject, issue time, expiry time and scope.
+def _scope(claims: dict[str, Any], rules: TokenRules) -> set[str]:
+    """Return the elements of the scope of a token. A scope that is a text is one element, as in Kafka."""
+    scope = claims.get(rules.scope_claim, [])
+    return {element.strip() for element in ([scope] if isinstance(scope, str) else scope)}
+
+
+def _valid(claims: dict[str, Any], rules: TokenRules, wall_ms: int) -> bool:
+    """Return whether the claims of a token are valid: its subject, issue time, expiry time and type of scope.
 
     Args:
-        claims: The claims; ``iat`` and ``scope`` may be missing.
+        claims: The claims; ``iat`` and the scope may be missing.
+        rules: The names of the claims, and the permitted clock skew.
         wall_ms: The current time in milliseconds since 1970.
     """
-    user, issued_at, expires_at = claims.get("sub"), claims.get("iat", 0), claims.get("exp")
+    user, issued_at, expires_at = claims.get(rules.principal_claim), claims.get("iat", 0), claims.get("exp")
     if not isinstance(user, str) or not user.strip() or not user.isprintable():
         return False  # JSON can contain lone surrogates, which no response can contain
-    scope = claims.get("scope", [])
+    scope = claims.get(rules.scope_claim, [])
     if not isinstance(scope, str) and not (isinstance(scope, list) and all(isinstance(one, str) for one in scope)):
         return False
     if not _is_time(issued_at) or not _is_time(expires_at):
         return False
-    return issued_at * 1000 <= wall_ms < expires_at * 1000
+    if "iat" in claims and expires_at <= issued_at:
+        return False
+    return issued_at * 1000 <= wall_ms + rules.clock_skew_ms and wall_ms - rules.clock_skew_ms < expires_at * 1000
 
 
 def _is_time(value: object) -> TypeGuard[float]:

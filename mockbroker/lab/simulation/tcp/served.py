@@ -22,6 +22,7 @@ from mockbroker.net.bound_listeners import BoundListener
 from mockbroker.net.connection import REPEATED
 from mockbroker.net.pump import Pump
 from mockbroker.net.sockets import CHECK_INTERVAL, SEND_TIMEOUT, SocketConnection, Sockets
+from mockbroker.security.listener_sasl import ListenerSasl
 
 Answer = tuple[Call[Any], Any]  # a request and its response
 ADDRESS = ("127.0.0.1", 40_000)  # of every client
@@ -208,7 +209,7 @@ class ServedSockets(Sockets):
         self.shell = shell
         self._dice = dice
         self._tls = SimulatedTls() if protocol in TLS_PROTOCOLS else None
-        self._sasl = protocol in SASL_PROTOCOLS
+        self._sasl = ListenerSasl() if protocol in SASL_PROTOCOLS else None
         self.simulated_watch = Watch(shell, self._read)
         self.watch = cast("Any", self.simulated_watch)
 

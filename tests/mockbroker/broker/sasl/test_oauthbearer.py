@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from mockbroker.broker.sasl.mechanism import Authenticated, Challenge, Failed
 from mockbroker.broker.sasl.oauthbearer import INVALID_TOKEN, OAuthBearer
+from mockbroker.security.listener_sasl import TokenRules
 
 NOW = 1_700_000_000_500  # ms
 SECOND = NOW // 1000
@@ -134,6 +136,39 @@ def test_utf_8_token():
     assert OAuthBearer().evaluate(client_response(token({**OK, "sub": "Zoë"})), NOW) == Authenticated(
         "Zoë", expires_at_ms=(SECOND + 3600) * 1000
     )
+
+
+RULES = TokenRules("user", "roles", ("read", "write"), clock_skew_ms=3_000)
+ROLES = ["write", "read", "more"]
+VALID = Authenticated("bob", expires_at_ms=(SECOND + 3600) * 1000)
+INSUFFICIENT = Challenge(b'{"status":"insufficient_scope", "scope":"[read, write]"}')
+
+
+@pytest.mark.parametrize(
+    ("claims", "verdict"),
+    [
+        pytest.param({}, VALID, id="other claims"),
+        pytest.param({"user": None}, INVALID, id="only sub"),
+        pytest.param({"roles": ["read"]}, INSUFFICIENT, id="one of two"),
+        pytest.param({"roles": "read write"}, INSUFFICIENT, id="a text is one element"),
+        pytest.param({"roles": [], "scope": ["read", "write"]}, INSUFFICIENT, id="another claim"),
+        pytest.param({"scope": 5}, VALID, id="claim without a meaning"),
+        pytest.param({"iat": SECOND + 3}, VALID, id="issued within the skew"),
+        pytest.param({"iat": SECOND + 4}, INVALID, id="issued after the skew"),
+        pytest.param({"exp": SECOND - 2}, replace(VALID, expires_at_ms=(SECOND - 2) * 1000), id="expired in the skew"),
+        pytest.param({"exp": SECOND - 3}, INVALID, id="expired before the skew"),
+        pytest.param({"iat": SECOND + 1, "exp": SECOND + 1}, INVALID, id="issued when it expires"),
+    ],
+)
+def test_rules_of_the_listener(claims: dict[str, Any], verdict: object) -> None:
+    claims = {"user": "bob", "roles": ROLES, **OK, "iat": SECOND - 60, **claims}
+    assert OAuthBearer(RULES).evaluate(client_response(token(claims)), NOW) == verdict
+
+
+def test_error_is_repeated_after_the_acknowledgement() -> None:
+    mechanism = OAuthBearer(RULES)
+    assert mechanism.evaluate(client_response(token({**OK, "user": "bob"})), NOW) == INSUFFICIENT
+    assert mechanism.evaluate(b"\1", NOW) == Failed(INSUFFICIENT.token.decode())
 
 
 EXPIRED = client_response(token(exp=SECOND - 1))
