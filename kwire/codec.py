@@ -111,18 +111,18 @@ def decode_in_slices(
     weight: int | None = None,
     explained: int = MAX_EXPLAINED,
 ) -> Generator[None, None, tuple[M, int]]:
-    """Decode a message in steps: yield after every ``size`` array elements, and finally return what ``decode_at``
-    returns. Copied bytes count as elements (``limits.COPIED_LIKE_AN_ELEMENT``).
+    """Decode a message in slices: a generator that yields after every ``size`` array elements.
 
-    Invalid data of at most ``explained`` bytes is decoded a second time, without steps, for the error. Raises:
-    DecodeError; SchemaError if the message does not have this version.
+    The generator returns the message and the offset after the message, as ``decode_at`` does. Copied bytes count as
+    elements (``limits.COPIED_LIKE_AN_ELEMENT``). Invalid data of at most ``explained`` bytes is decoded a second time,
+    in one piece, for the error message. Raises: DecodeError; SchemaError if the message does not have this version.
 
     Args:
         message: class of the message.
         data: bytes that contain the message.
         offset: offset of the first byte of the message.
         version: version of the message.
-        size: number of array elements in a step.
+        size: number of array elements in a slice.
         weight: maximum memory of the decoded message, in bytes; None for the default, as in ``decode_at``.
         explained: maximum size, in bytes, of a refused message whose error names the invalid field.
     """

@@ -73,7 +73,7 @@ class Truncated(DecodeError):
 
 
 class LimitError(DecodeError):
-    """The error for a length or count above the limit of the field, or above what the remaining bytes can contain."""
+    """The error for a length or count that exceeds the field's limit, or that the remaining bytes cannot contain."""
 
 
 class CrcError(DecodeError):
@@ -103,7 +103,7 @@ class FrameError(WireError):
 
 
 class ProtocolError(WireError):
-    """The base class of violations of the order of requests and responses. Only its two subclasses are raised."""
+    """The base class of errors for requests and responses in an invalid order. Only the two subclasses are raised."""
 
 
 class LocalProtocolError(ProtocolError):

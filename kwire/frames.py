@@ -32,7 +32,7 @@ _HINTS = (
 
 
 def pack(frame: bytes) -> bytes:
-    """Return a frame with its length prefix, an int32, before it."""
+    """Return a frame with its length prefix, an int32."""
     return PREFIX.pack(len(frame)) + frame
 
 

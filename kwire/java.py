@@ -153,7 +153,7 @@ def uuid_order(uuid: UUID) -> int:
 
 
 def table_size(held: int, size: int = 16) -> int:
-    """Return the number of buckets of a Java HashMap whose largest number of keys was ``held``.
+    """Return the number of buckets of a Java HashMap that has held up to ``held`` keys.
 
     Args:
         held: the largest number of keys.

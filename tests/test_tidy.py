@@ -300,7 +300,7 @@ TESTED_ELSEWHERE = {
     **dict.fromkeys(
         (
             f"mockbroker/client/{name}"
-            for name in ("components", "leader_inquiry", "least_loaded", "membership", "positions")
+            for name in ("components", "leader_lookup", "least_loaded", "membership", "positions")
         ),
         "tests of the engine's parts, which share them",
     ),

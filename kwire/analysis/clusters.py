@@ -36,14 +36,12 @@ class ClusterStatement:
 
     @property
     def content(self) -> tuple[str, str, str | None, tuple[str, ...]]:
-        """All attributes except the time. Only the earliest of several statements with equal content is needed."""
+        """All attributes except the time. Of several statements with equal content, only the earliest is needed."""
         return self.conn_id, self.broker, self.cluster, self.nodes
 
 
 def statement_of(call: Call) -> ClusterStatement | None:
-    """Return the statement of a call about its cluster: the cluster id and the brokers in the response; None if it has
-    neither.
-    """
+    """Return the cluster id and the brokers in the response of a call; None if the response contains neither."""
     response = call.response
     if response is None or call.response_us is None:
         return None

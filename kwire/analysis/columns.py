@@ -31,7 +31,7 @@ class Column:
     Attributes:
         name: column name.
         type: a key of SPARK.
-        how: origin of the values, as text for docs/pipeline.md.
+        how: text for docs/pipeline.md that describes how the values are derived.
         unit: unit of the numbers; "" for other types, and for numbers without a unit.
     """
 
@@ -47,7 +47,7 @@ class Table:
 
     Attributes:
         name: table name.
-        grain: meaning of one row, as text for docs/pipeline.md.
+        grain: text for docs/pipeline.md that describes what one row represents.
         columns: all columns, in order.
         order: names of the columns by which rows are sorted.
     """
@@ -76,7 +76,7 @@ class Table:
         return row
 
     def sorted(self, rows: Iterable[Row]) -> list[Row]:
-        """Return the rows sorted by the columns in ``order``; None is sorted first."""
+        """Return the rows sorted by the columns in ``order``. In a column, None is before all other values."""
         kept = list(rows)
         try:
             return sorted(kept, key=itemgetter(*self.order))  # fails only if None is compared with a value

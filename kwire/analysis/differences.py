@@ -1,4 +1,4 @@
-"""Comparison of two captures: rebalances, stops, lag, errors, latency and findings, and which of them became worse.
+"""Comparison of two captures: which rebalances, stops, lags, errors, latencies and findings became better or worse.
 
 Captures differ in length. Counts and durations that add up are therefore compared per hour of capture, and errors per
 thousand calls of their API. A difference in a count is judged only if it is larger than chance explains.
@@ -76,11 +76,12 @@ class _Measures:
     Attributes:
         hours: length of the capture.
         groups: member ids by group.
-        counts: counted things, by kind, name and measure.
+        counts: number of occurrences, by kind, name and measure.
         sums: durations that add up, in ms, by group and measure.
         largest: largest values, by group, measure and unit.
         calls: requests by API.
-        latency: calls by API and power of two below their latency in µs.
+        latency: histogram by API: number of calls in each bucket; the key is the exponent n of the bucket [2**n,
+            2**(n+1)) µs.
         longest: longest latency in ms by API.
     """
 
@@ -113,8 +114,8 @@ def differences(before: Tables, after: Tables) -> list[Difference]:
 
 
 def hours(tables: Tables) -> float:
-    """Return the length of the captures in hours: the time from the first to the last packet of each capture, added
-    up.
+    """Return the total length of the captures in hours. The length of a capture is the time from the first to the last
+    packet.
     """
     spans: dict[str, tuple[int, int]] = {}
     for row in tables["connections"]:
@@ -126,10 +127,10 @@ def hours(tables: Tables) -> float:
 
 
 def percentile(histogram: Mapping[int, int], percent: float) -> float | None:
-    """Return a percentile of latencies in ms, interpolated between powers of two; None for an empty histogram.
+    """Return a percentile of a latency histogram in ms, interpolated within the bucket; None for an empty histogram.
 
     Args:
-        histogram: calls by the power of two below their latency in µs.
+        histogram: number of calls in each bucket; the key is the exponent n of the bucket [2**n, 2**(n+1)) µs.
         percent: from 0 to 100.
     """
     wanted = sum(histogram.values()) * percent / 100

@@ -1,8 +1,8 @@
 """Group events: the rows of ``group_events``, and the names of the kinds of events.
 
 An event depends on one call only. Facts that depend on several calls, such as owners of partitions and triggers of
-rebalances, are computed in ``groups.history``. Some calls contain a topic id without the topic name. Their events have
-the name ``id:...``, until ``name_topics`` replaces it with the topic name from another call.
+rebalances, are computed in ``groups.history``. If a call contains a topic id without the topic name, the topic of the
+event is ``id:...`` until ``name_topics`` sets the topic name from another call.
 """
 
 from __future__ import annotations

@@ -35,7 +35,9 @@ FENCING = {
 
 
 def events_of(call: Call) -> list[GroupEvent]:
-    """Return the group events of a call, in order. Calls without a decoded request, or of other APIs, have none."""
+    """Return the group events of a call, in order. The result is empty for other APIs and without a decoded request.
+
+    ``_EXTRACTORS`` lists the APIs that have group events."""
     extract = _EXTRACTORS.get(call.api_key if call.api_key is not None else -1)
     if extract is None or call.request is None or call.request_us is None:
         return []
@@ -145,7 +147,7 @@ def _join(call_events: _CallEvents) -> Iterator[GroupEvent]:
 def _subscription(request: Any) -> tuple[list[str] | None, list[str] | None]:
     """Return the topics and the owned partitions of a JoinGroup request.
 
-    They come from the first protocol whose metadata can be decoded; both are None if there is no such protocol.
+    Both values come from the first protocol whose metadata can be decoded. Both are None if no metadata can be decoded.
     """
     if request.protocol_type != "consumer":
         return None, None

@@ -1,7 +1,7 @@
 """The state of groups and APIs while traffic is captured: members, lag, rebalances, latency, errors.
 
-Time is that of the packets. Memory is bounded: entries without traffic for EXPIRY are removed, and each kind of entry
-has a maximum number, above which the least recently used entries are removed.
+All times are packet times. Memory is bounded: entries without traffic for EXPIRY are removed. Each kind of entry has a
+maximum number; above the maximum, the least recently used entries are removed.
 """
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ class LiveState:
 
 
 def _put(kept: OrderedDict[Any, Any], key: Any, value: Any, most: int) -> None:
-    """Set a value and make it the most recent one; remove the least recent value if there are more than ``most``."""
+    """Set a value and move the key to the end; if there are more than ``most`` keys, remove the first key."""
     kept[key] = value
     kept.move_to_end(key)
     if len(kept) > most:

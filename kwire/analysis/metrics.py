@@ -1,6 +1,6 @@
 """Live state as Prometheus metrics, in the text format 0.0.4.
 
-Metrics of groups have the names and labels of kafka_exporter; those of the capture begin with ``kwire_``.
+Group metrics have the names and labels of kafka_exporter; the names of capture metrics begin with ``kwire_``.
 """
 
 from __future__ import annotations

@@ -60,9 +60,7 @@ class Ending:
 
 
 def endings(call: Call) -> Iterator[Ending]:
-    """Yield the ends of transactions that a call contains; nothing for a call that is not from a transactional
-    producer.
-    """
+    """Yield the transaction ends that a call contains: none, unless a transactional producer sent the request."""
     request = call.request
     if call.api_key not in _OF_PRODUCERS or request is None or call.request_us is None:
         return

@@ -27,7 +27,7 @@ Replace = Callable[["Bodies", Any, Any, Context], Any]  # of the value of a fiel
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The plan for one struct class: which of its fields are replaced, and how.
+    """The plan for one struct class: the fields to replace, and the replacement of each field.
 
     Attributes:
         steps: name of each field, and the function that returns its new value.

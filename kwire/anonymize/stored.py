@@ -26,7 +26,7 @@ STREAMS_ASSIGNOR, STICKY, COOPERATIVE_STICKY = "stream", "sticky", "cooperative-
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The group that a message concerns.
+    """The properties of a message's group that decide how to decode the bytes fields of the message.
 
     Attributes:
         protocol_type: protocol type of the group; None if unknown.

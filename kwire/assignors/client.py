@@ -290,7 +290,7 @@ def subscribed_topics(topics: Topics, members: Iterable[tuple[str, Subscription]
 
 
 def static_first(members: Iterable[tuple[str, Subscription]]) -> list[str]:
-    """Return member ids: static members sorted by instance id, then the others sorted by member id."""
+    """Return member ids: first static members sorted by instance id, then dynamic members sorted by member id."""
 
     def place(member: tuple[str, Subscription]) -> tuple[bool, bytes]:
         member_id, subscription = member

@@ -12,7 +12,8 @@ T = TypeVar("T")
 
 
 class PriorityQueue(Generic[T]):
-    """A binary heap with Java's order of elements of equal priority, which differs from that of ``heapq``.
+    """A binary heap that orders elements of equal priority as Java's PriorityQueue does. (``heapq`` orders such
+    elements differently.)
 
     Args:
         elements: the first elements, in the order in which they are added.

@@ -21,9 +21,8 @@ from kwire.java import utf16
 
 
 def assign(members: Members, partitions: Partitions, homogeneous: bool | None = None) -> GroupAssignment:
-    """Return the target assignment of the group: partition numbers by topic id, by member id.
-
-    Static members are processed first, by instance id, then the others by member id.
+    """Return the target assignment of the group: member id -> topic id -> partition numbers. Static members are
+    processed first, by instance id, then dynamic members by member id.
 
     Args:
         members: subscription of each member, by member id.
@@ -43,9 +42,8 @@ def assign(members: Members, partitions: Partitions, homogeneous: bool | None = 
 
 
 def shares(count: int, members: Sequence[str]) -> Iterator[tuple[str, range]]:
-    """Yield each member with its range of partitions of one topic; the first members get the larger ranges.
-
-    Members without a partition are left out.
+    """Yield each member with a range of partitions of one topic. The first members get the larger ranges. Members
+    without a partition are left out.
 
     Args:
         count: number of partitions of the topic.

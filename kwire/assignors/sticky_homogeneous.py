@@ -142,7 +142,9 @@ class _Sharing:
                 at += 1
 
     def _give_larger(self) -> None:
-        """Record that a member got one of the larger shares. After the last one, no further member may get one."""
+        """Record that a member got one of the larger shares. After the last larger share, no further member may get a
+        larger share.
+        """
         self._larger -= 1
         if not self._larger:
             self.at_least.clear()

@@ -94,7 +94,9 @@ class _Member:
         self.standby: list[Task] = []
 
     def tasks(self) -> Tasks:
-        """Return the tasks; if unchanged, the same object as the former target assignment."""
+        """Return the tasks. If the tasks have not changed, the result is the same object as in the previous target
+        assignment.
+        """
         before = self.target
         is_kept = self.kept == len(self.active) == len(before.active)
         if is_kept and not (self.standby or before.standby or before.warmup):
@@ -140,7 +142,7 @@ class _Process:
 class _Quota:
     """The maximum number of tasks that a member may keep.
 
-    Each time a member reaches the quota, the quota of the others is recomputed from the remaining tasks.
+    Each time a member reaches the quota, the quota of the other members is recomputed from the remaining tasks.
     """
 
     def __init__(self, tasks: int, members: int) -> None:
@@ -148,7 +150,7 @@ class _Quota:
         self.limit = _share(tasks, members)
 
     def reach(self) -> None:
-        """Record that a member has reached the quota, and recompute the quota of the others."""
+        """Record that a member has reached the quota, and recompute the quota of the other members."""
         self._tasks -= self.limit
         self._members -= 1
         self.limit = _share(self._tasks, self._members)

@@ -47,7 +47,7 @@ class BalancedTasks:
     ) -> BalancedTasks | None:
         """Return a BalancedTasks for the target assignment; None if the assignment must be computed for all members.
 
-        The arguments are those of the class.
+        For the arguments, see the class.
         """
         if not target or len(set(process_ids.values())) < len(target):
             return None

@@ -22,7 +22,7 @@ from kwire.java import bucket_of, bucket_order, id_partition_hash, table_size, u
 
 
 def assign(members: Members, partitions: Partitions, homogeneous: bool | None = None) -> GroupAssignment:
-    """Return the target assignment of the group. The arguments are those of ``uniform.assign``.
+    """Return the target assignment of the group. For the arguments, see ``uniform.assign``.
 
     Raises: AssignorError if the input is not valid.
     """

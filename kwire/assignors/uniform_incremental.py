@@ -60,7 +60,7 @@ class UniformTarget:
         """Return a UniformTarget for the target assignment; None if the assignment is not balanced.
 
         An assignment also counts as not balanced if two members own the same partition, which damaged records may
-        claim. The arguments are those of the class.
+        claim. For the arguments, see the class.
         """
         share, larger = divmod(sum(counts.values()), len(member_ids))
         sizes = Counter(_size(target[member_id]) for member_id in member_ids)

@@ -1,8 +1,8 @@
 """Captured traffic: the conversion of packets to byte streams, frames and calls (extra ``kwire[capture]``).
 
 A call is a request with its response. ``read(paths)`` reads capture files in one process. Programs that divide the work
-use its parts: ``splits`` and ``read_segments`` read parts of a file, and ``Conversation`` converts the segments of one
-connection to calls.
+among processes use three other functions and classes: ``splits`` and ``read_segments`` read parts of a file, and
+``Conversation`` converts the segments of one connection to calls.
 """
 
 from kwire.extras import missing

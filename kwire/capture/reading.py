@@ -139,8 +139,8 @@ class Conversations:
 
 
 def when(call: Call) -> tuple[int, int]:
-    """Return the sort key of a completed call: the time of its completion, in microseconds since 1970, and its
-    number.
+    """Return the sort key of a completed call: the time of completion, in microseconds since 1970, and the number of
+    the call.
     """
     return (call.response_us if call.response_us is not None else call.request_us or 0), call.number
 

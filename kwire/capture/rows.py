@@ -69,7 +69,8 @@ def time_text(time_us: int) -> str | None:
 def in_order(
     items: Iterable[Item], *, every_connection: bool = False, waiting: int = WAITING
 ) -> Iterator[tuple[Call, bool] | Connection | Problem | Skipped]:
-    """Yield frames in order of time, as pairs of a call and True for its response or False for its request.
+    """Yield frames in order of time. Each frame is a pair of a call and a bool: True for the response, False for the
+    request.
 
     Frames are sorted in a buffer of ``waiting`` frames. A connection is yielded when it ends; damage and skipped
     packets are yielded at their position in the file.

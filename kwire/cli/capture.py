@@ -55,8 +55,8 @@ def command(
 ) -> None:
     """Print captured traffic, one row per frame.
 
-    Captures are pcap and pcapng files, also compressed with gzip, frame logs, and folders of these files. - reads pcap
-    or pcapng from stdin, and prints each call when it is complete.
+    FILE is a pcap file, a pcapng file (both also compressed with gzip) or a frame log; DIR is a folder of these files.
+    The argument - reads pcap or pcapng from stdin, and prints each call when it is complete.
 
     \b
     kwire capture trace.pcap
@@ -64,10 +64,11 @@ def command(
     tcpdump -i any -U -w - port 9092 | kwire capture - --format table
     kwire capture --where "body.group_id == 'orders'" -o frames.parquet --format parquet trace.pcapng.gz
 
-    Damaged parts of a file are skipped up to the next record. Each is reported by a row with "error", a line on stderr,
-    and exit code 1. Files whose packets were truncated by a snap length are reported in the same way, with the number
-    of packets ("packets"). A row with "reason" and "note", without a direction, reports packets that cannot be Kafka's,
-    connections that are not Kafka (such as TLS), and connections with missing bytes.
+    If a part of a file is damaged, reading continues at the next valid record. The output then has a row with "error",
+    stderr has a line, and the exit code is 1. The same holds for a file whose packets were truncated by a snap length;
+    its row also has the number of packets ("packets"). A row with "reason" and "note", but without a direction, reports
+    packets that cannot be Kafka traffic, connections that are not Kafka (such as TLS), or connections with missing
+    bytes.
     """
     if form == "parquet" and output is None:
         raise click.UsageError("--format parquet requires -o OUT")

@@ -49,8 +49,8 @@ def command(before: str, after: str, everything: bool, as_json: bool, check: boo
         content = {"seconds": length, "differences": [asdict(each) for each in made]}
         click.echo(json.dumps(content, indent=1))
     else:
-        click.echo(f"before: {one_line(before)}, {hours(one) * 3600:.1f} s")
-        click.echo(f"after:  {one_line(after)}, {hours(two) * 3600:.1f} s")
+        click.echo(f"before: {one_line(before)}, {hours(one) * 3600:.1f} s of capture")
+        click.echo(f"after:  {one_line(after)}, {hours(two) * 3600:.1f} s of capture")
         for line in text(made, everything=everything):
             click.echo(one_line(line, 10_000))
     report_problems(problems, notes)

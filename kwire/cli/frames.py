@@ -60,8 +60,7 @@ class Defaults:
         for name, carried in (("api_key", key), ("api_version", version)):
             if (stated := lines.integer(members, name, carried)) != carried:
                 raise lines.LineError(
-                    f"the value in the line is {stated}, but the header of the "
-                    f"frame has {carried}: remove the key from the line",
+                    f"the line has {stated}, but the header of the frame has {carried}: remove {name} from the line",
                     name,
                 )
         return FrameLine(direction, frame, key, version)

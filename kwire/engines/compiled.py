@@ -44,7 +44,8 @@ writers: dict[type, dict[int, Writer]] = {}
 
 
 def decode(message: type, data: bytes, offset: int, version: int, weight: int) -> tuple[Any, int]:
-    """Decode a message; return it with the offset of the byte after it. Raises: one of REFUSALS, without error context.
+    """Decode a message; return the message and the offset after its last byte. Raises: one of REFUSALS, without error
+    context.
 
     Args:
         message: class of the message.

@@ -39,7 +39,7 @@ def package() -> Any:
 
 
 def decode(message: type, data: bytes, offset: int, version: int, weight: int) -> tuple[Any, int]:
-    """Decode a message; return it with the offset of the byte after it. Raises: one of compiled.REFUSALS.
+    """Decode a message; return the message and the offset after its last byte. Raises: one of compiled.REFUSALS.
 
     Args:
         message: class of the message.

@@ -89,7 +89,7 @@ class RecordStruct(Adapter):
         for slot in record.absent:
             if getattr(obj, slot.name) != (default := slot.field.initial()):
                 raise EncodeError(
-                    f"this version does not have the field, so it must have its default {default!r}",
+                    f"this version does not have the field: leave the field at its default {default!r}",
                     path=primitives.where(f"{path} -> {slot.name}"),
                 )
         values = {slot.name: getattr(obj, slot.name) for slot in record.slots}
@@ -161,7 +161,7 @@ def struct(message: type, version: int) -> MessageStruct:
 
 
 def decode(message: type[M], data: bytes, offset: int, version: int, weight: int) -> tuple[M, int]:
-    """Decode a message; return it with the offset of the byte after it.
+    """Decode a message; return the message and the offset after its last byte.
 
     Args:
         message: class of the message.

@@ -76,7 +76,7 @@ class _WriteFunction:
         return f"{name}({values})"
 
     def flush_parts(self) -> None:
-        """Add statements that append all pending parts to the list ``out``."""
+        """Add a statement to the generated function that appends all pending parts to its list ``out``."""
         self.end_run()
         if not self.looped:
             self.out.add(f"out = [{', '.join(self.parts)}]")

@@ -98,7 +98,7 @@ class Batch:
         return crc32c(self.data, CRC_FROM) == self.crc
 
     def records(self, *, verify_crc: bool = True, copy: bool = True, limit: int | None = None) -> Iterator[Record]:
-        """Yield the decompressed records of the batch. The arguments and errors are those of ``records_as``.
+        """Yield the decompressed records of the batch. For the arguments and errors, see ``records_as``.
 
         The error of an invalid record is raised after the records before it were yielded.
         """

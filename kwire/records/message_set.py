@@ -240,7 +240,9 @@ def read_message(data: bytes, at: int = 0) -> Message:
         raise _size_error(size, SMALLEST[magic], at)
     end = at + PREFIX.size + size
     if end > len(data):
-        raise Truncated(f"expected {PREFIX.size + size} bytes, found {left}", message=MESSAGE, offset=at)
+        raise Truncated(
+            f"the message has {PREFIX.size + size} bytes, but only {left} remain", message=MESSAGE, offset=at
+        )
     timestamp = TIMESTAMP.unpack_from(data, at + HEADER.size)[0] if magic else NO_TIMESTAMP
     return Message(data[at:end], at, offset, size, crc, magic, attributes, timestamp)
 

@@ -281,7 +281,7 @@ def _long_varint(data: bytes, at: int) -> tuple[int, int]:
 def _read_carefully(
     data: bytes, at: int, number: int, base_offset: int, base_timestamp: int, into: type[R]
 ) -> tuple[R, int]:
-    """Decode one record with all checks; return it with the offset of the next record.
+    """Decode one record with all checks; return the record and the offset of the next record.
 
     Args:
         data: decompressed records.

@@ -53,9 +53,9 @@ def _set_owner(method: Any, cls: type) -> None:
 
 
 def _first_init(cls: Any) -> Any:
-    """Return a substitute for the constructor that generates the real constructor on its first call.
+    """Return a placeholder for ``__init__``. On the first call, it generates the real ``__init__`` and calls that.
 
-    This saves time, because a program constructs few of the structs directly.
+    This makes imports faster, because a program calls the constructors of only a few struct classes.
     """
 
     def __init__(self: Any, *args: Any, **values: Any) -> None:  # noqa: N807 - name of the method

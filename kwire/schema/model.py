@@ -55,7 +55,7 @@ class Api:
 
 
 def schema_of(message: type) -> Schema:
-    """Return the declaration of a message class. Raises: SchemaError if the class has none."""
+    """Return the declaration of a message class. Raises: SchemaError for a class that is not a message or struct."""
     schema = getattr(message, "__kafka__", None)
     if not isinstance(schema, Schema):
         raise SchemaError(

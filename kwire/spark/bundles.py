@@ -1,4 +1,4 @@
-"""Bundles, which are rows of one kind that a pipeline stage sends to the next stage, with the key to group them by.
+"""Bundles: rows of one kind that a pipeline stage sends to the next stage, with the key by which Spark groups them.
 
 For Spark, the rows of a bundle are opaque bytes, so Spark moves few rows and converts no values. Counts are summed
 before they are bundled. This module does not depend on Spark.
@@ -81,7 +81,9 @@ def about_transactions(transactional_id: str) -> str:
 
 
 def about_minute(minute: int, broker: str) -> str:
-    """Return the key by which Spark groups the latencies of a broker in a minute, given its start in microseconds."""
+    """Return the key by which Spark groups the latencies of a broker in one minute. ``minute``: start of the minute in
+    microseconds.
+    """
     return str(printable(f"minute {minute} {broker}"))
 
 
@@ -189,7 +191,7 @@ class Bundler:
         yield from complete
 
     def finish(self) -> Iterator[Bundle]:
-        """Yield the bundles of the counts, then bundles with the number of bytes emitted so far: of all rows, and of
+        """Yield the bundles of the counts. Then yield two byte counts as bundles: the bytes of all rows so far, and of
         the events of large groups.
         """
         for name, counts in self.counts.items():

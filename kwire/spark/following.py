@@ -35,7 +35,8 @@ SEALED = 36  # length of the key of a TCP connection; keys of other lengths are 
 
 
 def log_key(connection: str, client: str, broker: str) -> bytes:
-    """Return the bytes that identify a connection of a frame log; a JSON list, padded to be longer than any other key.
+    """Return the key of a frame log connection: a JSON list as bytes, padded to be longer than the key of any TCP
+    connection.
 
     Args:
         connection: text that identifies the connection.
@@ -178,7 +179,7 @@ class Payloads:
 
 @dataclass(slots=True)
 class ConnectionFollower:
-    """The conversion of the segments between two endpoints to rows, one connection after the other.
+    """Converts the segments between two endpoints to rows, one connection after the other.
 
     The state can be pickled between two segments.
     """

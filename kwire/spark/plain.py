@@ -104,7 +104,10 @@ class _Made:
         fields = _fields(kind)
         for field, value in state.items():
             if fields is not None and field not in fields:
-                raise PlainError(f"the stored state has the field {field}, but class {name} does not")
+                raise PlainError(
+                    f"the stored state contains field {field} of class {name}, which this release of kwire does not "
+                    "have: use the release that wrote the state"
+                )
             object.__setattr__(instance, field, value)
         return instance
 
@@ -172,7 +175,10 @@ def _class(name: str) -> type:
         for part in path.split("."):
             member = vars(member)[part]
     except (ImportError, KeyError, TypeError) as error:
-        raise PlainError(f"the stored state has an object of class {name}, which does not exist") from error
+        raise PlainError(
+            f"the stored state contains class {name}, which this release of kwire does not have: use the release that "
+            "wrote the state"
+        ) from error
     if not isinstance(member, type) or member.__module__ != module or issubclass(member, BaseException):
         raise PlainError(f"class {name} is not allowed in the stored state")
     return member

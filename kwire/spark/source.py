@@ -1,9 +1,10 @@
 """The data source ``spark.read.format("kafka_pcap").load(path)``: references to the TCP segments of captures.
 
 A row contains the file position of the payload instead of the payload itself, so payload does not pass through Spark.
-There are two exceptions: the content of a gzip file is decompressed to another file if there is a folder for that, else
-the row contains the payload; and rows of some IP fragments contain the payload. Large files are read in parts. The
-boundaries of the parts are found by one pass over the record headers, or guessed and then verified.
+Two kinds of row contain the payload: rows of some IP fragments, and rows of a gzip file without the option
+``unpacked``. With this option, the content of a gzip file is decompressed to another file, to which the rows refer.
+Large files are read in parts. The boundaries of the parts are found by one pass over the record headers, or guessed and
+then verified.
 """
 
 from __future__ import annotations
@@ -127,7 +128,7 @@ class Range:
 
 @dataclass
 class Ranges(InputPartition):
-    """Ranges of bytes that one task reads: one of a large file, or several small files."""
+    """The work of one task: one byte range of a large file, or several small files."""
 
     ranges: tuple[Range, ...]
 
@@ -231,7 +232,7 @@ class CaptureReader(DataSourceReader):
         ]
 
     def _ranges(self, guess: Collection[str]) -> Iterator[Ranges]:
-        """Yield the ranges of large files, and small files together; no file is opened.
+        """Yield the work of each task: a range of a large file, or several small files together. No file is opened.
 
         ``guess``: files whose boundaries are guessed.
         """

@@ -409,7 +409,7 @@ def write_tables(
 
 
 def _by_key(rows: DataFrame, tasks: int) -> DataFrame:
-    """Return bundles so that those with the same key are consecutive rows of one task."""
+    """Return bundles, ordered so that bundles with the same key are consecutive rows of one task."""
     met = rows.repartition(tasks, "about") if tasks > 1 else rows.coalesce(1)
     return met.sortWithinPartitions("about", "kind")
 
@@ -448,9 +448,9 @@ def _send_to_groups(
 ) -> Iterator[pa.RecordBatch]:
     """Send facts about topics and transactions to the groups that need them, so that one task has all data of a group.
 
-    End offsets of a partition, and the times in which it was fetched, are sent to the groups that commit its offsets,
-    the partitions of a topic to the groups that subscribe to it, and the ends of a producer's transactions to the
-    groups to which it commits.
+    Groups that commit offsets of a partition get its end offsets and the periods in which it was fetched. Groups that
+    subscribe to a topic get the topic's partitions. Groups to which a producer commits offsets get the ends of the
+    producer's transactions.
 
     Args:
         names: topic names; a key is the text ``id:`` followed by the topic id.
@@ -458,7 +458,7 @@ def _send_to_groups(
         replayed: group ids by topic; empty unless groups are replayed.
         by_producer: group ids by transactional id.
         sliced: number of slices of each large group, by its key. End offsets are sent to the slice of the partition,
-            and to the task that finds trouble in all slices; ends of transactions to all slices.
+            and to the task that derives findings from all slices. Ends of transactions are sent to all slices.
         batches: bundles of the first stage.
 
     Yields: bundles whose key is the group, instead of the topic or producer.
@@ -622,7 +622,7 @@ def _fold(
 
 @dataclass(frozen=True, slots=True)
 class TableBuilder:
-    """The conversion of the bundles with one key to rows of tables.
+    """Converts the bundles of one key to rows of tables.
 
     Attributes:
         capture_id: name of the capture.
@@ -641,7 +641,9 @@ class TableBuilder:
     settings: Mapping[str, float] = field(default_factory=dict)
 
     def each(self, kind: str, rows: list[Row]) -> list[Row]:
-        """Return the rows of a kind that needs no aggregation, one of EACH. Connections get the column ``cluster``."""
+        """Return the rows of a kind that needs no aggregation. Connections get the column ``cluster``. ``kind``: one of
+        EACH.
+        """
         return [located(row, self.clusters) for row in rows] if kind == "connections" else rows
 
     def rows(self, met: Rows) -> Mapping[str, Iterable[Row]]:

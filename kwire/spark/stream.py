@@ -175,7 +175,7 @@ class Stream:
         return f"{self.work}/unpacked"
 
     def start(self, spark: SparkSession, *, once: bool = False) -> StreamingQuery:
-        """Start the query; it continues where an earlier run stopped.
+        """Start the query. The query continues where an earlier run stopped.
 
         Args:
             spark: Spark session.

@@ -11,8 +11,8 @@ def task_size(size: int, smallest: int) -> int:
     """Return the number of bytes per task for an amount of data.
 
     The result depends only on the bytes, not on the cores of the cluster: it is the geometric mean of ``size`` and
-    ``smallest``, and at most LARGEST. So small data makes few tasks, which keeps their fixed cost low, and large data
-    makes more tasks than a cluster has cores, because connections and groups differ in size.
+    ``smallest``, and at most LARGEST. So small data results in few tasks, with little fixed cost. Large data results in
+    more tasks than a cluster has cores, which balances the load although connections and groups differ in size.
 
     Args:
         size: bytes of the data.
@@ -22,5 +22,5 @@ def task_size(size: int, smallest: int) -> int:
 
 
 def task_count(size: int, smallest: int) -> int:
-    """Return the number of tasks for an amount of data. The arguments are those of ``task_size``."""
+    """Return the number of tasks for an amount of data. For the arguments, see ``task_size``."""
     return max(-(-size // task_size(size, smallest)), 1)

@@ -31,7 +31,7 @@ def is_topic(path: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class PartitionNames(Sequence[str]):
-    """The names of the partitions of a topic, which stand for the paths of files. ``address``: address of the topic."""
+    """The names of a topic's partitions, used in place of file paths. ``address``: address of the topic."""
 
     address: str
 

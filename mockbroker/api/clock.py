@@ -13,7 +13,7 @@ MAX_STEP = 10 * 365 * 86_400.0  # seconds; no timeout is longer, and datetime ca
 
 
 class ClockOperations(Handle):
-    """The operations of the clock that return immediately; base class of the clocks of both kinds of handles."""
+    """The clock operations that return immediately. Base class of the clocks of ``Cluster`` and ``ThreadCluster``."""
 
     _server: Server
 

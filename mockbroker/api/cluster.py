@@ -352,7 +352,7 @@ async def open_cluster(
 async def _serve(
     server: Server, scope: trio.CancelScope, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
 ) -> None:
-    """Run the server until it is cancelled; if it ends because of a failure, cancel ``scope``."""
+    """Run the server until it is cancelled. If the server fails, cancel ``scope``."""
     await server.run(task_status)
     scope.cancel()
 

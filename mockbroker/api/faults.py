@@ -185,7 +185,9 @@ F = TypeVar("F", bound=FaultHandle)
 
 
 class FaultOperations(Handle, Generic[F]):
-    """The operations on fault rules that return immediately; base class of the fault rules of both kinds of handles."""
+    """The operations on fault rules that return immediately. Base class of the fault rules of ``Cluster`` and
+    ``ThreadCluster``.
+    """
 
     def _handle(self, name: str) -> F:
         """Return a handle of the rule with this name. Subclasses define it."""

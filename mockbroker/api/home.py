@@ -15,7 +15,9 @@ class ClusterClosedError(RuntimeError):
 
 
 class Home:
-    """The process, the thread and the trio run in which a handle was created, and in which it must be used."""
+    """The process, thread and trio run that created a handle. The handle must be used in the same process, thread and
+    trio run.
+    """
 
     def __init__(self) -> None:
         self._process = os.getpid()

@@ -244,5 +244,5 @@ class KafkaClusterFactory(Protocol):
         port: int = 0,
         faults: Sequence[RuleGiven] = (),
     ) -> KafkaCluster:
-        """Create a cluster, which is closed at the end of the test. The arguments are those of ``run_cluster``."""
+        """Create a cluster, which is closed at the end of the test. For the arguments, see ``run_cluster``."""
         ...

@@ -315,8 +315,8 @@ class ClusterOperations(Handle):
     def assert_owned_once(self, group_id: str, topic: str | None = None) -> None:
         """Assert that no partition was assigned to two members of a group at the same time.
 
-        If the group is Stable, each partition must also be assigned to a member now. Assignments are those of the
-        coordinator: processing by a client that was already evicted is not detected.
+        If the group is Stable, each partition must also be assigned to a member now. The check uses the coordinator's
+        assignments. It does not detect that a client processes records after its eviction.
 
         Args:
             group_id: Id of the group.
@@ -427,7 +427,7 @@ class ClusterOperations(Handle):
     def start_broker(self, node: int) -> None:
         """Start a broker that was stopped or killed, at the same addresses.
 
-        It becomes the leader only of partitions that have none. ``node``: id of the broker.
+        The broker becomes the leader only of partitions that have no leader. ``node``: id of the broker.
 
         Raises: FailoverError if the broker is running; PortInUseError if another process uses its port.
         """

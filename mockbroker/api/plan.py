@@ -78,7 +78,7 @@ class Plan:
     ) -> Plan:
         """Validate the arguments of ``open_cluster``; return the plan.
 
-        The arguments are those of ``open_cluster``. Raises: SettingsError, InvalidRule, RuleExists, TooManyRules.
+        For the arguments, see ``open_cluster``. Raises: SettingsError, InvalidRule, RuleExists, TooManyRules.
         """
         settings = Settings.parse(dict(config or {}) | ({"listeners": ",".join(listeners)} if listeners else {}))
         passwords = jaas_users(settings) | users_of(settings.mockbroker_users) | dict(users or {})
@@ -104,7 +104,7 @@ class Plan:
         return cls(brokers, settings, dict(topics or {}), as_version, parsed_listeners, passwords, scram, clock, rules)
 
     def broker(self, nodes: Iterable[Node], clock: BrokerTime, data_dir: DataDir | None = None) -> Broker:
-        """Restart the clock and return a new broker, with the content of a data directory if there is one.
+        """Restart the clock, and return a new broker. If a data directory is configured, the broker has its content.
 
         Args:
             nodes: The brokers of the cluster and their addresses.

@@ -233,12 +233,12 @@ def _not_internal(topic: Topic, done: str) -> Topic:
 
 
 def pause_replica(broker: Broker, topic: str, index: int, node: int) -> None:
-    """Stop a follower of a partition from fetching. The arguments and errors are those of ``Cluster.pause_replica``."""
+    """Stop a follower of a partition from fetching. For the arguments and errors, see ``Cluster.pause_replica``."""
     paused_replicas.pause_replica(broker, _partition(_not_internal(_topic(broker, topic), "paused"), index), node)
 
 
 def resume_replica(broker: Broker, topic: str, index: int, node: int) -> None:
-    """Let a paused replica fetch again. The arguments and errors are those of ``Cluster.resume_replica``."""
+    """Let a paused replica fetch again. For the arguments and errors, see ``Cluster.resume_replica``."""
     paused_replicas.resume_replica(broker, _partition(_topic(broker, topic), index), node)
 
 

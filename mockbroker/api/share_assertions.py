@@ -223,9 +223,8 @@ def _ranges_by_type(batch: Any) -> Iterator[tuple[int, int, int]]:
 
 
 def _errors(request: Request) -> Callable[[UUID, int], str] | None:
-    """Return a function of topic id and partition that returns the name of the error of the acknowledgements, or "".
-
-    None if the response is not known.
+    """Return a function ``(topic id, partition) -> error name of the acknowledgements, or ""``; None if the response is
+    not known.
     """
     response = request.response
     if response is None:

@@ -98,7 +98,7 @@ class BrokerThread:
     ) -> ThreadCluster:
         """Replace the cluster by a new one in the same thread; existing handles become invalid.
 
-        The arguments are those of ``open_cluster``. Raises: SettingsError, FaultRuleError, PortInUseError.
+        For the arguments, see ``open_cluster``. Raises: SettingsError, FaultRuleError, PortInUseError.
         """
 
         def replace(cluster: Cluster) -> ThreadCluster:

@@ -1,4 +1,6 @@
-"""The authorization of one request: its allowed part, its denied parts, and their errors in the response."""
+"""The authorization of one request: the allowed part, the denied parts, and the errors of the denied parts in the
+response.
+"""
 
 from __future__ import annotations
 
@@ -191,8 +193,8 @@ class Authorization:
         return self._completed(response) if self.injections else response
 
     def _completed(self, response: Any) -> Any:
-        """Return a response with its denied elements in the place where Kafka puts them, and with the fields that Kafka
-        sets for them.
+        """Return a response with the denied elements at Kafka's positions, and with the fields that Kafka sets in
+        denied elements.
         """
         if self.key == ApiKey.ALTER_SHARE_GROUP_OFFSETS:
             topics = [

@@ -34,7 +34,8 @@ def is_large(auth: Authorization, response: Any) -> bool:
 
 
 def metadata(auth: Authorization, response: Any) -> Any:
-    """Return a Metadata response with the allowed operations, and without hidden topics if all topics were requested.
+    """Return a Metadata response with the authorized operations, and without hidden topics if all topics were
+    requested.
 
     Hidden topics are topics on which the client lacks DESCRIBE.
     """
@@ -150,8 +151,8 @@ def describe_transactions(auth: Authorization, response: Any) -> Any:
 def describe_delegation_token(auth: Authorization, response: Any) -> Any:
     """Return a DescribeDelegationToken response with only the tokens that the client may see.
 
-    The client sees the tokens of which it is owner, requester or renewer, tokens with DESCRIBE, and the tokens of
-    owners on which it has DESCRIBE_TOKENS.
+    A client may see a token in three cases: the client is owner, requester or renewer of the token; it has DESCRIBE on
+    the token; or it has DESCRIBE_TOKENS on the token's owner.
     """
     allows, client = auth.access.allows, token_requests.requester(auth.broker, auth.call.ticket)
 

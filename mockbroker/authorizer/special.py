@@ -133,9 +133,8 @@ def configs(auth: Authorization) -> Effects | Steps | None:
 
 
 def delete_topics(auth: Authorization) -> Steps:
-    """Deny topics on which the client lacks DESCRIBE, and existing topics on which it lacks DELETE.
-
-    DELETE on the cluster is sufficient for all topics.
+    """Deny topics without DESCRIBE permission for the client, and existing topics without DELETE permission. DELETE on
+    the cluster is sufficient for all topics.
     """
     if auth.allows_cluster(Operation.DELETE):
         return None

@@ -118,8 +118,8 @@ class AuthorizerStage(Stage):
 
 
 def _run(answer: Effects | Generator[None, None, Effects | None] | None) -> Generator[None, None, Effects | None]:
-    """Return the result of a function of ``special``; if the result is a generator, run it to its end and return what
-    it returns.
+    """Return the result of a function of ``special``. If the function is a generator, run the generator and return its
+    return value.
     """
     if isinstance(answer, Generator):
         answer = yield from answer

@@ -1,4 +1,4 @@
-"""A limit on the total size of the buffers of all connections of a broker."""
+"""A limit on the total buffer size of all connections to a broker."""
 
 from __future__ import annotations
 

@@ -278,7 +278,7 @@ class SendMore:
 
 @dataclass(slots=True, eq=False)
 class Work:
-    """The effect of continuing the work on a request later, so that other requests are handled in between.
+    """The effect that continues the work on a request later. The router handles other requests in between.
 
     Attributes:
         ticket: Identity of the request.

@@ -135,7 +135,7 @@ def definitions(name: str) -> tuple[KafkaSetting, ...]:
 
 
 def nearest(name: str, known: set[str]) -> str | None:
-    """Return the setting name most similar to an unknown name; None if none is similar.
+    """Return the setting name most similar to an unknown name; None without a similar setting name.
 
     Args:
         name: The unknown name.

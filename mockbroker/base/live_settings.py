@@ -24,7 +24,7 @@ class Layer(Protocol):
     def source(self) -> int: ...
 
     def text(self, name: str) -> str | None:
-        """Return the value of a setting as text; None if this source has none."""
+        """Return the value of a setting as text; None if this source does not set it."""
         ...
 
 

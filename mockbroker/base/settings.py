@@ -357,7 +357,9 @@ class Settings:
         return None if not text and is_ours(name) else text
 
     def of_listener(self, name: str) -> Settings:
-        """Return the settings of TLS of a listener in place of the general ones. ``name``: of the listener."""
+        """Return the settings with a listener's own TLS settings in place of the general TLS settings. ``name``: name
+        of the listener.
+        """
         prefix = f"{OF_LISTENER}{name.lower()}."
         own = {key.removeprefix(prefix): value for key, value in self.others.items() if key.startswith(prefix)}
         own = {key: value for key, value in own.items() if key in (CLIENT_AUTH, *STORES)}

@@ -53,7 +53,7 @@ class TransactionDue:
 
 @dataclass(frozen=True, slots=True)
 class LoadDue:
-    """The key of the end of loading a partition of ``__consumer_offsets``.
+    """Deadline key: a coordinator has loaded its partition of ``__consumer_offsets``.
 
     Attributes:
         index: Index of the partition.
@@ -75,7 +75,7 @@ class LossDue:
 
 @dataclass(frozen=True, slots=True)
 class StageDue:
-    """The key of a deadline of a stage of request processing, such as the end of a delay.
+    """Deadline key: a request-processing stage has work, such as the end of a delay.
 
     Attributes:
         ticket: Identity of the request.
@@ -141,7 +141,7 @@ class ConnectionDue:
 
 @dataclass(frozen=True, slots=True)
 class ShareLockDue:
-    """The key of the end of the next acquisition lock of a share partition.
+    """Deadline key: the next acquisition lock of a share partition ends.
 
     Attributes:
         key: Group id, topic id and partition number (``StateKey`` of share/state.py).
@@ -152,7 +152,7 @@ class ShareLockDue:
 
 @dataclass(frozen=True, slots=True)
 class ShareFetchDue:
-    """The key of the end of the maximum wait of a pending ShareFetch (``max_wait_ms``)."""
+    """Deadline key: the maximum wait (``max_wait_ms``) of a pending ShareFetch ends."""
 
     ticket: Ticket
 

@@ -69,7 +69,7 @@ class LogCleaner:
     def due(self, topic: Topic, partition: Partition, config: LogConfig, now: float) -> None:
         """Do the next step of a running compaction, or begin a compaction if the log needs one.
 
-        The arguments are those of ``schedule``.
+        For the arguments, see ``schedule``.
         """
         key = _key(topic, partition)
         if key not in self._running:

@@ -14,7 +14,7 @@ R = TypeVar("R")
 
 @dataclass(slots=True)
 class Purgatory(Generic[K, R]):
-    """The waiting requests of one API, with the keys of the partitions that each of them watches.
+    """The waiting requests of one API, each with the keys of the partitions that it watches.
 
     Attributes:
         pending: The requests by ticket.

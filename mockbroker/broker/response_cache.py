@@ -27,7 +27,7 @@ class ResponseCache:
         return self._weights[key]
 
     def keep(self, epoch: int, key: Hashable, response: object, weight: int) -> CachedResponse:
-        """Cache a response, unless it is larger than MAX_BYTES. It must not be modified afterwards.
+        """Cache a response, unless the response is larger than MAX_BYTES. A cached response must not be modified.
 
         Args:
             epoch: Epoch of the cluster metadata.

@@ -203,7 +203,7 @@ class Router:
         return self.served[REQUEST_KEY.pack(api_key, version)] is not None
 
     def step(self, call: Call[Any], now: float, own: Sequence[Stage] = ()) -> list[Outcome]:
-        """Handle a request, or its first slice; return the outcomes, including those of other requests that it
+        """Handle a request, or its first slice; return the outcomes of this request and of all requests that it
         completes.
 
         Args:
@@ -242,8 +242,8 @@ class Router:
         return (*outer, *own, *authorizing, *self.stages) if outer or own or authorizing else self.stages
 
     def _pass_on(self, passage: Passage, now: float) -> Effects:
-        """Pass a request through its next stages and, if none of them answers or holds it, to its handler; return the
-        effects.
+        """Pass a request through the next stages; return the effects. If no stage answers or holds the request, call
+        its handler.
 
         Args:
             passage: State of the request.
@@ -343,9 +343,8 @@ class Router:
         return min(self.broker.deadlines.earliest, self.broker.client_deadlines.earliest)
 
     def tick(self, now: float, client_time: float | None = None) -> list[Outcome]:
-        """Handle one due deadline, if there is one, and return the outcomes.
-
-        The caller must repeat the call until ``deadline()`` is in the future.
+        """Handle the next due deadline, and return the outcomes. The caller must repeat the call until ``deadline()``
+        is in the future.
 
         Args:
             now: The broker's time in seconds.

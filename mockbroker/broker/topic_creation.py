@@ -43,7 +43,7 @@ TOO_MANY = TopicError(ErrorCode.POLICY_VIOLATION, "Excessively large number of p
 def new_replicas(
     cluster: ClusterState, settings: Settings, release: Release, topic: RequestTopic
 ) -> Sequence[Sequence[int]] | TopicError:
-    """Return the broker ids of the replicas of each partition of a new topic, or the first error in Kafka's order."""
+    """Return the replicas (broker ids) for each partition of a new topic, or the first error in Kafka's order."""
     configs = {config.name: config.value for config in topic.configs}
     if text := name_error(topic.name):
         return TopicError(ErrorCode.INVALID_TOPIC_EXCEPTION, text)

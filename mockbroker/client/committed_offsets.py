@@ -29,17 +29,17 @@ RETRIABLE = (
 FetchedOffsets = dict[TopicPartition, tuple[OffsetAndMetadata | None, int]]
 
 
-class CommittedInquiry:
-    """An inquiry: a request for the committed offsets of some partitions (OffsetFetch).
+class CommittedLookup:
+    """A lookup of the committed offsets of partitions (OffsetFetch).
 
-    It is retried until it succeeds or fails with an error that is not retriable.
+    The lookup retries until the request succeeds, or fails with an error that is not retriable.
 
     Attributes:
         partitions: Topics and partition numbers, sorted.
         topics: Names of the topics whose metadata is needed; always empty.
-        result: By partition, the committed offset, or None if no offset is committed. Valid once ``done`` is True and
-            ``error`` is None.
-        error: The error of a failed inquiry; None if it has not failed.
+        result: Committed offset by partition; None for a partition without a committed offset. Valid once ``done`` is
+            True and ``error`` is None.
+        error: The error of a failed lookup; None before a failure.
         done: Whether the result or the error is known.
     """
 
@@ -165,7 +165,7 @@ class CommittedInquiry:
         return self._metadata.topic_names.get(topic_id)
 
     def fail(self, error: ConsumerError) -> None:
-        """End the inquiry with an error, which the caller of the inquiry raises."""
+        """End the lookup with an error, which the caller of the lookup raises."""
         self.done, self.error = True, error
 
     def _retry(self) -> None:

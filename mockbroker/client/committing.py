@@ -1,4 +1,4 @@
-"""Offset commits: commits that the user waits for, commits without waiting, and auto-commits.
+"""Offset commits: synchronous commits, asynchronous commits and auto-commits.
 
 Source: ConsumerCoordinator.sendOffsetCommitRequest and OffsetCommitResponseHandler of kafka-clients.
 """
@@ -92,7 +92,7 @@ class Commit:
         on_done: Callback that is called with the commit once it is done; None for no callback.
 
     Attributes:
-        error: The error of a failed commit; None if it is not done or the offsets are stored.
+        error: The error of a failed commit; None while the commit is pending, and after success.
         done: Whether the offsets are stored or the commit has failed.
         identity: The membership fields of the latest request.
         call: The request in flight, or None.
@@ -179,15 +179,15 @@ class Committer:
     def _unsent(self) -> list[Commit]:
         """Return the commits that can be sent now, in order.
 
-        There are none while a commit that may be retried is in flight, since a retry could overwrite newer offsets with
-        older ones.
+        The result is empty while a commit that may be retried is in flight: a retry could overwrite newer offsets with
+        older offsets.
         """
         if any(commit.retried and commit.call for commit in self._unfinished):
             return []
         return [commit for commit in self._unfinished if commit.call is None]
 
     def abandon(self, commit: Commit) -> None:
-        """Stop retrying a commit, because its caller no longer waits for it."""
+        """Stop retrying a commit whose caller no longer waits for the result."""
         if commit in self._unfinished:
             self._unfinished.remove(commit)
 

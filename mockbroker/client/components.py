@@ -1,4 +1,4 @@
-"""The components of one consumer, which the classes of its engine share."""
+"""The object through which each part of a consumer uses the other parts, such as network, metadata and coordinator."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mockbroker.client.subscription import SubscriptionState
 
 @dataclass(frozen=True, slots=True)
 class Components:
-    """The components of one consumer, such as its network, metadata and positions.
+    """References to the parts of one consumer, such as its network, metadata and positions.
 
     Attributes:
         group: Group id; None without a group. Then the coordinator and the committer are not used.

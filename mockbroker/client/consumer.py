@@ -14,7 +14,7 @@ import trio
 
 from mockbroker.client.committing import Commit
 from mockbroker.client.driver import CLOSE_TIMEOUT, Connect, Driver, connect_tcp, driven, new_member_id
-from mockbroker.client.engine import Engine, Inquiry, addresses
+from mockbroker.client.engine import Engine, Lookup, addresses
 from mockbroker.client.errors import ConcurrentUse, ConsumerError, IllegalUse, TimedOut
 from mockbroker.client.log_offsets import OffsetAndTimestamp
 from mockbroker.client.metadata import TopicPartition
@@ -55,7 +55,7 @@ class Interceptor(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class GroupMetadata:
-    """The membership data that a producer sends with the offsets of a transaction.
+    """The group membership that a transactional producer sends with consumed offsets (TxnOffsetCommit).
 
     Attributes:
         group_id: Group id.
@@ -384,9 +384,9 @@ class Consumer:
         """
         with self._acquired():
             self._driver.update_clock()
-            inquiry = self._engine.inquire_committed(partitions or tuple(self._engine.positions))
-            await self._wait_inquiry(inquiry, timeout)
-            return inquiry.result
+            lookup = self._engine.look_up_committed(partitions or tuple(self._engine.positions))
+            await self._wait_lookup(lookup, timeout)
+            return lookup.result
 
     async def beginning_offsets(
         self, *partitions: TopicPartition, timeout: float | None = None
@@ -417,7 +417,8 @@ class Consumer:
     async def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int], *, timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Return, by partition, the offset of the first record with the timestamp or later; None without such a record.
+        """Return the offset of the first record at or after a timestamp, by partition; None for a partition without
+        such a record.
 
         Args:
             timestamps: Milliseconds since 1970, by partition.
@@ -437,9 +438,9 @@ class Consumer:
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         with self._acquired():
             self._driver.update_clock()
-            inquiry = self._engine.inquire_log(timestamps)
-            await self._wait_inquiry(inquiry, timeout)
-            return inquiry.result
+            lookup = self._engine.look_up_log(timestamps)
+            await self._wait_lookup(lookup, timeout)
+            return lookup.result
 
     async def partitions_for(self, topic: str, *, timeout: float | None = None) -> int:
         """Return the number of partitions of a topic; 0 if the topic does not exist.
@@ -452,9 +453,9 @@ class Consumer:
         """
         with self._acquired():
             self._driver.update_clock()
-            inquiry = self._engine.inquire_topic(topic)
-            await self._wait_inquiry(inquiry, timeout)
-            return inquiry.result
+            lookup = self._engine.look_up_topic(topic)
+            await self._wait_lookup(lookup, timeout)
+            return lookup.result
 
     @property
     def group_metadata(self) -> GroupMetadata:
@@ -578,13 +579,13 @@ class Consumer:
             await self._driver.wait(deadline)
         self._run_callbacks()
 
-    async def _wait_inquiry(self, inquiry: Inquiry, timeout: float | None) -> None:
+    async def _wait_lookup(self, lookup: Lookup, timeout: float | None) -> None:
         try:
-            await self._wait_until(lambda: inquiry.done, timeout)
+            await self._wait_until(lambda: lookup.done, timeout)
         finally:
-            self._engine.drop_inquiry(inquiry)
-        if inquiry.error is not None:
-            raise inquiry.error
+            self._engine.drop_lookup(lookup)
+        if lookup.error is not None:
+            raise lookup.error
 
     def _api_timeout(self) -> float:
         return self._engine.settings.default_api_timeout
@@ -624,8 +625,8 @@ class Consumer:
     # Records that the iteration has not returned yet
 
     def _unreturned_offsets(self) -> dict[TopicPartition, int]:
-        """Return the first unreturned offset of each partition: records that a poll has returned, but the iteration has
-        not.
+        """Return the first unreturned offset of each partition. Unreturned records were polled, but the iteration has
+        not returned them yet.
         """
         offsets: dict[TopicPartition, int] = {}
         for record in self._batch[self._returned :]:

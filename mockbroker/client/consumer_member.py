@@ -196,9 +196,7 @@ class ConsumerMembership:
 
     @property
     def _awaits_pattern_topics(self) -> bool:
-        """Whether the member has to wait before it joins, until metadata shows which topics match the subscribed
-        pattern.
-        """
+        """Whether the member must delay its join until metadata shows the topics that match the subscribed pattern."""
         return (
             self.epoch == JOIN
             and self._subscription.type is SubscriptionType.AUTO_PATTERN

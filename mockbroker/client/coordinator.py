@@ -1,4 +1,4 @@
-"""The coordinator of a group. It is looked up with FindCoordinator at any broker, and has a separate connection.
+"""The coordinator of a group: its lookup with FindCoordinator, which any broker answers, and its separate connection.
 
 Source: AbstractCoordinator.lookupCoordinator of kafka-clients.
 """
@@ -31,7 +31,7 @@ class Coordinator:
     Attributes:
         node: Node of the coordinator; None while the coordinator is unknown.
         failure: Error of the lookup, or None. The next poll raises and clears the error. Until then,
-            commits and inquiries that wait for the coordinator fail with this error.
+            commits and lookups that wait for the coordinator fail with this error.
         on_found: Callback that is called after each successful lookup.
     """
 
@@ -73,7 +73,7 @@ class Coordinator:
         return self._network.send_request(self.node, key, build, on_done, timeout=timeout, versions=versions)
 
     def mark_unknown(self) -> None:
-        """Drop the known coordinator, because it moved or failed. ``find_if_due`` looks it up again."""
+        """Drop the known coordinator, because it moved or failed. ``find_if_due`` looks up the coordinator again."""
         self.node = None
 
     def disconnect(self) -> None:
@@ -86,7 +86,7 @@ class Coordinator:
             node.link.close("the session timed out")
 
     def handle_disconnect(self, node: Node) -> None:
-        """Drop the known coordinator if it is ``node``, whose connection has ended."""
+        """Drop the known coordinator if its connection has ended. ``node``: the node whose connection has ended."""
         if node is self.node:
             self.node = None
             self._retry_at = max(self._retry_at, self._clock.now + self._backoff.after(self._failures))

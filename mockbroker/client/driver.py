@@ -226,7 +226,8 @@ async def driven(
 ) -> AsyncIterator[C]:
     """Run an engine and its consumer while the block runs, and close the consumer at the end, within a limited time.
 
-    The consumer is also closed if the block raises an exception, which is raised again, not in an ExceptionGroup.
+    If the block raises an exception, the consumer is closed too, and the exception is raised again without an
+    ExceptionGroup.
 
     Args:
         engine: The engine.

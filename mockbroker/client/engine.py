@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from kwire.assignors import Assignor, assignor
 from mockbroker.client.backoff import Backoff, Clock
 from mockbroker.client.classic.member import ClassicMembership
-from mockbroker.client.committed_offsets import CommittedInquiry
+from mockbroker.client.committed_offsets import CommittedLookup
 from mockbroker.client.committing import Commit, Committer
 from mockbroker.client.components import Components
 from mockbroker.client.consumer_member import ConsumerMembership
@@ -21,9 +21,9 @@ from mockbroker.client.coordinator import Coordinator
 from mockbroker.client.errors import IllegalUse
 from mockbroker.client.fetching import Fetcher
 from mockbroker.client.flow import ListenerCall
-from mockbroker.client.log_offsets import LogInquiry
+from mockbroker.client.log_offsets import LogLookup
 from mockbroker.client.membership import Membership
-from mockbroker.client.metadata import Metadata, TopicInquiry, TopicPartition
+from mockbroker.client.metadata import Metadata, TopicLookup, TopicPartition
 from mockbroker.client.network import Network
 from mockbroker.client.position_resolver import Resolver
 from mockbroker.client.positions import Positions
@@ -31,7 +31,7 @@ from mockbroker.client.records import ConsumerRecord
 from mockbroker.client.settings import CONSUMER, ConsumerSettings
 from mockbroker.client.subscription import SubscriptionState, SubscriptionType
 
-Inquiry = CommittedInquiry | LogInquiry | TopicInquiry
+Lookup = CommittedLookup | LogLookup | TopicLookup
 
 
 class Engine:
@@ -91,7 +91,7 @@ class Engine:
             self.committer.member = self.member
         self.network.on_disconnect = self.coordinator.handle_disconnect
         self._auto_commit_at = float("inf")
-        self._inquiries: list[Inquiry] = []
+        self._lookups: list[Lookup] = []
         self._required_version = -1
         self._assigned_version = 0
         self._matched_version = -1  # the version of the metadata that the pattern was matched with
@@ -132,7 +132,9 @@ class Engine:
 
     @property
     def listener_call(self) -> ListenerCall | None:
-        """The call of the user's listener that has to be made, or None. The rebalance waits until it returns."""
+        """The next call of the user's rebalance listener; None if no call is pending. The rebalance waits for the call
+        to return.
+        """
         return self.member.listener_call if self.member and self.subscription.subscribed else None
 
     def listener_returned(self, error: Exception | None) -> None:
@@ -176,13 +178,14 @@ class Engine:
     def advance(self, *, polling: bool) -> None:
         """Run all due timers, send all due requests, and continue rebalances.
 
-        ``polling``: True to also raise the errors that the user has to handle, and to run the steps that need a poll.
+        ``polling``: True during a call of ``poll``. Then errors for the user are raised, and rebalance steps that wait
+        for a poll run.
         """
         self.network.tick()
         if self.subscription.version != self._required_version and self.subscription.subscribed:
             self._required_version = self.subscription.version
             self.metadata.require_topics(self.subscription.topics)
-        self.metadata.require_inquiry_topics(topic for inquiry in self._inquiries for topic in inquiry.topics)
+        self.metadata.require_lookup_topics(topic for lookup in self._lookups for topic in lookup.topics)
         self.metadata.request_if_due()
         if self.subscription.type is SubscriptionType.AUTO_PATTERN and self.metadata.has_all_topics:
             self._match_pattern()
@@ -197,11 +200,11 @@ class Engine:
                 self._auto_commit_later()
         self.committer.send_due()
         self.resolver.resolve_positions()
-        for inquiry in self._inquiries:
-            if isinstance(inquiry, CommittedInquiry) and self.coordinator.failure:
-                inquiry.fail(self.coordinator.failure)
-            inquiry.send_if_due()
-        self._inquiries = [inquiry for inquiry in self._inquiries if not inquiry.done]
+        for lookup in self._lookups:
+            if isinstance(lookup, CommittedLookup) and self.coordinator.failure:
+                lookup.fail(self.coordinator.failure)
+            lookup.send_if_due()
+        self._lookups = [lookup for lookup in self._lookups if not lookup.done]
         if polling:
             self._raise()
 
@@ -220,7 +223,7 @@ class Engine:
         return self.group is not None and (
             self.subscription.type is not SubscriptionType.NONE
             or self.committer.busy
-            or any(isinstance(inquiry, CommittedInquiry) for inquiry in self._inquiries)
+            or any(isinstance(lookup, CommittedLookup) for lookup in self._lookups)
         )
 
     def _raise(self) -> None:
@@ -234,7 +237,7 @@ class Engine:
         """Return the time at which ``advance`` has to be called if no bytes arrive, in seconds on the engine's
         clock.
         """
-        components = [self.network, self.metadata, self.committer, self.resolver, self.fetcher, *self._inquiries]
+        components = [self.network, self.metadata, self.committer, self.resolver, self.fetcher, *self._lookups]
         at = min(component.next_deadline() for component in components)
         if self._needs_coordinator:
             at = min(at, self.coordinator.next_deadline())
@@ -249,39 +252,39 @@ class Engine:
     def collect_records(self, max_records: int) -> list[ConsumerRecord]:
         """Return up to ``max_records`` buffered records, and advance the positions.
 
-        Raises: ConsumerError if a fetch got an error that the application must handle, such as NoOffset.
+        Raises: ConsumerError if a fetch failed with an error that the application must handle, such as NoOffset.
         """
         return self.fetcher.collect_records(max_records)
 
-    # Inquiries: requests for information that the user waits for
+    # Lookups: requests for information that the user waits for
 
-    def inquire_committed(self, partitions: Iterable[TopicPartition]) -> CommittedInquiry:
-        """Start a request for committed offsets, and return it. Raises: IllegalUse without a group."""
+    def look_up_committed(self, partitions: Iterable[TopicPartition]) -> CommittedLookup:
+        """Start a lookup of committed offsets, and return the lookup. Raises: IllegalUse without a group."""
         if self.group is None:
             raise IllegalUse("committed() needs a group: open the consumer with group=...")
-        inquiry = CommittedInquiry(partitions, self._components)
-        self._inquiries.append(inquiry)
-        return inquiry
+        lookup = CommittedLookup(partitions, self._components)
+        self._lookups.append(lookup)
+        return lookup
 
-    def inquire_log(self, timestamps: Mapping[TopicPartition, int]) -> LogInquiry:
-        """Start a request for log offsets by timestamp, and return it.
+    def look_up_log(self, timestamps: Mapping[TopicPartition, int]) -> LogLookup:
+        """Start a lookup of log offsets by timestamp, and return the lookup.
 
         Args:
             timestamps: By partition, milliseconds since 1970, or Kafka's negative values (-1 latest, -2 earliest).
         """
-        inquiry = self.resolver.log_inquiry(timestamps)
-        self._inquiries.append(inquiry)
-        return inquiry
+        lookup = self.resolver.log_lookup(timestamps)
+        self._lookups.append(lookup)
+        return lookup
 
-    def inquire_topic(self, topic: str) -> TopicInquiry:
-        """Start a request for the number of partitions of a topic, and return it."""
-        inquiry = TopicInquiry(topic, self.metadata)
-        self._inquiries.append(inquiry)
-        return inquiry
+    def look_up_topic(self, topic: str) -> TopicLookup:
+        """Start a lookup of the number of partitions of a topic, and return the lookup."""
+        lookup = TopicLookup(topic, self.metadata)
+        self._lookups.append(lookup)
+        return lookup
 
-    def drop_inquiry(self, inquiry: Inquiry) -> None:
-        """Drop a request for offsets or partition counts, because its caller no longer waits for it."""
-        self._inquiries = [one for one in self._inquiries if one is not inquiry]
+    def drop_lookup(self, lookup: Lookup) -> None:
+        """Stop a lookup whose caller no longer waits for the result."""
+        self._lookups = [one for one in self._lookups if one is not lookup]
 
 
 def _assignors(assignors: Sequence[str | Assignor]) -> list[Assignor]:

@@ -14,20 +14,20 @@ from kwire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochResponse,
 )
 from mockbroker.client.components import Components
-from mockbroker.client.leader_inquiry import CONSUMER_REPLICA, LeaderInquiry, Leaders
+from mockbroker.client.leader_lookup import CONSUMER_REPLICA, LeaderLookup, Leaders
 from mockbroker.client.metadata import TopicPartition
 
 FIRST_CONSUMER_VERSION = 3  # older versions are for brokers only
 
 
-class EpochInquiry(LeaderInquiry):
-    """An inquiry for the end offsets of leader epochs (OffsetForLeaderEpoch), retried until all partitions have a
-    result.
+class EpochLookup(LeaderLookup):
+    """A lookup of the end offsets of leader epochs (OffsetForLeaderEpoch), retried until all partitions have a result.
 
     Args:
         epochs: Leader epoch of the last record read, by partition.
-        ended: Callback that is called once per partition, with the partition, the newest leader epoch in the leader's
-            log up to the requested one, and the end offset of that epoch. Epoch and offset are -1 if unknown.
+        ended: Callback that is called once per partition, with three arguments: the partition; the newest leader epoch
+            in the leader's log that is not above the requested epoch; and the end offset of that epoch. Epoch and
+            offset are -1 if unknown.
         components: The components of the consumer.
     """
 

@@ -18,7 +18,7 @@ from mockbroker.client.call import OutgoingCall
 from mockbroker.client.components import Components
 from mockbroker.client.errors import ConsumerError, NoOffset, broker_error
 from mockbroker.client.fetch_session import FINAL_EPOCH, NO_SESSION, FetchSession, PartitionRequest
-from mockbroker.client.leader_inquiry import CONSUMER_REPLICA
+from mockbroker.client.leader_lookup import CONSUMER_REPLICA
 from mockbroker.client.metadata import NO_ID, TopicPartition
 from mockbroker.client.network import Node
 from mockbroker.client.position_resolver import Resolver
@@ -309,9 +309,8 @@ class Fetcher:
     def collect_records(self, max_records: int) -> list[ConsumerRecord]:
         """Return up to ``max_records`` buffered records, and advance the positions past them.
 
-        If an error follows some records, these records are returned first, and the next call raises the error unless
-        the user seeks. Raises: ConsumerError if a fetch got an error that the application must handle, such as
-        NoOffset.
+        If records precede an error, these records are returned first; the next call raises the error unless the user
+        seeks. Raises: ConsumerError if a fetch failed with an error that the application must handle, such as NoOffset.
         """
         records: list[ConsumerRecord] = []
         paused: list[CompletedFetch] = []
@@ -341,9 +340,9 @@ class Fetcher:
         return records
 
     def _is_current(self, fetched: CompletedFetch) -> bool:
-        """Return whether a completed fetch is still valid, that is, its records begin at the current position.
+        """Return whether a completed fetch is still valid: its records begin at the current position.
 
-        If it is, the other fields of the response, such as the high watermark, are applied.
+        For a valid fetch, the other fields of the response, such as the high watermark, are applied.
         """
         position = fetched.position
         at = fetched.reader.next_offset if fetched.reader else fetched.offset

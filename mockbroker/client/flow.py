@@ -1,4 +1,4 @@
-"""Flows, which run a generator step by step over several polls of the user, such as the steps of a rebalance.
+"""Flows: generators, such as the code of a rebalance, that run over several calls of ``poll``.
 
 After each step the generator yields the condition for the next step: WAIT (until the engine is advanced again), POLL
 (until the user polls) or a ListenerCall (until ``listener_returned`` is called).
@@ -45,7 +45,8 @@ Steps = Waiting[None]
 
 
 class Flow:
-    """A running generator of steps, such as a rebalance, that is resumed when the condition for its next step is met.
+    """A running generator, such as the code of a rebalance. It is resumed when the condition that it has yielded is
+    met.
 
     ``done`` is True once the generator has ended, normally or with an exception.
     """
@@ -60,8 +61,8 @@ class Flow:
         return self._waiting_for if isinstance(self._waiting_for, ListenerCall) else None
 
     def advance(self, *, polling: bool) -> None:
-        """Run the generator up to its next ``yield``, unless it waits for the listener. An exception of the step ends
-        the flow.
+        """Run the generator up to its next ``yield``, unless the flow waits for the listener. An exception ends the
+        flow.
 
         ``polling``: True to also run a step that waits for a poll.
         """

@@ -113,8 +113,8 @@ class Link:
         return at if self.state is LinkState.READY else min(at, self.deadline)
 
     def expire(self, now: float) -> None:
-        """Close the connection if a response is overdue. Responses arrive in order, so no later response can arrive
-        before it.
+        """Close the connection if a response is overdue. Responses arrive in order, so all later responses are blocked
+        too.
 
         ``now``: seconds on the engine's clock.
         """

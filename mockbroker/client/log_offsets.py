@@ -12,7 +12,7 @@ from typing import Any
 from kwire.errorcodes import ErrorCode
 from kwire.messages.list_offsets import LIST_OFFSETS, ListOffsetsRequest, ListOffsetsResponse
 from mockbroker.client.components import Components
-from mockbroker.client.leader_inquiry import CONSUMER_REPLICA, LeaderInquiry, Leaders
+from mockbroker.client.leader_lookup import CONSUMER_REPLICA, LeaderLookup, Leaders
 from mockbroker.client.metadata import TopicPartition
 
 FIRST_TIMESTAMP_VERSION, FIRST_ISOLATION_VERSION = 1, 2
@@ -33,12 +33,14 @@ class OffsetAndTimestamp:
     leader_epoch: int = -1
 
 
-class LogInquiry(LeaderInquiry):
-    """An inquiry for log offsets by timestamp (ListOffsets), retried until all partitions have a result.
+class LogLookup(LeaderLookup):
+    """A lookup of log offsets by timestamp (ListOffsets), retried until all partitions have a result.
 
     Attributes:
-        timestamps: By partition, milliseconds since 1970, or Kafka's negative values (-1 latest, -2 earliest).
-        result: By partition, the first offset with the timestamp or a later one; None if there is no such record.
+        timestamps: Timestamps by partition, in milliseconds since 1970, or Kafka's negative values (-1 latest, -2
+            earliest).
+        result: Offset by partition: the offset of the first record with the timestamp or a later timestamp; None
+            without such a record.
     """
 
     key, api_name = LIST_OFFSETS.key, "ListOffsets"

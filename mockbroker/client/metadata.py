@@ -74,7 +74,7 @@ class Metadata:
         failure: The UnsupportedVersion error that the next poll raises, or None.
         version: Number of applied responses.
         required: Names of the topics that the consumer reads or, as the leader of a group, assigns.
-        inquired: Names of other topics that pending inquiries of the user need.
+        looked_up: Names of other topics that pending lookups of the user need.
         pattern: The subscribed pattern, which requires all topics to be requested; None without a pattern.
         has_all_topics: Whether the latest response lists all topics.
     """
@@ -97,7 +97,7 @@ class Metadata:
         self.failure: ConsumerError | None = None
         self.version = 0
         self.required: set[str] = set()
-        self.inquired: set[str] = set()
+        self.looked_up: set[str] = set()
         self.pattern: re.Pattern[str] | None = None
         self._refreshing = LeastLoadedRequest(network, METADATA.key, self._handle_response)
         self._requested_topics: tuple[str, ...] | None = None
@@ -107,22 +107,22 @@ class Metadata:
         self._failures = 0
 
     def require_topics(self, topics: Iterable[str]) -> None:
-        """Replace the topics whose metadata is requested. Topics that pending inquiries need are requested as well."""
+        """Replace the topics whose metadata is requested. Topics that pending lookups need are requested as well."""
         required = set(topics)
         if required - self.required:
             self.refresh()
         self.required = required
 
-    def require_inquiry_topics(self, topics: Iterable[str]) -> None:
-        """Replace the topics that the user's pending inquiries need, such as a partition count, in addition to the
-        required topics.
+    def require_lookup_topics(self, topics: Iterable[str]) -> None:
+        """Replace the topics whose metadata is requested for the user's pending lookups, in addition to the required
+        topics.
 
-        Errors of these topics are raised by the inquiries, not by polls.
+        An error of one of these topics is raised by the lookup, not by a poll.
         """
-        inquired = set(topics) - self.required
-        if inquired - self.inquired:
+        looked_up = set(topics) - self.required
+        if looked_up - self.looked_up:
             self.refresh()
-        self.inquired = inquired
+        self.looked_up = looked_up
 
     def require_matching_topics(self, pattern: re.Pattern[str] | None) -> None:
         """Request the metadata of all topics, to find those that match ``pattern``; None to request only the required
@@ -133,7 +133,7 @@ class Metadata:
         self.pattern = pattern
 
     def refresh(self) -> None:
-        """Request metadata now, or after the backoff if the last response failed or was incomplete."""
+        """Request metadata now; after a failed request or an incomplete response, wait for the backoff first."""
         self._refresh_at = min(
             self._refresh_at, self._clock.now + (self._backoff.after(self._failures - 1) if self._failures else 0)
         )
@@ -205,7 +205,7 @@ class Metadata:
             raise failure
         for topic, code in self.errors.items():
             if topic in self.required:
-                raise broker_error(code, f"Metadata of topic {topic} failed")
+                raise broker_error(code, f"Metadata request for topic {topic} failed")
 
     def update_leader(self, partition: TopicPartition, node_id: int, epoch: int) -> bool:
         """Apply the new leader of a partition from a Fetch response (KIP-951).
@@ -231,10 +231,10 @@ class Metadata:
         return float("inf") if self._refreshing.in_flight else self._refresh_at
 
     def request_if_due(self) -> None:
-        """Send a Metadata request if one is due and none is in flight."""
+        """Send a Metadata request if a refresh is due and no Metadata request is in flight."""
         if self._refreshing.in_flight or self._clock.now < self._refresh_at:
             return
-        topics = tuple(sorted(self.required | self.inquired)) if self.pattern is None else None
+        topics = tuple(sorted(self.required | self.looked_up)) if self.pattern is None else None
         self._requested_topics = topics
         self._refresh_at = self._clock.now + self._settings.metadata_max_age
         if not self._refreshing.send(lambda version: self._request(topics, version)):
@@ -273,7 +273,7 @@ class Metadata:
             self._retry()
         else:
             self._failures = 0
-        if self.pattern is None and (self.required | self.inquired) - self._response_topics:
+        if self.pattern is None and (self.required | self.looked_up) - self._response_topics:
             self._refresh_at = self._clock.now
 
     def _retry(self) -> None:
@@ -283,8 +283,7 @@ class Metadata:
     def update(self, response: MetadataResponse) -> None:
         """Apply a Metadata response.
 
-        A leader whose epoch is older than that of the known leader is ignored, because the broker's metadata is
-        outdated.
+        A leader with an older leader epoch than the known leader is ignored, because the broker's metadata is outdated.
         """
         self._network.update_brokers({b.node_id: (b.host, b.port) for b in response.brokers})
         self.racks = {broker.node_id: broker.rack for broker in response.brokers}
@@ -314,8 +313,8 @@ class Metadata:
         self.version += 1
 
 
-class TopicInquiry:
-    """An inquiry for the number of partitions of a topic.
+class TopicLookup:
+    """A lookup of the number of partitions of a topic.
 
     Attributes:
         topics: The topic name, as a set.
@@ -333,18 +332,18 @@ class TopicInquiry:
         metadata.refresh()
 
     def next_deadline(self) -> float:
-        return float("inf")  # Metadata, on which the inquiry waits, has its own deadlines
+        return float("inf")  # Metadata, on which the lookup waits, has its own deadlines
 
     def send_if_due(self) -> None:
-        """Set ``result`` or ``error`` if metadata newer than the inquiry has arrived.
+        """Set ``result`` or ``error`` if a Metadata response has arrived since the start of the lookup.
 
-        Nothing is sent: ``Metadata`` sends the request.
+        This method sends no request, because ``Metadata`` sends all Metadata requests.
         """
         metadata = self._metadata
         if self.done or metadata.version == self._since or not metadata.covers(self.topics):
             return
         self.done = True
         if code := metadata.errors.get(self._topic):
-            self.error = broker_error(code, f"Metadata of topic {self._topic} failed")
+            self.error = broker_error(code, f"Metadata request for topic {self._topic} failed")
         elif known := metadata.topics.get(self._topic):
             self.result = len(known.partitions)

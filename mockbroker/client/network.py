@@ -88,7 +88,8 @@ class Network:
         return node
 
     def least_loaded(self) -> Node | None:
-        """Return the node with the fewest requests in flight, connected ones first; None while all are in backoff.
+        """Return the node with the fewest requests in flight, preferably a connected node; None while all nodes are in
+        backoff.
 
         Bootstrap addresses are used while no broker is known, or every known broker has failed.
         """
@@ -165,8 +166,8 @@ class Network:
                     self._drop(node, "the bootstrap connection is no longer needed")
 
     def next_deadline(self) -> float:
-        """Return the time of the next timeout or end of a backoff, in seconds on the engine's clock; inf without
-        either.
+        """Return the time of the next request timeout or end of a backoff, in seconds on the engine's clock; inf
+        without timeouts and backoffs.
         """
         now, at = self._clock.now, float("inf")
         for node in self._nodes():

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 
-from mockbroker.client.committed_offsets import CommittedInquiry
+from mockbroker.client.committed_offsets import CommittedLookup
 from mockbroker.client.components import Components
-from mockbroker.client.epoch_validation import EpochInquiry
+from mockbroker.client.epoch_validation import EpochLookup
 from mockbroker.client.errors import ConsumerError, LogTruncated, NoOffset, UnsupportedVersion
-from mockbroker.client.leader_inquiry import LeaderInquiry
-from mockbroker.client.log_offsets import LogInquiry
+from mockbroker.client.leader_lookup import LeaderLookup
+from mockbroker.client.log_offsets import LogLookup
 from mockbroker.client.metadata import NO_ID, TopicPartition
 from mockbroker.client.positions import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Position
 from mockbroker.client.settings import EARLIEST, NONE
@@ -37,9 +37,9 @@ class Resolver:
         self._settings, self._clock = components.settings, components.clock
         self._metadata, self._positions = components.metadata, components.positions
         self.failure: ConsumerError | None = None
-        self._committed: tuple[CommittedInquiry, dict[TopicPartition, Position]] | None = None
-        self._resets: list[tuple[LogInquiry, dict[TopicPartition, tuple[Position, int | timedelta]]]] = []
-        self._validations: list[tuple[EpochInquiry, dict[TopicPartition, tuple[Position, int]]]] = []
+        self._committed: tuple[CommittedLookup, dict[TopicPartition, Position]] | None = None
+        self._resets: list[tuple[LogLookup, dict[TopicPartition, tuple[Position, int | timedelta]]]] = []
+        self._validations: list[tuple[EpochLookup, dict[TopicPartition, tuple[Position, int]]]] = []
         self._validated_version = -1  # the metadata version of the latest validation
         self._run_requested = False  # a position changed since the last run
 
@@ -47,13 +47,13 @@ class Resolver:
         """Return the time at which ``resolve_positions`` has to run, in seconds on the engine's clock; inf if never."""
         if self._run_requested:
             return self._clock.now
-        in_flight = [inquiry.next_deadline() for inquiry, _ in (*self._resets, *self._validations)]
+        in_flight = [lookup.next_deadline() for lookup, _ in (*self._resets, *self._validations)]
         if self._committed:
             in_flight.append(self._committed[0].next_deadline())
         return min(in_flight, default=float("inf"))
 
     def resolve_positions(self) -> None:
-        """Apply finished inquiries, and start inquiries for missing or unvalidated positions."""
+        """Apply finished lookups, and start lookups for missing or unvalidated positions."""
         self._run_requested = False
         in_flight = self._committed or self._resets or self._validations
         if not in_flight and not self._positions.unresolved and self._validated_version == self._metadata.version:
@@ -130,16 +130,16 @@ class Resolver:
             if position.offset is None and position.reset_timestamp is None and not position.revoking
         }
         if self._committed:
-            inquiry, requested = self._committed
-            if inquiry.done:
+            lookup, requested = self._committed
+            if lookup.done:
                 self._committed = None
-                self.failure = self.failure or inquiry.error
-                if inquiry.error is None:
-                    self._apply_committed(inquiry, requested)
+                self.failure = self.failure or lookup.error
+                if lookup.error is None:
+                    self._apply_committed(lookup, requested)
             elif all(self._positions.get(partition) is not position for partition, position in requested.items()):
                 self._committed = None  # all its partitions were revoked
             else:
-                inquiry.send_if_due()
+                lookup.send_if_due()
                 return
             missing = {p: at for p, at in missing.items() if at.offset is None and at.reset_timestamp is None}
         if not missing or self.failure is not None:  # the user gets the error first
@@ -147,18 +147,18 @@ class Resolver:
         if self._components.group is None:
             self._reset_or_fail(missing)
             return
-        inquiry = CommittedInquiry(missing, self._components)
-        self._committed = inquiry, missing
-        inquiry.send_if_due()
+        lookup = CommittedLookup(missing, self._components)
+        self._committed = lookup, missing
+        lookup.send_if_due()
 
-    def _apply_committed(self, inquiry: CommittedInquiry, requested: Mapping[TopicPartition, Position]) -> None:
+    def _apply_committed(self, lookup: CommittedLookup, requested: Mapping[TopicPartition, Position]) -> None:
         unset = {}
         for partition, position in requested.items():
             if position.offset is not None or position.reset_timestamp is not None:
                 continue  # the user has sought meanwhile
             if self._positions.get(partition) is not position:
                 continue  # revoked, perhaps assigned again since
-            at = inquiry.result[partition]
+            at = lookup.result[partition]
             if at is None:
                 unset[partition] = position
             else:
@@ -176,21 +176,21 @@ class Resolver:
 
     def _reset(self) -> None:
         in_flight = set()
-        for inquiry, requested in list(self._resets):
-            inquiry.send_if_due()
-            self._drop_unassigned(inquiry, {partition: position for partition, (position, _) in requested.items()})
+        for lookup, requested in list(self._resets):
+            lookup.send_if_due()
+            self._drop_unassigned(lookup, {partition: position for partition, (position, _) in requested.items()})
             for partition, (position, reset) in requested.items():
-                at = inquiry.result.pop(partition, None)
+                at = lookup.result.pop(partition, None)
                 if at and position.reset_timestamp is reset and self._positions.get(partition) is position:
                     position.set_offset(at.offset)  # without an epoch: the record before it was not read
-            if inquiry.done:
-                self._resets.remove((inquiry, requested))
-                self.failure = self.failure or inquiry.error
+            if lookup.done:
+                self._resets.remove((lookup, requested))
+                self.failure = self.failure or lookup.error
                 for position, reset in requested.values():
-                    if inquiry.error is None and position.reset_timestamp is reset:  # no record is that young
+                    if lookup.error is None and position.reset_timestamp is reset:  # no record is that young
                         position.reset_to(LATEST_TIMESTAMP)
             else:
-                in_flight |= inquiry.unanswered
+                in_flight |= lookup.unanswered
         to_reset = {
             partition: (position, position.reset_timestamp)
             for partition, position in self._positions.items()
@@ -198,25 +198,25 @@ class Resolver:
         }
         if to_reset and self.failure is None:
             timestamps = {partition: self._timestamp(reset) for partition, (_, reset) in to_reset.items()}
-            inquiry = self.log_inquiry(timestamps)
-            self._resets.append((inquiry, to_reset))
-            inquiry.send_if_due()
+            lookup = self.log_lookup(timestamps)
+            self._resets.append((lookup, to_reset))
+            lookup.send_if_due()
 
-    def _drop_unassigned(self, inquiry: LeaderInquiry, requested: Mapping[TopicPartition, Position]) -> None:
-        """Remove revoked partitions from a request, because the leaders may never answer for them.
+    def _drop_unassigned(self, lookup: LeaderLookup, requested: Mapping[TopicPartition, Position]) -> None:
+        """Remove revoked partitions from a lookup, because the leaders may never answer for these partitions.
 
         Args:
-            inquiry: The request.
-            requested: Position object of each requested partition when the request was sent.
+            lookup: The lookup.
+            requested: Position object of each partition at the start of the lookup.
         """
-        inquiry.unanswered -= {p for p, position in requested.items() if self._positions.get(p) is not position}
+        lookup.unanswered -= {p for p, position in requested.items() if self._positions.get(p) is not position}
 
-    def log_inquiry(self, timestamps: Mapping[TopicPartition, int]) -> LogInquiry:
-        """Return an inquiry for offsets by timestamp, which is sent when the caller calls ``send_if_due``.
+    def log_lookup(self, timestamps: Mapping[TopicPartition, int]) -> LogLookup:
+        """Return a lookup of offsets by timestamp. The caller starts the lookup with ``send_if_due``.
 
         ``timestamps``: milliseconds since 1970 by partition, or Kafka's negative values (-1 latest, -2 earliest).
         """
-        return LogInquiry(timestamps, self._components)
+        return LogLookup(timestamps, self._components)
 
     def _timestamp(self, reset: int | timedelta) -> int:
         return max(0, self._wall_clock_ms() - reset // MS) if isinstance(reset, timedelta) else reset
@@ -224,19 +224,19 @@ class Resolver:
     # Leader changes
 
     def _validate(self) -> None:
-        for inquiry, requested in list(self._validations):
-            inquiry.send_if_due()
-            self._drop_unassigned(inquiry, {partition: position for partition, (position, _) in requested.items()})
-            if inquiry.done:
-                self._validations.remove((inquiry, requested))
-                failed = inquiry.error is not None and not isinstance(inquiry.error, UnsupportedVersion)
+        for lookup, requested in list(self._validations):
+            lookup.send_if_due()
+            self._drop_unassigned(lookup, {partition: position for partition, (position, _) in requested.items()})
+            if lookup.done:
+                self._validations.remove((lookup, requested))
+                failed = lookup.error is not None and not isinstance(lookup.error, UnsupportedVersion)
                 for position, offset in requested.values():
                     if position.offset == offset and position.validating:
                         position.validating = False
                         if failed:
                             position.validated_epoch = -1
                 if failed:
-                    self.failure = self.failure or inquiry.error
+                    self.failure = self.failure or lookup.error
         self._validated_version = self._metadata.version
         if self.failure is not None:
             return
@@ -252,13 +252,13 @@ class Resolver:
             position.validating = True
             epochs[partition], requested[partition] = position.epoch, (position, position.offset)
         if epochs:
-            inquiry = EpochInquiry(
+            lookup = EpochLookup(
                 epochs,
                 lambda p, epoch, end: self._validated(p, requested[p], epoch, end),
                 self._components,
             )
-            self._validations.append((inquiry, requested))
-            inquiry.send_if_due()
+            self._validations.append((lookup, requested))
+            lookup.send_if_due()
 
     def _validated(self, partition: TopicPartition, validated: tuple[Position, int], epoch: int, end: int) -> None:
         position, offset = validated

@@ -21,7 +21,7 @@ class ConsumerRecord(Record):
     Attributes:
         topic: Topic name.
         partition: Partition number.
-        leader_epoch: Epoch of the leader that wrote the record; -1 if the log does not contain it.
+        leader_epoch: Epoch of the leader that wrote the record; -1 if the log does not contain the epoch.
     """
 
     topic: str = ""

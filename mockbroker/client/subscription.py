@@ -22,7 +22,7 @@ class SubscriptionType(Enum):
 
 
 def check_topics(topics: object, expected: str) -> None:
-    """Check that ``topics`` is not a single name, which would be taken as a list of characters.
+    """Check that ``topics`` is not a single string, because iteration would treat each character as a topic name.
 
     Args:
         topics: The argument of the user.

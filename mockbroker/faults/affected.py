@@ -66,7 +66,7 @@ class Affected:
 
 
 class AffectedRequests:
-    """The requests and connections to which rules were applied, in the order in which the rules were applied.
+    """The requests and connections that got a fault, in the order in which they got it.
 
     Attributes:
         held: Number of held requests.
@@ -117,8 +117,8 @@ class AffectedRequests:
         return [entry for entry in self._entries.values() if entry.phase in HELD and entry.name == name]
 
     def of_connection(self, number: int) -> list[Affected]:
-        """Return the unfinished entries of a connection: the connection itself, if a rule was applied to it, and its
-        requests.
+        """Return the unfinished entries of a connection: its requests with a fault, and the connection itself if it has
+        a fault.
 
         ``number``: number of the connection.
         """

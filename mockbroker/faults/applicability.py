@@ -17,8 +17,8 @@ WITH_LENGTH = frozenset({"string", "bytes", "records", "array"})
 
 
 def obstacle(key: int, action: Action) -> str | None:
-    """Return the reason why a rule about an API cannot have a certain action, such as ``its response has no records``;
-    None if it can. This decides whether a rule may combine the API with the action.
+    """Return the reason why a fault rule cannot have an action for an API, such as ``its response has no records``.
+    Return None if the rule can have the action.
 
     Args:
         key: API key.

@@ -1,6 +1,6 @@
 """The error fields of responses: where a response carries the error of the whole request or of one of its elements.
 
-They are derived from the declarations of the messages.
+The error fields are derived from the message declarations.
 """
 
 from __future__ import annotations
@@ -123,7 +123,8 @@ def answer_of(key: int, version: int) -> Answer:
 
 
 def depth_of_error(root: Answer, arrays: Sequence[str]) -> int:
-    """Return how many of the arrays that contain an element also contain its error field.
+    """Return the depth of an element's error field: the number of arrays around the element that also contain the error
+    field.
 
     Args:
         root: The answer to the whole request.
@@ -143,9 +144,9 @@ def depth_of_error(root: Answer, arrays: Sequence[str]) -> int:
 
 
 def error_fields(key: int, version: int) -> dict[str, tuple[str, ...]]:
-    """Return the path of the error field for each kind of element, such as ``topics.partitions``.
+    """Return the path of the error field for each kind of request element, such as ``topics.partitions``.
 
-    The path "" is that of the whole request. The result is empty if the response has no error field.
+    The error field for the whole request has the path "". The result is empty if the response has no error field.
     """
     root = answer_of(key, version)
     found = {}
@@ -190,7 +191,7 @@ def _fields(struct: type, version: int) -> dict[str, Field]:
 def _answer(
     key: int, version: int, requested: Mapping[str, Field], struct: type, plain: str = "", *, is_element: bool = False
 ) -> Answer:
-    """Return the description of how a struct of the response answers a struct of the request, from the declarations.
+    """Return the Answer for a struct of the request: its struct in the response, the error field, and so on.
 
     Args:
         key: API key.

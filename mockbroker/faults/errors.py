@@ -36,7 +36,7 @@ R = TypeVar("R")
 
 
 def finished(steps: Generator[None, None, R]) -> R:
-    """Run a generator to its end and return its result; the values that it yields are discarded."""
+    """Run a generator to its end, discard the yielded values, and return the generator's result."""
     while True:
         try:
             next(steps)
@@ -75,8 +75,8 @@ class Marks:
 class ErrorInjection:
     """Applies the action ``error`` to one request: its matching elements get an error.
 
-    The error is set in the innermost error field of the element, such as that of a partition or group. If the response
-    has only one error field for the whole request, the whole request gets the error.
+    The error is set in the innermost error field of the element, such as the error field of a partition or group. If
+    the response has only one error field for the whole request, the whole request gets the error.
 
     Two kinds of request are processed completely, and only their response is changed: a Fetch in a fetch session,
     because all partitions belong to the session, and the first version of Metadata, in which no topics means all
@@ -282,7 +282,7 @@ class ErrorInjection:
     def _merged(
         self, answer: Answer, requested: Any, marks: Marks, response: Any, numbers: Iterator[int]
     ) -> Generator[None, None, Any]:
-        """Return a copy of a struct of the response, with the errors of marked elements added; yield after every SLICE
+        """Return a copy of a struct of the response with the errors of the marked elements. Yields after every SLICE
         elements.
 
         Args:
@@ -404,8 +404,10 @@ def _expand(answer: Answer, requested: Any, marks: Marks, numbers: Iterator[int]
 
 
 def _without(answer: Answer, requested: Any, marks: Marks, numbers: Iterator[int]) -> Generator[None, None, Any | None]:
-    """Return a copy of a struct of the request without its marked elements, which get the error; None if none remains.
-    Yield after every SLICE elements.
+    """Return a copy of a struct of the request without the marked elements, which get the error. Return None if no
+    element remains.
+
+    This is a generator that yields after every SLICE elements.
 
     Args:
         answer: How the response answers the struct.

@@ -1,4 +1,4 @@
-"""Iteration over the fields of a message, including those of nested structs."""
+"""Iteration over the fields of a message, including the fields of nested structs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The fields of requests that name groups, members, topics, partitions and transactional ids.
 
-They are derived from the message declarations: most fields have an entity type from Kafka's definitions; the others are
-recognized by name.
+These fields are derived from the message declarations. Most of them have an entity type in Kafka's message definitions;
+the other fields are recognized by their names.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Identifier:
         field: The field, or the array.
         kind: Wire kind: "string", "int32", or "uuid" for a topic id.
         type_field: A field of the same struct that must have the value ``type_number``; "" without this condition. For
-            an array of plain values it is a field of the struct that contains the array.
+            an array of plain values: a field of the struct that contains the array.
         type_number: The required value of that field.
     """
 

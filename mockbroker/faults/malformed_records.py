@@ -321,7 +321,7 @@ def _wrapper(message: Message, codec: int, packed: bytes) -> bytes:
 def _compressed(codec: int, data: bytes, count: SliceCounter, *, old_lz4: bool = False) -> BytesInSlices:
     """Return compressed data.
 
-    ``count``: counter of the work in the current slice; the other arguments are those of ``compressed_pieces``.
+    ``count``: counter of the work in the current slice; for the other arguments, see ``compressed_pieces``.
     """
     parts = []
     for piece in compressed_pieces(codec, data, old_lz4=old_lz4):

@@ -98,9 +98,9 @@ def malformed_in_slices(
 
 
 class _Values:
-    """The values of the parameters of a form of malformed response, with defaults.
+    """The parameter values for one form of malformed response.
 
-    A parameter that the fault rule does not set has its default.
+    A parameter that the fault rule does not set has its default value.
     """
 
     def __init__(self, form: str, given: Parameters) -> None:
@@ -175,8 +175,8 @@ class _Edit(NamedTuple):
 
 
 def _field_edits(sites: Sites, form: str, values: _Values) -> EditsInSlices:
-    """Return the edit of one field: the field that the rule names, or the first suitable field, preferably one that is
-    not nullable.
+    """Return the edit of one field: the field that the rule names, else the first suitable field (preferably not a
+    nullable field).
 
     Args:
         sites: Positions of the fields.
@@ -237,7 +237,7 @@ def _version_edits(sites: Sites, add: int) -> Iterator[_Edit]:
 
 
 def _record_edits(frame: bytes, sites: Sites, form: str, values: _Values, affects: Affects | None) -> EditsInSlices:
-    """Return the edits of records fields: of the first one only, or of all if the form changes all records.
+    """Return the edits of records fields: of all fields if the form changes all records, else of the first field.
 
     Args:
         frame: The response frame.
@@ -297,7 +297,7 @@ def _most_copies(frame: bytes, sites: Collection[Site]) -> int:
 
 
 def _spliced(frame: bytes, sites: Sites, edits: Sequence[_Edit]) -> BytesInSlices:
-    """Return the frame with the edits applied. The sizes of the tagged fields that contain them are adjusted."""
+    """Return the frame with the edits applied. The sizes of tagged fields around an edit are adjusted."""
     edits, count = sorted(edits), SliceCounter()
     for site in reversed(sites):  # the inner tagged fields first
         if count.is_full():

@@ -46,7 +46,7 @@ WHOLE_REQUEST = Element((), {})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lookups:
-    """The functions that look up values in the state of the broker that a request does not contain.
+    """Functions that look up values in the broker's state, for conditions on values that the request does not contain.
 
     Attributes:
         topic_name: Function that returns the name of a topic, by topic id; None if there is no such topic.
@@ -210,7 +210,8 @@ def _fetched(partitions: Iterable[tuple[str, int]], criteria: Criteria) -> Itera
 def _in_struct(
     subject: Subject, level: Level, struct: Any, criteria: Criteria, path: Path, around: Mapping[str, Value]
 ) -> Iterator[Element]:
-    """Yield the matching elements of a struct: the struct itself if it meets all criteria, else elements of its arrays.
+    """Yield the matching elements of a struct: the struct itself if the struct meets all criteria, else elements of its
+    arrays.
 
     Args:
         subject: The request.

@@ -38,7 +38,7 @@ class Counters:
         return True
 
     def undo(self) -> None:
-        """Undo the last application of the rule in the counters, because the fault had no effect."""
+        """Subtract the last application of the rule from the counters, because the fault had no effect."""
         self.applied -= 1
 
     def delay_ms(self, delay: Delay) -> int:

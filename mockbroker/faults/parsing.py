@@ -28,7 +28,8 @@ def parse_rule(form: object, served: Collection[int] = APIS, name: str = "") -> 
     Args:
         form: The decoded JSON value.
         served: API keys that a rule may name.
-        name: The name of the rule, if it is given elsewhere, such as in a URL; "" otherwise.
+        name: The name of the rule, if the JSON form does not contain the name (but, for example, a URL does); ""
+            otherwise.
 
     Raises: InvalidRule, with all problems of the rule.
     """

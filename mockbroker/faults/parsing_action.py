@@ -151,7 +151,7 @@ def _respond(section: Section, match: Match, _when: When) -> Respond:
 def _check_body(section: Section, body: Mapping[str, Any], key: int, match: Match) -> None:
     """Check the response body of the action ``respond``: at least one API version that the rule allows must encode it.
 
-    If none can, add a problem to ``section`` with the reason for the newest version.
+    If no version can encode the body, add a problem to ``section`` with the reason for the newest version.
 
     Args:
         section: The object ``action``, which collects the problems.

@@ -96,7 +96,7 @@ def _apis(section: Section, served: Collection[int]) -> tuple[str, ...]:
 
 
 def api_keys(match: Match) -> list[int]:
-    """Return the keys of the APIs that the conditions of a rule name; an empty list if they name none."""
+    """Return the API keys for the names in the condition ``api`` of a rule; an empty list without this condition."""
     return [key for key in APIS if APIS[key].name in match.api] if match.api else []
 
 

@@ -35,7 +35,7 @@ class FreezeMetadata:
 
     Attributes:
         node: Id of the broker; None for the leader of the first partition.
-        topic: Glob of the topics whose partitions it loses.
+        topic: Glob for topics: the broker loses the leadership of their partitions.
     """
 
     node: int | None
@@ -44,7 +44,7 @@ class FreezeMetadata:
 
 @dataclass(frozen=True, slots=True)
 class LoseRecords:
-    """The cluster change that loses the last records of a partition: it elects a leader that does not have them.
+    """The cluster change that elects a leader without the last records of a partition, so that these records are lost.
 
     Attributes:
         topic: Name of the topic.

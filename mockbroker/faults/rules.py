@@ -44,7 +44,7 @@ class ActiveRule:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A fault for one request or connection: the rule that causes it, and what it affects.
+    """A fault for one request or connection, with the rule that causes the fault and the affected elements.
 
     Attributes:
         active: The rule.
@@ -94,7 +94,7 @@ class Rules:
         return name in self._rules
 
     def add_all(self, rules: Sequence[Rule]) -> list[ActiveRule]:
-        """Add several rules at the end; add none of them if one cannot be added.
+        """Add several rules at the end. If one rule cannot be added, no rule is added.
 
         ``rules``: the rules, with different names.
 
@@ -139,7 +139,7 @@ class Rules:
     def first(self, call: Call[Any], lookups: Lookups) -> Fault | None:
         """Return the fault of the first rule that is applied to a request; None if no rule is applied.
 
-        A match is counted for this rule, and for each rule before it that matches.
+        A match is counted for this rule, and for each matching rule before this rule.
         """
         tried = self._by_api.get(call.ticket.api_key)
         if tried is None:

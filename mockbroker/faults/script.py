@@ -1,4 +1,4 @@
-"""Scripts: the timed steps of a preset, such as a rolling restart. Times are those of the broker's clock."""
+"""Scripts: the timed steps of a preset, such as a rolling restart. All times are on the broker's clock."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ class Script:
                 yield step.what[0]
 
     def stop(self) -> Iterator[str]:
-        """Discard the steps that have not begun, and end the other steps; yield a description of each change that is
-        undone.
+        """Discard the steps that have not begun, and end the steps that have begun. Yield a description of each change
+        that is undone.
         """
         self._waiting.clear()
         while self._lasting:

@@ -1,4 +1,4 @@
-"""Reading of JSON objects key by key, which collects all problems instead of stopping at the first one."""
+"""Reading of JSON objects key by key. All problems are collected; reading does not stop at the first problem."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ INT32_MAX = (1 << 31) - 1
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A problem of a rule, or a warning about it.
+    """An error in the JSON form of a fault rule, or a warning about the rule.
 
     Attributes:
         path: Position in the JSON form, such as ``match.api[0]``; "" for the rule itself.
@@ -177,8 +177,8 @@ def is_integer(value: object) -> bool:
 
 
 def suggestions(name: str, options: Collection[str]) -> tuple[str, ...]:
-    """Return the options whose names are similar to a wrong name; if there are none, all options, provided they are
-    few.
+    """Return the options whose names are similar to a wrong name. Without a similar option, return all options if they
+    are few.
     """
     by_plain = {option.lower(): option for option in options}
     if name.lower() in by_plain:

@@ -12,8 +12,8 @@ BytesInSlices: TypeAlias = Generator[None, None, bytes]  # yields after each sli
 
 
 class SliceCounter:
-    """A counter of the work in a slice. It measures work in elements and bytes, not in time, so that simulations are
-    reproducible.
+    """A counter of the work in a slice, in elements and bytes. (A measure in time would make simulations
+    irreproducible.)
     """
 
     __slots__ = ("_done",)

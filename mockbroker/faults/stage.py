@@ -133,7 +133,7 @@ class FaultStage(Stage):
         return active
 
     def add_all(self, rules: Sequence[Rule]) -> list[ActiveRule]:
-        """Add the rules of a preset and return them; add none of them if one cannot be added.
+        """Add the rules of a preset, and return the rules. If one rule cannot be added, no rule is added.
 
         Raises: RuleExists if a rule of this name exists; TooManyRules if the maximum number of rules is reached.
         """
@@ -466,7 +466,7 @@ class FaultStage(Stage):
         return [self._changed(entry, effect, now) for effect in effects]
 
     def _changed(self, entry: Affected, effect: Any, now: float) -> Any:
-        """Return an effect of the request; if it is the response, changed as the action requires.
+        """Return an effect of the request. If the effect is the response, it is changed as the action requires.
 
         Args:
             entry: The request, with the rule that is applied to it.
@@ -574,8 +574,7 @@ class FaultStage(Stage):
     # --- connections ---
 
     def admit(self, number: int, connection: NewConnection, now: float) -> Admission | None:
-        """Apply the rules for new connections; return None if no rule applies, so that the connection is served as
-        usual.
+        """Apply the rules for new connections. Return None if no rule applies; then the connection is served as usual.
 
         Args:
             number: Number of the connection.
@@ -681,8 +680,8 @@ def _needs_records(rule: Rule) -> bool:
 
 
 def _unanswerable(entry: Affected) -> str:
-    """Return the reason for closing the connection of a request that gets an error but has no response (acks=0), as in
-    Kafka.
+    """Return the reason for closing a connection: a request without a response (acks=0) got an error. Kafka closes the
+    connection too.
     """
     return f"{_reason(entry)}: an error in a request without response"
 

@@ -26,7 +26,7 @@ class RefusedFileError(Exception):
 
 
 class DynamicTls:
-    """The TLS contexts for new connections. Open connections keep theirs.
+    """The TLS contexts for new connections. Open connections keep their TLS contexts.
 
     The keystore and the truststore of a listener are in its settings ``listener.name.<name>.ssl.keystore.location``,
     ``ssl.truststore.location`` and others (STORES). As in Kafka, they are read again after each change of the broker's
@@ -102,7 +102,7 @@ class DynamicTls:
     ) -> ssl.SSLContext:
         """Return a context with the files in the settings, or ``context`` if they are refused; then log the reason.
 
-        The other arguments are those of ``_loaded``.
+        For the other arguments, see ``_loaded``.
         """
         try:
             return self._loaded(listener, configs, existing)

@@ -169,7 +169,7 @@ def is_generated(settings: Settings) -> bool:
 
 
 class Tls:
-    """The TLS context and certificates of a listener, or of several ones with the same settings.
+    """The TLS context and certificates of a listener, or of several listeners with the same settings.
 
     Without a keystore, certificates are generated; the files for clients are in a temporary folder until ``close``.
 

@@ -98,7 +98,7 @@ def addresses_of(api_key: int, response: Any) -> dict[int, Address]:
 
 
 def replace_addresses(api_key: int, response: Any, own: Mapping[int, Address]) -> None:
-    """Replace the addresses in a decoded response.
+    """Replace the addresses of brokers in a decoded response with addresses of the proxy.
 
     Args:
         api_key: API key of the response, one for which ``may_have_addresses`` is true.

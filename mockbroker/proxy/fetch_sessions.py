@@ -37,7 +37,7 @@ class ObservedFetchSessions:
     def partitions_of(self, request: FetchRequest, version: int) -> list[Key] | None:  # noqa: ARG002
         """Return the partitions that a request reads if it continues a known session; None for another request.
 
-        The session is changed as the request requires.
+        The partitions of the session are updated from the request.
 
         Args:
             request: The request.

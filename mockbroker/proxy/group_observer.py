@@ -1,9 +1,9 @@
 """An observer that keeps the state and the events of groups up to date from the requests and responses that pass the
 proxy.
 
-``kwire.analysis`` derives the same from captures, but after reading all calls of a group; here each response changes
-the state at once. Facts that the coordinator sends to no client, such as the target assignment of a consumer group, are
-unknown.
+``kwire.analysis`` derives the same facts from captures, after it has read all calls of a group. Here, each response
+updates the state immediately. Facts that the coordinator sends to no client, such as the target assignment of a
+consumer group, are unknown.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ class GroupObserver(Observer):
         return api_key in self._handlers
 
     def requested(self, exchange: Exchange) -> None:
-        """Record that a rebalance begins when a member sends JoinGroup, because the response arrives only at the end of
-        the rebalance.
+        """Record that a rebalance begins if the request is a JoinGroup. The JoinGroup response comes only at the end of
+        the join phase.
         """
         if exchange.api_key != ApiKey.JOIN_GROUP or exchange.forwarded is None:
             return
@@ -262,8 +262,8 @@ class GroupObserver(Observer):
                     partitions[name] = own
 
     def _session_timeout(self, type_name: str) -> float:
-        """Return the default session timeout of a group type in seconds. It is the default of Kafka, because clients
-        are not sent the cluster's setting.
+        """Return Kafka's default session timeout of a group type in seconds. (The broker sends the configured timeout
+        to no client.)
         """
         settings = self._broker.settings
         return {
@@ -400,7 +400,7 @@ class GroupObserver(Observer):
 
 
 def _describe(member: ObservedMember, request: Any, response: Any) -> None:
-    """Update a member from a request and its response; fields that are absent there have not changed."""
+    """Update a member from a request and its response. Fields that are absent from both messages are unchanged."""
     member.instance_id = getattr(request, "instance_id", None) or member.instance_id
     names = getattr(request, "subscribed_topic_names", None)
     if names is not None:

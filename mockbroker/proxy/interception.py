@@ -4,8 +4,8 @@ A request of an API that has rules is decoded and passed to the stages of a rout
 in ``mockbroker serve``. Instead of calling a handler, the proxy sends the request to the real broker and passes the
 response to the stages. The stages return orders (``orders.py``), which the relay carries out.
 
-A connection has at most one such request at a time, and no other request in flight. So a waiting request blocks later
-requests of its connection, as at a broker.
+While a connection has such a request, no other request of the connection is in flight. So a waiting request blocks
+later requests of its connection, as in a broker.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Channel:
     Attributes:
         connection: The connection.
         wake: Function that is called after an order was added or the request was finished.
-        cut: Function that closes the connection at once; its argument is whether it is reset.
+        cut: Function that closes the connection immediately; the argument is True for a TCP reset.
         since_ms: Time at which the connection was accepted, in milliseconds since 1970.
         requests: Number of observed requests so far.
         client_id: The ``client.id`` of the last observed request.
@@ -131,7 +131,7 @@ class Interception:
         return broker
 
     def intercepts(self, key: int, version: int) -> bool:
-        """Return whether requests of an API are processed here, because rules may apply to them.
+        """Return whether requests of an API are passed to the fault rules, because a rule may apply to the API.
 
         Args:
             key: API key.
@@ -144,12 +144,12 @@ class Interception:
     def open(
         self, connection: Connection, wake: Callable[[], None], cut: Callable[[bool], None], since_ms: int
     ) -> Channel:
-        """Add a connection; return its channel. The arguments are those of ``Channel``."""
+        """Add a connection; return its channel. For the arguments, see ``Channel``."""
         channel = self.channels[connection.number] = Channel(connection, wake, cut, since_ms)
         return channel
 
     def admit(self, channel: Channel) -> Admission | None:
-        """Apply the rules for new connections; return None if the connection is served as usual."""
+        """Apply the rules for new connections. Return None without such a rule: the connection is served as usual."""
         connection = channel.connection
         client = NewConnection(self.node_of(connection), self.listener, connection.client.host)
         admission = self.stage.admit(connection.number, client, self.clock.read())

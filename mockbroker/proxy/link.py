@@ -1,4 +1,4 @@
-"""The protocol side of one proxied connection: it decides which frames are forwarded unchanged, and which are modified.
+"""The protocol logic of one proxied connection: which frames are forwarded unchanged, and which frames may be modified.
 
 This module does no I/O, and inspects only the beginning of most frames.
 """

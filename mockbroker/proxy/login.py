@@ -35,7 +35,7 @@ Steps: TypeAlias = Generator[bytes, bytes, None]  # yields requests, takes respo
 
 
 class LoginError(Exception):
-    """The error of credentials that cannot be used, or that the cluster does not accept."""
+    """The error for credentials that cannot be used, or that the cluster does not accept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +140,8 @@ def _scram(credentials: Credentials) -> Steps:
 
 
 def _exchange(token: bytes) -> Generator[bytes, bytes, bytes]:
-    """Yield a SaslAuthenticate request with a token, and return the token in the response. Raises: LoginError if it has
-    an error.
+    """Yield a SaslAuthenticate request with a token, and return the token in the response. Raises: LoginError if the
+    response has an error code.
     """
     request = SaslAuthenticateRequest(auth_bytes=token)
     response = yield encode_request(request, AUTHENTICATE_VERSION, correlation_id=0, client_id=CLIENT_ID)

@@ -23,7 +23,7 @@ SLICE = 1_000  # partitions of a slice
 
 
 class ObservedState(ClusterState):
-    """The brokers and topics of a real cluster.
+    """The brokers and topics of the real cluster, learned from Metadata responses.
 
     Attributes:
         real_cluster_id: Cluster id of the real cluster; "" before it is known.
@@ -37,7 +37,10 @@ class ObservedState(ClusterState):
 
 
 class ObservedBroker(Broker):
-    """The brokers, topics and groups of the real cluster, learned from responses. It handles no requests.
+    """The proxy's model of the real cluster: brokers, topics and groups, learned from the responses of the real
+    brokers.
+
+    Fault rules and the control API read this model. The proxy forwards all requests, so the model answers none of them.
 
     Args:
         settings: Broker settings; only those of fault rules and of the control API are used.

@@ -230,12 +230,12 @@ class ObservedType:
 
 
 class ObservedTypes(GroupTypes):
-    """The table of the types of observed groups: one description serves all types."""
+    """The group types of observed groups. All group types have the same ObservedType."""
 
     def __init__(self) -> None:
         super().__init__(GROUP_TYPES.types)
         self._observed = cast("GroupType[Any]", ObservedType())
 
     def of(self, group: CoordinatedGroup) -> GroupType[Any]:  # noqa: ARG002
-        """Return the description of a group."""
+        """Return the ObservedType, which describes groups of any type."""
         return self._observed

@@ -141,9 +141,9 @@ class Observer:
         """Handle a complete request."""
 
     def answered(self, exchange: Exchange) -> None:
-        """Handle a complete response; ``exchange`` is the same object as at the request.
+        """Handle a complete response. ``exchange``: the same object as in the call of ``requested``.
 
-        This is not called for a request without response, such as Produce with acks=0.
+        This method is not called for a request without a response, such as Produce with acks=0.
         """
 
     def closed(self, connection: Connection, at: Moment) -> None:

@@ -15,7 +15,8 @@ from mockbroker.proxy.observer import Connection, Exchange, Moment, Observer
 
 
 class RequestObserver(Observer):
-    """The observer of all requests that fault rules do not process; the router logs those itself.
+    """The observer of all requests that fault rules do not process. (The router logs the requests that fault rules
+    process.)
 
     Args:
         interception: The fault rules, whose router has the request log.

@@ -35,7 +35,7 @@ Receive: TypeAlias = Callable[[], Awaitable[bytes | bytearray]]
 
 
 class Ended(Exception):
-    """The exception that ends a connection, because a fault rule or the client has closed it."""
+    """The exception that ends a connection's tasks, because a fault rule or the client has closed the connection."""
 
 
 def moment() -> Moment:
@@ -184,7 +184,7 @@ class Session:
     async def _copy(
         self, receive: Callable[[], Awaitable[bytes | bytearray]], send: Callable[[bytes], Awaitable[None]]
     ) -> None:
-        """Forward bytes until the stream ends, either side fails, or a frame is not valid.
+        """Forward bytes in one direction until the stream ends, one side fails, or a frame is not valid.
 
         Args:
             receive: Function that returns the next bytes of one side; b"" at the end.

@@ -76,7 +76,9 @@ class Upstream:
 
 
 async def _log_in(stream: trio.abc.Stream, credentials: Credentials) -> None:
-    """Log in to a broker. Raises: LoginError if it refuses the login; FrameError for a response that is too large."""
+    """Log in to a broker. Raises: LoginError if the broker refuses the login; FrameError for a response that is too
+    large.
+    """
     steps = login(credentials, _token(credentials.token_file))
     responses = FrameBuffer(LOGIN_RESPONSE)
     request = next(steps)
@@ -94,7 +96,7 @@ async def _log_in(stream: trio.abc.Stream, credentials: Credentials) -> None:
 
 
 def _token(path: Path | None) -> bytes:
-    """Return the token in a file; b"" without a file. Raises: LoginError if it cannot be read."""
+    """Return the token in a file; b"" without a file. Raises: LoginError if the file cannot be read."""
     try:
         return b"" if path is None else path.read_bytes().strip()
     except OSError as error:

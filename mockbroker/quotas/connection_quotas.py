@@ -91,7 +91,7 @@ class ConnectionQuotas:
             del self._by_address[address]
 
     def wait_time(self, listener: str, now: float) -> float:
-        """Count a new connection in the rates of broker and listener; return its throttle time.
+        """Add a new connection to the connection rates of the broker and of the listener; return the throttle time.
 
         Args:
             listener: Name of the listener.
@@ -105,7 +105,7 @@ class ConnectionQuotas:
         return wait if listener == self._protected else max(wait, self._excess(self._rate, self.limits.rate, now))
 
     def has_place(self, listener: str) -> bool:
-        """Return whether a new connection to a listener fits into the limits of listener and broker.
+        """Return whether a listener and the broker can accept one more connection.
 
         ``listener``: name of the listener.
         """
@@ -115,7 +115,7 @@ class ConnectionQuotas:
         return listener == self._protected or self._total < self.limits.connections
 
     def is_excessive(self) -> bool:
-        """Return whether the broker has too many connections, so that one of an unprotected listener has to be
+        """Return whether the broker has too many connections, so that a connection to an unprotected listener has to be
         closed.
         """
         return self._total > self.limits.connections
@@ -134,9 +134,9 @@ class ConnectionQuotas:
         return self._by_address[address] < self.limits.overrides.get(address, self.limits.per_ip)
 
     def close_time(self, address: str, now: float) -> float:
-        """Count a new connection in the rate of its address.
+        """Add a new connection to the connection rate of its client address; return when to close the connection.
 
-        A connection that is closed is not counted.
+        A connection that exceeds the rate is closed after a delay, and does not count for the rate.
 
         Args:
             address: Address of the client, without port.

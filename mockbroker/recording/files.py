@@ -48,7 +48,7 @@ class RecordingFiles:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Write events as they arrive during the block, and the remaining ones when it ends."""
+        """Write events as they arrive while the block runs. At the end of the block, write the remaining events."""
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._run)

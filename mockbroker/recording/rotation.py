@@ -14,7 +14,7 @@ US = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of one file; the recording continues in another file when one is reached.
+    """The limits of one recording file. When a limit is reached, the recording continues in a new file.
 
     Attributes:
         size: Size in bytes above which the next frame is written to another file; None for no limit.

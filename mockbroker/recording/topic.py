@@ -54,7 +54,7 @@ class RecordingTopic:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Write events as they arrive during the block, and the remaining ones when it ends."""
+        """Write events as they arrive while the block runs. At the end of the block, write the remaining events."""
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._run_until_cancelled)

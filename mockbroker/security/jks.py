@@ -34,7 +34,7 @@ class JksEntry:
 
 
 def read_jks(content: bytes, password: str | None) -> list[JksEntry]:
-    """Return the entries of a keystore. ``password``: that of the keystore; None skips the check of its digest.
+    """Return the entries of a keystore. ``password``: password of the keystore; None to skip the check of the digest.
 
     Raises: ValueError if the password is wrong or the content malformed.
     """
@@ -52,7 +52,7 @@ def read_jks(content: bytes, password: str | None) -> list[JksEntry]:
 
 
 def private_key(entry: JksEntry, password: str) -> bytes:
-    """Return the private key of an entry, in PKCS #8 and DER. ``password``: that of the key.
+    """Return the private key of an entry, in PKCS #8 and DER. ``password``: password of the key.
 
     Raises: ValueError if the password is wrong or the key malformed.
     """

@@ -96,7 +96,7 @@ NOT_OWNER_OF_OFFSET = AcknowledgeError(_INVALID, "Member is not the owner of off
 
 
 class _Change(NamedTuple):
-    """A change of the state of a run of records, which can be rolled back.
+    """A state change of consecutive records that can be rolled back.
 
     Attributes:
         batch: The batch that contains the run.

@@ -127,7 +127,9 @@ class RealDisk:
 
 @contextmanager
 def _named(file: str) -> Iterator[None]:
-    """Add the file name to an OSError that an operation on a file descriptor raises in the ``with`` block."""
+    """Add the file name to an OSError from the ``with`` block. (Operations on a file descriptor raise OSError without a
+    name.)
+    """
     try:
         yield
     except OSError as error:

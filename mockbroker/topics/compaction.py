@@ -218,7 +218,7 @@ class _Transactions:
 
 
 class _Cleaner:
-    """The rules of compaction, which decide which batches and records of a log are retained.
+    """The compaction rules: they decide whether a batch or record of a log is retained.
 
     Args:
         partition: the partition.

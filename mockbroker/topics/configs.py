@@ -41,7 +41,7 @@ Check: TypeAlias = Callable[[str, Value], None]
 
 
 class ConfigError(ValueError):
-    """The error for an invalid value of a configuration. Its message is that of Kafka's ConfigException."""
+    """The error for an invalid configuration value, with the message of Kafka's ConfigException."""
 
     def __init__(self, name: str, value: object, reason: str) -> None:
         super().__init__(f"Invalid value {shortened(str(value))} for configuration {name}: {reason}")

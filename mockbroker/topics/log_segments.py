@@ -77,9 +77,9 @@ class LogSegment:
         self.last_offset = last_offset
 
     def is_full(self, last_offset: int, size: int, max_timestamp: int, limits: SegmentLimits) -> bool:
-        """Return whether a batch does not fit into the segment, and therefore begins a new one.
+        """Return whether the segment is full, so that a batch must begin a new segment.
 
-        The first arguments are those of ``add``. ``limits``: the limits of a segment.
+        For the first arguments, see ``add``. ``limits``: the limits of a segment.
         """
         if not self.size:
             return False
@@ -122,7 +122,7 @@ def next_expiry(
 ) -> int | None:
     """Return the time at which retention first deletes a segment, if nothing is appended; None for never.
 
-    The arguments are those of ``expired_segments``; the time is in milliseconds since 1970.
+    For the arguments, see ``expired_segments``; the time is in milliseconds since 1970.
     """
     if not segments or (len(segments) == 1 and not segments[0].size):
         return None

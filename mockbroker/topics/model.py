@@ -255,8 +255,8 @@ class Partition:
         """Remove the batches that end after an offset, and undo the changes that these batches made to the producer
         state.
 
-        The caller must then begin a leader epoch, which removes the epochs of these batches. ``end``: the new log end
-        offset.
+        The caller must then start a new leader epoch, which also removes the leader epochs of the removed batches.
+        ``end``: the new log end offset.
         """
         self.log.truncate(end)
         self.paused = {node: min(paused_end, self.log.end) for node, paused_end in self.paused.items()}
@@ -644,7 +644,7 @@ class ClusterState:
         return (self.nodes.keys() | self.down.keys()) - self.unregistered
 
     def place(self, partitions: int, replicas: int) -> list[list[int]]:
-        """Return the broker ids of the replicas of each partition of a new topic.
+        """Return the replicas (broker ids) for each partition of a new topic.
 
         Args:
             partitions: number of partitions.

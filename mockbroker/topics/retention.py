@@ -33,7 +33,7 @@ def next_deletion(partition: Partition, config: LogConfig, now_ms: int) -> int |
     """Return the time at which ``delete_old_segments`` will next delete a segment if nothing is appended; None for
     never.
 
-    The time is in milliseconds since 1970. The arguments are those of ``delete_old_segments``.
+    The time is in milliseconds since 1970. For the arguments, see ``delete_old_segments``.
     """
     if not config.delete:
         return None

@@ -364,7 +364,7 @@ ROWS = [
     Row("no committed offset", unread(), "NoOffset: no committed offset: t-0; call seek(), or set auto_offset_reset to earliest or latest"),
     Row("log that was truncated", truncated_log, "LogTruncated: t-0 was truncated: the position is 5, the log ends at 0: call seek()"),
     Row("topic that was created again", recreated_topic, "NoOffset: the topic was deleted and created again: t-0 at 5; call seek(), or set auto_offset_reset to earliest or latest"),
-    Row("topic without permission", forbidden_topic, "AuthorizationFailed: Metadata of topic t failed: TOPIC_AUTHORIZATION_FAILED"),
+    Row("topic without permission", forbidden_topic, "AuthorizationFailed: Metadata request for topic t failed: TOPIC_AUTHORIZATION_FAILED"),
     Row("offset out of range", fetched(ErrorCode.OFFSET_OUT_OF_RANGE, auto_offset_reset="none"), "NoOffset: offset out of range: t-0 at 0; call seek(), or set auto_offset_reset to earliest or latest"),
     Row("fetch without permission", fetched(ErrorCode.TOPIC_AUTHORIZATION_FAILED), "AuthorizationFailed: Fetch of t-0 from offset 0 failed: TOPIC_AUTHORIZATION_FAILED"),
     Row("checksum of a fetched batch", corrupt_batch(lambda data: data[:-1] + bytes([data[-1] ^ 1])), "CorruptRecord: t-0 at offset 0: RecordBatch at byte 0: the CRC in the batch header does not match the batch"),

@@ -234,7 +234,7 @@ ROWS = [
     Row("dictionary as an array", written(MetadataRequest(topics={}), 1), "EncodeError: MetadataRequest v1, topics: expected list, got dict"),
     Row("string as a struct", written(MetadataRequest(topics=["t"]), 1), "EncodeError: MetadataRequest v1, topics[0]: expected Topic, got str"),
     Row("string as a uuid", written(MetadataRequest(topics=[MetadataRequest.Topic(topic_id="x")]), 12), "EncodeError: MetadataRequest v12, topics[0].topic_id: expected UUID, got str"),
-    Row("field that the version lacks", written(HeartbeatRequest(group_instance_id="i"), 0), "EncodeError: HeartbeatRequest v0, group_instance_id: this version does not have the field, so it must have its default None"),
+    Row("field that the version lacks", written(HeartbeatRequest(group_instance_id="i"), 0), "EncodeError: HeartbeatRequest v0, group_instance_id: this version does not have the field: leave the field at its default None"),
     Row("tags that the version lacks", written(HeartbeatRequest(unknown_tags={9: b""}), 0), "EncodeError: HeartbeatRequest v0, unknown_tags: this version has no tagged fields"),
     Row("list as tags", written(HeartbeatRequest(unknown_tags=[9]), 4), "EncodeError: HeartbeatRequest v4: expected a mapping of tags to bytes, got list"),
     Row("string as a tagged field", written(HeartbeatRequest(unknown_tags={9: "x"}), 4), "EncodeError: HeartbeatRequest v4: tag 9: expected bytes, got str"),

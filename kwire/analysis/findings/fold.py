@@ -121,7 +121,7 @@ def of_clients(
     Args:
         capture_id: id of the capture.
         tallies: all counted calls of these clients, in any order.
-        connections: all their connections, in any order.
+        connections: all connections of these clients, in any order.
         clusters: clusters of the brokers.
         settings: changed thresholds.
     """

@@ -26,7 +26,7 @@ class Threshold:
     Attributes:
         name: name inside the detector, such as ``window_ms``.
         default: value that docs/findings.md documents.
-        meaning: what the value limits, with its unit.
+        meaning: description of the limited value, with the unit.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Finding:
         severity: CRITICAL, WARNING or NOTICE.
         begin: first evidence, in microseconds since 1970.
         end: last evidence, in microseconds since 1970.
-        sentence: one sentence for people.
+        sentence: description of the problem, one sentence.
         cost: number by which findings of the same severity are sorted, the largest first: the duration in ms, or a
             count.
         evidence: references to rows of other tables, from ``reference``.
@@ -66,7 +66,7 @@ class Detector:
 
     Attributes:
         name: value of the column ``finding``.
-        of: kind of the view that the function gets: GROUP, CLIENT or TRANSACTION.
+        of: subject of the findings, and so the kind of view that ``detect`` examines: GROUP, CLIENT or TRANSACTION.
         about: paragraph of docs/findings.md.
         thresholds: its settings.
         detect: function that yields the findings in a view, given the values of the thresholds by name.
@@ -96,7 +96,7 @@ def rows(
     Args:
         found: findings with their detectors.
         capture_id: id of the capture.
-        group_id: group that the findings are about; None if they are about no group.
+        group_id: group with the problem; None for findings about clients and transactions.
         cluster: cluster of the group or the client; None if unknown.
     """
     for detector, one in found:

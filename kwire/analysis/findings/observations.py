@@ -55,7 +55,7 @@ class Tally:
 
 @dataclass(slots=True)
 class Connected:
-    """A connection, with its begin and end. ``closed``: ``fin`` or ``rst``; None if it was still open."""
+    """The begin and end of a connection. ``closed``: ``fin`` or ``rst``; None for a connection that was still open."""
 
     conn_id: str
     broker: str
@@ -155,8 +155,8 @@ class Observer:
             self._fetch(call)
 
     def drain(self) -> list[Tally]:
-        """Return the counts since the last call of this method. If several counts have the same window and API, the
-        caller has to add them.
+        """Return the counts since the last call of this method. Several counts may have the same window and API; the
+        caller must add such counts.
         """
         tallies, self._tallies = list(self._tallies.values()), {}
         return tallies

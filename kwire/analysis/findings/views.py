@@ -1,6 +1,4 @@
-"""The views that detectors examine: the rows of one group, the calls of one client, the steps of one transactional
-id.
-"""
+"""The input of detectors: a view of the data of one group, one client or one transactional id."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class GroupView:
-    """A view of one group in one cluster: its rows of the other tables, sorted, and the fetches of its partitions.
+    """The data of one group in one cluster: the sorted rows of the group, and the fetches of its partitions.
 
     Attributes:
         marks: times and high watermarks of the partitions that the group commits.
@@ -98,10 +96,8 @@ class GroupView:
         return made
 
     def first_mark_above(self, place: Place, offset: int, since: int) -> int | None:
-        """Return the time at which a high watermark above an offset was first captured, not before ``since``; None if
-        never.
-
-        A watermark that was captured earlier counts from ``since``.
+        """Return the time from which a high watermark above an offset is known, at the earliest ``since``; None if no
+        such watermark was captured.
         """
         marks = self.marks.get(place, ())
         at = bisect_right(marks, since, key=lambda mark: mark[0])
@@ -112,7 +108,7 @@ class GroupView:
 
 @dataclass(frozen=True)
 class ClientView:
-    """A view of one client id on one host in one cluster: its counted calls and its connections."""
+    """The data of one client id on one host in one cluster: counted calls and connections."""
 
     client_id: str | None
     host: str
@@ -127,7 +123,7 @@ class ClientView:
 
 @dataclass(frozen=True)
 class TransactionView:
-    """A view of one transactional id in one cluster, with the steps of its producers in order."""
+    """The data of one transactional id in one cluster: the steps of its producers, in order."""
 
     transactional_id: str
     steps: Sequence[Step]

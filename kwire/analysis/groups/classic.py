@@ -70,12 +70,14 @@ class _Generations:
                 self.partitions.free_since.clear()
         self._add_unfinished(before)
         if self.life.until is not None:
-            for person in self.life.people.values():
-                person.end(self.life.until, "dropped")
+            for membership in self.life.memberships.values():
+                membership.end(self.life.until, "dropped")
         for phase, member_stops in stops:
             for member in phase.members:
                 stop = member_stops.get(member, Stop())
-                self.life.out.member(phase.generation, self.life.people[member], stop, leader=member == phase.leader)
+                self.life.out.member(
+                    phase.generation, self.life.memberships[member], stop, leader=member == phase.leader
+                )
         report_gaps(self.life)
         report_commits(self.life)
 
@@ -99,7 +101,7 @@ class _Generations:
         self.partitions.resume(shares, phase, stops)
         for member, share in sorted(shares.items()):
             source = "told" if member in phase.received else "planned"
-            self.life.out.share(phase.generation, self.life.people[member], share, kept, source)
+            self.life.out.share(phase.generation, self.life.memberships[member], share, kept, source)
         self.partitions.report_two_owners(phase, shares)
         jumped = (
             before is not None and phase.generation != before.generation + 1 and phase.generation > before.generation
@@ -127,13 +129,13 @@ class _Generations:
     def _learn_members(self, phase: Phase) -> None:
         """Store the members of a generation, with the timeouts and subscriptions in their JoinGroup requests."""
         for member in phase.members:
-            if member not in self.life.people:
-                self.life.people[member] = Membership(member_id=member)
+            if member not in self.life.memberships:
+                self.life.memberships[member] = Membership(member_id=member)
         for join in phase.joins:
-            if person := self.life.people.get(join.member_id):
-                person.learn(join.sent)
-                if person.joined_ts is None and join.done is not None:
-                    person.joined_ts = join.done.ts
+            if membership := self.life.memberships.get(join.member_id):
+                membership.learn(join.sent)
+                if membership.joined_ts is None and join.done is not None:
+                    membership.joined_ts = join.done.ts
 
     def _end_memberships(self, before: Phase | None, phase: Phase, triggers: list[Trigger]) -> None:
         """End the membership of members that are not in the new generation.
@@ -146,24 +148,24 @@ class _Generations:
         expired = {trigger.member_id: trigger for trigger in triggers if trigger.kind == EXPIRED}
         unsynced = {trigger.member_id: trigger for trigger in triggers if trigger.kind == UNSYNCED}
         for member in before.members if before else []:
-            person = self.life.people[member]
-            if member in phase.members or person.left_ts is not None:
+            membership = self.life.memberships[member]
+            if member in phase.members or membership.left_ts is not None:
                 continue
             if trigger := expired.get(member):
-                person.end(trigger.ts, "silent")
-                self.life.out.infer(trigger.ts, "member_silent", person, trigger.evidence)
+                membership.end(trigger.ts, "silent")
+                self.life.out.infer(trigger.ts, "member_silent", membership, trigger.evidence)
             elif trigger := unsynced.get(member):
-                person.end(trigger.ts, "dropped")
-            elif self._replaced(person, phase):
-                person.end(phase.done_ts, "replaced")
+                membership.end(trigger.ts, "dropped")
+            elif self._replaced(membership, phase):
+                membership.end(phase.done_ts, "replaced")
             elif any(ts <= phase.done_ts for ts in self.life.sessions.gone[member]):
-                person.end(phase.done_ts, "fenced")
+                membership.end(phase.done_ts, "fenced")
             else:
-                person.end(phase.done_ts, "dropped")
+                membership.end(phase.done_ts, "dropped")
 
-    def _replaced(self, person: Membership, phase: Phase) -> bool:
-        named = [self.life.people[member].instance_id for member in phase.members]
-        return person.instance_id is not None and person.instance_id in named
+    def _replaced(self, membership: Membership, phase: Phase) -> bool:
+        named = [self.life.memberships[member].instance_id for member in phase.members]
+        return membership.instance_id is not None and membership.instance_id in named
 
     def _record_static_restarts(
         self, phase: Phase, following: Phase | None, owners: dict[str, str], stops: dict[str, Stop]
@@ -186,24 +188,26 @@ class _Generations:
                 continue
             if not phase.done_ts < join.sent.ts <= high or join.member_id in phase.members:
                 continue
-            old = [m for m in phase.members if self.life.people[m].instance_id == join.sent.instance_id is not None]
-            person = self.life.people[join.member_id] = Membership(member_id=join.member_id, joined_ts=done.ts)
-            person.learn(join.sent)
+            old = [
+                m for m in phase.members if self.life.memberships[m].instance_id == join.sent.instance_id is not None
+            ]
+            membership = self.life.memberships[join.member_id] = Membership(member_id=join.member_id, joined_ts=done.ts)
+            membership.learn(join.sent)
             phase.members.append(join.member_id)
             response = phase.received.get(join.member_id)
             stop = stops[join.member_id] = Stop(resumed=response.ts if response else None, asked=join.asked)
             if response:
                 self.partitions.resumed[join.member_id] = response.ts
-                self.life.out.share(phase.generation, person, response.partitions or [], owners, "told")
+                self.life.out.share(phase.generation, membership, response.partitions or [], owners, "told")
             for member in old:
-                self.life.people[member].end(join.sent.ts, "replaced")
+                self.life.memberships[member].end(join.sent.ts, "replaced")
                 stop.stopped = self.life.sessions.last_sign(member, join.sent.ts) if response else None
                 for partition, owner in list(owners.items()):
                     if owner == member:
                         owners[partition] = join.member_id
             earlier = f"it was {old[0]}" if old else "its previous id was not captured"
             reason = f"instance {join.sent.instance_id} came back, {earlier}; no rebalance"
-            self.life.out.infer(done.ts, "static_restart", person, reason, generation=phase.generation)
+            self.life.out.infer(done.ts, "static_restart", membership, reason, generation=phase.generation)
 
     # --- ends ---
 
@@ -219,7 +223,7 @@ class _Generations:
         if following is None and self.life.until is None:
             departures = [trigger for trigger in departures if trigger.kind == LEFT]
         gone = {trigger.member_id for trigger in departures}
-        gone |= {member for member in phase.members if self.life.people[member].left_how == "replaced"}
+        gone |= {member for member in phase.members if self.life.memberships[member].left_how == "replaced"}
         if not departures or gone < set(phase.members):
             return None
         last = max(trigger.ts for trigger in departures)
@@ -228,9 +232,9 @@ class _Generations:
             return None
         for trigger in departures:
             if trigger.kind == EXPIRED and trigger.member_id:
-                person = self.life.people[trigger.member_id]
-                person.end(trigger.ts, "silent")
-                self.life.out.infer(trigger.ts, "member_silent", person, trigger.evidence)
+                membership = self.life.memberships[trigger.member_id]
+                membership.end(trigger.ts, "silent")
+                self.life.out.infer(trigger.ts, "member_silent", membership, trigger.evidence)
         return min(departures, key=lambda trigger: trigger.rank), Phase(phase.generation + 1, last)
 
     def _leave_empty(self, phase: Phase, trigger: Trigger, empty: Phase) -> None:

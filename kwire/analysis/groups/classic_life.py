@@ -26,7 +26,7 @@ class ClassicLife:
         joins: all JoinGroup requests with their responses, in order.
         phases: generations, in order.
         sessions: sessions of the members.
-        people: members by member id, in the order in which they joined.
+        memberships: members by member id, in the order in which they joined.
         asks: JoinGroup requests with their responses, by member id.
     """
 
@@ -38,7 +38,7 @@ class ClassicLife:
         self.joins = joins_of(events)
         self.phases = phases_of(events, self.joins)
         self.sessions = Sessions(events)
-        self.people: dict[str, Membership] = {}
+        self.memberships: dict[str, Membership] = {}
         self.asks: dict[str, list[Join]] = defaultdict(list)
         for join in self.joins:
             if join.member_id:

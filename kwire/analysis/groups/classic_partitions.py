@@ -73,9 +73,9 @@ class Partitions:
             owner: member id.
             phase: first generation without the member.
         """
-        person = self.life.people[owner]
-        left = phase.done_ts if person.left_ts is None else person.left_ts
-        if person.left_how == "leave" or self.life.sessions.is_heard(owner, left):
+        membership = self.life.memberships[owner]
+        left = phase.done_ts if membership.left_ts is None else membership.left_ts
+        if membership.left_how == "leave" or self.life.sessions.is_heard(owner, left):
             return left
         return self.life.sessions.last_sign(owner, left) or left
 
@@ -98,18 +98,19 @@ class Partitions:
             self.free_since.clear()  # partitions without a new owner are no longer subscribed to
 
     def same_instance(self, phase: Phase, owners: dict[str, str]) -> dict[str, str]:
-        """Return the owner of each partition in the previous generation, using the current member ids of static
-        members.
+        """Return the owners in the previous generation, by partition, with the current member ids of static members.
 
-        If a static member has returned with a new member id, the owner is the new member id.
+        If a static member has returned with a new member id, the result has the new member id as owner.
 
         Args:
             phase: this generation.
             owners: owner of each partition in the previous generation, as a member id.
         """
-        by_instance = {self.life.people[m].instance_id: m for m in phase.members if self.life.people[m].instance_id}
+        by_instance = {
+            self.life.memberships[m].instance_id: m for m in phase.members if self.life.memberships[m].instance_id
+        }
         return {
-            partition: by_instance.get(self.life.people[owner].instance_id, owner)
+            partition: by_instance.get(self.life.memberships[owner].instance_id, owner)
             for partition, owner in owners.items()
         }
 
@@ -117,7 +118,7 @@ class Partitions:
         return {
             partition: member
             for member, share in sorted(phase.shares().items())
-            if member in self.life.people
+            if member in self.life.memberships
             for partition in share
         }
 
@@ -128,7 +129,7 @@ class Partitions:
                 other = owners.setdefault(partition, member)
                 if other == member:
                     continue
-                person = self.life.people[member]
+                membership = self.life.memberships[member]
                 topic, _, index = partition.rpartition("-")
                 self.life.out.violation(
                     phase.received[member].ts if member in phase.received else phase.done_ts,
@@ -136,7 +137,7 @@ class Partitions:
                     f"{partition} was assigned to {other} and {member} in generation {phase.generation}",
                     generation=phase.generation,
                     member_id=member,
-                    client_id=person.client_id,
+                    client_id=membership.client_id,
                     topic=topic,
                     partition=int(index),
                 )

@@ -15,12 +15,12 @@ def report_gaps(life: ClassicLife) -> None:
 
     ``life``: one life of a classic group; the violations are added to its rows.
     """
-    for member, person in life.people.items():
-        timeout = person.session_timeout_ms
+    for member, membership in life.memberships.items():
+        timeout = membership.session_timeout_ms
         if timeout is None:
             continue
         parked = life.sessions.parked[member]
-        signs = [ts for ts in life.sessions.signs[member] if person.left_ts is None or ts <= person.left_ts]
+        signs = [ts for ts in life.sessions.signs[member] if membership.left_ts is None or ts <= membership.left_ts]
         for earlier, later in pairwise(signs):
             if later - earlier <= timeout * MS:
                 continue
@@ -31,7 +31,7 @@ def report_gaps(life: ClassicLife) -> None:
                     f"no request for {(later - earlier) / MS:.0f} ms; its session timeout is {timeout} ms",
                     since=earlier,
                     member_id=member,
-                    client_id=person.client_id,
+                    client_id=membership.client_id,
                 )
 
 
@@ -42,14 +42,14 @@ def report_commits(life: ClassicLife) -> None:
     """
     moments = [phase.done_ts for phase in life.phases]
     for event in life.events:
-        person = life.people.get(event.member_id or "")
-        if event.offset is None or person is None or event.generation is None:
+        membership = life.memberships.get(event.member_id or "")
+        if event.offset is None or membership is None or event.generation is None:
             continue
         place = bisect_left(moments, event.ts)
         current = life.phases[place - 1] if place else None
         kind = detail = ""
-        if person.gone(event.ts) or event.error_code in GONE:
-            kind, detail = "commit_fenced", f"it was no longer a member ({person.left_how or 'reason unknown'})"
+        if membership.gone(event.ts) or event.error_code in GONE:
+            kind, detail = "commit_fenced", f"it was no longer a member ({membership.left_how or 'reason unknown'})"
         elif current is not None and event.generation < current.generation:
             kind, detail = "commit_old_generation", f"the group was in generation {current.generation}"
         elif not life.sessions.may_commit(event):

@@ -85,26 +85,26 @@ class Triggers:
             if member is None:
                 continue
             left.add(member)
-            person = self.life.people[member]
-            person.end(event.ts, "leave")
+            membership = self.life.memberships[member]
+            membership.end(event.ts, "leave")
             why = f": {event.reason}" if event.reason else ""
             yield Trigger(
                 ts=event.ts,
                 kind=LEFT,
                 member_id=member,
-                client_id=person.client_id,
+                client_id=membership.client_id,
                 evidence=f"LeaveGroup{why}",
             )
         for member in sorted(known - left - (after or set())):
-            person = self.life.people[member]
-            over = self.life.sessions.over(person, high)
-            if over is not None and over <= high and person.left_ts is None:
+            membership = self.life.memberships[member]
+            over = self.life.sessions.over(membership, high)
+            if over is not None and over <= high and membership.left_ts is None:
                 yield Trigger(
                     ts=max(over, low),
                     kind=EXPIRED,
                     member_id=member,
-                    client_id=person.client_id,
-                    evidence=f"no request within its session timeout of {person.session_timeout_ms} ms",
+                    client_id=membership.client_id,
+                    evidence=f"no request within its session timeout of {membership.session_timeout_ms} ms",
                 )
 
     def _sync_timeouts(self, before: Phase, low: int, after: Phase) -> Iterator[Trigger]:
@@ -117,28 +117,34 @@ class Triggers:
             after: the next generation.
         """
         timeouts = [
-            timeout for m in before.members if (timeout := self.life.people[m].rebalance_timeout_ms) is not None
+            timeout for m in before.members if (timeout := self.life.memberships[m].rebalance_timeout_ms) is not None
         ]
         over = low + max(timeouts, default=0) * MS
         if not timeouts or over > after.done_ts:
             return
         for member in sorted(before.members):
-            person = self.life.people[member]
-            if member in after.members or person.gone(over) or (before.generation, member) in self.life.sessions.synced:
+            membership = self.life.memberships[member]
+            if (
+                member in after.members
+                or membership.gone(over)
+                or (before.generation, member) in self.life.sessions.synced
+            ):
                 continue
             evidence = f"no SyncGroup within the rebalance timeout of {max(timeouts)} ms"
-            yield Trigger(ts=over, kind=UNSYNCED, member_id=member, client_id=person.client_id, evidence=evidence)
+            yield Trigger(ts=over, kind=UNSYNCED, member_id=member, client_id=membership.client_id, evidence=evidence)
 
     def _leaving_member(self, event: GroupEvent, known: set[str]) -> str | None:
         if event.member_id:
             return event.member_id if event.member_id in known else None
-        named = [m for m in sorted(known) if event.instance_id and self.life.people[m].instance_id == event.instance_id]
+        named = [
+            m for m in sorted(known) if event.instance_id and self.life.memberships[m].instance_id == event.instance_id
+        ]
         return named[-1] if named else None
 
     def _trigger_of_join(self, join: Join, before: Phase | None, low: int) -> Trigger | None:
-        """Return the trigger of a rebalance that one of its JoinGroups shows, such as a new member.
+        """Return the trigger of a rebalance that a JoinGroup shows, such as a new member.
 
-        The result is None if the member rejoined only because it had received REBALANCE_IN_PROGRESS.
+        The result is None if the member sent JoinGroup only because of REBALANCE_IN_PROGRESS.
 
         Args:
             join: the JoinGroup.
@@ -150,7 +156,7 @@ class Triggers:
         trigger = Trigger(ts=ts, kind=JOINED, member_id=member or None, client_id=sent.client_id)
         known = before.members if before else []
         if member not in known:
-            same = [m for m in known if sent.instance_id and self.life.people[m].instance_id == sent.instance_id]
+            same = [m for m in known if sent.instance_id and self.life.memberships[m].instance_id == sent.instance_id]
             if same:
                 trigger.kind, trigger.evidence = (
                     RESTART,

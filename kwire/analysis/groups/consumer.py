@@ -61,8 +61,8 @@ class _Heartbeats:
         if until is not None:
             for member in members.now.values():
                 member.membership.end(until, "dropped")
-        for number, person, stop in epochs.stops:
-            self.out.member(number, person, stop, leader=False)
+        for number, membership, stop in epochs.stops:
+            self.out.member(number, membership, stop, leader=False)
 
     # --- events ---
 

@@ -1,6 +1,7 @@
 """Epochs of a group with server-side assignment.
 
-Each epoch is a rebalance. It lasts from the first member's receipt of the epoch to the last member's.
+Each epoch is a rebalance. The rebalance begins when the first member receives the epoch, and ends when the last member
+receives the epoch.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ class Epochs:
     def extend(self, member: Member, ts: int) -> None:
         """Move the end of the current rebalance to a time, because a member received its assignment.
 
-        A static member that returned during the rebalance does not move it. ``ts``: microseconds since 1970.
+        A static member that returned during the rebalance does not move the end. ``ts``: microseconds since 1970.
         """
         if self.current is not None and member.membership.member_id not in self.current.late:
             self.current.ended_ts = max(self.current.ended_ts, ts)
@@ -187,13 +188,13 @@ class Epochs:
     def resume(self, event: GroupEvent, member: Member, since: int | None) -> None:
         """Record that a member received partitions.
 
-        If it stopped several times in an epoch, the longest stop is recorded.
+        If the member stopped several times in an epoch, the longest stop is recorded.
 
         Args:
             event: response with the assignment.
             member: the member.
-            since: time since which the partitions had no reader, in microseconds since 1970; None if they always had
-                one.
+            since: time since which the partitions had no reader, in microseconds since 1970; None if the partitions
+                always had a reader.
         """
         if self.current is None or self.current.keeps_stop(member.membership.member_id):
             return

@@ -161,7 +161,7 @@ class Members:
 def _may_own(event: GroupEvent, owned: Collection[str]) -> bool:
     """Return whether the partition of a commit is, or may be, in ``owned``.
 
-    "May be" means that it cannot be decided, because one of the two is known only by topic id.
+    "May be" means that the answer is unknown, because either the commit or ``owned`` contains only the topic id.
     """
     is_id = (event.topic or "").startswith("id:")
     unknown = any(partition.startswith("id:") != is_id for partition in owned)

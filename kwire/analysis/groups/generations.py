@@ -47,8 +47,8 @@ class Phase:
     def shares(self) -> dict[str, list[str]]:
         """Return the assignment of the generation, as partitions by member id.
 
-        For a member whose SyncGroup response was not captured, it is the assignment in the leader's SyncGroup request.
-        The result is empty if no member received an assignment.
+        If the SyncGroup response of a member was not captured, the assignment from the leader's SyncGroup request is
+        used. The result is empty if no member received an assignment.
         """
         if not self.received:
             return {}

@@ -301,7 +301,8 @@ def _coordinator_moves(events: Iterable[GroupEvent]) -> list[GroupEvent]:
 
 
 def _report_decreases(out: Outcome, life: Life, commits: Iterable[tuple[GroupEvent, Row]]) -> None:
-    """Add a row of ``violations`` for each generation and each committed offset that is lower than the one before.
+    """Add a row of ``violations`` for each generation that is lower than the previous generation, and for each
+    committed offset that is lower than the previous committed offset.
 
     Commits without an effect are ignored.
     """

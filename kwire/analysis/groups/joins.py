@@ -25,7 +25,7 @@ class Join:
 
     @property
     def member_id(self) -> str:
-        """The member id in the response, else the one in the request; "" if both lack it."""
+        """The member id in the response, else the member id in the request; "" if neither has a member id."""
         return (self.done.member_id if self.done else None) or self.sent.member_id or ""
 
 

@@ -1,7 +1,7 @@
 """The lives of a group id: a new life begins after deletion, expiry, or loss of the group's state.
 
-In one life, generations and epochs only increase. If a join response contains a lower generation than one that was
-received before the join was sent, it belongs to a new life.
+In one life, generations and epochs only increase. So a join response belongs to a new life if its generation is lower
+than a generation that was received before the join request.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class Life:
         number: number of the life, from 1.
         events: events of the life, sorted.
         until: start of the next life, in microseconds since 1970; None for the last life.
-        remembered: first response of the life if the coordinator still knew the member, else None. It is assumed to
-            know the member if the generation is lower than before but not 1, and the member had joined in an earlier
-            life.
+        remembered: first response of the life if the coordinator still knew the member, else None. The coordinator is
+            assumed to know the member if the generation is lower than before but not 1, and the member had joined in an
+            earlier life.
     """
 
     number: int

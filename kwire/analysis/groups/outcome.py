@@ -96,7 +96,7 @@ class Membership:
 
 @dataclass(slots=True)
 class Stop:
-    """The stop of a member in a rebalance: its wait for the assignment, and the time in which it did not read.
+    """The stop of a member in a rebalance: the wait for the assignment, and the time without reading.
 
     Times are microseconds since 1970.
 
@@ -299,8 +299,8 @@ class Outcome:
             member: the member.
             before: partitions assigned before.
             after: partitions assigned now.
-            unread_since: earliest time since which one of the new partitions had no reader, in microseconds since 1970;
-                None if all had a reader.
+            unread_since: earliest time since which a new partition had no reader, in microseconds since 1970; None if
+                all new partitions had a reader.
         """
         self.changes.append(
             tables.ASSIGNMENT_CHANGES.row(

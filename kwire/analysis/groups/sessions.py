@@ -100,7 +100,7 @@ class Sessions:
         """
         return any(moments[-1:] > [after] for moments in (self.signs[member], self.gone[member]))
 
-    def over(self, person: Membership, high: int) -> int | None:
+    def over(self, membership: Membership, high: int) -> int | None:
         """Return the time at which the session of a member expires, counted from its last renewal up to ``high``.
 
         The result is None if the session timeout or a renewal was not captured.
@@ -111,16 +111,16 @@ class Sessions:
         expired.
 
         Args:
-            person: the member.
+            membership: the member.
             high: time in microseconds since 1970, as the result.
         """
-        member = person.member_id
-        if person.session_timeout_ms is None or (last := _last(self._renewed[member], high)) is None:
+        member = membership.member_id
+        if membership.session_timeout_ms is None or (last := _last(self._renewed[member], high)) is None:
             return None
-        over, late = last + person.session_timeout_ms * MS, _last(self._synced_late[member], high)
+        over, late = last + membership.session_timeout_ms * MS, _last(self._synced_late[member], high)
         if late is None or late <= last:
             return over
-        longer = late + person.session_timeout_ms * MS
+        longer = late + membership.session_timeout_ms * MS
         goes_on = any(event.event == "heartbeat" and event.error_code == 0 for event in self.between(over, longer))
         return longer if goes_on else over
 
@@ -138,6 +138,6 @@ class Sessions:
 
 
 def _last(moments: Sequence[int], before: int) -> int | None:
-    """Return the last time in the sorted ``moments`` that is not after ``before``; None if all are later."""
+    """Return the last time in the sorted ``moments`` that is not after ``before``; None if all moments are later."""
     place = bisect_right(moments, before)
     return moments[place - 1] if place else None

@@ -1,9 +1,10 @@
 """The history of a large group in slices, so that several processes can compute it.
 
-Most events of a large group are about one partition each: commits, and acquired or acknowledged records. They are
-divided by partition. Every slice gets all other events of the group, and of each call with divided events a witness,
-which shows the time, the member and the error code. The rows of a slice are those of its own partitions; the first
-slice also has the rows that are about no partition. All slices together have the same rows as the whole group.
+Most events of a large group are about one partition each: commits, and acquired or acknowledged records. These events
+are divided by partition. Every slice gets all other events of the group. For each call with divided events, every slice
+also gets a witness: an event with the time, the member and the error code. A slice contributes the rows of its own
+partitions; the first slice also contributes the rows that are about no partition. All slices together have the same
+rows as the whole group.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ def is_divided(event: GroupEvent) -> bool:
 def slices(events: Iterable[GroupEvent], count: int) -> list[list[GroupEvent]]:
     """Return the events of each slice of a group, from some or all of its events.
 
-    Slices of different parts of the events may be concatenated, if no call has events in two parts. (Otherwise, there
-    are superfluous witnesses, which do no harm.)
+    The events may be processed in parts, and the slices of the parts concatenated. (If a call has events in two parts,
+    there are additional witnesses, which do no harm.)
 
     Args:
         events: events of one group id, with topic names, in any order.
@@ -86,10 +87,10 @@ def _is_own(table: str, row: Row, *, first: bool) -> bool:
 
 
 def for_findings(rows_by_table: Mapping[str, Sequence[Row]], *, first: bool) -> dict[str, list[Row]]:
-    """Return the rows of a slice that detectors need to find the same as in all rows of the group.
+    """Return the rows of a slice with which detectors find the same problems as with all rows of the group.
 
-    Of ``group_events`` about partitions these are refused ones and the first one of each partition; a witness shows the
-    others.
+    From ``group_events`` about partitions, only refused events and the first event of each partition are returned. A
+    witness replaces the other events.
 
     Args:
         rows_by_table: rows of ``history.fold`` for the events of the slice.

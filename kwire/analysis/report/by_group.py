@@ -58,7 +58,7 @@ def readable(table: str, row: Row, *, without: Iterable[str] = ()) -> dict[str, 
 
 
 def worst_first(rows: Iterable[Row]) -> list[Row]:
-    """Return rows of ``findings`` by severity, and those of one severity by cost, the largest first."""
+    """Return rows of ``findings`` sorted by severity, then by cost, the largest cost first."""
     return sorted(rows, key=lambda row: (row["rank"], -row["cost"], row["begin_ts"], row["finding"]))
 
 
@@ -120,11 +120,11 @@ def _group(rows: Mapping[str, list[Row]]) -> dict[str, Any]:
         share = shares[row["protocol"], row["life"], row["generation"]][row["member_id"]]
         share.append(partition_name(row["topic"], row["partition"]))
     stops: dict[Generation, dict[str, float | None]] = defaultdict(dict)
-    people: dict[tuple[int, str], Row] = {}
+    latest_rows: dict[tuple[int, str], Row] = {}
     generations: dict[tuple[int, str], list[int]] = defaultdict(list)
     for row in rows["members"]:
         stops[row["protocol"], row["life"], row["generation"]][row["member_id"]] = row["stw_ms"]
-        people[row["life"], row["member_id"]] = row
+        latest_rows[row["life"], row["member_id"]] = row
         generations[row["life"], row["member_id"]].append(row["generation"])
     rebalances = []
     for row in rows["rebalances"]:
@@ -150,7 +150,7 @@ def _group(rows: Mapping[str, list[Row]]) -> dict[str, Any]:
                 **readable("members", row, without=dropped),
                 "generations": generations[member],
             }
-            for member, row in sorted(people.items(), key=lambda item: (item[1]["joined_ts"] or 0, item[0][1]))
+            for member, row in sorted(latest_rows.items(), key=lambda item: (item[1]["joined_ts"] or 0, item[0][1]))
         ],
         "rebalances": rebalances,
         "restarts": list(restarts(rows)),
@@ -265,8 +265,8 @@ def _stops_of_members(stops: Mapping[str, float | None], members: Iterable[str] 
 def commits(rows: Iterable[Row]) -> list[dict[str, Any]]:
     """Return a summary of the offset commits of each partition: counts by outcome, the last committed offset, and lags.
 
-    Only commits with the outcome ``committed`` count for offsets and lags. (Offsets of aborted transactions were never
-    committed, and those with an unknown outcome may not have been.)
+    Only commits with the outcome ``committed`` count for offsets and lags. (Commits in aborted transactions never took
+    effect; commits with an unknown outcome may not have taken effect.)
     """
     by_partition: dict[tuple[str, int], list[Row]] = defaultdict(list)
     for row in rows:

@@ -1,4 +1,5 @@
-"""The tables of a capture as one HTML page: findings, groups by trouble, swim lanes, errors, clients, latency.
+"""The tables of a capture as one HTML page: findings, groups (the most severe problems first), swim lanes, errors,
+clients, latency.
 
 The page is one file that loads nothing. All numbers are in tables, which need no script; a script draws the lanes,
 sorts and searches.
@@ -113,7 +114,7 @@ def _findings(rows: Sequence[Row], numbers: Mapping[Name, int]) -> Iterator[str]
 
     Args:
         rows: rows of ``findings``.
-        numbers: numbers of the groups that have a section; findings are linked to them.
+        numbers: numbers of the groups that have a section, for links from findings to these sections.
     """
     yield '<section id="findings"><h2>Findings</h2>'
     if not rows:
@@ -145,7 +146,9 @@ def _findings(rows: Sequence[Row], numbers: Mapping[Name, int]) -> Iterator[str]
 
 
 def _trouble(own: Tables) -> tuple[float, ...]:
-    """Return the sort key of a group by trouble, the smallest first: findings by severity, stops, violations."""
+    """Return the sort key that puts the groups with the most severe problems first: findings by severity, then stops,
+    then violations.
+    """
     ranks = Counter(row["rank"] for row in own["findings"])
     stopped = sum(row["stw_ms_max"] or 0 for row in own["rebalances"])
     return (-ranks[1], -ranks[2], -ranks[3], -stopped, -len(own["violations"]), -len(own["rebalances"]))
@@ -154,7 +157,7 @@ def _trouble(own: Tables) -> tuple[float, ...]:
 def _overview(
     groups: Mapping[Name, Tables], ranked: Sequence[Name], numbers: Mapping[Name, int], titles: Mapping[Name, str]
 ) -> Iterator[str]:
-    """Yield the overview of all groups, those with the most trouble first.
+    """Yield the overview of all groups, the groups with the most severe problems first.
 
     Args:
         groups: rows by table name, by group.

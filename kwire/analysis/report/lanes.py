@@ -1,8 +1,8 @@
 """The data of a group's swim lanes: the periods of membership, the reader of each partition over time, and the lag at
 commits.
 
-A page contains it once, as compressed JSON in units of 0.1 ms; ``page.js`` draws lanes by member and by partition from
-it.
+The page contains the data as compressed JSON, with times in units of 0.1 ms. ``page.js`` draws the lanes from the data,
+by member and by partition.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Key = tuple[str | None, int, int]  # protocol, life and generation
 
 
 def packed(content: Any) -> str:
-    """Return content as compressed JSON in base64, which has no character that HTML treats as markup."""
+    """Return content as compressed JSON in base64. Base64 text contains no HTML markup characters."""
     return b64encode(gzip.compress(json.dumps(content, separators=(",", ":")).encode(), 9, mtime=0)).decode()
 
 
@@ -70,7 +70,9 @@ def lanes(own: Tables, called: dict[str, str]) -> dict[str, Any] | None:
 
 
 def _generations(members: Iterable[Row]) -> dict[Key, int]:
-    """Return the indexes of generations, in the order in which members joined them."""
+    """Return the index of each generation on the page. Generations are numbered from 0, by life and then by start time.
+
+    ``members``: rows of ``members``."""
     first: dict[Key, int] = {}
     for row in members:
         key = row["protocol"], row["life"] or 1, row["generation"]
@@ -176,7 +178,8 @@ def _owners(
 
 
 def _commits(rows: Iterable[Row], partitions: list[str], begin: int) -> tuple[dict[str, list[list[int]]], int]:
-    """Return time and lag of commits that took effect, by partition name, and the number of those left out.
+    """Return time and lag of the commits that took effect, by partition name, and the number of commits that were left
+    out.
 
     If a group has more than MOST_POINTS commits, only every nth commit of each partition and the commit with its
     largest lag are kept.

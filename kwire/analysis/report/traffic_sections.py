@@ -1,4 +1,6 @@
-"""The sections of the HTML page about all traffic: errors, clients, versions, latency, and what was not decoded."""
+"""The sections of the HTML page about all traffic: errors, clients, versions, latency, and traffic that was not
+decoded.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The comparison of a group's history with a replay by another assignor: rows of ``what_if`` and
 ``what_if_assignments``.
 
-docs/pipeline.md defines the numbers, and the assumptions that are made where the capture lacks information.
+docs/pipeline.md defines the columns, and the assumptions for information that the capture lacks.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ class _Group:
             would.stopped += self._stop(replay.kind, one, partition, before, member, extra=extra)
         if self.pending:
             for partition, before in self.owners.items():
-                if partition not in owners and before in one.people:
+                if partition not in owners and before in one.member_rows:
                     self.free.setdefault(partition, one.resumed.get(before, one.ended))
         for partition in owners:
             self.free.pop(partition, None)
@@ -204,7 +204,7 @@ class _Group:
     def _move_to_returned(self, one: Round) -> None:
         """Move the partitions of static members that returned after the rebalance to their new member ids."""
         for new in one.late:
-            instance = one.people[new]["instance_id"]
+            instance = one.member_rows[new]["instance_id"]
             old = self.instances.get(instance)
             self.instances[instance] = new
             if old is not None and self.replay is not None:
@@ -254,7 +254,7 @@ class _Group:
                     WHAT_IF_ASSIGNMENTS.row(
                         **self._about(one),
                         member_id=member,
-                        client_id=one.people[member]["client_id"],
+                        client_id=one.member_rows[member]["client_id"],
                         topic=topic,
                         partition=partition,
                         from_prev_owner=would.before.get((topic, partition)),
@@ -282,7 +282,8 @@ def _unowned_time(one: Round) -> int:
 
 
 def _unowned_after_revocation(one: Round, before: str, after: str) -> int:
-    """Return the time for which a partition had no owner, because its owner had revoked it before the rebalance.
+    """Return the time for which a partition had no owner because the previous owner had revoked the partition before
+    the rebalance.
 
     The result is in microseconds. In a classic group the time begins when the previous owner rejoined or left. In a
     KIP-848 group, whose members do not rejoin, it begins with the rebalance.

@@ -143,9 +143,9 @@ Client = tuple[str | None, str | None]  # client id and host
 
 
 class Fresh:
-    """A filter that removes responses which repeat the partitions of a topic.
+    """A filter for Metadata responses that removes topics whose partitions have not changed.
 
-    The partitions of a topic pass only if they differ from those in the previous response on the connection.
+    A topic passes the filter only if its partitions differ from the previous response on the connection.
     """
 
     def __init__(self) -> None:
@@ -213,7 +213,7 @@ class Evidence:
         """Return the partitions of a topic in the last Metadata response that the leader received up to a time.
 
         Without a leader, or if no response to the leader was captured, the latest response to any client is used. The
-        list is empty if there is no response. Responses of brokers of unknown cluster count for every cluster.
+        result is empty if no response was captured. Responses of brokers of unknown cluster count for every cluster.
 
         Args:
             cluster: cluster id; None if unknown.

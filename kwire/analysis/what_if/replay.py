@@ -61,7 +61,7 @@ class Replay(ABC):
 
     @abstractmethod
     def owns(self, shares: Mapping[str, Sequence[TopicPartition]], generation: int) -> None:
-        """Replace the current assignment of members by the captured one.
+        """Replace the current assignment of members with the captured assignment.
 
         Args:
             shares: partitions by member id.

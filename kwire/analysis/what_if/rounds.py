@@ -1,4 +1,4 @@
-"""The generations in one life of a group as a replay needs them: members, subscriptions, assignments and times.
+"""The input of a replay: the generations in one life of a group, with members, subscriptions, assignments and times.
 
 All values come from the group's tables and from ``Evidence``.
 """
@@ -34,7 +34,7 @@ class Round:
         row: row of ``rebalances``.
         members: member ids, in the order in which the leader or the broker assigns.
         present: member ids as a set.
-        people: rows of ``members``, by member id.
+        member_rows: rows of ``members``, by member id.
         topics: partitions of the subscribed topics.
         shares: partitions by member id.
         owners_before: previous owner of each partition.
@@ -51,7 +51,7 @@ class Round:
     row: Row
     members: list[str]
     present: set[str]
-    people: dict[str, Row]
+    member_rows: dict[str, Row]
     subscriptions: dict[str, Subscription] = field(default_factory=dict)
     topics: dict[str, list[Partition]] = field(default_factory=dict)
     sized_by: str | None = None
@@ -75,12 +75,12 @@ class Round:
     @property
     def instances(self) -> dict[str, str]:
         """The member ids of static members, by instance id."""
-        return {i: member for member in self.members if (i := self.people[member]["instance_id"])}
+        return {i: member for member in self.members if (i := self.member_rows[member]["instance_id"])}
 
     @property
     def identities(self) -> list[str]:
         """The instance ids of static members and the member ids of other members, sorted."""
-        return sorted(self.people[member]["instance_id"] or member for member in self.members)
+        return sorted(self.member_rows[member]["instance_id"] or member for member in self.members)
 
     @property
     def started(self) -> int:
@@ -103,13 +103,15 @@ class Round:
         return wanted is not None and partition[0] not in wanted.topics
 
     def partitions(self) -> int:
-        """Return the number of partitions of all subscribed topics, which the assignor has to assign."""
+        """Return the total partition count of all subscribed topics: the number of partitions to assign."""
         return sum(map(len, self.topics.values()))
 
     def same_group(self, before: Round) -> bool:
-        """Return whether members, subscriptions and numbers of partitions equal those of another generation."""
+        """Return whether another generation has the same members, subscriptions and partition counts. ``before``: that
+        generation.
+        """
         wanted = [
-            {one.people[m]["instance_id"] or m: set(s.topics) for m, s in one.subscriptions.items()}
+            {one.member_rows[m]["instance_id"] or m: set(s.topics) for m, s in one.subscriptions.items()}
             for one in (self, before)
         ]
         sizes = [{topic: len(partitions) for topic, partitions in one.topics.items()} for one in (self, before)]
@@ -155,9 +157,9 @@ class _Life:
     def __init__(self, tables: Mapping[str, list[Row]], evidence: Evidence) -> None:
         self.events = tables["group_events"]
         self.evidence = evidence
-        self.people: dict[int, dict[str, Row]] = defaultdict(dict)
+        self.member_rows: dict[int, dict[str, Row]] = defaultdict(dict)
         for row in tables["members"]:
-            self.people[row["generation"]][row["member_id"]] = row
+            self.member_rows[row["generation"]][row["member_id"]] = row
         self.assignments: dict[int, list[Row]] = defaultdict(list)
         for row in tables["assignments"]:
             self.assignments[row["generation"]].append(row)
@@ -171,8 +173,8 @@ class _Life:
 
     def round(self, row: Row) -> Round:
         generation, present = row["to_generation"], set(row["members_after"])
-        people = self.people[generation]
-        one_round = Round(row, sorted(present), present, people, gone=self.gone, measured=self.measured)
+        member_rows = self.member_rows[generation]
+        one_round = Round(row, sorted(present), present, member_rows, gone=self.gone, measured=self.measured)
         for share in self.assignments[generation]:
             partition = share["topic"], share["partition"]
             self.seen[partition[0]] = max(self.seen.get(partition[0], 0), partition[1] + 1)
@@ -186,19 +188,19 @@ class _Life:
         else:
             self._order_as_broker(one_round)
         self._set_topic_partitions(one_round)
-        late = [one for member, one in people.items() if member not in present and one["instance_id"]]
+        late = [one for member, one in member_rows.items() if member not in present and one["instance_id"]]
         late.sort(key=lambda one: (one["joined_ts"] or 0, one["member_id"]))
         one_round.late = [one["member_id"] for one in late]
         return one_round
 
     def _times(self, one_round: Round) -> None:
         for member in one_round.members:
-            person = one_round.people[member]
-            if person["resumed_ts"] is not None:
-                one_round.resumed[member] = person["resumed_ts"]
-                if person["join_ms"] is not None:
-                    one_round.asked[member] = person["resumed_ts"] - round(person["join_ms"] * MS)
-        unseen = {member for member in one_round.members if one_round.people[member]["joined_ts"] is None}
+            member_row = one_round.member_rows[member]
+            if member_row["resumed_ts"] is not None:
+                one_round.resumed[member] = member_row["resumed_ts"]
+                if member_row["join_ms"] is not None:
+                    one_round.asked[member] = member_row["resumed_ts"] - round(member_row["join_ms"] * MS)
+        unseen = {member for member in one_round.members if one_round.member_rows[member]["joined_ts"] is None}
         if one_round.row["protocol"] != CLASSIC:
             one_round.informed = set(one_round.members)
         elif one_round.resumed:
@@ -218,14 +220,14 @@ class _Life:
     def _order_as_broker(self, one_round: Round) -> None:
         """Set the subscriptions of an epoch from heartbeats; order the members as the broker's HashMap does."""
         self.most = max(self.most, len(one_round.members))
-        joined = sorted(one_round.members, key=lambda member: (one_round.people[member]["joined_ts"] or 0, member))
+        joined = sorted(one_round.members, key=lambda member: (one_round.member_rows[member]["joined_ts"] or 0, member))
         one_round.members = map_order(joined, self.most)
         while self.to_come and self.to_come[-1][0] <= one_round.row["joined_ts"]:
             _, member, topics = self.to_come.pop()
             self.wanted[member] = topics
         for member in one_round.members:
             if (wanted := self.wanted.get(member)) is not None:
-                instance = one_round.people[member]["instance_id"]
+                instance = one_round.member_rows[member]["instance_id"]
                 one_round.subscriptions[member] = Subscription(
                     list(self._matching_topics(wanted)), instance_id=instance
                 )
@@ -252,7 +254,7 @@ class _Life:
         earlier assignments.
         """
         row, by = one_round.row, set()
-        first = one_round.people.get(row["leader"] or "")
+        first = one_round.member_rows.get(row["leader"] or "")
         leader = None if first is None else (first["client_id"], first["host"])
         moment: int = self.planned.get(one_round.generation) or row["joined_ts"]
         for topic in sorted({topic for wanted in one_round.subscriptions.values() for topic in wanted.topics}):
@@ -268,20 +270,22 @@ class _Life:
                 one_round.topics[topic] = informed
         one_round.sized_by = "both" if len(by) > 1 else next(iter(by), None)
 
-    def _stopped_reading_at(self, people: Iterable[Row]) -> dict[str, int]:
+    def _stopped_reading_at(self, rows: Iterable[Row]) -> dict[str, int]:
         """Return the time at which each former member stopped reading, in microseconds since 1970.
 
-        This is the time of its leave, or of its last request if the member became silent.
+        A member that left stopped at its leave request. A member that became silent stopped at its last request.
+
+        ``rows``: rows of ``members``.
         """
         signs: dict[str, list[int]] = defaultdict(list)
         for event in self.events:
             if not event["inferred"]:
                 signs[event["member_id"]].append(event["ts"])
         gone: dict[str, int] = {}
-        for person in people:
-            member, left = person["member_id"], person["left_ts"]
-            if left is not None and person["left_how"] != "suspended":
-                earlier = [ts for ts in signs[member] if ts <= left] if person["left_how"] == "silent" else []
+        for member_row in rows:
+            member, left = member_row["member_id"], member_row["left_ts"]
+            if left is not None and member_row["left_how"] != "suspended":
+                earlier = [ts for ts in signs[member] if ts <= left] if member_row["left_how"] == "silent" else []
                 gone[member] = max(earlier, default=left)
         return gone
 

@@ -46,7 +46,7 @@ Parts = tuple[bool, int, int, int, int, int, int, int, int]  # the values of a R
 
 
 class Conversation:
-    """The conversion of the segments of one connection to calls.
+    """Converts the TCP segments of one connection to calls (requests with their responses).
 
     Args:
         key: both endpoints.
@@ -189,9 +189,9 @@ class Conversation:
         self.segments((row,), source, base, file)
 
     def segments(self, rows: Sequence[Parts], source: Sliced, base: int, file: str, begin: int = 0) -> int:
-        """Process segments up to the first one that may begin another connection; return the index after the last one.
+        """Process segments up to the first segment that may begin another connection.
 
-        Segments in order take a fast path.
+        Segments in order take a fast path. Returns: the index after the last processed segment.
 
         Args:
             rows: Rows, or tuples with the same values.
@@ -258,7 +258,7 @@ class Conversation:
         return (low, high, framers[broker], broker), (high, low, framers[not broker], not broker)
 
     def _segment(self, row: Row, source: Sliced, base: int, file: str) -> None:
-        """Process one segment of any kind, such as one that is out of order. (``segments`` is faster for the others.)
+        """Process any segment, also a segment that is out of order. (For segments in order, ``segments`` is faster.)
 
         Args:
             row: TCP segment, decoded from its packet.

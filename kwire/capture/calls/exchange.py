@@ -59,11 +59,11 @@ class FrameOfLog(NamedTuple):
 
 
 class Exchange:
-    """The conversion of the frames of one connection to calls. The options are those of Conversation.
+    """Converts the frames of one connection to calls. For the arguments, see ``Conversation``.
 
-    If a connection begins with a request of unknown API or version, its call is held back until the connection is known
-    to be a Kafka connection. Any of these is proof: a request of known API and version, a request of a known API with a
-    client id, or a response with the correlation id of a pending request.
+    If a connection begins with a request of unknown API or version, the call is held back until another frame proves
+    that the connection is a Kafka connection. Any of these is proof: a request of known API and version, a request of a
+    known API with a client id, or a response with the correlation id of a pending request.
 
     Attributes:
         calls: completed calls; after ``finish`` also calls without a response.
@@ -366,7 +366,7 @@ class Exchange:
             self._is_strange = True
 
     def lost_track(self, is_request: bool) -> None:
-        """Record that, from now on, frames of a direction may be missing, because its frame boundaries are unknown.
+        """Record that frames of a direction may be missing from now on, because the frame boundaries are unknown.
 
         ``is_request``: True for bytes of the client, False for bytes of the broker.
         """
@@ -403,7 +403,7 @@ class Exchange:
             self._note(f"TLS for {name}")
 
     def _set_status(self, status: str) -> None:
-        """Mark the connection as one that cannot be decoded as Kafka; later bytes are only counted.
+        """Record that the connection cannot be decoded as Kafka. From now on, its bytes are only counted.
 
         ``status``: TLS, OPAQUE or NOT_KAFKA.
         """

@@ -54,7 +54,7 @@ class FrameChecks:
         return least <= size <= MAX_FRAME
 
     def skip_reason(self, is_request: bool, head: bytes, size: int) -> tuple[bool, str | None]:
-        """Return whether a frame is skipped without decoding, and the reason.
+        """Return two values: whether a frame is skipped without decoding, and the reason.
 
         The reason is None if the frame is skipped only because its body is not needed.
 

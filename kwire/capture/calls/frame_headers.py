@@ -59,7 +59,7 @@ def form_of(key: int, version: int) -> Form | None:
 def body_at(message: type, data: bytes, at: int, version: int) -> tuple[Any, int]:
     """Decode the message that begins at an offset; return the message and the offset after it.
 
-    The result is that of ``codec.decode_at``; for small messages this function is faster.
+    The result is the same as from ``codec.decode_at``; for small messages this function is faster.
 
     Args:
         message: class of the message.
@@ -129,8 +129,8 @@ def cut_header(data: bytes, at: int, known: bytes | None) -> Header | None:
     Args:
         data: bytes of the request.
         at: offset of the header.
-        known: client id of the connection; None if unknown. If the client id in the header is truncated, ``known``
-            replaces it, if both agree in length and captured part.
+        known: client id of the connection; None if unknown. ``known`` replaces a truncated client id in the header, if
+            both agree in length and in the captured part.
     """
     if len(data) < at + 8:
         return None
@@ -167,7 +167,7 @@ def response_body(form: Form, data: bytes, at: int) -> int:
 
 
 def leading_group(form: Form, data: bytes, at: int) -> str | None:
-    """Return the group id of a request if it is the first field of the body, or only strings precede it; else None.
+    """Return the group id of a request if only strings, or no fields, precede the group id in the body; else None.
 
     The end of the body may be missing.
 
@@ -199,7 +199,7 @@ def is_tls(data: bytes) -> bool:
 
 
 def server_name(hello: bytes) -> str | None:
-    """Return the server name (SNI) in a TLS ClientHello; None if the first TLS record has none."""
+    """Return the server name (SNI) in a TLS ClientHello; None if the first TLS record contains no server name."""
     try:
         at = 5 + 4 + 2 + 32
         if hello[0] != 22 or hello[5] != 1:

@@ -1,7 +1,7 @@
 """Division of one direction of a connection into frames, and the search for the next frame after a gap.
 
-A frame that is too large, or whose body is not needed, is skipped: its first bytes are stored, the rest is only
-counted.
+A frame is skipped if it is too large, or if its body is not needed. The first bytes of a skipped frame are stored; the
+other bytes are only counted.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ class Framer:
             self._lose_track(owner, frame)
 
     def _skip_frame(self, head: bytes, why: str | None) -> None:
-        """Begin to skip the current frame. Its remaining bytes are only counted.
+        """Begin to skip the current frame. The remaining bytes of the frame are only counted.
 
         Args:
             head: first bytes of the frame, with its length prefix.

@@ -39,8 +39,8 @@ class LostFrames:
             self.add(begin, self._connection.last_us)
 
     def add(self, begin: int, end: int) -> None:
-        """Add a period. It is merged with the previous period if less than a second lies between them, or if there are
-        already MAX_LOST periods.
+        """Add a period. The period is merged with the previous period if less than a second lies between the two
+        periods, or if MAX_LOST periods exist.
 
         Args:
             begin: start of the period, in microseconds since 1970.

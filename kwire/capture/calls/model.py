@@ -75,8 +75,8 @@ class Connection:
 
     @property
     def remark(self) -> tuple[str, str] | None:
-        """The reason why the connection was not decoded completely, and a description of it; None if everything was
-        decoded.
+        """The reason why the connection was not decoded completely, and a description of the reason; None if all bytes
+        were decoded.
         """
         if self.status == KAFKA and not self.gap_bytes and not self.notes:
             return None
@@ -99,8 +99,8 @@ class Call:
 
     Attributes:
         number: index of the call on its connection, in the order of requests.
-        request: decoded body; also None if the caller did not request bodies of this API.
-        response: decoded body; also None if the caller did not request bodies of this API.
+        request: decoded request body; also None if the caller did not ask for bodies of this API.
+        response: decoded response body; also None if the caller did not ask for bodies of this API.
         request_raw: frame as bytes, if it could not be decoded, or if ``raw`` is set; else None.
         response_raw: frame as bytes, if it could not be decoded, or if ``raw`` is set; else None.
     """

@@ -184,7 +184,7 @@ class Damage(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """A position at which no valid record begins although one should, and the reason."""
+    """A position at which a valid record should begin, with the reason why the record is invalid."""
 
     position: int
     reason: str
@@ -197,7 +197,7 @@ class Passed:
     Attributes:
         lost: position and reason of the damage.
         size: number of skipped bytes.
-        goes_on: True if valid records follow the skipped bytes.
+        goes_on: True if valid records follow the skipped bytes; False if the damage extends to the end of the data.
     """
 
     lost: Lost

@@ -107,7 +107,7 @@ class CaptureFile:
         last_us: time of the last packet or frame so far, in microseconds since 1970; None before the first.
         stream: stream from which the capture arrives, instead of a file at ``path``; it is read once, and each read
             returns the bytes that have arrived. None for a file.
-        reached: after a part of the file was read completely, the rest of the file as a part; else None.
+        reached: the rest of the file, as a Split, after a part was read completely; None before.
     """
 
     path: str
@@ -275,8 +275,8 @@ class CaptureFile:
             raise broken
 
     def _report_skipped(self, passed: Passed) -> bool:
-        """Add skipped bytes to ``problems``; do nothing and return False if they continue the damage that was
-        reported last.
+        """Add skipped bytes to ``problems``. If the bytes continue the damage that was reported last, add nothing and
+        return False.
         """
         position, reason, size = passed.lost.position, passed.lost.reason, passed.size
         is_same = self._passed is not None and self._passed[1:] == (reason, position)
@@ -295,8 +295,8 @@ class CaptureFile:
 
 
 class _Continued:
-    """A stream whose first bytes were already read. ``head``: these bytes; ``stream``: the stream with the other
-    bytes.
+    """A stream that starts with bytes that were already read. ``head``: the bytes that were read; ``stream``: the rest
+    of the stream.
     """
 
     def __init__(self, head: bytes, stream: Any) -> None:

@@ -37,9 +37,10 @@ class Guesses:
         self._end = file.size
 
     def part(self, number: int) -> tuple[Split, Split | None] | None:
-        """Return a part and the next one, whose end is unknown; None instead of the next one for the last part.
+        """Return a part and the next part. The end of the next part is unknown; for the last part, the next part is
+        None.
 
-        The result is None if no part begins in this range of bytes, and for a file that is not a capture.
+        The whole result is None if no part begins in this range of bytes, and for a file that is not a capture.
 
         ``number``: number of the range of ``size`` bytes in which the part begins, from 0.
         """
@@ -99,8 +100,8 @@ def _search(first: Block) -> Records | Blocks:
 
 
 def is_proven(file: CaptureFile, then: Split | None, records: int) -> bool:
-    """Return whether the boundary after a part is right, that is, the part was read without damage and ends where the
-    next one begins.
+    """Return whether the guessed boundary after a part is right: the part was read without damage, and ends where the
+    next part begins.
 
     Args:
         file: file, after the part was read.

@@ -78,7 +78,7 @@ class Fragments:
     Limits: MAX_FRAGMENTED packets.
 
     Attributes:
-        given_up: file -> number of fragments that have no first fragment.
+        given_up: number of fragments whose first fragment is missing; the key is the file.
     """
 
     def __init__(self) -> None:

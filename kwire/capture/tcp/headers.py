@@ -213,8 +213,8 @@ class PacketHeaders:
         return found
 
     def _unpack(self, rows: Ints, at: Ints, kind: Ints) -> None:
-        """Record packets inside tunnels, which are parsed later. ``kind``: EtherType of each, BRIDGED for an Ethernet
-        frame.
+        """Record packets inside tunnels, which are parsed later. ``kind``: EtherType of each packet; BRIDGED for an
+        Ethernet frame.
         """
         bridged = kind == BRIDGED
         kind = np.where(bridged, self._u16(at + 12), kind)
@@ -319,7 +319,7 @@ class PacketHeaders:
         return Rows(*[rows, *ends, self._u32(at + 4), self._u32(at + 8), flags, start, captured, size])
 
     def _captured_rows(self, rows: Ints, needed: Ints) -> Ints:
-        """Return the rows of which at least ``needed`` bytes were captured; count the others as incomplete."""
+        """Return the rows with at least ``needed`` captured bytes; count the other rows as incomplete."""
         enough = needed <= self.block.starts[rows] + self.block.sizes[rows]
         if enough.all():
             return rows

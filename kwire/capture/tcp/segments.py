@@ -62,7 +62,9 @@ class Segments:
         return self.data[start - self.base : start - self.base + size]
 
     def columns(self) -> dict[str, Any]:
-        """Return the segments as columns, by name. They contain the position of the payload instead of the payload."""
+        """Return the segments as columns, by column name. The columns contain the position of the payload instead of
+        the payload.
+        """
         keys = [struct.pack(">QQHQQH", *key) for key in self.keys]
         return {
             "connection": np.array(keys, object)[self.flow] if keys else np.array([], object),

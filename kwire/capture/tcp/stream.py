@@ -86,7 +86,7 @@ class Stream:
             self.held_bytes += len(part.payload)
 
     def _uncovered(self, piece: Piece) -> list[Piece]:
-        """Return those parts of a piece that are not buffered yet."""
+        """Return the parts of a piece that are not buffered yet."""
         parts, begin = [], piece.seq
         n = max(0, bisect_left(self.held, piece.seq, key=lambda held: held.seq) - 1)
         while n < len(self.held) and self.held[n].seq < piece.end:
@@ -127,7 +127,9 @@ class Stream:
 
     @property
     def gap(self) -> int:
-        """The number of missing bytes: up to the first buffered byte, or else up to the last acknowledged byte."""
+        """The number of missing bytes before the first buffered byte. If no bytes are buffered: before the last
+        acknowledged byte.
+        """
         if self.next is None:
             return 0
         if self.held:

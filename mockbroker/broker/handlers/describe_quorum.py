@@ -52,9 +52,7 @@ def _voter(broker: Broker, node: int, now: float) -> Topic.Partition.ReplicaStat
 
 
 def _not_hosted(request: DescribeQuorumRequest) -> DescribeQuorumResponse:
-    """Return the response to a request for any other partition than that of the metadata log: an error for each
-    partition.
-    """
+    """Return the response to a request for partitions outside of the metadata log: an error for each partition."""
     error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     topics = [
         Topic(

@@ -1,7 +1,7 @@
 """The handler of Metadata v0-13.
 
-As in Kafka, a request that creates a topic returns UNKNOWN_TOPIC_OR_PARTITION for it; the next request returns the
-topic.
+As in Kafka, a request that creates a topic returns UNKNOWN_TOPIC_OR_PARTITION for the new topic; the next request
+returns the topic.
 """
 
 from __future__ import annotations

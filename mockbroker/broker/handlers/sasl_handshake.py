@@ -1,7 +1,7 @@
-"""The handler of SaslHandshake v0-1. The handler gets only requests at the wrong time: without SASL, or after
-authentication.
+"""Handler of SaslHandshake v0-1 outside of an authentication: on a listener without SASL, or after the authentication.
 
-The authentication itself is a stage of the connection (mockbroker/broker/authentication.py).
+The response is always ILLEGAL_SASL_STATE. The authentication stage (mockbroker/broker/authentication.py) answers a
+SaslHandshake during an authentication.
 """
 
 from __future__ import annotations

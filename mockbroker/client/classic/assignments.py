@@ -97,7 +97,7 @@ def encoded_assignments(assignments: Mapping[str, Assignment]) -> list[SyncGroup
 
 
 def decode_assignment(given: bytes) -> Assignment:
-    """Return the assignment in a SyncGroup response. It has no partitions if ``given`` is empty.
+    """Decode the assignment in a SyncGroup response. If ``given`` is empty, the assignment has no partitions.
 
     Raises: ConsumerError if the bytes cannot be decoded, or for more than ``MAX_PARTITIONS`` partitions.
     """

@@ -16,7 +16,7 @@ from mockbroker.client.subscription import SubscriptionType
 
 
 class Completing:
-    """The last step of a rebalance, as seen by one member: it applies the assignment and calls the user's listener."""
+    """The last step of a rebalance in one member: apply the assignment, and call the user's listener."""
 
     def __init__(self, components: Components, status: MemberStatus, leading: Leading, protocol: str) -> None:
         self._components, self._status, self._leading, self._protocol = components, status, leading, protocol

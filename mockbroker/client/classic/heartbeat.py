@@ -18,7 +18,7 @@ SENDS_HEARTBEATS = (
 
 
 class HeartbeatAction(Enum):
-    """The next action of a member: to send a heartbeat, or to leave the group for a certain reason."""
+    """The next action that the timers of a member require. The value describes the action or the reason to wait."""
 
     NOTHING = "not in a group"
     FIND_COORDINATOR = "the coordinator is unknown"

@@ -67,7 +67,7 @@ class Leading:
         return assignments
 
     def rejoin_if_topics_changed(self) -> None:
-        """Request a rebalance if partition counts or racks of the group's topics have changed since the assignment."""
+        """Request a rebalance if a partition count or rack of the group's topics has changed since the assignment."""
         metadata, snapshot = self._components.metadata, self._status.assignment_snapshot
         if snapshot is None or self._compared_version == metadata.version:
             return

@@ -84,7 +84,7 @@ class Rebalance:
     def _refresh_matching_topics(self) -> Steps:
         """Wait for new metadata, so that the subscription contains all topics that match the pattern.
 
-        Otherwise a member could discover a topic later, which would cause another rebalance.
+        Without the wait, a member could discover a matching topic later and cause another rebalance.
         """
         metadata, subscription = self._components.metadata, self._components.subscription
         known = metadata.version

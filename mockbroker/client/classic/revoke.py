@@ -14,7 +14,7 @@ from mockbroker.client.flow import POLL, WAIT, ListenerCall, Steps
 class Revoking:
     """The revocation step of one member.
 
-    It runs once per rebalance, and again if the member loses its generation during the rebalance.
+    The step runs once in each rebalance. It runs again if the member loses its generation during the rebalance.
     """
 
     def __init__(self, components: Components, status: MemberStatus, protocol: str) -> None:
@@ -22,8 +22,8 @@ class Revoking:
 
     @property
     def needed(self) -> bool:
-        """Whether the revocation step has to run: it has not run in this rebalance, or partitions of an ended
-        generation remain.
+        """Whether the revocation step must run: because this rebalance has not run the step yet, or because the member
+        still has partitions of an ended generation.
         """
         status = self._status
         return not status.revoked or (status.generation == NO_GENERATION and len(self._components.positions) > 0)

@@ -35,7 +35,7 @@ class MemberStatus:
         member_id: Member id that the coordinator assigned; "" outside of a group.
         generation: Generation; NO_GENERATION outside of a group.
         protocol_name: Name of the assignor that the group chose; None before the first generation.
-        rejoin_reason: Reason why the member has to rejoin; None if it does not have to.
+        rejoin_reason: Reason why the member must rejoin; None if no rejoin is necessary.
         failure: The error that the next poll raises, or None.
         revoked: Whether the revocation step of this rebalance is complete.
         assignment: Encoded assignment in the latest SyncGroup response, until a poll applies it; then None.

@@ -113,12 +113,12 @@ class ShareConsumer:
         return frozenset((names[topic], number) for topic, number in self._engine.member.assigned if topic in names)
 
     def acknowledge(self, record: ShareRecord, kind: AcknowledgeType = AcknowledgeType.ACCEPT) -> None:
-        """Acknowledge a record of the latest poll; it is sent with the next poll or commit.
+        """Acknowledge a record of the latest poll. The acknowledgement is sent with the next poll or commit.
 
         Args:
             record: The record.
-            kind: ACCEPT for a processed record; RELEASE to deliver the record again; REJECT to deliver it no more;
-                RENEW to extend its acquisition lock, and acknowledge it later.
+            kind: ACCEPT for a processed record; RELEASE to have the record delivered again; REJECT to prevent further
+                deliveries; RENEW to extend the acquisition lock and acknowledge the record later.
 
         Raises: IllegalUse in implicit mode, or if the record is not of the latest poll or is acknowledged.
         """
@@ -141,7 +141,7 @@ class ShareConsumer:
             timeout: Maximum wait in seconds; None for ``default_api_timeout``.
 
         Returns:
-            By partition, the error, or None if its acknowledgements are stored.
+            The error of each partition; None if the acknowledgements of the partition are stored.
 
         Raises: TimedOut after the timeout; Wakeup if a wakeup was requested; ConcurrentUse if another task uses the
         consumer.

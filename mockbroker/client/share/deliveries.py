@@ -50,8 +50,8 @@ def delivery_of(
 def _read(
     partition: TopicPartition, first: int, data: Data, *, check_crcs: bool
 ) -> tuple[list[ConsumerRecord], CorruptRecord | None]:
-    """Return the records of a response from the offset ``first`` on, and the error at the first corrupt record, or
-    None.
+    """Return the records of a response from the offset ``first`` on, and the error of the first corrupt record (None
+    without a corrupt record).
     """
     fetched = FetchResponse.Topic.Partition(records=data.records, high_watermark=-1)
     reader = RecordReader(partition, first, fetched, read_committed=False, check_crcs=check_crcs)

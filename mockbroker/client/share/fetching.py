@@ -38,7 +38,7 @@ class Acknowledged:
     Attributes:
         partition: Topic and partition number.
         offsets: The acknowledged offsets.
-        error: The error; None if the broker has stored them.
+        error: The error; None if the broker has stored the acknowledgements.
     """
 
     partition: TopicPartition
@@ -253,8 +253,8 @@ class ShareFetcher:
     def _succeeded(
         self, node: Node, session: ShareSession, acks: Mapping[TopicPartition, Types], call: OutgoingCall
     ) -> bool:
-        """Record the result of a request; return whether it succeeded. After an error, its acknowledgements have
-        failed.
+        """Record the result of a request, and return whether the request succeeded. After an error, the
+        acknowledgements in the request count as failed.
 
         Args:
             node: The broker.

@@ -75,7 +75,7 @@ class ShareMembership:
         return self._next_heartbeat if sends else float("inf")
 
     def send_due(self) -> None:
-        """Send a heartbeat if it is due."""
+        """Send a heartbeat if a heartbeat is due."""
         if not self.topics or self._in_flight or self._next_heartbeat > self._clock.now:
             return
         topics, joining = self.topics, self.epoch == JOIN

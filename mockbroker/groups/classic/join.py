@@ -82,7 +82,8 @@ def _remove_from_full_group(group: ClassicGroup, event: Join, now: float) -> Eff
 
 
 def _replace_static_member(group: ClassicGroup, member: Member, event: Join, now: float) -> Effects:
-    """Assign a new member id to a static member that joins without one, as after a restart, and fence the old id.
+    """Assign a new member id to a static member that joins without a member id (as after a restart), and fence the old
+    member id.
 
     ``now``: the current time in seconds.
     """

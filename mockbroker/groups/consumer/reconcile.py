@@ -1,7 +1,7 @@
 """The reconciliation of one member with its target assignment, one step per heartbeat.
 
-The member first revokes partitions, then gets free partitions, then those that other members have released. Source:
-Kafka's CurrentAssignmentBuilder (4.2).
+The member first revokes partitions, then gets free partitions, and finally gets partitions that other members have
+released. Source: Kafka's CurrentAssignmentBuilder (4.2).
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ def _compute_next_assignment(member: ConsumerMember, inputs: ReconciliationInput
 
 
 def _remove_unsubscribed(member: ConsumerMember, inputs: ReconciliationInput) -> ConsumerMember:
-    """Return the member as it is after an unsubscription: it must revoke the partitions of topics that it no longer
-    subscribes to.
+    """Return the member after a change of its subscription: the member must revoke the partitions of topics to which it
+    no longer subscribes.
 
     This does not wait for a new target assignment.
     """

@@ -297,7 +297,7 @@ class ConsumerGroup(SubscribedGroup):
         self.resolved_regexes[regex] = resolved
 
     def remove_resolved_regex(self, regex: str) -> None:
-        """Remove the resolution of a regular expression, if there is one, and update the counts of the group."""
+        """Drop the known matches (topics) of a regular expression, and update the group's counts of subscribers."""
         old = self.resolved_regexes.pop(regex, None)
         if old is None:
             return
@@ -307,7 +307,7 @@ class ConsumerGroup(SubscribedGroup):
                 del self.regex_topics[topic]
 
     def target_of(self, member_id: str) -> PartitionSet:
-        """Return the target assignment of a member; empty if it has none."""
+        """Return the target assignment of a member; empty for a member without a target assignment."""
         topics = self.target.get(member_id, {})
         return frozenset((topic_id, index) for topic_id, indexes in topics.items() for index in indexes)
 
@@ -349,7 +349,8 @@ class ConsumerGroup(SubscribedGroup):
         self.homogeneous = self._is_homogeneous()
 
     def replace_static_member(self, old: ConsumerMember, new: ConsumerMember) -> None:
-        """Replace a static member with a member of another member id; the target assignment is transferred.
+        """Replace a static member that returned with a new member id. The new member gets the target assignment of the
+        old one.
 
         Args:
             old: The member to replace.

@@ -54,8 +54,8 @@ def fetch_error(group: StreamsGroup, member_id: str | None, epoch: int) -> Error
 
 
 def _had_the_tasks(group: StreamsGroup, member: StreamsMember, event: Commit) -> bool:
-    """Return whether a commit with an older member epoch is valid: the member has had the tasks of the partitions since
-    that epoch.
+    """Return whether a commit with an older member epoch is valid. It is valid if the member has had the tasks of the
+    committed partitions since that epoch.
 
     Source: Kafka's StreamsGroup.createAssignmentEpochValidator.
     """

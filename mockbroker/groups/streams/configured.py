@@ -40,11 +40,11 @@ class InternalTopic:
 
 @dataclass(frozen=True, slots=True)
 class ConfiguredSubtopology:
-    """A subtopology with known numbers of partitions.
+    """A subtopology whose partition counts are known.
 
     Attributes:
         subtopology: The subtopology.
-        task_count: Number of tasks: the largest number of partitions of its source and repartition topics.
+        task_count: Number of tasks: the largest partition count of the source and repartition topics.
         repartition_topics: Repartition topics that the subtopology reads.
         changelog_topics: Changelog topics of its state stores; empty for a stateless subtopology.
     """
@@ -61,7 +61,7 @@ class ConfiguredTopology:
 
     Attributes:
         subtopologies: Configured subtopologies by id, in the order of their ids; None if source topics are missing or
-            have wrong numbers of partitions.
+            have wrong partition counts.
         missing_topics: Internal topics that have to be created.
         problem: Status and detail of the problem that prevents an assignment; None if tasks can be assigned.
     """
@@ -78,8 +78,8 @@ class ConfiguredTopology:
 
 @dataclass(slots=True)
 class _Counts(PartitionCounts):
-    """Numbers of partitions of topics: the actual number of an existing topic, otherwise the number that was decided
-    for it.
+    """Partition counts by topic: the actual count of an existing topic, or the planned count of a topic that the
+    coordinator will create.
     """
 
     cluster: ClusterState

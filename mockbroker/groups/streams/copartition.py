@@ -19,10 +19,10 @@ T = TypeVar("T")
 
 
 def enforce_copartitioning(subtopologies: Sequence[Subtopology], counts: PartitionCounts) -> None:
-    """Set the number of partitions of repartition topics to that of the topics with which they are joined.
+    """Set the partition count of each repartition topic to the partition count of the topics that are joined with it.
 
     Raises:
-        TopicProblem: Topics with different numbers of partitions are joined.
+        TopicProblem: Topics with different partition counts are joined.
         Refused: A copartition group is not valid.
     """
     repartition = [topic for each in subtopologies for topic in each.repartition_source_topics]
@@ -62,13 +62,13 @@ def _at(items: Sequence[T], index: int) -> T:
 def _enforced(
     names: Collection[str], fixed: Mapping[str, None], flexible: Collection[str], counts: PartitionCounts
 ) -> Mapping[str, int]:
-    """Return the number of partitions of the repartition topics in a copartition group.
+    """Return the partition count of the repartition topics in a copartition group.
 
     Args:
         names: Topics of the group.
-        fixed: Repartition topics of the topology whose number of partitions is given.
-        flexible: Repartition topics of the topology whose number of partitions is not given.
-        counts: The known numbers of partitions.
+        fixed: Repartition topics whose partition count the topology sets.
+        flexible: Repartition topics whose partition count the topology does not set.
+        counts: The known partition counts.
     """
     own = {name: _known(name, counts) for name in names if name in fixed or name in flexible}
     others = {name: _known(name, counts) for name in names if name not in own}

@@ -40,7 +40,7 @@ def describe(group: StreamsGroup) -> Described:
 
 
 def _describe_topology(group: StreamsGroup, topology: Topology) -> Described.Topology:
-    """Return the topology, with the numbers of partitions of internal topics once they are known."""
+    """Return the topology. Partition counts of internal topics are included once they are known."""
     configured = group.configured
     if configured is not None and configured.is_ready and configured.subtopologies is not None:
         subtopologies = [_configured_subtopology(each) for each in configured.subtopologies.values()]
@@ -146,7 +146,7 @@ def view(group: StreamsGroup) -> GroupView:
 
 
 def member_description(group: StreamsGroup, member: StreamsMember, session_timeout_ms: int) -> MemberDescription:
-    """Return a member as the control API shows it. Its assignment contains the source partitions of its tasks.
+    """Return a member as the control API shows it. The assignment contains the source partitions of the member's tasks.
 
     Args:
         group: The group.

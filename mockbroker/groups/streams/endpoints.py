@@ -22,7 +22,8 @@ EndpointPartitions = StreamsGroupHeartbeatResponse.EndpointPartitions
 def partitions_by_endpoint(
     group: StreamsGroup, updated: StreamsMember, configured: ConfiguredTopology, cluster: ClusterState
 ) -> list[EndpointPartitions]:
-    """Return endpoint and partitions of each member that has an endpoint. The member ``updated`` is the last.
+    """Return the endpoint and the partitions of each member that has an endpoint. The member ``updated`` is the last
+    element.
 
     Args:
         group: The group.

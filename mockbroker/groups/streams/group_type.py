@@ -163,11 +163,10 @@ class StreamsType(EpochGroupType[StreamsGroup]):
         return commit_rules.fetch_error(group, member_id, epoch)
 
     def retention_start(self, group: StreamsGroup) -> RetentionStart:
-        """Return a function of topic and committed offset that returns the start of the offset's retention time, in
-        seconds.
+        """Return a function ``(topic, committed offset) -> start of the retention time of the offset``, in seconds.
 
-        The start is the time of the commit; None for an offset of a source topic, which does not expire. Source:
-        Kafka's StreamsGroup.offsetExpirationCondition.
+        The retention time starts with the commit. For a source topic the function returns None: the offset does not
+        expire. Source: Kafka's StreamsGroup.offsetExpirationCondition.
         """
 
         def starts(topic: str, committed: Committed) -> float | None:

@@ -57,8 +57,8 @@ def heartbeat_error(ticket: Ticket, refused: Refused) -> Reply:
 
 
 def check_may_create(group_id: str, other: CoordinatedGroup | None, event: StreamsHeartbeat) -> None:
-    """Check that a heartbeat may create a streams group: the member joins, and no other group that must be kept has
-    this id.
+    """Check that a heartbeat may create a streams group: the member joins, and no group of another type with this id
+    must be kept.
 
     Args:
         group_id: Group id.
@@ -257,8 +257,8 @@ def _check_tasks(owned: Tasks, configured: ConfiguredTopology) -> None:
 def _check_endpoints(
     group: StreamsGroup, member: StreamsMember, event: StreamsHeartbeat, configured: ConfiguredTopology
 ) -> None:
-    """Refuse a heartbeat if source topics are missing, because Kafka 4.2 fails to compute the endpoint information
-    then.
+    """Refuse a heartbeat if source topics are missing. (Without these topics, Kafka 4.2 cannot compute the endpoint
+    information.)
 
     Raises: Refused if the request gets an error response.
     """
@@ -428,8 +428,8 @@ def _topic_status(
 ) -> list[Response.Status]:
     """Return the statuses of missing or wrong topics, and create missing internal topics.
 
-    If the client may not create one of them, none is created. As in Kafka, which creates topics after the response, the
-    response reports only errors of earlier attempts.
+    If the client may not create one of the topics, no topic is created. As in Kafka, topics are created after the
+    response, so the response reports only errors of earlier attempts.
 
     Args:
         configured: The configured topology.

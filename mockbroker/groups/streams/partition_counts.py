@@ -1,4 +1,4 @@
-"""The numbers of partitions of repartition and changelog topics.
+"""The partition counts of repartition and changelog topics.
 
 Source: Kafka's RepartitionTopics and ChangelogTopics (4.2).
 """
@@ -14,10 +14,10 @@ from mockbroker.groups.streams.topology import Subtopology, source_names
 
 
 class PartitionCounts(ABC):
-    """The numbers of partitions of topics, as far as they are known.
+    """The known partition counts of topics.
 
     Attributes:
-        decided: Decided numbers of partitions of internal topics, by topic name.
+        decided: Planned partition counts of internal topics, by topic name.
     """
 
     __slots__ = ()
@@ -25,15 +25,15 @@ class PartitionCounts(ABC):
 
     @abstractmethod
     def get(self, topic: str) -> int | None:
-        """Return the number of partitions of a topic: of an existing one, or as decided for a new one; None if
+        """Return the partition count of an existing topic, or the planned partition count of a new topic; None if
         unknown.
         """
 
 
 def decide_repartitions(subtopologies: Sequence[Subtopology], counts: PartitionCounts) -> dict[str, int]:
-    """Decide the number of partitions of each repartition topic; return the numbers by topic name.
+    """Decide the partition count of each repartition topic; return the counts by topic name.
 
-    A number that the topology does not set is the largest number of partitions of the topics that the writing
+    If the topology does not set the count, it is the largest partition count among the topics that the writing
     subtopology reads.
 
     Raises:
@@ -71,14 +71,14 @@ def decide_repartitions(subtopologies: Sequence[Subtopology], counts: PartitionC
 
 
 def _largest(subtopology: Subtopology, decided: Mapping[str, int], counts: PartitionCounts) -> int | None:
-    """Return the largest known number of partitions of the topics that a subtopology reads; None if none is known."""
+    """Return the largest known partition count among the topics that a subtopology reads; None if no count is known."""
     known = [count for topic in subtopology.repartition_source_topics if (count := decided.get(topic.name)) is not None]
     known += [count for name in subtopology.source_topics if (count := counts.get(name)) is not None]
     return max(known, default=None)
 
 
 def decide_changelogs(subtopologies: Sequence[Subtopology], counts: PartitionCounts) -> dict[str, int]:
-    """Decide the number of partitions of each changelog topic: the number of tasks of its subtopology.
+    """Set the partition count of each changelog topic to the number of tasks of its subtopology.
 
     Raises:
         Refused: A subtopology reads no topic.

@@ -1,8 +1,8 @@
 """The reconciliation of one member with its target assignment, one step per heartbeat.
 
-The member first revokes tasks, then gets free tasks, then those that other members have released. A process has a task
-at most once, so that two stream threads never share the state of a task. Source: Kafka's CurrentAssignmentBuilder
-(4.2).
+The member first revokes tasks, then gets free tasks, and finally gets tasks that other members have released. A process
+has a task at most once, so that two stream threads never share the state of a task. Source: Kafka's
+CurrentAssignmentBuilder (4.2).
 """
 
 from __future__ import annotations
@@ -101,7 +101,8 @@ def _next_assignment(member: StreamsMember, epoch: int, inputs: ReconciliationIn
 
 
 def _free(wanted: TaskSet, is_unreleased: Callable[[Task], bool]) -> tuple[TaskSet, bool]:
-    """Return the wanted tasks that can be assigned now, and whether others have to wait until they are released.
+    """Return the wanted tasks that can be assigned now, and whether other wanted tasks must wait until they are
+    released.
 
     Args:
         wanted: Tasks to assign.

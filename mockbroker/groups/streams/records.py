@@ -292,7 +292,8 @@ def _member_state(member_id: str, number: int) -> MemberState:
 
 
 def _active_tasks(elements: Iterable[Current.TaskIds], member_epoch: int) -> dict[Task, int]:
-    """Return the assignment epoch of each task in a record; the member epoch if the record has no assignment epochs.
+    """Return the assignment epoch of each task in a record. If the record has no assignment epochs, each task has the
+    member epoch.
 
     Raises: DecodeError if the numbers of tasks and epochs differ.
     """

@@ -37,7 +37,7 @@ INITIAL_REBALANCE_TIMER: Timer = ("initial rebalance", "")
 
 
 def rebalance_timer(member_id: str) -> Timer:
-    """Return the timer key for a member's rebalance timeout, within which it has to revoke tasks."""
+    """Return the timer key for a member's rebalance timeout. The member must revoke tasks within this timeout."""
     return ("rebalance", member_id)
 
 
@@ -124,7 +124,7 @@ class Owners:
                 table.setdefault(task, set()).add(process_id)
 
     def remove(self, tasks: AssignedTasks, process_id: str) -> None:
-        """Record that a process no longer owns tasks. An active task is kept if another process owns it now."""
+        """Record that a process no longer owns tasks. An active task that another process owns now keeps that owner."""
         for task in tasks.active:
             if self.active.get(task) == process_id:
                 del self.active[task]
@@ -150,8 +150,8 @@ class StreamsGroup(EpochGroup):
         epoch: Group epoch, which is incremented when a new target assignment is necessary.
         assignment_epoch: Group epoch for which the target assignment was computed.
         topology: The topology; None before the first member joins.
-        validated_topology_epoch: Epoch of the topology whose topics were last found complete; -1 if they are not.
-        metadata_hash: Hash of the topology's topic metadata when it was last read.
+        validated_topology_epoch: Epoch of the topology if all its topics exist and are valid; -1 if not.
+        metadata_hash: Hash of the metadata of the topology's topics, at the last read.
         assignment_configs: Settings of the assignor that the group epoch belongs to.
         members: Members by member id.
         target: Target assignments by member id.
@@ -233,8 +233,8 @@ class StreamsGroup(EpochGroup):
     # --- topics ---
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Return whether a topic is a source or repartition topic of the topology; always False if the group has no
-        members.
+        """Return whether a topic is a source or repartition topic of the topology. The result is False if the group has
+        no members.
         """
         return bool(self.members) and self.topology is not None and topic in self.topology.subtopology_of
 

@@ -17,7 +17,7 @@ class Status(IntEnum):
 
 
 class TopicProblem(Exception):
-    """The error for topics that are missing or have wrong numbers of partitions, so that no tasks can be assigned.
+    """The error for topics that are missing or have wrong partition counts, so that no tasks can be assigned.
 
     Attributes:
         status: The status.

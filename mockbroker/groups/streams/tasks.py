@@ -58,7 +58,7 @@ NOTHING = AssignedTasks()
 
 
 def by_subtopology(tasks: Iterable[Task]) -> dict[str, list[int]]:
-    """Return the partition indexes of tasks by id of the subtopology; ids and indexes are sorted."""
+    """Return the partition indexes of tasks, by subtopology id. Ids and indexes are sorted."""
     return numbers_by_key(tasks)
 
 

@@ -22,7 +22,7 @@ class Topology:
     Attributes:
         epoch: Epoch of the topology.
         subtopologies: Subtopologies by id.
-        subtopology_of: Name of a source or repartition topic -> id of the subtopology that reads it.
+        subtopology_of: Source or repartition topic -> id of the subtopology that reads the topic.
         required_topics: Names of the source, repartition and changelog topics.
     """
 

@@ -25,7 +25,7 @@ SCHEMES: Mapping[str, type[Scheme]] = {
 
 
 class Run:
-    """The simulation of one story, a script of what happens to consumers and ZooKeeper, with one rebalance scheme.
+    """The simulation of one story with one rebalance scheme. A story is a script of events of consumers and ZooKeeper.
 
     The caller advances the virtual time.
     """

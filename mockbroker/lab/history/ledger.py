@@ -131,7 +131,7 @@ class Ledger:
             state.changed = self.changed = self.queue.now
 
     def readers(self, group: str) -> dict[Place, list[str]]:
-        """Return the names of the current readers of each partition of a group."""
+        """Return the current readers' names for each partition of a group."""
         return {place: sorted(self._states[group, place].readers) for place in self.places}
 
     @property

@@ -83,13 +83,14 @@ class Registry:
 
 
 class Scheme(ABC):
-    """The base class of rebalance schemes. A scheme coordinates the consumers of groups in some way; an instance runs
-    one story.
+    """A rebalance scheme: how the consumers of a group divide its partitions. Base class of all schemes.
+
+    A story is a script of events, such as a consumer that starts or crashes. Each instance of a scheme runs one story.
 
     Attributes:
         name: name of the scheme.
         exclusive: whether the scheme guarantees at most one reader per partition in a group.
-        messages: number of requests, responses and notifications for groups, without commits and fetches.
+        messages: number of messages (requests, responses, notifications) for groups, without commits and fetches.
         heartbeats: number of heartbeats and session pings in ``messages``.
         rebalances: number of computed assignments.
         watchers: current number of ZooKeeper sessions with watches for groups.

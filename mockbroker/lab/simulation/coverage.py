@@ -1,4 +1,4 @@
-"""Coverage of the simulation: the combinations of events, states of groups and transactions, and preceding faults that
+"""Coverage of the simulation: which combinations of event, state (of a group or transaction) and preceding fault
 occurred.
 
 A cell is a combination of a state, an event and a fault. The state is that of the request's group or transactional id
@@ -111,7 +111,8 @@ class Coverage(Watcher):
     def rows(self) -> list[dict[str, Any]]:
         """Return one row for each combination of state and event, with the keys state, event, count and faults.
 
-        ``count`` is how often the combination was reached; ``faults`` is the same by kind of the last fault.
+        ``count`` is the number of times that the combination was reached; ``faults`` is this number by kind of the last
+        fault.
         """
         rows: dict[tuple[str, str], dict[str, Any]] = {}
         for cell, count in sorted(self.cells.items()):

@@ -141,7 +141,7 @@ class Fenced:
     Attributes:
         transactional_id: transactional id.
         producer: producer id and epoch.
-        what: name of the API.
+        what: name of the request's API.
         sent_at: virtual time of the request, seconds.
         done_at: virtual time of the successful response, seconds; inf if there is none.
     """
@@ -256,7 +256,7 @@ class History:
         deletions: DeleteRecords requests.
         out_of_range: (partition, position, client name) of each fetch that was refused with OFFSET_OUT_OF_RANGE.
         jumps: virtual time of each jump of the broker's clock, and its length; both in seconds.
-        upkeep: what the clients of the scheme ``upkeep`` did.
+        upkeep: the operations of the clients of the scheme ``upkeep``.
         ends: isolation level -> partition -> log end offset that a reader at the end of the run has received.
     """
 

@@ -255,7 +255,7 @@ class Model:
         return [None if stored is None else stored.offset for stored in possible]
 
     def adopt(self, group: str, place: Place, offset: int | None) -> None:
-        """Set the committed offset of a partition to that of the broker after a crash.
+        """Set the committed offset of a partition to the broker's committed offset after a crash.
 
         Args:
             group: group id.

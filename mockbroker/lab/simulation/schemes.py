@@ -99,7 +99,7 @@ def rules(seed: int, events: int) -> Script:
 
 
 def streams(seed: int, events: int) -> Script:
-    """Return a script like those of ``swarm``, but all clients are members of streams groups.
+    """Return a script as from ``swarm``, in which all clients are members of streams groups.
 
     Args:
         seed: seed of all random choices.
@@ -124,7 +124,7 @@ def streams(seed: int, events: int) -> Script:
 
 
 def shares(seed: int, events: int) -> Script:
-    """Return a script like those of ``swarm``, but all clients are members of share groups.
+    """Return a script as from ``swarm``, in which all clients are members of share groups.
 
     Args:
         seed: seed of all random choices.
@@ -348,7 +348,7 @@ def mix(seed: int, events: int) -> Script:
 
 
 def upkeep(seed: int, events: int) -> Script:
-    """Return a script whose clients use what retention, compaction, expiry and client quotas take away.
+    """Return a script whose clients depend on retention, compaction, expiry and client quotas.
 
     Args:
         seed: seed of all random choices.

@@ -1,4 +1,5 @@
-"""The history of the clients of the scheme ``upkeep``: what they wrote, read and used, with virtual times.
+"""The history of the clients of the scheme ``upkeep``: their writes, reads, and uses of quotas and ids, with virtual
+times.
 
 It contains no internal state of the broker. The checkers in ``checkers`` use it for retention, compaction, expiry and
 quotas.
@@ -128,11 +129,11 @@ class Renewal:
     """A successful request that restarts an expiration time, or shows whether an offset or id has expired.
 
     Attributes:
-        kind: what may expire: a key of ``Upkeep.expirations``.
-        name: its name, such as a group with a partition.
+        kind: kind of offset or id, a key of ``Upkeep.expirations``.
+        name: name of the offset or id, such as a group with a partition.
         sent_at: virtual time of the request, seconds.
         done_at: virtual time of the response, seconds.
-        expired: whether the response shows that it had expired.
+        expired: whether the response shows that the offset or id had expired.
     """
 
     kind: str
@@ -169,7 +170,7 @@ class QuotaUse:
         client: client id.
         connection: number of the connection.
         quota: name of the quota.
-        amount: used bytes or partitions; at most what the broker counts.
+        amount: used bytes or partitions; at most the amount that the broker counts.
         throttle_ms: throttle time in the response, milliseconds.
         sent_at: virtual time of the request, seconds.
         done_at: virtual time of the response, seconds.
@@ -190,8 +191,8 @@ class Upkeep:
 
     Attributes:
         policies: topic -> cleanup policy; only topics that the clients of ``upkeep`` write to.
-        expirations: kind of thing -> time in seconds for which it must not expire: ``committed offset``,
-            ``transactional id`` and ``producer id``.
+        expirations: kind of offset or id (``committed offset``, ``transactional id``, ``producer id``) -> time in
+            seconds for which it must not expire.
         window: length in seconds of a window of the client quotas, and number of windows.
         burst: partition mutations that a client may use at once, in seconds of its quota.
         compaction_interval: seconds between two checks of a compacted log.
@@ -199,7 +200,7 @@ class Upkeep:
         batches: sent batches, in order.
         starts: results of ListOffsets.
         scans: completed scans.
-        renewals: requests that use things that may expire, in order.
+        renewals: requests that use offsets or ids that may expire, in order.
         quota_changes: changes of quotas, in order.
         quota_uses: requests that use quotas, in the order of the responses.
     """

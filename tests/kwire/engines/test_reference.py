@@ -94,7 +94,7 @@ def test_offsets_count_from_the_start_of_the_data() -> None:
 
 ENCODE_ERRORS: list[tuple[Any, int, str]] = [
     (JoinGroupRequest(protocols=[Protocol(name=None)]), 9, ", protocols[0].name: the field is not nullable in this version"),  # type: ignore[arg-type]
-    (JoinGroupRequest(group_instance_id="i"), 4, ", group_instance_id: this version does not have the field, so it must have its default None"),
+    (JoinGroupRequest(group_instance_id="i"), 4, ", group_instance_id: this version does not have the field: leave the field at its default None"),
     (JoinGroupRequest(group_id=7), 9, ", group_id: expected str, got int"),  # type: ignore[arg-type]
     (JoinGroupRequest(session_timeout_ms="7"), 9, ", session_timeout_ms: expected int, got str"),  # type: ignore[arg-type]
     (JoinGroupRequest(session_timeout_ms=2**31), 9, ", session_timeout_ms: 2147483648 does not fit into 4 bytes"),

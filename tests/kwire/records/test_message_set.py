@@ -136,13 +136,17 @@ def changed(data: bytes, at: int, form: str, value: int) -> bytes:
 
 HEADERS: list[tuple[bytes, type[DecodeError], str]] = [
     (ONE[:17], Truncated, "byte 0: expected 18 bytes of message header, found 17"),
-    (ONE[:-1], Truncated, f"byte 0: expected {len(ONE)} bytes, found {len(ONE) - 1}"),
+    (ONE[:-1], Truncated, f"byte 0: the message has {len(ONE)} bytes, but only {len(ONE) - 1} remain"),
     (changed(ONE, 16, ">b", 2), DecodeError, "byte 16, magic: magic is 2, expected 0 or 1"),
     (changed(ONE, 16, ">b", -1), DecodeError, "byte 16, magic: magic is -1, expected 0 or 1"),
     (changed(ONE, 8, ">i", 21), DecodeError, "byte 8, size: message size 21 is below the minimum of 22"),
     (changed(OLD, 8, ">i", 13), DecodeError, "byte 8, size: message size 13 is below the minimum of 14"),
     (changed(ONE, 8, ">i", -1), DecodeError, "byte 8, size: message size -1 is below the minimum of 22"),
-    (changed(ONE, 8, ">i", 2**31 - 1), Truncated, f"byte 0: expected {2**31 + 11} bytes, found {len(ONE)}"),
+    (
+        changed(ONE, 8, ">i", 2**31 - 1),
+        Truncated,
+        f"byte 0: the message has {2**31 + 11} bytes, but only {len(ONE)} remain",
+    ),
 ]
 
 

@@ -109,11 +109,11 @@ def test_commit_raises_the_authorization_error_of_the_lookup() -> None:
     del cluster.answers["FindCoordinator"]
     cluster.engine.assign([T0])
     commit = cluster.commit({T0: 8})
-    inquiry = cluster.engine.inquire_committed([T0])
+    lookup = cluster.engine.look_up_committed([T0])
     cluster.settle()
     cluster.answer_error("FindCoordinator", E.GROUP_AUTHORIZATION_FAILED, polling=False)
     assert isinstance(commit.error, AuthorizationFailed)
-    assert isinstance(inquiry.error, AuthorizationFailed)
+    assert isinstance(lookup.error, AuthorizationFailed)
 
 
 def test_lookup_error_is_cleared_by_a_successful_lookup() -> None:

@@ -252,7 +252,7 @@ async def test_invalid_topic_fails_the_lookup_and_no_poll(autojump_clock, lookup
         assert [record.value for record in await consumer.poll(10)] == [b"b"]
 
 
-async def test_topics_of_inquiries_are_not_requested_for_ever(autojump_clock) -> None:
+async def test_topics_of_lookups_are_not_requested_for_ever(autojump_clock) -> None:
     async with cluster_of() as cluster:
         options = {"allow_auto_create_topics": False, "enable_auto_commit": False}
         async with consumer_of(cluster, group=None, topics=(), partitions=[("t", 0)], **options) as consumer:

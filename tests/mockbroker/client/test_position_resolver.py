@@ -246,7 +246,7 @@ def test_list_offsets_by_version(version):
     cluster = starting(held=(), group=None, served={"ListOffsets": (0, version)})
     assert cluster.position(T0) == 2
     assert cluster.of("ListOffsets")[0].version == version
-    request = cluster.engine.inquire_log({T0: WALL_MS + 5})
+    request = cluster.engine.look_up_log({T0: WALL_MS + 5})
     cluster.settle()
     if version == 0:
         assert isinstance(request.error, UnsupportedVersion), "v0 cannot look up timestamps"
@@ -264,7 +264,7 @@ def test_read_committed_needs_list_offsets_v2():
 def test_offsets_for_times():
     """One request to each leader; None where no record is that young."""
     cluster = starting({T0: 0, T1: 1}, held=(), group=None)
-    request = cluster.engine.inquire_log({T0: WALL_MS + 6, T1: WALL_MS + 10**6})
+    request = cluster.engine.look_up_log({T0: WALL_MS + 6, T1: WALL_MS + 10**6})
     cluster.settle()
     assert request.done
     assert request.error is None
@@ -274,7 +274,7 @@ def test_offsets_for_times():
 def test_unsupported_for_message_format_means_no_offset():
     cluster = starting(group=None, held=())
     cluster.hold("ListOffsets")
-    request = cluster.engine.inquire_log({T0: 5})
+    request = cluster.engine.look_up_log({T0: 5})
     cluster.settle()
     cluster.answer(only(cluster, "ListOffsets"), refusal(E.UNSUPPORTED_FOR_MESSAGE_FORMAT, T0))
     assert (request.done, request.error, request.result) == (True, None, {T0: None})

@@ -148,8 +148,7 @@ def detect_throttling(client: ClientView, limits: Limits) -> Iterator[Finding]:
 
 
 def _total(code: int, tallies: Sequence[Tally]) -> tuple[int, int, int]:
-    """Return how often the calls in some tallies got an error code, and the times of the first and the last such
-    response.
+    """Return the number of responses with an error code, and the times of the first and the last of these responses.
 
     Args:
         code: the error code.

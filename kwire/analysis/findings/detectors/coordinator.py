@@ -41,7 +41,7 @@ def detect_moved(group: GroupView, limits: Limits) -> Iterator[Finding]:
 
 
 def detect_loading(group: GroupView, limits: Limits) -> Iterator[Finding]:
-    """Yield a finding for the period in which the coordinator was loading, or the group had none."""
+    """Yield a finding if requests of the group failed for long because the coordinator was loading or unavailable."""
     refused = _with(group, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     if not refused or len(refused) < limits["count"]:
         return

@@ -56,8 +56,8 @@ def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
 
 
 def _returns(rows: list[Row]) -> Iterator[int]:
-    """Yield the times at which a client returned: it joined after one of its members had gone. Each departure counts
-    once.
+    """Yield the times at which a client returned, that is, joined after one of its members had left or expired. Each
+    departure counts once.
     """
     departures = sorted(row["left_ts"] for row in rows if row["left_ts"] is not None)
     for joined in sorted(row["joined_ts"] for row in rows):

@@ -83,7 +83,7 @@ def detect_jitter(group: GroupView, limits: Limits) -> Iterator[Finding]:
 
 
 def _signs(group: GroupView, member: str) -> list[Row]:
-    """Return, in order, the events which show that a member is alive: it renews its session, or waits for the
+    """Return the events that show that a member is alive, in order: it renews its session, or waits for the
     coordinator.
     """
     return [

@@ -67,8 +67,8 @@ def detect_subscriptions(group: GroupView, limits: Limits) -> Iterator[Finding]:
 
 
 def detect_assignors(group: GroupView, limits: Limits) -> Iterator[Finding]:
-    """Yield findings for members that were refused because of their assignor; if there are none, for members whose
-    assignors differ from those of the other members.
+    """Yield a finding for members that were refused because of their assignor. Without refused members, yield findings
+    for members whose assignors differ from the assignors of the other members.
     """
     refused = [row for row in group.events if row["event"] == "join_error" and row["error_code"] in _REFUSED]
     if len(refused) >= max(limits["count"], 1):

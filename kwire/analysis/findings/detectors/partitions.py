@@ -22,8 +22,8 @@ from kwire.analysis.findings.views import GroupView, Place, median
 
 
 def detect_stuck(group: GroupView, limits: Limits) -> Iterator[Finding]:
-    """Yield a finding for each partition whose committed offset does not advance for long, although there are records
-    and its member commits.
+    """Yield a finding for each partition whose committed offset does not advance for long, although the partition has
+    new records and the member commits.
     """
     wait = limits["stuck_ms"] * 1000
     times: dict[str | None, list[int]] = defaultdict(list)

@@ -67,7 +67,7 @@ def _classic(group: GroupView, row: Row, wait: float) -> Iterator[Finding]:
 
 
 def _consumer(group: GroupView, wait: float) -> Iterator[Finding]:
-    """Yield findings for a KIP-848 group, in which a member delays the others until it has acknowledged a revocation.
+    """Yield findings for a KIP-848 group, in which other members wait until a member has acknowledged a revocation.
 
     Args:
         group: the group.

@@ -63,8 +63,8 @@ def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
 def _longest_pause(
     group: GroupView, client_id: str | None, host: str | None, begin: int, end: int
 ) -> tuple[int, int] | None:
-    """Return the longest pause of a client between two Fetch requests, or after its last Fetch, within a period; None
-    if it sent no Fetch.
+    """Return the longest pause of a client between two Fetch requests, or after the last Fetch, within a period; None
+    without a Fetch.
 
     Args:
         group: the group.

@@ -41,9 +41,7 @@ def detect_zombies(view: TransactionView, limits: Limits) -> Iterator[Finding]:
 
 
 def detect_hanging(view: TransactionView, limits: Limits) -> Iterator[Finding]:
-    """Yield a finding for each transaction that was open for long, or that was still open when its producer was
-    gone.
-    """
+    """Yield a finding for each transaction that was open for long, or that its producer left open."""
     timeout = limits["timeout_ms"]
     opened: Step | None = None
     for step in view.steps:
@@ -62,8 +60,8 @@ def detect_hanging(view: TransactionView, limits: Limits) -> Iterator[Finding]:
 
 
 def _last_sign(steps: Sequence[Step], opened: Step) -> Step:
-    """Return the last sign of life of a producer: its last step, where an open connection takes precedence over closed
-    ones.
+    """Return the last step of a producer as a sign of life. A step on an open connection takes precedence over steps on
+    closed connections.
 
     Args:
         steps: steps of the producer.

@@ -27,7 +27,7 @@ def subset_of(group: str) -> int:
 
 @dataclass(slots=True)
 class Election:
-    """The election of a broker as coordinator of a subset of the groups.
+    """The election of a broker as coordinator for a subset of the groups.
 
     Attributes:
         took_over: whether the subset had another coordinator before, which has failed or resigned.

@@ -249,8 +249,8 @@ class Administrator(Client):
 
 
 class Prober(Client):
-    """A producer that writes to the guarded topic. Whether a record is accepted or refused is a read of the register of
-    its access rule.
+    """A producer that writes to a topic with a changing access rule. Each accepted or refused record shows the state of
+    the access rule, as a read of a register does.
 
     Attributes:
         leaders: leader of the guarded topic.

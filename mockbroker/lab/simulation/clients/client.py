@@ -201,7 +201,7 @@ class Client:
         then: Callable[..., None] | None,
         timeout: float = 0.0,
     ) -> None:
-        """Send a request on a connection. The other arguments are those of ``ask``.
+        """Send a request on a connection. For the other arguments, see ``ask``.
 
         Args:
             to: the connection.

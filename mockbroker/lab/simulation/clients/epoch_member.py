@@ -1,4 +1,4 @@
-"""A member with an epoch (KIP-848, KIP-1071) in the simulation: its id, its epoch and its heartbeats."""
+"""The base class of group members with a member epoch (KIP-848, KIP-1071) in the simulation."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class EpochMember(Reader, Generic[Answer, Assignment]):
 
     @abstractmethod
     def _assigned(self, answer: Answer) -> Assignment | None:
-        """Return the assignment of a heartbeat response; None if it has none."""
+        """Return the assignment in a heartbeat response; None if the response has no assignment."""
 
     @abstractmethod
     def _hold(self, assignment: Assignment) -> None:

@@ -41,9 +41,9 @@ class ExpiryProber(Client):
         """Add a successful request to the history.
 
         Args:
-            name: what was used.
+            name: name of the offset or id that the request used.
             sent_at: virtual time of the request, seconds.
-            expired: whether the response shows that it had expired.
+            expired: whether the response shows that the offset or id had expired.
         """
         self.history.upkeep.renewals.append(Renewal(self.kind, name, sent_at, self.queue.now, expired))
 
@@ -119,8 +119,8 @@ class TransactionalIdProber(ExpiryProber):
 
 
 class ProducerIdProber(DirectClient, ExpiryProber):
-    """An idempotent producer that leaves out sequence numbers after a pause: the broker accepts that only if it no
-    longer knows the producer.
+    """An idempotent producer that skips sequence numbers after a pause. The broker accepts the gap only after it has
+    expired the producer id.
     """
 
     kind = PRODUCER_ID

@@ -33,7 +33,7 @@ class NodeSession:
     """A fetch session with one broker.
 
     Attributes:
-        wire: the connection.
+        wire: the simulated connection to the broker.
         session_id: session id; 0 without a session.
         epoch: session epoch of the next request.
         busy: whether a request is in flight, or the time until the next request is not over.

@@ -25,14 +25,14 @@ class Leaders:
         nodes: partition -> broker id of the leader; only partitions with a leader.
         epochs: partition -> leader epoch.
         ids: topic name -> topic id.
-        wires: broker id -> connection.
+        connections: broker id -> open connection.
     """
 
     def __init__(self, client: Client) -> None:
         self.nodes: dict[Place, int] = {}
         self.epochs: dict[Place, int] = {}
         self.ids: dict[str, UUID] = {}
-        self.wires: dict[int, Wire] = {}
+        self.connections: dict[int, Wire] = {}
         self._client = client
         self._any: Wire | None = None  # connection for Metadata and FindCoordinator
         self._asked = False
@@ -86,17 +86,17 @@ class Leaders:
 
     def wire(self, node: int) -> Wire:
         """Return the connection to a broker; open one if necessary. ``node``: broker id."""
-        if node not in self.wires:
+        if node not in self.connections:
             client = self._client
-            self.wires[node] = client.network.connect(client, client.link, node, client.name)
-        return self.wires[node]
+            self.connections[node] = client.network.connect(client, client.link, node, client.name)
+        return self.connections[node]
 
     def disconnected(self, connection: Wire) -> bool:
         """Remove a closed connection and request metadata; return False if this object does not own the connection."""
         if connection is self._any:
             self._any, self._asked = None, False
-        elif self.wires.get(connection.node) is connection:
-            del self.wires[connection.node]
+        elif self.connections.get(connection.node) is connection:
+            del self.connections[connection.node]
         else:
             return False
         self.refresh_later()
@@ -104,7 +104,7 @@ class Leaders:
 
     def close(self) -> None:
         """Close all connections."""
-        for wire in (*self.wires.values(), self._any):
+        for wire in (*self.connections.values(), self._any):
             if wire is not None:
                 self._client.network.close(wire)
-        self.wires, self._any, self._asked, self._due = {}, None, False, False
+        self.connections, self._any, self._asked, self._due = {}, None, False, False

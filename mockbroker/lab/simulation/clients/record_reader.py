@@ -75,7 +75,9 @@ class RecordReader(Reader):
         super().own(share)
 
     def start_at(self, place: Place, committed: int) -> None:
-        """Set the position of a partition to its committed offset; without one (-1), look it up with ListOffsets."""
+        """Set the position of a partition to its committed offset. Without a committed offset (-1), look up the
+        position with ListOffsets.
+        """
         if committed >= 0:
             self.positions.setdefault(place, committed)
         elif place not in self.positions:
@@ -101,7 +103,7 @@ class RecordReader(Reader):
     def ask(self, api_key: int, version: int, request: Any, then: Callable[..., None], timeout: float = 0.0) -> None:
         """Send a request to the coordinator, and add each OffsetCommit and OffsetFetch to the history.
 
-        The arguments are those of ``Client.ask``.
+        For the arguments, see ``Client.ask``.
         """
         if self.coordinator is None:
             return

@@ -147,7 +147,7 @@ class Sender:
             node = self._leaders.nodes.get(place)
             if node is None:
                 self._leaders.refresh_later()
-            elif batches and (batch := self._next(batches, self._leaders.wires.get(node))) is not None:
+            elif batches and (batch := self._next(batches, self._leaders.connections.get(node))) is not None:
                 by_node.setdefault(node, []).append(batch)
         for node, due in by_node.items():
             wire = self._leaders.wire(node)
@@ -162,8 +162,8 @@ class Sender:
             self._client.later(BACKOFF * (0.5 + self._client.dice.random()), self.send_due)
 
     def _next(self, batches: deque[Batch], wire: Wire | None) -> Batch | None:
-        """Return the next batch to send: the first one that is not in flight. Return None if sending it now could
-        change the order, or if all are in flight.
+        """Return the next batch to send: the first batch that is not in flight. Return None if all batches are in
+        flight, or if sending the batch now could change the order.
 
         Args:
             batches: batches of a partition.

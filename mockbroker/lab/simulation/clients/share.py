@@ -33,7 +33,7 @@ class NodeSession:
     """A share session with one broker.
 
     Attributes:
-        wire: the connection.
+        wire: the simulated connection to the broker.
         epoch: share session epoch of the next request.
         busy: whether a request is in flight.
         known: partitions of the session.

@@ -53,7 +53,7 @@ class Throttled(DirectClient):
         raise NotImplementedError
 
     def request(self, wire: Wire, api_key: int, version: int, request: object, used: Callable[[Any], int]) -> None:
-        """Send a request, and add it to the history if it is successful.
+        """Send a request. If the request is successful, add it to the history.
 
         Args:
             wire: the connection.

@@ -185,10 +185,10 @@ class TransactionManager:
             self._wire = None
 
     def disconnected(self, connection: Wire) -> bool:
-        """Handle a closed connection: retry the current request if it was the connection to the transaction
-        coordinator.
+        """Handle a closed connection. If it was the connection to the transaction coordinator, retry the current
+        request.
 
-        Return whether it was.
+        Return whether it was the connection to the transaction coordinator.
         """
         if connection is self._wire:
             self._wire = None

@@ -38,8 +38,8 @@ class Generations(Watcher):
 
     A generation is written when the leader's SyncGroup is handled. If the coordinator is lost before that, the next
     coordinator uses the same generation number again, as in Kafka (fixtures/failover,
-    an_unwritten_generation_is_forgotten). Therefore JoinGroup responses are compared only with others of the same
-    coordinator.
+    an_unwritten_generation_is_forgotten). Therefore JoinGroup responses are compared only with JoinGroup responses of
+    the same coordinator.
     """
 
     name = "I2"

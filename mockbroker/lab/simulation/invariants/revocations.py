@@ -48,9 +48,9 @@ class Revocations(Watcher):
     coordinator loads the group. For a static member that has left temporarily, the timeout starts only when a
     coordinator loads the group, and ends when the member returns.
 
-    Members of the classic protocol have this timeout only after a load, and it does not end when they revoke: they may
-    be fenced at its end. Otherwise they have timeouts for their next JoinGroup, which begins with a Heartbeat, and for
-    SyncGroup; these are not checked.
+    A member of the classic protocol has this timeout only after a load. The timeout does not end when the member
+    revokes partitions, so the member may be fenced at the end. Its other timeouts (for the next JoinGroup after a
+    Heartbeat, and for SyncGroup) are not checked.
 
     Source: Kafka's GroupMetadataManager (scheduleConsumerGroupRebalanceTimeout, onLoaded, maybeReconcile).
     """

@@ -27,8 +27,9 @@ STEPS = {
 class Transitions(Watcher):
     """The checker of invariant I12: classic groups make only the state transitions that Kafka allows.
 
-    It also checks that Empty has no members, and CompletingRebalance and Stable have some. PreparingRebalance may
-    have none, because the join phase continues after all members have left.
+    The checker also verifies that a group has no members in state Empty, and at least one member in CompletingRebalance
+    and Stable. In PreparingRebalance a group may be without members, because the join phase continues after all members
+    have left.
     """
 
     name = "I12"

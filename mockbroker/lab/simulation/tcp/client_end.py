@@ -44,8 +44,8 @@ class ClientEnd:
         wire: value of the argument.
         up: the direction to the broker; set before the first request.
         sock: the broker's socket; set before the first request.
-        frames: request frames that were sent, for the check of what the broker reads.
-        expected: bytes that the broker has sent, for the check of what arrives.
+        frames: request frames that were sent, to check the requests that the broker reads.
+        expected: bytes that the broker has sent, to check the bytes that arrive.
         dead: whether the machine of the client has vanished: it reads, sends and closes nothing.
     """
 

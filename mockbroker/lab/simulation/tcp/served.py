@@ -86,14 +86,14 @@ class ServedConnection(SocketConnection):
         return cast("SimulatedSocket", self.sock)
 
     def check_request(self, call: Call[Any]) -> None:
-        """Compare the request that is handled next with the one that the client has sent next.
+        """Check that the broker handles the requests of the client in the order in which they were sent.
 
-        Raises: Broken if they differ.
+        Raises: Broken if the next handled request is not the next sent request.
         """
         sent = self._end.frames.popleft() if self._end.frames else None
         if sent is None or sent != call.frame:
             raise Broken(
-                NAME, f"connection {self.number}: the broker handles a request other than the next one that was sent"
+                NAME, f"connection {self.number}: the broker handled a request that is not the next one the client sent"
             )
         is_message = not isinstance(call.request, Token | UnsupportedVersion)
         if len(sent) <= REPEATED and is_message and not sent.endswith(codec.encode(call.request, call.version)):
@@ -179,7 +179,7 @@ class Watch:
 
 
 class ServedSockets(Sockets):
-    """All connections of the simulated brokers. Reading, timeouts and limits are those of net/sockets.py.
+    """All connections of the simulated brokers, with the reading, timeouts and limits of net/sockets.py.
 
     Args:
         shell: the process of the brokers.

@@ -1,6 +1,6 @@
-"""Inquiries, which are requests for information about partitions from the leaders of these partitions.
+"""Lookups of offsets at partition leaders (ListOffsets and OffsetForLeaderEpoch).
 
-An inquiry sends one request per leader, and is retried until all partitions have a result.
+A lookup sends one request to each leader, and retries until all partitions have a result.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ RETRIABLE = (
 Leaders = dict[TopicPartition, Leader]
 
 
-class LeaderInquiry:
-    """The base class of inquiries. An inquiry asks the leaders of partitions for information about them.
+class LeaderLookup:
+    """A lookup of one value per partition at the partition leaders, such as an offset. Base class of the lookups of
+    each API.
 
     Subclasses define ``request``, ``response_partitions`` and ``record_partition``.
 
@@ -39,9 +40,9 @@ class LeaderInquiry:
         key: API key of the requests.
         api_name: Name of the API, for error messages.
         min_version: Lowest request version that can be used.
-        no_result_errors: Error codes which mean that a partition has no result; they do not end the inquiry.
+        no_result_errors: Error codes which mean that a partition has no result; they do not end the lookup.
         unanswered: Partitions without a result.
-        error: The error that ended the inquiry, or None.
+        error: The error that ended the lookup, or None.
     """
 
     key: int
@@ -89,9 +90,7 @@ class LeaderInquiry:
         raise NotImplementedError
 
     def send_if_due(self) -> None:
-        """Send the requests for partitions without a result to those leaders that are available, unless a backoff is in
-        progress.
-        """
+        """Send a request to each available leader of a partition without a result; do nothing during a backoff."""
         new_metadata = -1 < self._leaderless_version < self._metadata.version
         if self.done or (self._retry_at > self._clock.now and not new_metadata):
             return
@@ -102,7 +101,7 @@ class LeaderInquiry:
             node = self._network.broker(leader.node_id) if leader else None
             if leader is None or node is None or not self._network.can_send(node):
                 if code := self._metadata.errors.get(partition[0]):
-                    self.error = broker_error(code, f"Metadata of topic {partition[0]} failed")
+                    self.error = broker_error(code, f"Metadata request for topic {partition[0]} failed")
                     return
                 if self._metadata.version:  # else the first Metadata request is in flight
                     self._metadata.retry_later()
