@@ -147,7 +147,7 @@ class UniformTarget:
         return sorted(self._smaller[-count:] + self._joined[-count:])[-count:] if count > 0 else []
 
     def _regroup(self, larger: int, rooms: Mapping[_Place, int]) -> None:
-        """Update the two lists of members: members with exactly a share, and members with one partition more.
+        """Update the two lists of members: members with exactly an equal share, and members with one partition more.
 
         Args:
             larger: number of members that may have one partition more.

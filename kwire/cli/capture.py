@@ -109,7 +109,7 @@ def columns() -> dict[str, Column]:
 
 
 def _opened(output: str | None) -> AbstractContextManager[IO[bytes]]:
-    """Open the output for writing, as a context manager; for None this is stdout, which stays open afterwards."""
+    """Open the output file for writing, as a context manager. Without a file, use stdout, which stays open."""
     if output is None:
         return nullcontext(sys.stdout.buffer)
     try:

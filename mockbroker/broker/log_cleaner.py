@@ -101,7 +101,7 @@ class LogCleaner:
         self.schedule(topic, partition, config, now)
 
     def _advance(self, key: CompactionDue, partition: Partition) -> bool:
-        """Do a step of a running compaction; return False if it is complete, or has failed."""
+        """Do a step of a running compaction. Return False if the compaction is complete or has failed."""
         steps, cost = self._running.get(key), 0
         try:
             for done in steps or ():

@@ -669,7 +669,7 @@ class FaultStage(Stage):
 
 
 def _without_response(call: Call[Any]) -> bool:
-    """Return whether a request has no response, as a Produce with acks=0."""
+    """Return whether a request has no response, such as a Produce with acks=0."""
     return call.ticket.api_key == ApiKey.PRODUCE and call.request.acks == 0
 
 

@@ -182,7 +182,7 @@ class Server:
             self._sockets.close()
 
     def restart(self, broker: Broker, bound: Sequence[BoundListener] | None = None) -> None:
-        """Close every connection, and replace the broker by that of a new cluster.
+        """Close every connection, and replace the broker with the broker of a new cluster.
 
         Args:
             broker: The new broker.

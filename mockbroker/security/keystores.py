@@ -48,7 +48,7 @@ class Contents:
     """A keystore or truststore that was read.
 
     Attributes:
-        certificates: Certificates in PEM; those of a keystore begin with that of the key.
+        certificates: Certificates in PEM; in a keystore, the certificate of the key is first.
         key: Private key in PEM, unencrypted; empty for a truststore.
         alias: Name of the entry with the key.
     """

@@ -87,7 +87,7 @@ class InFlightBatch:
 
     @property
     def whole(self) -> Run:
-        """The only run of a batch; the batch must not have several."""
+        """The only run of a batch. The batch must not have several runs."""
         return self.runs[0]
 
     def overlaps(self, offset: int) -> bool:

@@ -31,7 +31,8 @@ Write = Callable[[StateKey, StateChange, float], ErrorCode]  # writes a change t
 
 @dataclass(slots=True)
 class GapWindow:
-    """A range of offsets in which some are missing in the stored state, although later offsets are stored.
+    """A range of offsets with gaps: some of the offsets are missing in the stored state, although later offsets are
+    stored.
 
     The missing records were not acquired or not acknowledged before the failover, so they must be delivered.
 

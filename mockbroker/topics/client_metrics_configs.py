@@ -98,7 +98,7 @@ def metrics(configs: Mapping[str, str]) -> list[str]:
 
 
 def matches(configs: Mapping[str, str], attributes: Mapping[str, str]) -> bool:
-    """Return whether a subscription applies to a client: all its patterns match, each from beginning to end.
+    """Return whether a subscription applies to a client: each pattern of the subscription matches a whole attribute.
 
     Args:
         configs: The configurations of the subscription.

@@ -33,7 +33,7 @@ def compaction(
 
     Args:
         partition: the partition.
-        cleanable: the part of its log.
+        cleanable: the part of the partition's log to compact.
         now_ms: the current time, milliseconds since 1970.
         delete_retention_ms: time for which tombstones and markers are retained, milliseconds (delete.retention.ms).
 

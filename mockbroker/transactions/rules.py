@@ -100,7 +100,7 @@ def verify(txn: Transaction | None, producer: Identity, partition: tuple[str, in
 
 
 def add(txn: Transaction, partitions: Partitions, now: float) -> None:
-    """Add partitions to the transaction; begin it if it is not open. ``now``: broker time, seconds."""
+    """Add partitions to the transaction. If the transaction is not open, begin it. ``now``: broker time, seconds."""
     if txn.state is not State.ONGOING:
         txn.state, txn.started, txn.partitions, txn.bumped = State.ONGOING, now, set(), False
     txn.partitions.update(partitions)

@@ -128,7 +128,7 @@ ROWS = [
     Row("data that is not zstd", lambda: decompress(ZSTD, b"not zstd"), "DecodeError: RecordBatch at byte 0: invalid zstd data: $REASON"),
     # message sets
     Row("truncated message header", lambda: read_message(MESSAGE[:10]), "Truncated: Message at byte 0: expected 18 bytes of message header, found 10"),
-    Row("truncated message", lambda: read_message(MESSAGE[:-1]), "Truncated: Message at byte 0: expected 35 bytes, found 34"),
+    Row("truncated message", lambda: read_message(MESSAGE[:-1]), "Truncated: Message at byte 0: the message has 35 bytes, but only 34 remain"),
     Row("magic of a message", lambda: read_message(MESSAGE[:16] + b"\3" + MESSAGE[17:]), "DecodeError: Message at byte 16, magic: magic is 3, expected 0 or 1"),
     Row("size of a message", lambda: read_message(MESSAGE[:8] + bytes(4) + MESSAGE[12:]), "DecodeError: Message at byte 8, size: message size 0 is below the minimum of 22"),
     Row("checksum of a message", read_all(MESSAGE[:-1] + b"x"), "CrcError: Message at byte 12: checksum 0xb461472e does not match the data"),

@@ -37,7 +37,7 @@ class UpgradeRefused(Exception):
     """The error for a classic group that cannot be converted to a consumer group.
 
     Attributes:
-        message: The error message; None if Kafka returns none.
+        message: The error message; None if Kafka returns no message.
         error: The error code.
     """
 
@@ -53,7 +53,7 @@ class UpgradeRefused(Exception):
 def check_upgrade(group: ClassicGroup, settings: Settings) -> None:
     """Check that the settings and the state of a classic group allow an upgrade.
 
-    Raises: UpgradeRefused if they do not.
+    Raises: UpgradeRefused if they do not allow the upgrade.
     """
     prefix = _upgrade_error_prefix(group)
     if settings.group_consumer_migration_policy not in UPGRADE_POLICIES:

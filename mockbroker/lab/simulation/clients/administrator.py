@@ -253,7 +253,7 @@ class Prober(Client):
     the access rule, as a read of a register does.
 
     Attributes:
-        leaders: leader of the guarded topic.
+        leaders: leader of the topic with the changing access rule.
     """
 
     def begin(self) -> None:
