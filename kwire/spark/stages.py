@@ -53,8 +53,9 @@ def by_connection(references: DataFrame, partitions: int | None) -> DataFrame:
 
     ``partitions``: number of Spark partitions; None for Spark's own choice.
     """
-    by = (partitions, "connection") if partitions else ("connection",)
-    return references.drop("path").repartition(*by).sortWithinPartitions("connection", *ORDER)
+    rows = references.drop("path")
+    rows = rows.repartition(partitions, "connection") if partitions else rows.repartition("connection")
+    return rows.sortWithinPartitions("connection", *ORDER)
 
 
 def connection_bundles(
@@ -388,9 +389,9 @@ def write_tables(
         capture_id, known.names, Clusters(known.statements), frozenset(known.unread), assignor, settings or {}
     )
     of_large = sql.col("about").isin(*sliced)
+    pending = others.where(of_large & (sql.col("kind") != "events"))
     if sliced:
         events = others.where(of_large & (sql.col("kind") == "events"))
-        pending = others.where(of_large & (sql.col("kind") != "events"))
         divide = partial(_divide, known.names, sliced)
         others = others.where(~of_large).unionByName(events.mapInArrow(divide, bundles.SPARK))
     tasks = task_count(known.size, A_TASK)
