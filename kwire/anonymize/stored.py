@@ -65,12 +65,12 @@ class Stored:
         return self._names.data(data)
 
     def allocation(self, data: bytes) -> bytes:
-        """Return the replacement of the assignment inside the metadata of a Connect worker."""
+        """Return an anonymized copy of the assignment that a Connect worker sends in its metadata."""
         new = self._message("ConnectAssignment", data, Context(CONNECT))
         return self._names.data(data) if new is None else new
 
     def user_data(self, owner: type, data: bytes, context: Context) -> bytes:
-        """Return the replacement of the user data of a subscription or an assignment.
+        """Return an anonymized copy of the user data of a subscription or an assignment.
 
         Args:
             owner: class of the subscription or assignment.

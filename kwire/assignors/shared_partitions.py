@@ -89,9 +89,9 @@ def _assign_remaining(
     desired: Mapping[int, int],
     sharing: int,
 ) -> None:
-    """Assign partitions that have too few members to the members below their desired count, in turn.
+    """Assign each partition that needs more members to members that are below their desired count, in turn.
 
-    As in Kafka, a partition that no such member can take is skipped.
+    As in Kafka, a partition is skipped if it can be assigned to no such member.
 
     Args:
         order: the partitions in processing order.

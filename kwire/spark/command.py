@@ -88,7 +88,7 @@ def command(
     if stream and assignor is not None:
         raise click.UsageError("--what-if cannot be used with --stream: it needs the complete history of a group")
     if any(map(is_topic, (*inputs, *more))) and len((*inputs, *more)) > 1:
-        raise click.UsageError("a topic must be the only input")
+        raise click.UsageError("a topic cannot be combined with other inputs: run the command once for each")
     try:
         settings = settings_of(thresholds)
     except ValueError as error:

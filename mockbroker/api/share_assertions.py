@@ -210,7 +210,7 @@ def _acknowledged(request: Request, topics: ClusterState) -> Iterator[Step]:
 
 
 def _ranges_by_type(batch: Any) -> Iterator[tuple[int, int, int]]:
-    """Yield first offset, last offset and type of an acknowledgement batch, whose offsets may have a type each."""
+    """Split an acknowledgement batch into ranges of one acknowledge type: yield first offset, last offset and type."""
     types = batch.acknowledge_types
     if len(types) == 1:
         yield batch.first_offset, batch.last_offset, types[0]

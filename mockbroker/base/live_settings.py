@@ -130,9 +130,9 @@ class BrokerSettings:
     Attributes:
         cluster: The settings of the cluster, without settings of single brokers.
         keeps_min_in_sync: Whether the cluster has a cluster-wide ``min.insync.replicas`` that cannot be removed,
-            because the feature ``eligible.leader.replicas.version`` is enabled (KIP-966). It begins with the static
-            value.
-        listener_files: The files of the listeners; None without a server.
+            because the feature ``eligible.leader.replicas.version`` is enabled (KIP-966). The cluster-wide value is at
+            first the static one.
+        listener_files: The keystores and truststores of the listeners; None if the cluster has no sockets.
     """
 
     def __init__(

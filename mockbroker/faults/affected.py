@@ -117,8 +117,8 @@ class AffectedRequests:
         return [entry for entry in self._entries.values() if entry.phase in HELD and entry.name == name]
 
     def of_connection(self, number: int) -> list[Affected]:
-        """Return the unfinished entries of a connection: its requests with a fault, and the connection itself if it has
-        a fault.
+        """Return the entries of a connection that are still in progress: requests to which a fault rule was applied,
+        and the connection itself if a rule was applied to it.
 
         ``number``: number of the connection.
         """

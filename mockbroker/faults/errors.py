@@ -58,9 +58,9 @@ class Marks:
     inner: dict[str, dict[int, Marks]] = field(default_factory=dict)
 
     def at(self, path: Path) -> Marks:
-        """Return the marks of the element at a path; create them if necessary.
+        """Return the node of the element at a path in this tree of marked elements; missing nodes are created.
 
-        ``path``: field names and indexes alternately.
+        ``path``: alternating field names and array indexes.
         """
         found = self
         for name, index in zip(path[::2], path[1::2], strict=True):
@@ -335,13 +335,14 @@ class ErrorInjection:
         return items
 
     def _with_errors_by_values(self, answer: Answer, response: Any, around: Mapping[str, Value]) -> Any:
-        """Return a copy of a struct of the response, with the error in elements that match the rule but are not in the
-        request.
+        """Return a copy of a response struct in which each element that matches the rule has the rule's error code.
+
+        This is for responses with elements that the request does not list.
 
         Args:
-            answer: Describes how the struct answers the request.
-            response: The struct in the response.
-            around: Names in the enclosing structs, by kind of name.
+            answer: Which fields of the struct answer which fields of the request.
+            response: The response struct.
+            around: Values of the enclosing structs, such as the topic name, by kind.
         """
         changed = copy(response)
         for array in answer.arrays:

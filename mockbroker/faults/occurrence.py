@@ -8,7 +8,9 @@ from mockbroker.faults.rule import Delay, Occurrence
 
 
 class Counters:
-    """The counters of a rule. The same settings and requests always produce the same result.
+    """The counters of a fault rule, which decide to which matching requests the rule is applied.
+
+    Random decisions are seeded, so the same rule and the same requests always lead to the same decisions.
 
     Attributes:
         matched: Number of requests that matched the rule.

@@ -115,7 +115,7 @@ class NewTopic(Protocol):
 
     @property
     def partitions(self) -> int:
-        """Number of partitions."""
+        """Number of partitions of the topic."""
         ...
 
     @property

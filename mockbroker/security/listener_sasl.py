@@ -90,11 +90,12 @@ def _checked_mechanisms(name: str, text: str) -> str:
 
 
 def token_rules(name: str, options: Mapping[str, str]) -> TokenRules:
-    """Return the rules for OAUTHBEARER tokens.
+    """Return the rules by which a listener checks OAUTHBEARER tokens, from its JAAS configuration.
 
     Args:
-        name: Kafka's name of the setting.
-        options: The options of OAuthBearerLoginModule; those for clients are ignored.
+        name: The JAAS setting that contains the options, for error messages.
+        options: The options of OAuthBearerLoginModule. Options that do not begin with ``unsecuredValidator`` configure
+            clients, and are ignored.
 
     Raises: SettingsError if an option is not valid.
     """

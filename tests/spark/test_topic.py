@@ -89,4 +89,4 @@ def test_a_topic_is_the_only_input(tmp_path: Path) -> None:
     arguments = ["--input", "kafka://localhost:9092/frames", "--input", "x.pcap", "--output", str(tmp_path)]
     result = CliRunner().invoke(command, arguments)
     assert result.exit_code == 2
-    assert "a topic must be the only input" in result.stderr
+    assert "a topic cannot be combined with other inputs: run the command once for each" in result.stderr

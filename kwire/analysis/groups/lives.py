@@ -37,7 +37,8 @@ class Life:
 
 
 def lives(events: Sequence[GroupEvent]) -> Iterator[Life]:
-    """Yield the lives of a group, in order; each event is in exactly one life.
+    """Split the events of a group id into lives, in order. A life ends when the group is deleted, expires or loses its
+    state.
 
     Args:
         events: all events of the group, sorted.

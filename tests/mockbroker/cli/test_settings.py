@@ -31,7 +31,8 @@ def test_effects_and_sources() -> None:
     assert (listed["broker.heartbeat.interval.ms"].effect, listed["ssl.protocol"].changes) == (None, "one broker")
     assert (listed["mockbroker.users"].default, listed["mockbroker.users"].source) == (None, "mockbroker")
     assert listed["ssl.key.password"].default is None
-    assert listed["ssl.keystore.location"].effect == "File with the broker's key and certificates: PEM, JKS or PKCS12."
+    keystore = "File with the broker's key and certificates: PEM (the key in PKCS #8), JKS or PKCS12."
+    assert listed["ssl.keystore.location"].effect == keystore
 
 
 def test_output_is_a_table_or_json() -> None:

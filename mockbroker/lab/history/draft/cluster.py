@@ -234,7 +234,7 @@ class DraftCluster:
         self._queue.after(self.settings.notice, self._elect_coordinators)
 
     def recover(self, node: int) -> None:
-        """Start a failed broker again; subsets without a coordinator get a new election."""
+        """Restart a failed broker, and elect a coordinator for each subset of the groups that has none."""
         self._mute.discard(node)
         self._start_broker(node)
         self.brokers[node].metadata.update(self.leaders)
