@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from math import inf
 from typing import Any
 
 import trio
@@ -15,6 +16,7 @@ from mockbroker.broker.journal import Event
 from mockbroker.control.followers import Followers
 
 PAUSE = 0.02  # seconds between two wake-ups: a thousand streams must not wake up at each of many events
+DRIFT = 0.05  # seconds; two readings of the clocks differ by less
 GAP = "gap"  # kind of the event for events that are no longer kept
 FREQUENT_KINDS = sorted(FREQUENT)
 
@@ -32,6 +34,7 @@ class Feed:
         self.followers = Followers()
         self.changed = self.followers.changed
         self._is_due = trio.Event()
+        self._start = -inf  # time of day at the start of the cluster's clock, in seconds since 1970
         cluster.journal.wakers.append(self.wake)
 
     async def run(self) -> None:
@@ -105,7 +108,10 @@ class Feed:
     def time(self, time_ms: float) -> str:
         """Return a time as ISO 8601 text in UTC. ``time_ms``: milliseconds since the cluster was started or reset."""
         clock = self._cluster.clock
-        return iso(clock.wall() - clock.now() + time_ms / 1000)
+        start = clock.wall() - clock.now()
+        if abs(start - self._start) > DRIFT:  # the first time, a reset, or another time of day
+            self._start = start
+        return iso(self._start + time_ms / 1000)
 
     def _gap(self, after: int, last: int) -> dict[str, Any]:
         """Return the ``gap`` object that replaces events that are no longer kept.
