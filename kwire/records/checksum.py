@@ -13,8 +13,8 @@ PIECE = 1 << 18  # bytes that are copied at once
 
 
 def _copied(data: bytes, start: int = 0, before: int = 0, /) -> int:
-    if not start or len(data) <= PIECE:
-        return int(_extend(before, data[start:] if start else data))
+    if not start:
+        return int(_extend(before, data))
     for at in range(start, len(data), PIECE):
         before = _extend(before, data[at : at + PIECE])
     return int(before)

@@ -20,7 +20,6 @@ from kwire.spark.source import REFERENCES, SPARK_TYPES
 ADDRESS = re.compile(r"kafka://(?P<servers>[^/\s]+:[0-9]+)/(?P<topic>[A-Za-z0-9._-]{1,249})")
 COLUMNS = ("value", "partition", "offset", "headers")
 TEXTS = ("connection", "client", "broker", "direction", "time_us")  # headers of a record
-PACKAGE = "org.apache.spark:spark-sql-kafka-0-10_2.13"
 SCHEMA = ", ".join(f"{field.name} {SPARK_TYPES[field.type]}" for field in REFERENCES)
 
 

@@ -360,7 +360,7 @@ class Settings:
         """Return the settings with a listener's own TLS settings in place of the general TLS settings. ``name``: name
         of the listener.
         """
-        prefix = f"{OF_LISTENER}{name.lower()}."
+        prefix = listener_prefix(name)
         own = {key.removeprefix(prefix): value for key, value in self.others.items() if key.startswith(prefix)}
         own = {key: value for key, value in own.items() if key in (CLIENT_AUTH, *STORES)}
         return self.with_values(own) if own else self
@@ -369,6 +369,11 @@ class Settings:
         """Return the names of the settings that were set but have no effect, sorted."""
         used = {name for name in self.others if name.startswith(OF_LISTENER) and name.endswith(OF_ONE_LISTENER)}
         return sorted(set(self.others) - READ_ELSEWHERE - used)
+
+
+def listener_prefix(listener: str) -> str:
+    """Return the prefix of the settings that apply to one listener, such as ``listener.name.external.``."""
+    return f"{OF_LISTENER}{listener.lower()}."
 
 
 CONTROLLERS = "controller.listener.names"

@@ -7,7 +7,7 @@ import ssl
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from mockbroker.base.settings import OF_LISTENER, STORES, SettingsError
+from mockbroker.base.settings import STORES, SettingsError, listener_prefix
 from mockbroker.broker.broker import Broker
 from mockbroker.net.bound_listeners import BoundListener
 from mockbroker.net.tls import Tls, TlsContext
@@ -161,7 +161,7 @@ def _replacement_error(existing: TlsContext, keystore: Contents | None, truststo
 
 def _stores(listener: BoundListener, configs: Mapping[str, str]) -> dict[str, str]:
     """Return the settings of the keystore and truststore of a listener that AlterConfigs has set."""
-    prefix = f"{OF_LISTENER}{listener.name.lower()}."
+    prefix = listener_prefix(listener.name)
     return {name: configs[prefix + name] for name in STORES if prefix + name in configs}
 
 

@@ -109,11 +109,11 @@ def _reason(error: ssl.SSLError) -> str:
 
 def pkcs8(key: bytes) -> bytes:
     """Return a private key in PKCS #8 format, the only one that Java clients read."""
-    from cryptography.hazmat.primitives import serialization as form
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-    return form.load_pem_private_key(key, None).private_bytes(
-        form.Encoding.PEM, form.PrivateFormat.PKCS8, form.NoEncryption()
-    )
+    from mockbroker.security.keystores import pkcs8_pem
+
+    return pkcs8_pem(load_pem_private_key(key, None))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,12 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mockbroker.security import jks
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
 PEM, JKS, PKCS12 = "PEM", "JKS", "PKCS12"
 PEM_ALIAS = "kafka"  # of the only entry of a keystore in PEM
@@ -150,6 +154,13 @@ def _read(path: str, kind: str | None) -> tuple[bytes, str]:
     return content, kind or guessed
 
 
+def pkcs8_pem(key: PrivateKeyTypes) -> bytes:
+    """Return a private key as PEM in PKCS #8 format, without a password: the only format that Java clients read."""
+    from cryptography.hazmat.primitives import serialization as form
+
+    return key.private_bytes(form.Encoding.PEM, form.PrivateFormat.PKCS8, form.NoEncryption())
+
+
 def _pem_keystore(content: bytes, password: str | None, failure: str) -> Contents:
     from cryptography.hazmat.primitives import serialization as form
 
@@ -164,7 +175,7 @@ def _pem_keystore(content: bytes, password: str | None, failure: str) -> Content
         _check_certificates(certificates)
     except (ValueError, TypeError) as error:
         raise KeystoreError(failure) from error
-    return Contents(certificates, key.private_bytes(form.Encoding.PEM, form.PrivateFormat.PKCS8, form.NoEncryption()))
+    return Contents(certificates, pkcs8_pem(key))
 
 
 def _pem_truststore(content: bytes, failure: str) -> Contents:
@@ -208,8 +219,7 @@ def _jks_keystore(content: bytes, password: str, of_key: str) -> Contents:
         key = form.load_der_private_key(jks.private_key(entry, of_key), None)
     except ValueError as error:
         raise KeystoreError(f"{UNRECOVERABLE}Cannot recover key", KAFKA) from error
-    pem = key.private_bytes(form.Encoding.PEM, form.PrivateFormat.PKCS8, form.NoEncryption())
-    return Contents(tuple(map(_pem_of, entry.certificates)), pem, entry.alias)
+    return Contents(tuple(map(_pem_of, entry.certificates)), pkcs8_pem(key), entry.alias)
 
 
 def _pkcs12_keystore(content: bytes, password: str, of_key: str) -> Contents:
@@ -222,10 +232,9 @@ def _pkcs12_keystore(content: bytes, password: str, of_key: str) -> Contents:
     if of_key != password:
         reason = f"Get Key failed: Given final block not properly padded. {BAD_KEY}"
         raise KeystoreError(f"{UNRECOVERABLE}{reason}", KAFKA)
-    pem = opened.key.private_bytes(form.Encoding.PEM, form.PrivateFormat.PKCS8, form.NoEncryption())
     chain = (opened.cert, *opened.additional_certs)
     certificates = tuple(each.certificate.public_bytes(form.Encoding.PEM) for each in chain)
-    return Contents(certificates, pem, (opened.cert.friendly_name or b"1").decode())
+    return Contents(certificates, pkcs8_pem(opened.key), (opened.cert.friendly_name or b"1").decode())
 
 
 def _java_truststore(content: bytes, password: str | None, failure: KeystoreError) -> Contents:

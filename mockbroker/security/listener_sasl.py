@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from mockbroker.base.settings import OF_LISTENER, Settings, SettingsError
+from mockbroker.base.settings import OF_LISTENER, Settings, SettingsError, listener_prefix
 
 MECHANISMS, JAAS = "sasl.enabled.mechanisms", "sasl.jaas.config"
 OF_VALIDATOR = "unsecuredValidator"  # prefix of the options of OAuthBearerLoginModule that brokers use
@@ -50,7 +50,7 @@ def listener_sasl(settings: Settings, listener: str) -> ListenerSasl:
 
     Raises: SettingsError if a setting of the listener is not valid.
     """
-    prefix = f"{OF_LISTENER}{listener.lower()}."
+    prefix = listener_prefix(listener)
     mechanisms = settings.others.get(f"{prefix}{MECHANISMS}")
     own = "" if mechanisms is None else _checked_mechanisms(f"{prefix}{MECHANISMS}", mechanisms)
     name = f"{prefix}oauthbearer.{JAAS}"

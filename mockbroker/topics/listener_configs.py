@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from mockbroker.base.settings import OF_LISTENER, Settings
+from mockbroker.base.settings import Settings, listener_prefix
 from mockbroker.topics.dynamic_broker_configs import (
     BY_LISTENER_ONLY,
     OF_LISTENERS_OF_ALL_BROKERS,
@@ -41,7 +41,7 @@ def listeners_error(
     if not any(name in OF_ALL_LISTENERS or name.startswith(SECURITY) for name in changed):
         return None
     for listener in listeners:
-        prefix = f"{OF_LISTENER}{listener.lower()}."
+        prefix = listener_prefix(listener)
         if any(texts.get(name) != value for name, value in after.items() if _is_fixed(name, prefix)):
             reason = f"Configs cannot be updated dynamically for existing listener ListenerName({listener.upper()})"
             return invalid(f"{reason}, restart broker or create a new listener for update")
