@@ -27,7 +27,8 @@ from kwire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kwire.messages.produce import ProduceRequest, ProduceResponse
 
 ROUNDS = 5
-CROWDS = (1_000, 9_900)  # connections; each relay has two sockets for each, and 20,000 is a usual limit
+CROWDS = (1_000, 10_000)  # connections; a relay has two sockets for each of them
+OTHER_FILES = 200  # open files of a process that are not such sockets, at most
 CROWD_REQUESTS = 50_000
 TICK = os.sysconf("SC_CLK_TCK")
 HEARTBEAT = pack(encode_request(HeartbeatRequest(group_id="g", member_id="m" * 40), 4, correlation_id=1, client_id="c"))
@@ -165,7 +166,8 @@ def compare_crowds(ports: dict[str, int], processes: dict[str, subprocess.Popen[
     write: Callable[[str], object] = sys.stdout.write
     write("\n| connections | relay, KiB each | proxy, KiB each | relay, µs | proxy, µs | ratio |\n")
     write("|---|---|---|---|---|---|\n")
-    for count in CROWDS:
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    for count in (min(each, (files - OTHER_FILES) // 2) for each in CROWDS):
         relay_each, proxy_each = (crowd(ports[name], processes[name], count) for name in ports)
         ratio = proxy_each[1] / relay_each[1]
         write(

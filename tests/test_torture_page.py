@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -26,3 +27,17 @@ def test_the_tables_are_up_to_date(tmp_path: Path) -> None:
 
 def test_results_are_of_cases_that_exist() -> None:
     assert {row["case"] for row in torture_page.read(RESULTS)} <= set(CASES)
+
+
+def test_each_failed_case_has_a_command_that_repeats_it() -> None:
+    rows = torture_page.read(RESULTS)
+    lines = [line for line in torture_page.commands(rows) if "`mockbroker torture" in line]
+    assert len(lines) == sum(row["verdict"] in torture_page.FAILED for row in rows)
+    for line in lines:
+        found = re.search(r"`mockbroker torture (?P<options>.*?)--case (?P<case>\S+) -- (?P<program>.*)`", line)
+        assert found is not None, line
+        case = CASES[found["case"]]
+        assert ("SSL" in found["options"]) == (case.step == "TLS"), line
+        assert ("SASL" in found["options"]) == (case.step in {"SaslHandshake", "SaslAuthenticate"}), line
+        for file in re.findall(r"examples/\S+", found["program"]):
+            assert (ROOT / file).is_file(), line
