@@ -359,10 +359,7 @@ TESTED_ELSEWHERE = {
     "mockbroker/net/timekeeper": "tests/mockbroker/net/test_clock.py",
     "mockbroker/net/tls*": "tests/mockbroker/test_security.py",
     **dict.fromkeys(
-        (
-            f"mockbroker/storage/{name}"
-            for name in ("catalogue", "disk", "layout", "partition_files", "simulated_disk", "work")
-        ),
+        (f"mockbroker/storage/{name}" for name in ("catalogue", "disk", "layout", "work")),
         "tests/mockbroker/storage/test_data_dir.py and test_recovery.py, as one directory",
     ),
     "mockbroker/topics/broker_alteration": "tests/mockbroker/topics/test_alteration.py, with the other resource types",

@@ -27,9 +27,7 @@ class PartitionFiles:
         self.segments: list[int] = []
         self._disk = disk
         self._folder = folder
-        self._size = 0  # bytes of the active segment, collected ones included
         self._collected = bytearray()
-        self._indexer = Indexer(0)
         self._indexed: set[int] = set()  # base offsets of the segments that have index files
         self._epochs: list[tuple[int, int]] = []  # leader epoch, its first offset
         self._epochs_changed = False
@@ -180,7 +178,8 @@ class PartitionFiles:
         return f"{self._folder}/{name}"
 
     def _begin(self, base: int) -> None:
-        self._size = 0
+        """Begin the indexes of an active segment without batches. ``base``: its base offset."""
+        self._size = 0  # bytes of the active segment, collected ones included
         self._indexer = Indexer(base)
 
     def _roll(self, base: int) -> None:

@@ -15,7 +15,7 @@ from mockbroker.storage.file_locks import lock_exclusively
 LOCK = ".lock"  # the name that Kafka uses
 OPEN_FILES = 128  # maximum files that remain open for the next append
 LOCKED = {errno.EAGAIN, errno.EACCES}
-PLAIN = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)  # flags of every file; Windows has the second alone
+PLAIN = getattr(os, "O_BINARY", 0)  # flag of every file on Windows
 O_DIRECTORY = getattr(os, "O_DIRECTORY", None)  # None on Windows, which cannot sync a folder
 
 
@@ -67,7 +67,7 @@ class RealDisk:
             _write_all(self._opened(file), data)
 
     def write(self, file: str, data: bytes) -> None:
-        self._close_file(file)  # the catalogue has credentials: no other user may read it
+        # The catalogue has credentials: no other user may read it.
         number = os.open(self._folder / file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | PLAIN, 0o600)
         try:
             with _named(file):

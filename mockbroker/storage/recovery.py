@@ -133,10 +133,9 @@ def _is_live_partition(disk: Disk, name: str, topics: dict[str, TopicEntry], del
     if directory is None or directory.kind is not Kind.LIVE:
         return False
     topic = topics.get(directory.topic)
-    known = topic is not None and directory.partition < len(topic.partitions)
     names = disk.names(name)
     topic_id = topic_id_of(disk.read(f"{name}/{PARTITION_METADATA}")) if PARTITION_METADATA in names else None
-    if known and topic is not None and topic_id == topic.topic_id:
+    if topic is not None and directory.partition < len(topic.partitions) and topic_id == topic.topic_id:
         return True
     if topic_id in deleted or not _has_batches(disk, name, names):
         PartitionFiles(disk, name).remove()

@@ -16,6 +16,7 @@ from mockbroker.security.users import ScramCredential
 from mockbroker.storage.catalogue import CATALOGUE, Catalogue, decode_catalogue
 from mockbroker.storage.data_dir import DataDir
 from mockbroker.storage.disk import DataDirError
+from mockbroker.storage.layout import META_PROPERTIES
 from mockbroker.storage.simulated_disk import CrashError, SimulatedDisk, none
 from mockbroker.topics.model import ClusterState
 
@@ -417,3 +418,71 @@ def test_recovered_batches_are_synced() -> None:
     assert len(served) == 1
     disk.crash()
     assert content(opened(disk, 2_000).cluster.topics["a"].partitions[0]) == served
+
+
+def test_data_dir_that_cannot_be_opened_is_not_written() -> None:
+    disk = SimulatedDisk()
+    DiskChanges(opened(disk)).data_dir.close()
+    disk.write(CATALOGUE, b"{")
+    before = disk.operations
+    data_dir = DataDir(disk, "DIR")
+    with pytest.raises(DataDirError, match="is damaged"):
+        data_dir.open(nodes(), ids(1_000))
+    data_dir.close()
+    assert disk.operations == before
+
+
+def meta(disk: SimulatedDisk) -> list[str]:
+    return disk.read(META_PROPERTIES).decode().splitlines()
+
+
+def test_meta_properties_have_the_lowest_broker_id() -> None:
+    disk = SimulatedDisk()
+    opened(disk, brokers=3)
+    assert "node.id=0" in meta(disk)
+
+
+def test_damaged_meta_properties_are_written_again() -> None:
+    disk = SimulatedDisk()
+    opened(disk)
+    written = disk.read(META_PROPERTIES)
+    disk.write(META_PROPERTIES, b"version=0\n")
+    opened(disk, 1_000)
+    assert disk.read(META_PROPERTIES) == written
+    seen: list[str] = []
+    disk.before = lambda _operation, file: seen.append(file)
+    opened(disk, 2_000)
+    assert not [file for file in seen if META_PROPERTIES in file]  # equal content is not written
+
+
+def test_new_directory_is_durable_with_its_first_batch() -> None:
+    disk = SimulatedDisk()
+    changes = DiskChanges(opened(disk))
+    changes.append(changes.topic("a", 1), 0)
+    changes.flush()
+    seen: list[str] = []
+    disk.before = lambda operation, file: seen.append(f"{operation} {file}")
+    topic = changes.topic("b", 1)
+    changes.flush()
+    assert "sync_folder b-0" not in seen  # recovery creates an empty directory again
+    assert seen[-1] == "write b-0/partition.metadata"
+    changes.append(topic, 0)
+    changes.flush()
+    assert seen[-1] == "sync_folder "
+
+
+def test_removed_directory_is_durable_with_the_next_batch() -> None:
+    disk = SimulatedDisk()
+    changes = DiskChanges(opened(disk))
+    kept, deleted = changes.topic("a", 1), changes.topic("b", 1)
+    changes.append(kept, 0)
+    changes.append(deleted, 0)
+    changes.flush()
+    changes.cluster.delete_topic(deleted)
+    changes.flush()
+    seen: list[str] = []
+    disk.before = lambda operation, file: seen.append(f"{operation} {file}")
+    for _ in range(2):
+        changes.append(kept, 0)
+        changes.flush()
+    assert seen.count("sync_folder ") == 1

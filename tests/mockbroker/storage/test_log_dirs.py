@@ -201,3 +201,31 @@ def test_log_start_checkpoint_is_read(tmp_path: Path) -> None:
         problem = read_log_starts(tmp_path)
         assert isinstance(problem, Problem)
         assert problem.text.startswith("not a valid checkpoint: ")
+
+
+def test_unreadable_directory_is_not_taken_for_a_partition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "orders-0").mkdir()
+    (tmp_path / "orders-0" / segment_name(0)).touch()
+    (tmp_path / META_PROPERTIES).touch()
+    listed = os.listdir
+
+    def listdir(path: Path) -> list[str]:
+        if Path(path).name == "orders-0":
+            raise PermissionError(13, "Permission denied", str(path))
+        return listed(path)
+
+    monkeypatch.setattr(os, "listdir", listdir)
+    assert list(partitions(tmp_path)) == [Directory("orders", 0)]
+    (tmp_path / META_PROPERTIES).unlink()
+    with pytest.raises(LogDirError, match="not a Kafka log directory"):
+        partitions(tmp_path)
+
+
+def test_problem_has_the_error_text_without_strerror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def scandir(_path: Path) -> None:
+        raise OSError("no answer from the disk")
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    [problem] = read_partition(tmp_path)
+    assert isinstance(problem, Problem)
+    assert str(problem) == f"{tmp_path}: no answer from the disk"

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from tools.disk_changes import DiskChanges, content, ids, make_all_changes, nodes, opened
 
+from mockbroker.storage import real_disk
 from mockbroker.storage.data_dir import DataDir
 from mockbroker.storage.disk import DataDirError
 from mockbroker.storage.real_disk import LOCK, OPEN_FILES, RealDisk
@@ -155,3 +156,69 @@ def test_error_of_a_full_disk_names_the_file(tmp_path: Path) -> None:
         with pytest.raises(OSError, match="No space left on device") as raised:
             disk.append("full", b"x")
         assert (raised.value.errno, raised.value.filename) == (errno.ENOSPC, "full")
+
+
+def test_refused_folder_leaves_no_open_file(tmp_path: Path) -> None:
+    with disk_at(tmp_path):
+        before = len(os.listdir("/proc/self/fd"))
+        for _ in range(3):
+            with pytest.raises(DataDirError, match="in use"):
+                RealDisk(tmp_path)
+        assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_truncated_file_is_appended_to_at_its_new_end(tmp_path: Path) -> None:
+    with disk_at(tmp_path) as disk:
+        disk.append("file", b"0123456789")
+        disk.truncate("file", 4)
+        disk.append("file", b"ab")
+        assert disk.read("file") == b"0123ab"
+
+
+def test_rewritten_file_is_appended_to_at_its_new_end(tmp_path: Path) -> None:
+    with disk_at(tmp_path) as disk:
+        disk.append("file", b"0123456789")
+        disk.write("file", b"new")
+        disk.append("file", b"ab")
+        assert disk.read("file") == b"newab"
+
+
+def test_only_a_folder_is_synced_as_a_folder(tmp_path: Path) -> None:
+    with disk_at(tmp_path) as disk:
+        disk.write("file", b"")
+        with pytest.raises(NotADirectoryError):
+            disk.sync_folder("file")
+
+
+@pytest.fixture
+def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of the files and folders that were synced."""
+    names: list[str] = []
+    sync = os.fsync
+
+    def fsync(number: int) -> None:
+        names.append(Path(os.readlink(f"/proc/self/fd/{number}")).name)
+        sync(number)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    return names
+
+
+def test_files_and_folders_are_synced(tmp_path: Path, synced: list[str]) -> None:
+    with disk_at(tmp_path) as disk:
+        disk.make_folder("f")
+        disk.append("f/file", b"x")
+        assert synced == []
+        disk.sync("f/file")
+        disk.sync_folder("f")
+    assert synced == ["file", "f"]
+
+
+def test_least_recently_used_file_is_synced_and_closed(
+    tmp_path: Path, synced: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(real_disk, "OPEN_FILES", 2)
+    with disk_at(tmp_path) as disk:
+        for name in ("a", "b", "a", "c", "d"):
+            disk.append(name, b"x")
+    assert synced == ["b", "a"]

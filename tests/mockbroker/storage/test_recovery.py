@@ -239,3 +239,38 @@ def test_log_directory_of_kafka_is_refused(name: str) -> None:
         f"data directory DIR: the folder contains {name} but no mockbroker.json, so it is a log directory of Kafka: read it with mockbroker import"
     )
     assert disk.names("") == [name]
+
+
+def test_segment_that_overlaps_the_one_before_is_renamed(disk: SimulatedDisk, caplog: pytest.LogCaptureFixture) -> None:
+    disk.write(f"a-0/{1:020}.log", a_batch("record 1", base_offset=1))
+    assert [read_batch(data).base_offset for data in content(reopened(disk))] == list(range(9))
+    assert caplog.messages == [
+        f"a-0/{1:020}.log: the segment follows a damaged segment and was renamed to {1:020}.log.damaged"
+    ]
+
+
+def test_saved_bytes_survive_a_crash_after_the_truncation(disk: SimulatedDisk) -> None:
+    disk.append(THIRD, b"\0" * 100)
+    disk.sync(THIRD)
+    seen: list[str] = []
+    disk.before = lambda operation, file: seen.append(f"{operation} {file}")
+    reopened(disk)
+    assert seen.index(f"sync {THIRD}.damaged") < seen.index(f"truncate {THIRD}")
+
+
+def test_warning_of_a_torn_write_names_no_saved_file(disk: SimulatedDisk, caplog: pytest.LogCaptureFixture) -> None:
+    disk.append(THIRD, b"\0" * 7)
+    reopened(disk)
+    assert caplog.messages == [
+        f"{THIRD}: the segment was truncated at byte {3 * BATCH}: 7 bytes of a batch header of 61"
+    ]
+
+
+def test_swap_is_renamed_between_two_syncs_of_the_folder(disk: SimulatedDisk) -> None:
+    disk.write(f"{FIRST}.swap", disk.read(FIRST) + disk.read(SECOND))
+    seen: list[str] = []
+    disk.before = lambda operation, file: seen.append(f"{operation} {file}")
+    assert [read_batch(data).base_offset for data in content(reopened(disk))] == list(range(9))
+    renamed = seen.index(f"rename {FIRST}.swap")
+    assert seen[renamed - 1] == seen[renamed + 1] == "sync_folder a-0"
+    assert {f"remove {FIRST}", f"remove {SECOND}"} <= set(seen[:renamed])

@@ -196,3 +196,34 @@ def test_a_split_that_did_not_end_is_undone():
     result = classify_files([log(0), log(0, ".log.swap"), log(8, ".log.swap"), log(8, ".log.cleaned")])
     assert result.swaps == {0: log(0, ".log.swap")}
     assert sorted(result.dropped) == [log(8, ".log.cleaned"), log(8, ".log.swap")]
+
+
+def test_other_files_do_not_hide_segments():
+    assert classify_files([".nfs0001", log(0), "leader-epoch-checkpoint"]) == SegmentFiles({0: log(0)})
+
+
+def test_swaps_of_one_compaction_replace_from_the_first_on():
+    result = classify_files([log(0), log(5), log(9), log(30), log(5, ".log.swap"), log(9, ".log.swap")])
+    assert result.with_swaps(end=30) == SegmentFiles(
+        {0: log(0), 5: log(5, ".log.swap"), 9: log(9, ".log.swap"), 30: log(30)}, {}, [log(5), log(9)]
+    )
+
+
+def test_swaps_after_the_first_unfinished_segment_are_dropped():
+    names = [log(0), log(5, ".log.swap"), log(5, ".log.cleaned"), log(9, ".log.swap"), log(20, ".log.cleaned")]
+    assert classify_files(names).swaps == {}
+
+
+def test_negative_magic_is_reported_with_its_sign():
+    data = bytearray(BATCHES[0])
+    data[MAGIC_AT] = 0xFF
+    _, damage = read(bytes(data))
+    assert (damage.reason, damage.text) == (Reason.MAGIC, "magic -1 is not supported, expected 2")
+
+
+def test_short_message_of_an_old_magic_is_no_length_error():
+    data = bytearray(HEADER.size)
+    struct.pack_into(">qi", data, 0, BASE, MAGIC_AT)  # a message of magic 0 has a shorter header
+    data[MAGIC_AT] = 0
+    _, damage = read(bytes(data))
+    assert damage.reason is Reason.MAGIC
