@@ -214,6 +214,14 @@ def test_memoryviews_are_not_copied() -> None:
     for data in (ONE, WRAPPED):
         (record, *_) = read_message(data).records(copy=False)
         assert isinstance(record.value, memoryview)
+        (record, *_) = read_message(data).records()
+        assert isinstance(record.value, bytes)
+
+
+def test_checksum_is_checked_by_default() -> None:
+    damaged = ONE[:-1] + bytes([ONE[-1] ^ 1])
+    with pytest.raises(CrcError):
+        read_message(damaged).records()
 
 
 @pytest.mark.parametrize("magic", MAGICS)

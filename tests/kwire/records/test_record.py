@@ -289,3 +289,23 @@ def test_header_key_that_is_not_utf8_is_refused() -> None:
 def test_noise(data: bytes, count: int) -> None:
     with suppress(DecodeError):
         read(data, count)
+
+
+@pytest.mark.parametrize(("headers", "lengths"), [(63, [2]), (64, [1, 1])])
+def test_record_with_more_than_63_headers_ends_a_chunk(headers: int, lengths: list[int]) -> None:
+    data = write_records([Record(headers=[("h", None)] * headers)] * 2, None, 0)
+    assert [len(part) for part in read_records(data, 0, 2, 0, 0, None, Record)] == lengths
+
+
+@pytest.mark.parametrize("base_timestamp", [0, 2**62])
+def test_error_names_the_record_for_any_base_timestamp(base_timestamp: int) -> None:
+    data = write_records([Record(value=b"v", timestamp=base_timestamp)] * 3, None, base_timestamp)
+    with pytest.raises(DecodeError, match=r"records\[2\]\.headers: 1 headers do not fit into 0 bytes"):
+        read(data[:-1] + b"\x02", 3, 0, base_timestamp)
+
+
+def test_long_header_key_is_not_read_as_a_short_one() -> None:
+    # The low byte of the first key's length alone means 0. The bytes after it are then two headers of the same size.
+    headers = (("|" + 62 * "x" + "\x06", None), ("", None))
+    data = write_records([Record(headers=headers)], None, 0)
+    assert read(data, 1)[0].headers == read_carefully(data, 1)[0].headers == headers
