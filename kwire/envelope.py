@@ -151,6 +151,21 @@ def decode_request(
     return Request(api=api, version=version, header=header, body=body, trailing=frame[end:])
 
 
+def decode_request_in_slices(frame: bytes, size: int) -> Generator[None, None, Request]:
+    """Decode a request frame in steps: yield after every ``size`` array elements, and finally return what
+    ``decode_request`` returns. Raises: DecodeError.
+
+    Args:
+        frame: header and body of the request, without a length prefix.
+        size: number of array elements in a step.
+    """
+    api, header, at = decode_request_header(frame)
+    version = header.request_api_version
+    find_api(api.key, version)
+    body, end = yield from codec.decode_in_slices(api.request, frame, at, version, size)
+    return Request(api=api, version=version, header=header, body=body, trailing=frame[end:])
+
+
 def string_length(data: bytes, at: int, *, compact: bool) -> tuple[int, int]:
     """Return the encoded length of a string, which is negative for null, and the offset after it.
 

@@ -11,14 +11,14 @@ later requests of its connection, as in a broker.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
 from kwire.apikeys import ApiKey
 from kwire.codec import decode_at
-from kwire.envelope import Request, decode_request, encode_request, encode_response
+from kwire.envelope import Request, decode_request, decode_request_in_slices, encode_request, encode_response
 from kwire.errors import WireError
 from kwire.frames import PREFIX, pack
 from kwire.headers import ResponseHeader, response_header_version
@@ -33,7 +33,7 @@ from mockbroker.broker.router import Outcome, Router, Unfinished
 from mockbroker.faults.matching import NewConnection
 from mockbroker.faults.stage import Admission, FaultStage
 from mockbroker.net.clock import BrokerTime
-from mockbroker.proxy.changeable import Changeable
+from mockbroker.proxy.changeable import LARGE, SLICE, Changeable
 from mockbroker.proxy.fetch_sessions import INITIAL
 from mockbroker.proxy.observed_broker import ObservedBroker
 from mockbroker.proxy.observer import Connection, Exchange, notify_answered, notify_requested
@@ -181,8 +181,9 @@ class Interception:
 
     # --- requests and responses ---
 
-    def request(self, channel: Channel, exchange: Exchange, frame: bytes) -> None:
-        """Process a request, which must be the only one in flight on its connection.
+    def request(self, channel: Channel, exchange: Exchange, frame: bytes) -> Generator[None, None, None]:
+        """Process a request, which must be the only one in flight on its connection; yield between slices of a large
+        one.
 
         Args:
             channel: The connection.
@@ -193,7 +194,10 @@ class Interception:
         if exchange.observers:
             notify_requested(exchange, data, None)
         try:
-            decoded = decode_request(data)
+            if len(data) <= LARGE:
+                decoded = decode_request(data)
+            else:
+                decoded = yield from decode_request_in_slices(data, SLICE)
         except WireError:  # the broker responds to it as it does without a proxy
             exchange.forwarded = exchange.request
             channel.exchange = exchange

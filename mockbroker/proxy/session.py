@@ -237,7 +237,7 @@ class Session:
         while self._link.pending or self._sending:
             await self._wait()
         assert self._interception is not None
-        self._interception.request(self._channel, part.exchange, part.frame)
+        await complete(self._interception.request(self._channel, part.exchange, part.frame))
         await self._carry_out()
 
     async def _carry_out(self) -> None:

@@ -1,12 +1,21 @@
 from __future__ import annotations
 
 import pytest
+from tools.counting import in_slices
 
-from kwire.envelope import decode_request, decode_request_header, decode_response, encode_request, encode_response
+from kwire.envelope import (
+    decode_request,
+    decode_request_header,
+    decode_request_in_slices,
+    decode_response,
+    encode_request,
+    encode_response,
+)
 from kwire.errors import DecodeError, SchemaError, Truncated, UnknownApi
 from kwire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kwire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kwire.messages.join_group import JoinGroupRequest
+from kwire.messages.offset_commit import OffsetCommitRequest
 
 UNKNOWN = [
     (999, 0, "RequestHeader at byte 0, request_api_key: unknown API key 999"),
@@ -104,3 +113,17 @@ def test_not_a_response() -> None:
 
 def test_empty_api_versions_request() -> None:
     assert encode_request(ApiVersionsRequest(), 0, correlation_id=7).hex() == "0012000000000007ffff"
+
+
+def test_request_decoded_in_slices_is_equal() -> None:
+    partition = OffsetCommitRequest.Topic.Partition
+    topics = [OffsetCommitRequest.Topic(name="t", partitions=[partition(partition_index=n) for n in range(5_000)])]
+    frame = encode_request(OffsetCommitRequest(group_id="g", topics=topics), 8, correlation_id=1) + b"more"
+    slices, request = in_slices(decode_request_in_slices(frame, 1_000))
+    assert request == decode_request(frame)
+    assert slices >= 5
+    with pytest.raises(DecodeError) as refused:
+        in_slices(decode_request_in_slices(frame[:-10], 1_000))
+    with pytest.raises(DecodeError) as expected:
+        decode_request(frame[:-10])
+    assert str(refused.value) == str(expected.value)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Generator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 import trio
+from tools.counting import in_slices
 from tools.served_broker import PATIENCE, Peer
 
 from kwire import ErrorCode as E
@@ -27,6 +28,7 @@ from mockbroker.api.proxied_cluster import ProxiedCluster, intercepted
 from mockbroker.base.errors import ConflictError
 from mockbroker.base.settings import Settings
 from mockbroker.net.clock import BrokerTime
+from mockbroker.proxy import session
 from mockbroker.proxy.addresses import Address
 from mockbroker.proxy.interception import Interception
 from mockbroker.proxy.observer import Exchange, Observer
@@ -285,6 +287,25 @@ async def test_a_malformed_response_reaches_the_client() -> None:
         assert data[4:] == seen.response != seen.answer
         assert data[8:] == seen.answer[4:]
         assert place.reached("Heartbeat") == 1
+
+
+async def test_a_large_request_is_decoded_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    slices: list[int] = []
+
+    async def counted(work: Generator[None, None, Any]) -> Any:
+        number, result = in_slices(work)
+        slices.append(number)
+        return result
+
+    async with proxied() as place:
+        monkeypatch.setattr(session, "complete", counted)
+        peer = await place.connect()
+        fault = place.faults.add(api="OffsetCommit", error="REBALANCE_IN_PROGRESS")
+        response: Any = await peer.ask(commit(*[("t", number) for number in range(5_000)]), 8)
+        assert {each.error_code for topic in response.topics for each in topic.partitions} == {E.REBALANCE_IN_PROGRESS}
+        assert fault.applied == 1
+        assert place.reached("OffsetCommit") == 0
+        assert slices[0] >= 5
 
 
 async def test_a_large_response_is_malformed_in_slices() -> None:
