@@ -29,7 +29,7 @@ AclError = tuple[ErrorCode, str]
 def begin_with_authorizer(
     broker: Broker, call: Call[Any], steps: Steps, refused: Callable[[ErrorCode, str], Any]
 ) -> Effects:
-    """Handle the first slice of an ACL request; if the cluster has no authorizer, respond with an error instead.
+    """Handle the first slice of an ACL request. If the cluster has no authorizer, respond with an error instead.
 
     Args:
         broker: The state of the cluster.
@@ -68,7 +68,7 @@ def acl_of(creation: CreateAclsRequest.Creation) -> Acl:
 
 
 def filter_of(fields: FilterFields) -> AclFilter:
-    """Return the ACL filter in a request."""
+    """Return the ACL filter that the fields of a DescribeAcls or DeleteAcls request describe."""
     return AclFilter(
         fields.resource_type_filter,
         fields.pattern_type_filter,
@@ -96,7 +96,7 @@ def is_pattern(acl: Acl) -> bool:
 
 
 def acl_error(acl: Acl) -> AclError | None:
-    """Return the error of an ACL that is to be created, with its text; None if it is valid."""
+    """Return the error of an ACL that is to be created, with its text, or None if it is valid."""
     text = _problem(acl)
     return None if text is None else (ErrorCode.INVALID_REQUEST, text)
 
@@ -126,7 +126,7 @@ def _problem(acl: Acl) -> str | None:
 
 
 def filter_error(acl_filter: AclFilter) -> AclError | None:
-    """Return the error of a filter of ACLs to delete, with its text; None if it is valid."""
+    """Return the error of a filter of ACLs to delete, with its text, or None if it is valid."""
     if acl_filter.resource_type not in _RESOURCES or acl_filter.pattern_type not in _PATTERNS:
         return ErrorCode.INVALID_REQUEST, "Unknown patternFilter."
     if acl_filter.operation not in _OPERATIONS or acl_filter.permission not in _PERMISSIONS:

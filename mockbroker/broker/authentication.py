@@ -1,8 +1,14 @@
-"""Authentication of a connection to a SASL listener: the request order and errors of Kafka's SaslServerAuthenticator.
+"""Authentication of a connection to a SASL listener, with the request order and errors of Kafka's
+SaslServerAuthenticator.
 
-The client sends at most one ApiVersions, then SaslHandshake, which chooses the mechanism (KIP-43), and then the tokens
-of the mechanism: after SaslHandshake v0 as raw frames, after v1 in SaslAuthenticate requests (KIP-152). The client
-authenticates again before the session ends (KIP-368).
+The client sends its requests in this order:
+
+1. ApiVersions, at most once.
+2. SaslHandshake, which chooses the mechanism (KIP-43).
+3. The tokens of the mechanism. After SaslHandshake v0 they are raw frames; after v1 they are SaslAuthenticate
+requests (KIP-152).
+
+The client authenticates again before the session ends (KIP-368).
 """
 
 from __future__ import annotations

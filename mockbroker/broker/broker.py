@@ -228,8 +228,8 @@ class Broker:
 
     @property
     def serves_streams_protocol(self) -> bool:
-        """Whether the streams rebalance protocol (KIP-1071) is enabled. That requires the feature streams.version and a
-        setting.
+        """Whether the streams rebalance protocol (KIP-1071) is enabled, by the feature streams.version and by
+        ``group.coordinator.rebalance.protocols``.
         """
         protocols = self.settings.group_coordinator_rebalance_protocols.split(",")
         return self.features.get("streams.version", 0) > 0 and "streams" in protocols
@@ -373,11 +373,11 @@ class Broker:
         return self._wall_at_zero + now
 
     def offsets_partition(self, group_id: str) -> tuple[str, int]:
-        """Return the partition of ``__consumer_offsets`` that stores a group: topic name and partition index."""
+        """Return the topic name and partition index of the ``__consumer_offsets`` partition that stores a group."""
         return OFFSETS_TOPIC, self.cluster.topics[OFFSETS_TOPIC].partition_of(group_id).index
 
     def coordinator(self, group_id: str) -> int:
-        """Return the broker id of a group's coordinator, the leader of the partition that stores the group; -1 if it
+        """Return the broker id of a group's coordinator, the leader of the partition that stores the group, or -1 if it
         has no leader.
         """
         return self.cluster.topics[OFFSETS_TOPIC].partition_of(group_id).leader
@@ -404,7 +404,7 @@ class Broker:
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if partition.index in self.loading else NONE
 
     def transaction_coordinator(self, transactional_id: str) -> int:
-        """Return the broker id of the coordinator of a transactional id; -1 if its partition has no leader.
+        """Return the broker id of the coordinator of a transactional id, or -1 if its partition has no leader.
 
         The first call creates the topic ``__transaction_state``.
         """
@@ -435,7 +435,7 @@ class Broker:
         return group_settings(self.cluster.group_configs.get(group_id), self.settings)
 
     def share_coordinator(self, key: StateKey) -> int:
-        """Return the broker id of the share coordinator of a partition in a share group; -1 if the coordinator is
+        """Return the broker id of the share coordinator of a partition in a share group, or -1 if the coordinator is
         unavailable.
         """
         return self.share_state_topic().partition_of(key.coordinator_key).leader
@@ -475,7 +475,7 @@ class Broker:
         return racks[ids.index(node) % len(racks)] or None
 
     def replica_error(self, partition: Partition | None, node: int, leader_epoch: int) -> ErrorCode:
-        """Return the error for a Fetch that a leader or a follower may answer; NONE if the broker has a replica.
+        """Return the error for a Fetch that a leader or a follower may answer, or NONE if the broker has a replica.
 
         Args:
             partition: The partition; None if it does not exist.
@@ -498,7 +498,7 @@ class Broker:
         return max((node for node in self.cluster.in_sync(partition) if self.rack(node) == rack), default=-1)
 
     def leader_error(self, partition: Partition | None, node: int, leader_epoch: int = -1) -> ErrorCode:
-        """Return the error for a request that only the leader of a partition may answer; NONE if the broker is the
+        """Return the error for a request that only the leader of a partition may answer, or NONE if the broker is the
         leader.
 
         Args:
@@ -594,16 +594,18 @@ class Broker:
         return list(groups.values())
 
     def load_transactions(self, now: float) -> None:
-        """Rebuild all transactional ids from the transaction log, and end open transactions that are missing in the
+        """Rebuild all transactional ids from the transaction log, and abort open transactions that are missing in the
         log.
 
-        Open records of a producer without an ongoing transaction in the log are aborted. After a crash, a transaction
-        may be committed in the transaction log while some of its markers are missing: these are written, because the
-        producer may have received the response to its EndTxn.
+        An open batch of a producer without an ongoing transaction in the log is aborted, with one exception. After a
+        crash, the transaction log may contain the commit of a transaction while some of its markers are missing.
+        These markers are written, because the producer may have received the response to its EndTxn.
 
-        ``now``: the broker's time in seconds.
+        Args:
+            now: The broker's time in seconds.
 
-        Raises: DecodeError if a record is not valid.
+        Raises:
+            DecodeError: A record is not valid.
         """
         topic = self.cluster.topics.get(TRANSACTIONS_TOPIC)
         for partition in topic.partitions if topic else ():
@@ -637,10 +639,11 @@ class Broker:
 
 
 def _ended_as_committed(txn: Transaction, epoch: int) -> bool:
-    """Return whether the open batches of a producer belong to its last transaction, which was committed.
+    """Return whether the open batches of a producer belong to its last transaction, and this transaction was committed.
 
-    This is called for a transaction that lacks markers. If the end of a transaction increments the epoch (KIP-890),
-    batches in the current epoch belong to a later transaction, whose start is missing in the transaction log.
+    The function is called for a transaction that lacks markers. With KIP-890, the end of a transaction increments the
+    producer epoch. Batches in the current epoch then belong to a later transaction, whose start is missing in the
+    transaction log.
 
     Args:
         txn: The last transaction of the producer in the transaction log.
@@ -653,9 +656,11 @@ def _is_begin_lost(txn: Transaction, epoch: int) -> bool:
     """Return whether the open batches of a producer belong to a transaction whose start is missing in the transaction
     log.
 
-    Such batches are aborted. The producer is fenced, because otherwise the broker would answer a retry as a duplicate
-    of an aborted batch. Without KIP-890, such batches cannot be distinguished from those of the last transaction,
-    unless there was none.
+    The batches of this transaction are aborted. The producer is fenced as well; an unfenced producer could retry,
+    and the broker would answer the retry as a duplicate of an aborted batch.
+
+    Without KIP-890, these batches cannot be distinguished from those of the last transaction, unless there was no
+    last transaction.
 
     Args:
         txn: The last transaction of the producer in the transaction log.

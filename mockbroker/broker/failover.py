@@ -30,7 +30,7 @@ class UnknownBrokerError(FailoverError, NotFoundError):
 
 
 def move_leader(broker: Broker, partition: Partition, node: int, now: float) -> Effects:
-    """Make an in-sync replica the leader of a partition; return the effects.
+    """Make an in-sync replica the leader of a partition, and return the effects.
 
     Args:
         broker: The state of the cluster.
@@ -61,7 +61,7 @@ def stop_broker(broker: Broker, node: int, now: float) -> Effects:
 
 
 def kill_broker(broker: Broker, node: int, now: float, noticed_after: float) -> Effects:
-    """Kill a broker; return the effects. Until its loss is detected, the metadata still names it as leader.
+    """Kill a broker, and return the effects. Until its loss is detected, the metadata still names it as leader.
 
     Args:
         broker: The state of the cluster.
@@ -81,7 +81,7 @@ def kill_broker(broker: Broker, node: int, now: float, noticed_after: float) -> 
 
 
 def handle_broker_loss(broker: Broker, node: int, now: float) -> Effects:
-    """Elect the first live replica as leader of each partition that a lost broker led; return the effects.
+    """Elect the first live replica as leader of each partition that a lost broker led, and return the effects.
 
     Args:
         broker: The state of the cluster.
@@ -107,7 +107,7 @@ def handle_broker_loss(broker: Broker, node: int, now: float) -> Effects:
 
 
 def elect_leaderless(broker: Broker, topics: Iterable[Topic], now: float) -> Effects:
-    """Run an unclean election for each leaderless partition of topics that allow it; return the effects.
+    """Run an unclean election for each leaderless partition of topics that allow it, and return the effects.
 
     Args:
         broker: The state of the cluster.
@@ -131,9 +131,9 @@ def _elect_if_leaderless(broker: Broker, partition: Partition, now: float) -> Ef
 
 
 def start_broker(broker: Broker, node: int, now: float) -> Effects:
-    """Start a stopped broker; return the effects.
+    """Start a stopped broker, and return the effects.
 
-    Its replicas are in sync immediately. It becomes the leader of its leaderless partitions.
+    The replicas of the broker are in sync immediately. The broker becomes the leader of its leaderless partitions.
 
     Args:
         broker: The state of the cluster.
@@ -180,8 +180,8 @@ def schedule_catch_up(broker: Broker, partition: Partition, node: int, now: floa
 
 
 def complete_load(broker: Broker, index: int, now: float) -> Effects:
-    """Load the groups of a partition of ``__consumer_offsets`` from its records; called when the simulated loading time
-    is over.
+    """Load the groups of a partition of ``__consumer_offsets`` from its records, at the end of the simulated loading
+    time.
 
     Args:
         broker: The state of the cluster.
@@ -207,7 +207,7 @@ def complete_load(broker: Broker, index: int, now: float) -> Effects:
 
 
 def recover(broker: Broker, now: float) -> Effects:
-    """Load all transactions, share states and groups from the logs of a cluster that was stopped; return the effects.
+    """Load all transactions, share states and groups from the logs of a cluster that was stopped. Return the effects.
 
     ``now``: the broker's time in seconds.
     """
@@ -225,7 +225,7 @@ def recover(broker: Broker, now: float) -> Effects:
 
 
 def elect(broker: Broker, partition: Partition, now: float, *, unclean: bool) -> tuple[ErrorCode, Effects]:
-    """Elect the preferred leader of a partition; return the error and the effects.
+    """Elect the preferred leader of a partition, and return the error and the effects.
 
     If there is no leader, an unclean election elects a live replica that is not in sync. If that is a paused replica,
     the log is truncated, and the records after its last one are lost. ``now``: the broker's time in seconds.
@@ -293,7 +293,7 @@ def _not_running(broker: Broker, node: int) -> FailoverError:
 
 
 def lead(broker: Broker, partition: Partition, node: int, now: float) -> Effects:
-    """Make a broker the leader of a partition, with a new leader epoch; return the effects.
+    """Make a broker the leader of a partition, with a new leader epoch. Return the effects.
 
     Args:
         broker: The state of the cluster.

@@ -33,7 +33,7 @@ def finalized(release: Release, changed: Mapping[str, int]) -> dict[str, int]:
 def update_error(
     release: Release, features: Mapping[str, int], updates: Mapping[str, tuple[int, int]], controller: int
 ) -> str | None:
-    """Return Kafka's error message for the first invalid feature update of a request; None if all updates are valid.
+    """Return Kafka's error message for the first invalid feature update of a request, or None if all updates are valid.
 
     Args:
         release: The emulated Kafka release.

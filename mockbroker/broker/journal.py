@@ -180,8 +180,8 @@ class Journal:
             wake()
 
     def _remove(self, number: int, *, frequent: bool) -> None:
-        """Remove the oldest events of the kinds in ``FREQUENT``, or of the other kinds. ``number``: number of
-        events.
+        """Remove the ``number`` oldest events whose kind is in ``FREQUENT``, or whose kind is not if ``frequent`` is
+        False.
         """
         kinds = ((each.event if isinstance(each, Event) else each[0].event) in FREQUENT for each in self._entries)
         removed = set(islice((at for at, each in enumerate(kinds) if each == frequent), number))

@@ -123,7 +123,7 @@ class LogCleaner:
         )
 
     def _next_check(self, partition: Partition, config: LogConfig, now: float) -> int | None:
-        """Return the time of the next check, milliseconds since 1970; None if only an append can make one necessary.
+        """Return the time of the next check, milliseconds since 1970, or None if only an append can make one necessary.
 
         Args:
             partition: The partition.

@@ -1,6 +1,6 @@
 """Replicas that a test has paused: they fetch no more records, and are removed from the in-sync replicas (ISR).
 
-If such a replica wins an unclean election, the records that it had not fetched are lost.
+If a paused replica wins an unclean election, the records that it had not fetched are lost.
 """
 
 from __future__ import annotations

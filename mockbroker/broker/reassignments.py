@@ -16,13 +16,13 @@ from mockbroker.topics.reassignment import Reassignment, completed, merged, reve
 
 
 def current_replicas(partition: Partition) -> Sequence[int]:
-    """Return the replicas of a partition without those that a reassignment in progress adds."""
+    """Return the replicas of a partition, except those that a reassignment in progress adds."""
     old = partition.reassignment
     return partition.replicas if old is None else reverted(partition.replicas, old)
 
 
 def begin(broker: Broker, partition: Partition, target: Sequence[int], now: float) -> Effects:
-    """Begin a reassignment, which replaces one in progress; return the effects.
+    """Begin a reassignment, which replaces one in progress. Return the effects.
 
     Args:
         broker: The state of the cluster.
@@ -52,7 +52,7 @@ def cancel(broker: Broker, partition: Partition, now: float) -> Effects | None:
 
 
 def caught_up(broker: Broker, due: CatchUpDue, now: float) -> Effects:
-    """Add a new replica to the in-sync replicas, and continue the reassignment; return the effects. ``now``: the
+    """Add a new replica to the in-sync replicas, and continue the reassignment. Return the effects. ``now``: the
     broker's time in seconds.
     """
     cluster, topic = broker.cluster, broker.cluster.by_id.get(due.topic_id)
@@ -76,7 +76,7 @@ def caught_up(broker: Broker, due: CatchUpDue, now: float) -> Effects:
 def _replace(
     broker: Broker, partition: Partition, replicas: Sequence[int], reassignment: Reassignment | None, now: float
 ) -> Effects:
-    """Replace the replicas of a partition; if a replica is removed, increment the leader epoch. Return the effects.
+    """Replace the replicas of a partition, and return the effects. If a replica is removed, increment the leader epoch.
 
     Args:
         broker: The state of the cluster.

@@ -10,7 +10,7 @@ CachedResponse = tuple[object, dict[int, bytes]]  # a response, and its encoded 
 
 
 class ResponseCache:
-    """The cached responses by request key, all from one epoch of the cluster metadata; a new epoch clears the cache."""
+    """The cached responses by request key, all from one epoch of the cluster metadata. A new epoch clears the cache."""
 
     def __init__(self) -> None:
         self._epoch = -1
@@ -19,7 +19,7 @@ class ResponseCache:
         self._weight = 0
 
     def get(self, epoch: int, key: Hashable) -> CachedResponse | None:
-        """Return the cached response to a request; None if no response of this metadata epoch is cached."""
+        """Return the cached response to a request, or None if no response of this metadata epoch is cached."""
         return self._responses.get(key) if epoch == self._epoch else None
 
     def weight(self, key: Hashable) -> int:

@@ -1,5 +1,6 @@
-"""The router, which passes requests to their handlers and due deadlines to their owners. It is deterministic and does
-no I/O.
+"""The router, which passes requests to their handlers and due deadlines to their owners.
+
+The router is deterministic and does no I/O.
 """
 
 from __future__ import annotations
@@ -242,8 +243,8 @@ class Router:
         return (*outer, *own, *authorizing, *self.stages) if outer or own or authorizing else self.stages
 
     def _pass_on(self, passage: Passage, now: float) -> Effects:
-        """Pass a request through the next stages; return the effects. If no stage answers or holds the request, call
-        its handler.
+        """Pass a request through the next stages, and return the effects. If no stage answers or holds the request,
+        call its handler.
 
         Args:
             passage: State of the request.
@@ -261,7 +262,7 @@ class Router:
     def _process_answer(
         self, call: Call[Any], stage: Stage, effects: Effects, now: float, passage: Passage | None = None
     ) -> Effects:
-        """Let a stage process the answer to a request that no other stage processes; return the effects.
+        """Let a stage process the answer to a request that no other stage processes, and return the effects.
 
         Args:
             call: The request.
@@ -337,7 +338,7 @@ class Router:
         return [Unfinished(ticket, partial(self._encode, ticket, encoding))]
 
     def deadline(self) -> float:
-        """Return the earliest time, in seconds of the broker's clock, at which a deadline can be due; inf without
+        """Return the earliest time, in seconds of the broker's clock, at which a deadline can be due, or inf without
         deadlines.
         """
         return min(self.broker.deadlines.earliest, self.broker.client_deadlines.earliest)
@@ -430,8 +431,8 @@ class Router:
     def finish(self, effects: Effects, now: float) -> list[Outcome]:
         """Convert effects to outcomes, such as encoded responses.
 
-        This also writes changed groups to their logs and notes to the journal, and adapts responses to their API
-        versions.
+        The router also writes changed groups to their logs, writes events to the journal, and adapts responses to their
+        API versions.
 
         Args:
             effects: The effects of a request or deadline.

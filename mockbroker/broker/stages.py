@@ -66,14 +66,17 @@ class Stage:
     def after(self, call: Call[Any], effects: Effects, now: float) -> Effects:  # noqa: ARG002
         """Return the final effects of a request for which ``before`` returned a call.
 
-        For a pending request, such as a JoinGroup, this is called in the later step that answers it. If the returned
-        effects do not answer the request, the stage holds the response and returns it in a later step. ``now``: the
-        broker's time in seconds.
+        For a pending request, such as a JoinGroup, the router calls this method in the later step that answers the
+        request. If the returned effects do not answer the request, the stage holds the response and returns the
+        response in a later step.
+
+        Args:
+            now: The broker's time in seconds.
         """
         return effects
 
     def due(self, ticket: Ticket, now: float) -> Effects:  # noqa: ARG002
-        """Handle the deadline ``StageDue`` that this stage has set for a request; return the effects.
+        """Handle the deadline ``StageDue`` that this stage has set for a request, and return the effects.
 
         Args:
             ticket: Identity of the request.
@@ -116,11 +119,13 @@ class Passage:
     only_processes_answer: bool = False
 
     def pass_on(self, now: float) -> Effects | None:
-        """Call ``before`` of the next stages, until one of them does not pass the request on. ``now``: broker's time in
-        seconds.
+        """Call ``before`` of the next stages in order, until a stage answers or holds the request.
+
+        Args:
+            now: The broker's time in seconds.
 
         Returns:
-            The effects of that stage; None if all stages have passed the request on.
+            The effects of the stage that answers or holds the request; None if all stages have passed the request on.
         """
         last = len(self.stages) - 1
         while self.passed <= last:
@@ -148,7 +153,7 @@ class Passage:
         self.watching = (*self.watching, self.stages[self.passed - 1])
 
     def forget(self) -> bool:
-        """Notify the stages that the connection was closed; return whether a stage will still continue the request."""
+        """Notify the stages that the connection was closed. Return whether a stage will continue the request."""
         kept = [stage.forget(self.call.ticket) for stage in self.stages[: self.passed]]
         return any(kept)
 

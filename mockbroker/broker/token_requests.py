@@ -31,7 +31,7 @@ def requester(broker: Broker, ticket: Ticket) -> Principal:
 
 
 def find(broker: Broker, hmac: bytes) -> DelegationToken | ErrorCode:
-    """Return the token that has a given HMAC; an error code if there is none or it has expired."""
+    """Return the token that has a given HMAC, or an error code if there is none or it has expired."""
     if not is_enabled(broker):
         return ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
     token = broker.cluster.tokens.by_hmac(hmac)

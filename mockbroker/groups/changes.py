@@ -1,7 +1,7 @@
 """State objects that record which of their fields change, so that only the affected records are written.
 
-Setting a field, or setting or deleting a key of a table, counts as a change unless the class lists the field in
-TRANSIENT. So a new field of a class is persisted by default.
+Setting a field counts as a change, and so does setting or deleting a key of a table. Fields that the class lists in
+TRANSIENT are exempt. So a new field of a class is persisted by default.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class RecordedTable(dict[K, V]):
             self[key] = value
 
     def setdefault(self, key: K, default: Any = None) -> Any:
-        """Return the value of a key; if the key is missing, set it to ``default`` first and record the change."""
+        """Return the value of a key. If the key is missing, set it to ``default`` first and record the change."""
         if key not in self:
             self[key] = default
         return self[key]

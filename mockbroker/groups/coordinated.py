@@ -41,7 +41,7 @@ class GroupMember(Protocol):
 
 
 class CoordinatedGroup(Recorded, ABC):
-    """The state of one group of any type; the GroupType implements the behavior.
+    """One group of any type. This class contains the state of the group; its GroupType implements the behavior.
 
     Attributes:
         type_name: Name of the group type, as ListGroups reports it.
@@ -90,9 +90,12 @@ class CoordinatedGroup(Recorded, ABC):
         return not self.members
 
     def is_replaced_by(self, type_name: str) -> bool:
-        """Return whether this group is deleted when the first member of another group type joins. Its offsets are kept.
+        """Return whether this group is deleted when the first member of another group type joins.
 
-        ``type_name``: name of the other group type.
+        The committed offsets of a deleted group are kept.
+
+        Args:
+            type_name: Name of the other group type.
         """
         return self.empty and type_name in self.replaced_by
 

@@ -123,10 +123,11 @@ class Evict:
 
 @dataclass(frozen=True, slots=True)
 class Rebalance:
-    """A rebalance that an administrator requests, in a group of any type; it has no effect on a group without members.
+    """A rebalance that an administrator requests, in a group of any type. The request has no effect on a group without
+    members.
 
     Attributes:
-        reason: Reason in the journal event.
+        reason: Text that the journal event of the rebalance contains.
     """
 
     reason: str

@@ -36,7 +36,7 @@ def delete_expired(
 
 
 def next_expiry(offsets: Offsets, retention_start: RetentionStart, retention: float) -> float:
-    """Return the time in seconds at which the next offset expires if the group does not change; inf if no offset
+    """Return the time in seconds at which the next offset expires if the group does not change, or inf if no offset
     expires.
 
     Args:

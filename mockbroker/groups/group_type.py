@@ -44,7 +44,7 @@ ALL_TOPICS: Container[str] = _AllTopics()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupView:
-    """The part of a group snapshot that depends on the group type.
+    """Those fields of a group snapshot that each group type computes in its own way.
 
     Attributes:
         protocol: The selected assignment strategy; None if none is selected.
@@ -249,7 +249,7 @@ class GroupType(ABC, Generic[G]):
 
     @abstractmethod
     def receive(self, group: G, event: Any, context: Context, now: float) -> GroupEffects:
-        """Handle an event in a group of this type; return the effects.
+        """Handle an event in a group of this type, and return the effects.
 
         ``now``: the current time in seconds.
 
@@ -260,7 +260,7 @@ class GroupType(ABC, Generic[G]):
     def receive_without_group(
         self, group_id: str, other: CoordinatedGroup | None, event: Any, context: Context, now: float
     ) -> GroupEffects:
-        """Handle an event for a group id without a group of this type; return the effects.
+        """Handle an event for a group id without a group of this type, and return the effects.
 
         A new group may be among the effects.
 
@@ -277,15 +277,18 @@ class GroupType(ABC, Generic[G]):
 
     @abstractmethod
     def administer(self, group: G, event: AdminEvent, context: Context, now: float) -> GroupEffects:
-        """Evict a member or start a rebalance, as the control API requests; return the effects.
+        """Evict a member or start a rebalance, as the control API requests, and return the effects.
 
-        Without such a member, or in a group without members, there are no effects. ``now``: the current time in
-        seconds.
+        An eviction of an unknown member has no effects, and neither has a rebalance of a group without members.
+
+        Args:
+            event: The request of the control API.
+            now: The current time in seconds.
         """
 
     @abstractmethod
     def tick(self, group: G, context: Context, now: float) -> GroupEffects:
-        """Handle the due timers; return the effects.
+        """Handle the due timers, and return the effects.
 
         Afterwards no deadline is due, unless work remains for the next call. ``now``: the current time in seconds.
         """
@@ -308,7 +311,7 @@ class GroupType(ABC, Generic[G]):
     # --- failover ---
 
     def unload(self, group: G) -> Effects:  # noqa: ARG002
-        """Answer the pending requests of a group that is unloaded, because another broker now coordinates it; return
+        """Answer the pending requests of a group that is unloaded, because another broker now coordinates it. Return
         the effects.
         """
         return []
@@ -371,7 +374,7 @@ class GroupType(ABC, Generic[G]):
 
     @abstractmethod
     def commit_error(self, group: G, event: Commit, now: float) -> ErrorCode:
-        """Return the error of an OffsetCommit; NONE if the request is valid.
+        """Return the error of an OffsetCommit, or NONE if the request is valid.
 
         An accepted commit may renew the session of the member.
 
@@ -383,7 +386,7 @@ class GroupType(ABC, Generic[G]):
 
     @abstractmethod
     def transactional_commit_error(self, group: G, event: Commit) -> ErrorCode:
-        """Return the error of a TxnOffsetCommit; NONE if the request is valid (KIP-447).
+        """Return the error of a TxnOffsetCommit, or NONE if the request is valid (KIP-447).
 
         Args:
             group: The group.
@@ -391,7 +394,7 @@ class GroupType(ABC, Generic[G]):
         """
 
     def fetch_error(self, group: G, member_id: str | None, epoch: int) -> ErrorCode:  # noqa: ARG002
-        """Return the error of an OffsetFetch by a member; NONE if the request is valid.
+        """Return the error of an OffsetFetch by a member, or NONE if the request is valid.
 
         Args:
             group: The group.
@@ -423,7 +426,7 @@ class GroupType(ABC, Generic[G]):
 
     @abstractmethod
     def describe(self, group: G, response: type[T], context: Context) -> T | None:
-        """Return the group as an element of a response; None if the API does not describe groups of this type.
+        """Return the group as an element of a response, or None if the API does not describe groups of this type.
 
         Args:
             group: The group.
@@ -499,14 +502,14 @@ class GroupTypes:
         return self._by_name[group.type_name]
 
     def of_record(self, key: object) -> GroupType[Any] | None:
-        """Return the group type to whose records a key belongs; None if there is no such type. ``key``: the decoded
+        """Return the group type to whose records a key belongs, or None if there is no such type. ``key``: the decoded
         key.
         """
         return self._by_record.get(type(key))
 
     def cross_type_handler(self, group: CoordinatedGroup, event_type: GroupType[Any]) -> CrossTypeHandler | None:
-        """Return the handler for an event in a group of another type, such as a JoinGroup in a consumer group; None if
-        there is none.
+        """Return the handler for an event in a group of another type, such as a JoinGroup in a consumer group, or None
+        if there is none.
 
         Args:
             group: The group.

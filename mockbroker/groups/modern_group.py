@@ -23,7 +23,7 @@ M = TypeVar("M", bound=GroupMember)
 
 
 class EpochGroup(CoordinatedGroup):
-    """The state of a group with epochs.
+    """A group whose target assignments are numbered by a group epoch.
 
     Attributes:
         epoch: Group epoch, which is incremented when a new target assignment is necessary.
@@ -34,7 +34,7 @@ class EpochGroup(CoordinatedGroup):
     epoch: int
 
     def bump_epoch(self, reason: str) -> Note:
-        """Increment the group epoch, so that a target assignment is computed; return the journal event.
+        """Increment the group epoch, so that a target assignment is computed. Return the journal event.
 
         ``reason``: why a new epoch starts.
         """
@@ -53,7 +53,7 @@ class EpochGroup(CoordinatedGroup):
 
 
 class SubscribedGroup(EpochGroup):
-    """The state of a group whose members subscribe to topics.
+    """A group with an epoch whose members subscribe to topics.
 
     Attributes:
         topic_metadata: Topic ids and partition counts of the existing subscribed topics at the last read, by name.
@@ -75,7 +75,7 @@ class SubscribedGroup(EpochGroup):
         return topic_metadata(self.subscribed_topics(), cluster)
 
     def refresh_metadata(self, cluster: ClusterState, now: float, interval: float) -> bool:
-        """Read the metadata of the subscribed topics; return whether it changed.
+        """Read the metadata of the subscribed topics, and return whether it changed.
 
         Args:
             cluster: Cluster that has the topics.
@@ -98,7 +98,7 @@ class EpochGroupType(GroupType[E]):
 
     @abstractmethod
     def evict(self, group: E, member: Any, reason: str, context: Context, now: float) -> GroupEffects:
-        """Remove a member, and start an epoch; return the effects.
+        """Remove a member, and start an epoch. Return the effects.
 
         Args:
             group: The group.
@@ -109,7 +109,7 @@ class EpochGroupType(GroupType[E]):
         """
 
     def administer(self, group: E, event: AdminEvent, context: Context, now: float) -> GroupEffects:
-        """Evict a member, or start an epoch, as the control API requests; return the effects.
+        """Evict a member, or start an epoch, as the control API requests. Return the effects.
 
         The next heartbeat computes the target assignment.
 

@@ -125,7 +125,7 @@ class Offsets:
         return stored
 
     def get(self, topic: str, partition: int) -> Committed | None:
-        """Return the committed offset of a partition; None if no offset is committed."""
+        """Return the committed offset of a partition, or None if no offset is committed."""
         return self.committed.get((topic, partition))
 
     def delete(self, topic: str, partition: int) -> None:
@@ -140,7 +140,7 @@ class Offsets:
                 del self.pending_transactional[producer_id]
 
     def delete_topics(self, topics: Collection[str]) -> bool:
-        """Delete all offsets of these topics; return whether any offset was deleted."""
+        """Delete all offsets of these topics, and return whether any offset was deleted."""
         partitions = [each for each in {**self.committed, **self._open_transactions} if each[0] in topics]
         for topic_partition in partitions:
             self.delete(*topic_partition)

@@ -36,7 +36,9 @@ def by_topic_name(partition_set: PartitionSet, cluster: ClusterState) -> dict[st
 
 
 def by_known_name(partition_set: PartitionSet, names: Mapping[UUID, str]) -> dict[str, list[int]]:
-    """Return sorted partition indexes by topic name, sorted by name; a topic without a known name is listed by its id.
+    """Return the partition indexes of each topic by topic name. Names and indexes are sorted.
+
+    A topic without a known name is listed by its id.
 
     Args:
         partition_set: The partitions.
@@ -55,7 +57,7 @@ def topic_metadata(names: Iterable[str], cluster: ClusterState) -> dict[str, tup
 
 
 def metadata_hash(metadata: Mapping[str, tuple[UUID, int]]) -> int:
-    """Return a hash of topic names, ids and partition counts; 0 without topics.
+    """Return a hash of topic names, ids and partition counts, or 0 without topics.
 
     The hash differs from Kafka's. Hashes are only compared: a coordinator that computes another hash reads the topic
     metadata again.

@@ -52,7 +52,7 @@ class Groups(dict[str, CoordinatedGroup]):
     # --- requests and time ---
 
     def receive(self, group_id: str, event: object, now: float) -> Effects:
-        """Pass an event to a group, which is created if necessary; return the effects.
+        """Pass an event to a group, which is created if necessary. Return the effects.
 
         An AdminEvent applies to groups of all types, and has no effect if the group does not exist.
 
@@ -77,16 +77,16 @@ class Groups(dict[str, CoordinatedGroup]):
         return self._apply(group, group_type.receive_without_group(group_id, group, event, context, now))
 
     def tick(self, group_id: str, now: float) -> Effects:
-        """Handle the due timers of a group; return the effects. ``now``: the current time in seconds."""
+        """Handle the due timers of a group, and return the effects. ``now``: the current time in seconds."""
         group = self[group_id]
         return self._apply(group, self.types.of(group).tick(group, self.context, now))
 
     def _apply(self, group: CoordinatedGroup | None, group_effects: GroupEffects) -> Effects:
-        """Register new groups, schedule the next timer of the group, and return the other effects.
+        """Register new groups, schedule the next timer of the group, and return all effects except RegisterGroup.
 
         Args:
-            group: The group; None if it does not exist.
-            group_effects: The effects of an event or timer.
+            group: The group that handled the event or timer; None if the group does not exist.
+            group_effects: The effects of the event or timer.
         """
         effects: Effects = []
         for effect in group_effects:
@@ -117,7 +117,7 @@ class Groups(dict[str, CoordinatedGroup]):
     # --- creating, deleting and loading groups ---
 
     def get_as(self, group_id: str, group_class: type[G]) -> G | None:
-        """Return a group; None if the group does not exist or is of another class.
+        """Return a group, or None if the group does not exist or is of another class.
 
         Args:
             group_id: The group id.
@@ -186,7 +186,7 @@ class Groups(dict[str, CoordinatedGroup]):
     # --- offsets ---
 
     def commit_error(self, group: CoordinatedGroup, event: Commit, now: float) -> ErrorCode:
-        """Return the error of an OffsetCommit; NONE if the request is valid.
+        """Return the error of an OffsetCommit, or NONE if the request is valid.
 
         An accepted commit renews the session of a classic member.
 
@@ -202,7 +202,7 @@ class Groups(dict[str, CoordinatedGroup]):
         return error
 
     def transactional_commit_error(self, group_id: str, event: Commit) -> ErrorCode:
-        """Return the error of a TxnOffsetCommit; NONE if the request is valid (KIP-447).
+        """Return the error of a TxnOffsetCommit, or NONE if the request is valid (KIP-447).
 
         Args:
             group_id: The group id.

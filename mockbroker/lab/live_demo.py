@@ -45,10 +45,12 @@ class Pace:
 
 
 async def run_demo(cluster: Cluster, servers: str, partitions: int = PARTITIONS, pace: Pace | None = None) -> None:
-    """Produce records and consume them until the task is cancelled; the consumers then end immediately.
+    """Produce records and consume them until the task is cancelled. The consumers end immediately on cancellation.
 
-    Every ``pace.period``, one of two events happens, alternately: a member crashes, is evicted by its session timeout,
-    and returns; or the slow member leaves, so that the others catch up, and returns.
+    The demo alternates between two events, one every ``pace.period``:
+
+    - A member crashes, is evicted by its session timeout, and returns.
+    - The slow member leaves, so that the others catch up, and returns.
 
     Args:
         cluster: The cluster.

@@ -95,7 +95,7 @@ def complete_transaction(broker: Broker, end: Ended) -> Effects:
 
 
 def complete_expired_fetch(broker: Broker, due: FetchDue) -> Effects:
-    """Answer a delayed fetch whose maximum wait has expired with the available records; return the effects.
+    """Answer a delayed fetch whose maximum wait has expired with the available records, and return the effects.
 
     ``due``: the deadline of the fetch.
     """
@@ -110,10 +110,11 @@ def complete_expired_fetch(broker: Broker, due: FetchDue) -> Effects:
 
 
 def fetch_in_slices(broker: Broker, call: Call[FetchRequest], context: FetchContext) -> Steps:
-    """Read the partitions of a large Fetch in slices, then respond or delay the fetch.
+    """Read the partitions of a large Fetch in slices, then respond to the fetch or delay it.
 
-    A fetch is not in the purgatory while its partitions are read, so an append in between would not complete it.
-    Therefore it is delayed only if no partition has changed since it was read; otherwise all partitions are read again.
+    While the slices are read, the fetch is not in the purgatory, so an append does not complete it. Therefore the fetch
+    is delayed only if no partition has changed since it was read. If a partition has changed, all partitions are read
+    again.
     """
     while True:
         epoch = broker.cluster.epoch
@@ -147,7 +148,7 @@ def responds_at_once(call: Call[FetchRequest], context: FetchContext, result: Fe
 
 
 def delay(broker: Broker, call: Call[FetchRequest], context: FetchContext, result: FetchResult) -> None:
-    """Add a fetch to the purgatory. It stays there until it has enough records, or its maximum wait expires."""
+    """Add a fetch to the purgatory, until there are enough records for the fetch or its maximum wait expires."""
     broker.fetch_purgatory.add(call.ticket, (call, context), result.watched)
     broker.client_deadlines.set(FetchDue(call.ticket), context.expires_at)
 
@@ -168,7 +169,9 @@ def reply(broker: Broker, call: Call[FetchRequest], context: FetchContext, resul
 def _reply_in_slices(broker: Broker, call: Call[FetchRequest], context: FetchContext, result: FetchResult) -> Steps:
     """Build the response of a fetch with many partitions in slices, and update the session.
 
-    If another request uses the session in between, the client's state is unknown, so all partitions are sent again.
+    If another request uses the session before the last slice, the response is INVALID_FETCH_SESSION_EPOCH. The next
+    response of the session then contains the partitions of the finished slices again, because the client has not
+    received them.
     """
     builder = _ResponseBuilder(context)
     ordered = result.ordered
@@ -191,7 +194,7 @@ def _stale_session(call: Call[FetchRequest], context: FetchContext) -> Reply:
 
 
 class _ResponseBuilder:
-    """The builder of the response to a fetch. It also creates or updates the fetch session."""
+    """The builder of the response to a fetch. The builder also creates or updates the fetch session."""
 
     def __init__(self, context: FetchContext) -> None:
         session = context.session
@@ -234,7 +237,7 @@ def read(broker: Broker, call: Call[FetchRequest], context: FetchContext) -> Fet
 
 
 class _Reader:
-    """The reader of the partitions of a fetch. It reads them in order, up to the maximum size of the response."""
+    """The reader of a fetch's partitions, which reads them in order, up to the maximum size of the response."""
 
     def __init__(self, broker: Broker, call: Call[FetchRequest], context: FetchContext, result: FetchResult) -> None:
         self._broker = broker
@@ -286,10 +289,10 @@ class _Reader:
             self._result.failed = True
 
     def _is_on_older_segment(self, fetched: FetchPartition, partition: Partition) -> bool:
-        """Return whether a fetch reads from a segment that is not the newest. Its response is sent at once and ends
-        with that segment.
+        """Return whether a fetch reads from a segment that is not the newest.
 
-        Source: Kafka's DelayedFetch.tryComplete.
+        The broker responds to such a fetch at once, and the response ends with this segment. Source: Kafka's
+        DelayedFetch.tryComplete.
         """
         committed = self._call.request.isolation_level == READ_COMMITTED
         end = partition.last_stable if committed else partition.log.end
@@ -304,9 +307,8 @@ def _redirects(response: PartitionResponse) -> bool:
 
 
 def _is_unchanged(fetched: FetchPartition, partition: Partition) -> bool:
-    """Return whether a partition of a fetch session is left out of the response, because its offsets have not changed.
-
-    This is the usual case.
+    """Return whether the response omits a partition of a fetch session, because the offsets of the partition are
+    unchanged.
     """
     request, log = fetched.request, partition.log
     return (

@@ -74,7 +74,7 @@ class FetchPartition:
         self.cluster_epoch = cluster.epoch
 
     def update_response_data(self, high_watermark: int, log_start: int, *, failed: bool) -> bool:
-        """Record the offsets of the response to the client; return whether they differ from the last response.
+        """Record the offsets of the response to the client, and return whether they differ from the last response.
 
         Args:
             high_watermark: High watermark in the response.
@@ -145,7 +145,7 @@ class FetchContext:
 
     @property
     def is_stale(self) -> bool:
-        """Whether another request has meanwhile used the session."""
+        """Whether another request has used the session since this context was created."""
         return self.session is not None and self.session.epoch != self.epoch
 
 
@@ -165,9 +165,13 @@ class FetchSessionCache:
         self._next = count()
 
     def new_context(self, request: FetchRequest, version: int, now: float) -> FetchContext | ErrorCode:
-        """Return the context of a request; or the error, if its session id or session epoch is not valid.
+        """Return the context of a request, or the error code if the session id or session epoch of the request is not
+        valid.
 
-        ``now``: the broker's time in seconds.
+        Args:
+            request: The Fetch request.
+            version: API version of the request.
+            now: The broker's time in seconds.
         """
         by_id = version >= BY_ID_SINCE
         shard = self._shard(request.session_id)

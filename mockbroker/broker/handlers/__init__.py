@@ -1,4 +1,4 @@
-"""The handlers of the APIs by API key; each handler is in a module with the name of the API."""
+"""The handlers of the APIs by API key. Each handler is in a module with the name of the API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The handler of AddOffsetsToTxn v0-4. Adds the group's partition of the offsets topic to the transaction."""
+"""The handler of AddOffsetsToTxn v0-4, which adds the group's partition of the offsets topic to the transaction."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""The handler of AddPartitionsToTxn v0-5. From v4 on brokers send it to add or verify partitions of several
-transactions.
+"""The handler of AddPartitionsToTxn v0-5.
+
+From v4 on, brokers send the request, to add or verify partitions of several transactions.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def _add(
     topics: list[Topic],
     now: float,
 ) -> Errors:
-    """Add all partitions to a transaction, or none of them if one has an error; return the error of each partition.
+    """Add all partitions to a transaction, or none of them if one has an error. Return the error of each partition.
 
     Args:
         broker: The state of the cluster.

@@ -1,5 +1,6 @@
-"""The handler of AlterConfigs v0-2, for all resources except broker loggers. Configurations that the request omits are
-reset.
+"""The handler of AlterConfigs v0-2, for all resources except broker loggers.
+
+Each configuration that the request omits is reset.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The handler of ApiVersions v0-4. Advertises the versions that the router serves, and the features of the release."""
+"""The handler of ApiVersions v0-4, which returns the versions that the router serves and the release's features."""
 
 from __future__ import annotations
 

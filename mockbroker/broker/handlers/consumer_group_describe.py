@@ -1,4 +1,4 @@
-"""The handler of ConsumerGroupDescribe v0-1."""
+"""The handler of ConsumerGroupDescribe v0-1, which returns the state, members and assignments of consumer groups."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def _create(broker: Broker, call: Call[CreateAclsRequest]) -> Steps:
 
 
 def _add(broker: Broker, acls: Sequence[Acl], errors: list[AclError | None]) -> list[Result]:
-    """Add those ACLs that have no error, up to the maximum number of ACLs; return a result for each ACL."""
+    """Add each ACL that has no error, up to the maximum number of ACLs, and return a result for every ACL."""
     stored, limit = broker.cluster.acls, broker.settings.mockbroker_max_acls
     new = {acl for acl, error in zip(acls, errors, strict=True) if error is None and acl not in stored}
     room = limit - len(stored)

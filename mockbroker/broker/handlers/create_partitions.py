@@ -1,5 +1,6 @@
-"""The handler of CreatePartitions v0-3. The leader of a classic group learns of new partitions from Metadata, and then
-rejoins.
+"""The handler of CreatePartitions v0-3, which adds partitions to topics.
+
+The leader of a classic group discovers new partitions in a Metadata response, and then rejoins the group.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""The handler of CreateTopics v0-7. Configurations without effect (docs/limits.md) are validated, stored and
-reported.
+"""The handler of CreateTopics v0-7.
+
+A configuration without effect (docs/limits.md) is validated, stored and reported like any other configuration.
 """
 
 from __future__ import annotations

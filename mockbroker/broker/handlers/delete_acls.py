@@ -1,5 +1,6 @@
-"""The handler of DeleteAcls v0-3. Without an authorizer, the error is SECURITY_DISABLED. The number of filters is
-limited.
+"""The handler of DeleteAcls v0-3. The number of filters in a request is limited.
+
+Without an authorizer, the broker responds with SECURITY_DISABLED.
 """
 
 from __future__ import annotations

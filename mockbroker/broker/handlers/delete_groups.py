@@ -1,4 +1,4 @@
-"""The handler of DeleteGroups v0-2. Deletes groups without members, with their offsets."""
+"""The handler of DeleteGroups v0-2, which deletes groups without members, with their committed offsets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The handler of DeleteRecords v0-2. Advances the log start offset, and deletes batches that end before it."""
+"""The handler of DeleteRecords v0-2, which advances the log start offset and deletes the batches that end before it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The handler of DeleteShareGroupState v0. Deletes the state of share partitions; sent by group coordinators.
+"""The handler of DeleteShareGroupState v0, a request of group coordinators to delete the state of share partitions.
 
 Source: Kafka's ShareCoordinatorShard.deleteState.
 """

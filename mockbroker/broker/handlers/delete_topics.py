@@ -1,4 +1,4 @@
-"""The handler of DeleteTopics v0-6. Deletes topics immediately, with their records and committed offsets."""
+"""The handler of DeleteTopics v0-6, which immediately deletes topics, their records and their committed offsets."""
 
 from __future__ import annotations
 
@@ -76,8 +76,9 @@ def _duplicate(name: str | None, topic_id: UUID) -> ResponseTopic:
 
 
 def adapt_response(response: DeleteTopicsResponse, version: int) -> DeleteTopicsResponse:
-    """Return a response in the format of an older API version: the error code of v5+ for deleted ids, and error
-    messages, are replaced.
+    """Set or remove the error messages of a response, as its API version requires, and return the response.
+
+    Before v5, the response has no error messages. From v5 on, an error without a message gets a default message.
     """
     for topic in response.responses:
         if version < 5:
@@ -110,8 +111,9 @@ def _error_message(requested: RequestTopic) -> str:
 
 
 def _split(broker: Broker, request: DeleteTopicsRequest) -> list[DeleteTopicsRequest]:
-    """Split a large request into slices of topics; return [] if it must not be split: it is small, has duplicates, or
-    has both names and ids.
+    """Split a large request into slices of topics, or return [] if the request must not be split.
+
+    A request must not be split if it is small, has duplicates, or has both names and ids.
     """
     topics, names, size = request.topics, request.topic_names, broker.slice_size
     if max(len(topics), len(names)) <= size:

@@ -1,4 +1,4 @@
-"""The handler of DescribeAcls v0-3. Without an authorizer, the error is SECURITY_DISABLED."""
+"""The handler of DescribeAcls v0-3. Without an authorizer, the broker responds with SECURITY_DISABLED."""
 
 from __future__ import annotations
 

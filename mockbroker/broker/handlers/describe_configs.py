@@ -1,7 +1,7 @@
-"""The handler of DescribeConfigs v0-4. The configurations of topics, brokers, loggers, groups and client metrics.
+"""The handler of DescribeConfigs v0-4, for topics, brokers, loggers, groups and client metrics.
 
-Documentation texts are mockbroker's own, for configurations that have an effect. Not modelled: configurations of groups
-before 4.0.
+The documentation text of a configuration is mockbroker's own. Only configurations that have an effect have one. Not
+modelled: configurations of groups before 4.0.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ def _loggers(broker: Broker, name: str, node: int) -> tuple[Mapping[str, Config]
 
 
 def _client_metrics(broker: Broker, name: str) -> tuple[Mapping[str, Config], ErrorCode]:
-    """Return the configurations of a client metrics subscription; the defaults if the subscription is unknown."""
+    """Return the configurations of a client metrics subscription, or the defaults if the subscription is unknown."""
     if not name:
         return {}, ErrorCode.INVALID_REQUEST
     own = broker.cluster.client_metrics.get(name, {})
@@ -184,7 +184,7 @@ def _client_metrics(broker: Broker, name: str) -> tuple[Mapping[str, Config], Er
 
 
 def _group(broker: Broker, group_id: str) -> tuple[Mapping[str, Config], ErrorCode]:
-    """Return the configurations of a group; the defaults if the group is unknown."""
+    """Return the configurations of a group, or the defaults if the group is unknown."""
     if not group_id:
         return {}, ErrorCode.INVALID_REQUEST
     own = broker.cluster.group_configs.get(group_id)

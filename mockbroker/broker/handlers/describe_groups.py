@@ -1,4 +1,4 @@
-"""The handler of DescribeGroups v0-6."""
+"""The handler of DescribeGroups v0-6, which returns the state, protocol and members of classic groups."""
 
 from __future__ import annotations
 

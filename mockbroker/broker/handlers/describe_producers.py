@@ -1,4 +1,4 @@
-"""The handler of DescribeProducers v0. Served by all replicas of a partition, not only by the leader."""
+"""The handler of DescribeProducers v0. Every replica of a partition serves the request, not only the leader."""
 
 from __future__ import annotations
 

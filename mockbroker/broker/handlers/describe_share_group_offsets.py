@@ -1,6 +1,7 @@
 """The handler of DescribeShareGroupOffsets v0-1. Not modelled: authorization (everything is allowed).
 
-A partition that does not exist has no start offset; Kafka 4.2 does not answer a request for it.
+A partition that does not exist is returned without a start offset. Kafka 4.2 does not answer a request for such a
+partition.
 Source: Kafka's GroupCoordinatorService.describeShareGroupOffsets and describeShareGroupAllOffsets.
 """
 

@@ -1,7 +1,7 @@
 """The handler of DescribeTopicPartitions v0. Not modelled: eligible leader replicas (always empty).
 
-The response contains topics sorted by name, up to a maximum number of partitions; the cursor contains the topic and
-partition at which the next page begins.
+The response contains topics sorted by name, up to a maximum number of partitions. The cursor in the response names the
+topic and partition at which the next page begins.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The handler of DescribeTransactions v0. Describes the transactions that the broker coordinates."""
+"""The handler of DescribeTransactions v0, which describes the transactions that the broker coordinates."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The handler of DescribeUserScramCredentials v0. Describes the requested users, or all users with SCRAM
-credentials.
-"""
+"""The handler of DescribeUserScramCredentials v0, for the requested users or for all users with SCRAM credentials."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""The handler of ElectLeaders v0-2. Elects the preferred leaders of partitions, or in v1+ any live replica (unclean
-election).
+"""The handler of ElectLeaders v0-2, which elects the preferred leaders of partitions.
+
+In v1+, the request can choose an unclean election, which elects any live replica.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ def handle(broker: Broker, call: Call[ExpireDelegationTokenRequest], now: float)
 
 
 def _expire(broker: Broker, call: Call[ExpireDelegationTokenRequest], now: float) -> tuple[ErrorCode, int]:
-    """Change the expiry time of a delegation token; return the error and the new time in milliseconds since 1970."""
+    """Change the expiry time of a delegation token. Return the error and the new time in ms since 1970."""
     period_ms, now_ms = call.request.expiry_time_period_ms, broker.wall_ms(now)
     token = token_requests.find(broker, call.request.hmac)
     if isinstance(token, ErrorCode):

@@ -1,7 +1,8 @@
-"""The handler of GetTelemetrySubscriptions v0. Returns the metrics that a client has to push, from matching
-subscriptions (KIP-714).
+"""The handler of GetTelemetrySubscriptions v0 (KIP-714).
 
-Source: Kafka's ClientMetricsManager.processGetTelemetrySubscriptionRequest. Served only with
+The response contains the metrics that the client has to push, taken from the subscriptions that match the client.
+
+Source: Kafka's ClientMetricsManager.processGetTelemetrySubscriptionRequest. The API is served only with
 ``mockbroker.client.telemetry.enable``, as Kafka serves it only with a plugin that receives the metrics.
 """
 

@@ -1,4 +1,4 @@
-"""The handler of InitializeShareGroupState v0. Creates the state of share partitions; sent by group coordinators.
+"""The handler of InitializeShareGroupState v0, a request of group coordinators to create the state of share partitions.
 
 Source: Kafka's ShareCoordinatorShard.initializeState.
 """

@@ -22,7 +22,10 @@ def handle(broker: Broker, call: Call[LeaveGroupRequest], now: float) -> Effects
 
 
 def adapt_response(response: LeaveGroupResponse, version: int) -> LeaveGroupResponse:
-    """Adapt a response to an older API version: before v3, it contains only the error code of the single member."""
+    """Return the response in the format of its API version.
+
+    Before v3, the response contains only one error code: that of the request, or that of its single member.
+    """
     if version >= 3:
         return response
     errors = [member.error_code for member in response.members]

@@ -1,5 +1,6 @@
-"""The handler of ListGroups v0-5. Lists the groups that the broker coordinates; clients send the request to every
-broker.
+"""The handler of ListGroups v0-5, which lists the groups that the broker coordinates.
+
+To list all groups, a client sends the request to every broker.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ def _list_offset(
 def _offsets_before(log: PartitionLog, timestamp: int, now_ms: int) -> list[int]:
     """Return the offsets of a ListOffsets v0 response, newest first.
 
-    They are the log end and the log start offset, each only if it existed at the timestamp.
+    The response contains the log end offset and the log start offset, each only if it existed at the timestamp.
 
     Args:
         log: The log of the partition.

@@ -1,4 +1,4 @@
-"""The handler of ListTransactions v0-2. Lists the transactions that the broker coordinates."""
+"""The handler of ListTransactions v0-2, which lists the transactions that the broker coordinates."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The handler of Metadata v0-13.
 
-As in Kafka, a request that creates a topic returns UNKNOWN_TOPIC_OR_PARTITION for the new topic; the next request
-returns the topic.
+As in Kafka, the Metadata request that creates a topic is answered with UNKNOWN_TOPIC_OR_PARTITION for this topic. The
+next Metadata request returns the new topic.
 """
 
 from __future__ import annotations
@@ -56,9 +56,7 @@ def handle(broker: Broker, call: Call[MetadataRequest], now: float) -> Effects: 
 
 
 def _respond(broker: Broker, call: Call[MetadataRequest], epoch: int, key: Hashable) -> Steps:
-    """Build a Metadata response in slices, and cache it unless the metadata has changed in between, for example by a
-    new topic.
-    """
+    """Build a Metadata response in slices. Cache the response, unless the metadata changed before the last slice."""
     response = yield from _build_response(broker, call)
     if broker.cluster.epoch != epoch or call.client.node in broker.frozen_metadata:
         return [Reply(call.ticket, response)]

@@ -1,4 +1,7 @@
-"""The handler of OffsetCommit v0-10. v0 stored offsets in ZooKeeper; as in Kafka 4, it gets UNSUPPORTED_VERSION."""
+"""The handler of OffsetCommit v0-10.
+
+A v0 request is answered with UNSUPPORTED_VERSION, as in Kafka 4, because v0 stored offsets in ZooKeeper.
+"""
 
 from __future__ import annotations
 
@@ -95,7 +98,8 @@ def _known_partitions(
 def _admit(
     broker: Broker, call: Call[OffsetCommitRequest], partitions: Iterable[tuple[str, int]], now: float
 ) -> tuple[CoordinatedGroup | None, ErrorCode]:
-    """Return the group for a commit and NONE; or None and the error of all partitions, if the client may not commit.
+    """Return the group for a commit and NONE. If the client may not commit, return None and the error of all
+    partitions.
 
     The empty group id is allowed. ``now``: the broker's time in seconds.
     """

@@ -1,4 +1,4 @@
-"""The handler of OffsetDelete v0. Deletes committed offsets of topics to which the group is not subscribed."""
+"""The handler of OffsetDelete v0, which deletes committed offsets of topics to which the group is not subscribed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""The handler of OffsetFetch v0-10. v0 read offsets from ZooKeeper; as in Kafka 4, it gets UNSUPPORTED_VERSION.
+"""The handler of OffsetFetch v0-10.
 
-The state of the group and the existence of partitions are not checked. v9+ checks the member epoch in groups of the
-consumer protocol.
+A v0 request is answered with UNSUPPORTED_VERSION, as in Kafka 4, because v0 read offsets from ZooKeeper. The broker
+does not check the state of the group and the existence of partitions. In v9+, the broker checks the member epoch in
+groups of the consumer protocol.
 """
 
 from __future__ import annotations

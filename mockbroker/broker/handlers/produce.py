@@ -1,7 +1,7 @@
 """The handler of Produce v0-13. Not modelled: quotas.
 
-Record batches are stored as received, after validating header and checksum; records are validated only if a setting or
-the header requires it. The message sets of v0-2 are converted to batches.
+The header and checksum of a record batch are validated; then the batch is stored as received. The records in the batch
+are validated only if a setting or the header requires it. The message sets of v0-2 are converted to batches.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The handler of PushTelemetry v0. The metrics of a client become an event of the journal (KIP-714).
+"""The handler of PushTelemetry v0 (KIP-714), which writes the metrics of a client to the journal as an event.
 
-Source: Kafka's ClientMetricsManager.processPushTelemetryRequest. Without the package opentelemetry-proto, the event has
-only the size of the metrics.
+Source: Kafka's ClientMetricsManager.processPushTelemetryRequest. Without the package opentelemetry-proto, the event
+contains only the size of the metrics.
 """
 
 from __future__ import annotations
@@ -50,10 +50,11 @@ def handle(broker: Broker, call: Call[PushTelemetryRequest], now: float) -> Effe
 def _decoded(request: PushTelemetryRequest) -> Mapping[str, Any]:
     """Return the fields of the journal event for pushed metrics.
 
-    They are the client instance id, whether it is the last push, the decompressed size in bytes, and the decoded
-    metrics or the reason why they cannot be decoded.
+    The fields are the client instance id, whether this push is the last one, and the decompressed size in bytes. Then
+    come the decoded metrics, or the reason why the metrics cannot be decoded.
 
-    Raises: WireError for metrics that cannot be decompressed.
+    Raises:
+        WireError: The metrics cannot be decompressed.
     """
     data = bytes(request.metrics)
     if request.compression_type != UNCOMPRESSED:

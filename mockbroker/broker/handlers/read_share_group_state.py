@@ -1,4 +1,4 @@
-"""The handler of ReadShareGroupState v0. Returns the state of share partitions; sent by the leaders of partitions.
+"""The handler of ReadShareGroupState v0, with which partition leaders read the state of share partitions.
 
 Source: Kafka's ShareCoordinatorShard.readStateAndMaybeUpdateLeaderEpoch.
 """

@@ -1,5 +1,5 @@
-"""The handler of ReadShareGroupStateSummary v0-1. Returns the start offsets of share partitions; sent by group
-coordinators.
+"""The handler of ReadShareGroupStateSummary v0-1, with which group coordinators read the start offsets of share
+partitions.
 
 Source: Kafka's ShareCoordinatorShard.readStateSummary.
 """

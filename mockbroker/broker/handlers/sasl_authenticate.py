@@ -1,7 +1,7 @@
-"""The handler of SaslAuthenticate v0-2. The handler gets only requests at the wrong time: without SASL, or after
+"""The handler of SaslAuthenticate v0-2, for requests at the wrong time: on a listener without SASL, or after
 authentication.
 
-The authentication itself is a stage of the connection (mockbroker/broker/authentication.py).
+Authentication is a stage of the connection (mockbroker/broker/authentication.py), which precedes this handler.
 """
 
 from __future__ import annotations

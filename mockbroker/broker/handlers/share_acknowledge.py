@@ -1,7 +1,7 @@
-"""The handler of ShareAcknowledge v1-2. Acknowledges records that a member of a share group has acquired. Not modelled:
-throttling.
+"""The handler of ShareAcknowledge v1-2, with which a share group member acknowledges records that it has acquired.
 
-Source: Kafka's KafkaApis.handleShareAcknowledgeRequest and SharePartitionManager.acknowledgeSessionUpdate.
+Not modelled: throttling. Source: Kafka's KafkaApis.handleShareAcknowledgeRequest and
+SharePartitionManager.acknowledgeSessionUpdate.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def handle(broker: Broker, call: Call[ShareAcknowledgeRequest], now: float) -> E
 
 
 def _use_session(broker: Broker, call: Call[ShareAcknowledgeRequest], member: SessionKey) -> ErrorCode:
-    """Check and advance the share session epoch of a request; return the error, or NONE."""
+    """Check and advance the share session epoch of a request. Return the error, or NONE."""
     epoch = call.request.share_session_epoch
     if epoch == INITIAL_EPOCH:
         return ErrorCode.INVALID_SHARE_SESSION_EPOCH

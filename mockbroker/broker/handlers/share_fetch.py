@@ -1,4 +1,4 @@
-"""The handler of ShareFetch v1-2. Acquires records for a member of a share group. Not modelled: throttling.
+"""The handler of ShareFetch v1-2, which acquires records for a member of a share group. Not modelled: throttling.
 
 Source: Kafka's KafkaApis.handleShareFetchRequest and SharePartitionManager.newContext.
 """
@@ -71,8 +71,7 @@ def handle(broker: Broker, call: Call[ShareFetchRequest], now: float) -> Effects
 def _handle_slices(
     broker: Broker, fetch: PendingShareFetch, named: Sequence[PartitionKey], effects: Effects, now: float
 ) -> Steps:
-    """Handle a ShareFetch with many partitions: look the partitions up and read them, both in slices; then respond or
-    delay it.
+    """Look up and read the many partitions of a ShareFetch in slices, then respond to the ShareFetch or delay it.
 
     Args:
         broker: The state of the cluster.
@@ -121,7 +120,7 @@ def _refuse(call: Call[ShareFetchRequest], error: ErrorCode) -> Effects:
 
 
 def _open_session(broker: Broker, fetch: PendingShareFetch, member: SessionKey) -> ErrorCode:
-    """Find, create or check the share session of a request; return the error, or NONE.
+    """Find, create or check the share session of a request. Return the error, or NONE.
 
     Args:
         broker: The state of the cluster.

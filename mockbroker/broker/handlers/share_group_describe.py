@@ -1,4 +1,4 @@
-"""The handler of ShareGroupDescribe v1."""
+"""The handler of ShareGroupDescribe v1, which returns the state, members and assignments of share groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The handler of StreamsGroupDescribe v0."""
+"""The handler of StreamsGroupDescribe v0, which returns the state, topology, members and tasks of streams groups."""
 
 from __future__ import annotations
 

@@ -48,10 +48,10 @@ def _handle(broker: Broker, call: Call[TxnOffsetCommitRequest], now: float) -> E
 def _admit(
     broker: Broker, call: Call[TxnOffsetCommitRequest], partitions: Sequence[tuple[str, RequestPartition]], now: float
 ) -> tuple[CoordinatedGroup | None, ErrorCode]:
-    """Return the group for a transactional commit and NONE; or None and the error of all partitions, if the producer
-    may not commit.
+    """Return the group for a transactional commit and NONE. If the producer may not commit, return None and the error
+    of all partitions.
 
-    The producer id and epoch and the member are checked. ``now``: the broker's time in seconds.
+    The function checks the producer id and epoch, and the member. ``now``: the broker's time in seconds.
     """
     request = call.request
     if error := broker.group_error(request.group_id, call.client.node):

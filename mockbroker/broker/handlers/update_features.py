@@ -1,7 +1,7 @@
 """The handler of UpdateFeatures v0-2. Source: Kafka's FeatureControlManager.
 
-Changed levels of share.version, streams.version, group.version and eligible.leader.replicas.version have an effect
-immediately; levels of the other features are only reported.
+A new level of share.version, streams.version, group.version or eligible.leader.replicas.version takes effect
+immediately. The levels of all other features are reported to clients, but have no effect.
 """
 
 from __future__ import annotations

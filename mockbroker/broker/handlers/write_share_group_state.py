@@ -1,4 +1,4 @@
-"""The handler of WriteShareGroupState v0-1. Stores changes of the state of share partitions; sent by the leaders of
+"""The handler of WriteShareGroupState v0-1, with which partition leaders store changes of the state of share
 partitions.
 
 Source: Kafka's ShareCoordinatorShard.writeState.

@@ -1,5 +1,6 @@
-"""The handler of WriteTxnMarkers v0-2. Sent by transaction coordinators, and by an admin that aborts a hanging
-transaction.
+"""The handler of WriteTxnMarkers v0-2, a request of transaction coordinators.
+
+An admin client also sends the request, to abort a hanging transaction.
 """
 
 from __future__ import annotations

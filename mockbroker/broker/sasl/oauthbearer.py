@@ -74,7 +74,7 @@ class OAuthBearer:
 
 
 def _bearer(pairs: str) -> str | None:
-    """Return the token in a message of the client, the value of its key ``auth``; None unless this key occurs once.
+    """Return the token in a message of the client, the value of its key ``auth``, or None unless this key occurs once.
 
     ``pairs``: the key-value pairs of the message. Other keys are extensions, which are ignored.
     """
@@ -85,7 +85,7 @@ def _bearer(pairs: str) -> str | None:
 
 
 def _claims(token: str) -> dict[str, Any] | None:
-    """Return the claims of an unsecured token, whose signature is empty; None if the token is not unsecured."""
+    """Return the claims of an unsecured token, whose signature is empty, or None if the token is not unsecured."""
     segments = token.split(".")
     if len(segments) != 3 or segments[2]:
         return None

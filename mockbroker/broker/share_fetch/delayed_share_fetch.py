@@ -57,7 +57,7 @@ def complete_for_share_partitions(broker: Broker, keys: Iterable[StateKey], now:
 
 
 def handle_due(broker: Broker, due: ShareLockDue | ShareFetchDue | ShareDisconnectDue, now: float) -> Effects:
-    """Handle a due deadline; return the effects.
+    """Handle a due deadline, and return the effects.
 
     Args:
         broker: The state of the cluster.
@@ -74,7 +74,7 @@ def handle_due(broker: Broker, due: ShareLockDue | ShareFetchDue | ShareDisconne
 
 
 def complete_expired_share_fetch(broker: Broker, due: ShareFetchDue, now: float) -> Effects:
-    """Answer a delayed share fetch whose maximum wait has expired with the available records; return the effects."""
+    """Answer a share fetch whose maximum wait has expired, with the available records, and return the effects."""
     fetch = broker.share_fetch_purgatory.remove(due.ticket)
     if fetch is None:
         return []

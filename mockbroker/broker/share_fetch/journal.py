@@ -23,7 +23,7 @@ Counts = dict[tuple[str, int], Mapping[str, int]]  # numbers of records by topic
 
 
 def acquired_note(broker: Broker, call: Call[Any], responses: Mapping[PartitionKey, Any]) -> list[Note]:
-    """Return the event for the records in a ShareFetch response; an empty list without records.
+    """Return the event for the records in a ShareFetch response, or an empty list without records.
 
     Args:
         broker: The state of the cluster.
@@ -41,7 +41,7 @@ def acquired_note(broker: Broker, call: Call[Any], responses: Mapping[PartitionK
 def acknowledged_note(
     broker: Broker, call: Call[Any], topics: Iterable[Any], results: Mapping[PartitionKey, object]
 ) -> list[Note]:
-    """Return the event for the successful acknowledgements of a request; an empty list if there are none.
+    """Return the event for the successful acknowledgements of a request, or an empty list if there are none.
 
     Args:
         broker: The state of the cluster.
@@ -59,7 +59,7 @@ def acknowledged_note(
 
 
 def expired_note(broker: Broker, key: StateKey, ended: Mapping[str, int]) -> list[Note]:
-    """Return the event for records whose acquisition locks have expired; an empty list if the topic is deleted.
+    """Return the event for records whose acquisition locks have expired, or an empty list if the topic is deleted.
 
     Args:
         broker: The state of the cluster.

@@ -12,9 +12,10 @@ from mockbroker.topics.model import NO_LEADER
 
 
 def release_session(broker: Broker, node: int, key: SessionKey, now: float) -> list[StateKey]:
-    """End a session; return the share partitions of the session, whose records may be available now.
+    """End a share session, and return its share partitions that the broker leads. Records of these may be available
+    now.
 
-    A partition of the session may have another leader by now. Its records, which the member may have acquired there,
+    If a partition of the session has another leader by now, the records that the member acquired from that leader
     are not released.
 
     Source: Kafka's SharePartitionManager.releaseSession.
@@ -22,7 +23,7 @@ def release_session(broker: Broker, node: int, key: SessionKey, now: float) -> l
     Args:
         broker: The state of the cluster.
         node: Id of the broker with the session.
-        key: The session.
+        key: Group id and member id of the session.
         now: The broker's time in seconds.
     """
     session = broker.share_sessions(node).remove(key)

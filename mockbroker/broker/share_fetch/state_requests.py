@@ -1,4 +1,4 @@
-"""Functions that the requests to the share coordinator share. Their results are grouped by topic and partition."""
+"""The responses to requests for the share coordinator, with the results grouped by topic and partition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The operations of an administrator on a classic group: the eviction of a member, and a rebalance on request."""
+"""Requests of an administrator to a classic group: the eviction of a member, and a rebalance."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mockbroker.groups.events import AdminEvent, Evict, Rebalance
 
 
 def administer(group: ClassicGroup, event: AdminEvent, now: float) -> Effects:
-    """Evict a member of the group or start a rebalance, depending on ``event``; return the effects.
+    """Evict a member of the group or start a rebalance, depending on ``event``. Return the effects.
 
     ``now``: the current time in seconds.
     """
@@ -23,7 +23,7 @@ def administer(group: ClassicGroup, event: AdminEvent, now: float) -> Effects:
 
 
 def _evict(group: ClassicGroup, event: Evict, now: float) -> Effects:
-    """Remove a member or an unused member id, and answer its pending requests with UNKNOWN_MEMBER_ID; return the
+    """Remove a member or an unused member id, and answer its pending requests with UNKNOWN_MEMBER_ID. Return the
     effects.
 
     A pending SyncGroup is answered too, unlike when a member leaves, because an evicted client is still running.

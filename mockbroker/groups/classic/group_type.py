@@ -59,7 +59,7 @@ class ClassicType(GroupType[ClassicGroup]):
         return ClassicGroup.from_settings(group_id, context.settings, now, context.quirks)
 
     def receive(self, group: ClassicGroup, event: Event, context: Context, now: float) -> GroupEffects:
-        """Handle a request; return the effects.
+        """Handle a request, and return the effects.
 
         Args:
             group: The group.
@@ -74,7 +74,7 @@ class ClassicType(GroupType[ClassicGroup]):
     def receive_without_group(
         self, group_id: str, other: CoordinatedGroup | None, event: Event, context: Context, now: float
     ) -> GroupEffects:
-        """Create the group for a JoinGroup without member id, and reject other requests; return the effects.
+        """Create the group for a JoinGroup without member id, and reject other requests. Return the effects.
 
         An empty group of another type is replaced; its committed offsets are kept. If it cannot be replaced, the
         JoinGroup gets INCONSISTENT_GROUP_PROTOCOL.
@@ -101,7 +101,7 @@ class ClassicType(GroupType[ClassicGroup]):
         return [RegisterGroup(group), *machine.receive(group, event, now)]
 
     def administer(self, group: ClassicGroup, event: AdminEvent, context: Context, now: float) -> GroupEffects:  # noqa: ARG002
-        """Evict a member or start a rebalance; return the effects.
+        """Evict a member or start a rebalance, and return the effects.
 
         Args:
             group: The group.
@@ -112,7 +112,7 @@ class ClassicType(GroupType[ClassicGroup]):
         return administration.administer(group, event, now)
 
     def tick(self, group: ClassicGroup, context: Context, now: float) -> GroupEffects:
-        """Handle the due timers; return the effects.
+        """Handle the due timers, and return the effects.
 
         ``now``: the current time in seconds.
         """
@@ -150,7 +150,7 @@ class ClassicType(GroupType[ClassicGroup]):
         return [] if record is None else [record]
 
     def changed_records(self, group: ClassicGroup, wall: WallClock) -> Iterable[Change]:
-        """Return the record of the group if it may have changed; otherwise nothing."""
+        """Return the record of the group if it may have changed, or an empty iterable if it has not changed."""
         return records.changed_records(group, wall)
 
     def keys_to_delete(self, group: ClassicGroup, image: Image) -> Iterable[bytes]:
@@ -197,11 +197,10 @@ class ClassicType(GroupType[ClassicGroup]):
         return rules.transactional_commit_error(group, event)
 
     def retention_start(self, group: ClassicGroup) -> RetentionStart:
-        """Return a function of topic and committed offset that returns the start of the offset's retention time, in
-        seconds.
+        """Return a function that computes the start of an offset's retention time, in seconds.
 
-        The function returns None for an offset that does not expire in the current state of the group. Source: Kafka's
-        ClassicGroup.offsetExpirationCondition.
+        The arguments of this function are the topic and the committed offset. The function returns None for an offset
+        that does not expire in the current state of the group. Source: Kafka's ClassicGroup.offsetExpirationCondition.
         """
         subscribed = subscribed_topics(group) if group.state is State.STABLE else None
 
@@ -217,7 +216,7 @@ class ClassicType(GroupType[ClassicGroup]):
         return starts
 
     def subscribed_topics(self, group: ClassicGroup) -> Container[str] | None:
-        """Return the subscribed topics; None if the group contains members that are not consumers.
+        """Return the subscribed topics, or None if the group contains members that are not consumers.
 
         If a subscription cannot be decoded, all topics count as subscribed.
         """
@@ -261,7 +260,7 @@ class ClassicType(GroupType[ClassicGroup]):
         topics: TopicNames,  # noqa: ARG002
         context: Context,  # noqa: ARG002
     ) -> list[MemberDescription]:
-        """Return members as the control API shows them; ids of unknown members are ignored.
+        """Return members as the control API shows them. The ids of unknown members are ignored.
 
         Args:
             group: The group.

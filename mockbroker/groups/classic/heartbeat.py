@@ -10,7 +10,7 @@ from mockbroker.groups.events import Commit, Heartbeat
 
 
 def heartbeat(group: ClassicGroup, event: Heartbeat, now: float) -> Effects:
-    """Renew the session of a valid member, and answer the Heartbeat; return the effects.
+    """Renew the session of a valid member, and answer the Heartbeat. Return the effects.
 
     The session is also renewed if the response is REBALANCE_IN_PROGRESS, after which the member has to rejoin.
 

@@ -15,7 +15,7 @@ REJOIN_EVENT = EventKind.REJOIN  # a local name is faster, and used for each mem
 
 
 def join(group: ClassicGroup, event: Join, now: float) -> Effects:
-    """Handle a JoinGroup of a new member or of a member that rejoins; return the effects.
+    """Handle a JoinGroup of a new member or of a member that rejoins, and return the effects.
 
     ``now``: the current time in seconds.
     """

@@ -1,8 +1,10 @@
 """The state machine of a classic group: the table of the functions that handle the requests.
 
 Each function takes the group, the event and the current time in seconds, changes the group and returns effects. Pending
-requests are stored in the group as tickets. Every ticket is answered once, with two exceptions, as in Kafka: a pending
-request is dropped if its member sends a newer one, and the SyncGroup of a leaving member is dropped.
+requests are stored in the group as tickets.
+
+Every ticket is answered once, with two exceptions, as in Kafka. A pending request is dropped if its member sends a
+newer one. The SyncGroup of a leaving member is dropped.
 
 The modules of the requests and timers.py use phases.py, which uses membership.py, replies.py and rules.py. Source:
 Kafka's GroupMetadataManager (4.2).
@@ -29,7 +31,7 @@ REQUESTS: Mapping[type, Callable[..., Effects]] = {Join: join, Sync: sync, Heart
 
 
 def receive(group: ClassicGroup, event: Event, now: float) -> Effects:
-    """Handle a request; return the effects.
+    """Handle a request, and return the effects.
 
     Args:
         group: The group.

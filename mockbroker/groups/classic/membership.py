@@ -14,7 +14,7 @@ from mockbroker.groups.coordinated import member_note, session_timer
 
 
 def remove(group: ClassicGroup, member: Member, event: EventKind, reason: str) -> Effects:
-    """Remove a member, and answer its pending JoinGroup with UNKNOWN_MEMBER_ID; return the effects.
+    """Remove a member, and answer its pending JoinGroup with UNKNOWN_MEMBER_ID. Return the effects.
 
     The caller starts the rebalance.
 
@@ -36,7 +36,7 @@ def remove(group: ClassicGroup, member: Member, event: EventKind, reason: str) -
 
 
 def ensure_leader(group: ClassicGroup) -> None:
-    """If the group's leader was removed, choose a new one: the first member in the iteration order of Kafka's
+    """Choose a new leader if the group's leader was removed. As in Kafka, it is the first member in the order of a
     HashMap.
     """
     if not group.leader and group.members:

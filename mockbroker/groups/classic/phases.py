@@ -22,7 +22,7 @@ from mockbroker.groups.coordinated import generation_note
 
 
 def rebalance(group: ClassicGroup, reason: str, now: float) -> Effects:
-    """Start a join phase unless one is in progress, and complete it if all members have joined; return the effects.
+    """Start a join phase unless one is in progress, and complete it if all members have joined. Return the effects.
 
     Args:
         group: The group.
@@ -103,7 +103,7 @@ def maybe_complete_join_phase(group: ClassicGroup, now: float) -> Effects:
 
 
 def complete_join_phase(group: ClassicGroup, now: float) -> Effects:
-    """End the join phase: remove dynamic members that did not rejoin, and start a generation; return the effects.
+    """End the join phase: remove dynamic members that did not rejoin, and start a generation. Return the effects.
 
     ``now``: the current time in seconds.
     """

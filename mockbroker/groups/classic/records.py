@@ -28,8 +28,9 @@ def is_persisted_state(group: ClassicGroup) -> bool:
 def changed_records(group: ClassicGroup, wall: WallClock) -> Iterator[Change]:
     """Yield the GroupMetadata record of the group if the group may have changed.
 
-    During a rebalance, yield only the first record of a group: of a new group, or of one just downgraded from a
-    consumer group, with the members and assignments of the downgrade.
+    During a rebalance, only the first record of a group is yielded. A group has no record yet if it is new, or if it
+    was just downgraded from a consumer group. The record after a downgrade contains the members and assignments of the
+    downgrade.
     """
     if not group.changes:
         return

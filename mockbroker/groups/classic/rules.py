@@ -75,7 +75,7 @@ def member_error(group: ClassicGroup, event: Identified) -> ErrorCode:
 
 
 def sync_error(group: ClassicGroup, event: Sync) -> ErrorCode:
-    """Return the error of a SyncGroup; NONE if the request is valid."""
+    """Return the error of a SyncGroup, or NONE if the request is valid."""
     if error := member_error(group, event):
         return error
     if event.protocol_type not in (None, group.protocol_type) or event.protocol_name not in (None, group.protocol):
@@ -84,7 +84,7 @@ def sync_error(group: ClassicGroup, event: Sync) -> ErrorCode:
 
 
 def commit_error(group: ClassicGroup, event: Commit) -> ErrorCode:
-    """Return the error of an OffsetCommit; NONE if the request is valid.
+    """Return the error of an OffsetCommit, or NONE if the request is valid.
 
     An empty group accepts commits of clients that are not members.
     """
@@ -96,7 +96,7 @@ def commit_error(group: ClassicGroup, event: Commit) -> ErrorCode:
 
 
 def transactional_commit_error(group: ClassicGroup, event: Commit) -> ErrorCode:
-    """Return the error of a TxnOffsetCommit; NONE if the request is valid. The state of the group is not checked."""
+    """Return the error of a TxnOffsetCommit, or NONE if the request is valid. The state of the group is not checked."""
     return member_error(group, event) if event.has_member_identity else NONE
 
 
@@ -126,7 +126,7 @@ CURRENT_GENERATION = {(COMPLETING, True), (COMPLETING, False), (STABLE, False)}
 
 
 def join_error(group: ClassicGroup, event: Join) -> ErrorCode:
-    """Return the error of a JoinGroup; NONE if the request is valid."""
+    """Return the error of a JoinGroup, or NONE if the request is valid."""
     for error, holds in JOIN_CHECKS:
         if holds(group, event):
             return error

@@ -1,4 +1,4 @@
-"""The state of a classic group and its members, and the valid transitions between states."""
+"""The members of a classic group, its states, and the valid transitions between states."""
 
 from __future__ import annotations
 
@@ -259,11 +259,11 @@ class ClassicGroup(CoordinatedGroup):
         self._remove_protocols(member)
 
     def static_member_id(self, instance_id: str | None) -> str | None:
-        """Return the member id of a static member; None if the instance id is unknown or None."""
+        """Return the member id of a static member, or None if the instance id is unknown or None."""
         return None if instance_id is None else self.static_members.get(instance_id)
 
     def replace_static_member(self, member: Member, member_id: str) -> None:
-        """Change the member id of a static member to ``member_id``; the other fields of the member do not change."""
+        """Change the member id of a static member to ``member_id``. The other fields of the member do not change."""
         assert member.instance_id is not None
         if self.leader == member.member_id:
             self.leader = member_id

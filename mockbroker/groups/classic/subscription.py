@@ -17,10 +17,10 @@ CONSUMER = "consumer"
 
 
 def subscribed_topics(group: ClassicGroup) -> set[str] | None:
-    """Return the names of the subscribed topics; None if they are unknown.
+    """Return the names of the subscribed topics, or None if the coordinator cannot determine them.
 
-    They are unknown if the protocol type is not ``consumer``, no protocol is selected, or a subscription cannot be
-    decoded.
+    The coordinator cannot determine the topics in three cases: the protocol type is not ``consumer``, no protocol is
+    selected, or a subscription cannot be decoded.
     """
     if group.protocol_type != CONSUMER or group.protocol is None:
         return None

@@ -35,7 +35,7 @@ def sync(group: ClassicGroup, event: Sync, now: float) -> Effects:
 
 
 def propagate_assignment(group: ClassicGroup, event: Sync, now: float) -> Effects:
-    """Store the leader's assignments, enter Stable, and answer all pending SyncGroups; return the effects.
+    """Store the leader's assignments, enter Stable, and answer all pending SyncGroups. Return the effects.
 
     A later SyncGroup is answered immediately, in state Stable. ``now``: the current time in seconds.
     """

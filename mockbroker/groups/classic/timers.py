@@ -13,7 +13,7 @@ MAX_SETTLE = 0.1  # seconds after which join_settle does not extend a first join
 
 
 def tick(group: ClassicGroup, join_settle: float, now: float) -> Effects:
-    """Handle the due timers; return the effects. Afterwards no deadline at or before ``now`` remains.
+    """Handle the due timers, and return the effects. Afterwards no deadline at or before ``now`` remains.
 
     Args:
         group: The group.

@@ -11,7 +11,7 @@ from mockbroker.groups.events import Commit
 
 
 def commit_error(group: ConsumerGroup, event: Commit) -> ErrorCode:
-    """Return the error of an OffsetCommit; NONE if the request is valid. Source: Kafka's
+    """Return the error of an OffsetCommit, or NONE if the request is valid. Source: Kafka's
     ConsumerGroup.validateOffsetCommit.
     """
     if event.generation < 0 and group.empty:
@@ -38,7 +38,7 @@ def transactional_commit_error(group: ConsumerGroup, event: Commit) -> ErrorCode
 
 
 def fetch_error(group: ConsumerGroup, member_id: str | None, epoch: int) -> ErrorCode:
-    """Return the error of an OffsetFetch; NONE if the request is valid.
+    """Return the error of an OffsetFetch, or NONE if the request is valid.
 
     Args:
         group: The group.

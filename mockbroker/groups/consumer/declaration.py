@@ -1,6 +1,7 @@
 """The name, states, events and record keys of the group type of the consumer protocol (KIP-848).
 
-This is a separate module, because the other modules of the type are imported when its first group is created.
+The declaration has its own module because it is always imported. The other modules of the type are imported when its
+first group is created.
 """
 
 from __future__ import annotations

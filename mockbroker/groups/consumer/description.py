@@ -57,7 +57,7 @@ def _describe_member(group: ConsumerGroup, member: ConsumerMember, cluster: Clus
 
 
 def view(group: ConsumerGroup, context: Context) -> GroupView:
-    """Return the fields of a group snapshot that depend on the group type. The field ``protocol`` contains the
+    """Return those fields of a group snapshot that depend on the group type. The field ``protocol`` contains the
     assignor.
     """
     return assigned_view(group.members, effective_assignor(group, context.settings), context.cluster)

@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 
 class ConsumerType(EpochGroupType[ConsumerGroup]):
-    """The group type whose members send ConsumerGroupHeartbeat."""
+    """The group type of the consumer protocol (KIP-848), whose members send ConsumerGroupHeartbeat."""
 
     name: ClassVar[str] = CONSUMER
     states: ClassVar[Sequence[str]] = STATES
@@ -57,7 +57,7 @@ class ConsumerType(EpochGroupType[ConsumerGroup]):
         return ConsumerGroup(group_id=group_id)
 
     def receive(self, group: ConsumerGroup, event: ConsumerHeartbeat, context: Context, now: float) -> GroupEffects:
-        """Handle a heartbeat; return the effects.
+        """Handle a heartbeat, and return the effects.
 
         Args:
             group: The group.
@@ -74,7 +74,7 @@ class ConsumerType(EpochGroupType[ConsumerGroup]):
     def receive_without_group(
         self, group_id: str, other: CoordinatedGroup | None, event: ConsumerHeartbeat, context: Context, now: float
     ) -> GroupEffects:
-        """Create the group for a member that joins; return the effects.
+        """Create the group for a member that joins, and return the effects.
 
         An empty classic group is replaced; its committed offsets are kept.
 
@@ -104,11 +104,11 @@ class ConsumerType(EpochGroupType[ConsumerGroup]):
         context: Context,
         now: float,
     ) -> GroupEffects:
-        """Remove a member, and start an epoch; return the effects."""
+        """Remove a member, and start an epoch. Return the effects."""
         return machine.fence(group, [member], EventKind.EXPIRE, reason, context, now)
 
     def tick(self, group: ConsumerGroup, context: Context, now: float) -> GroupEffects:
-        """Handle the due timers; return the effects. At most one slice of regular expressions is resolved.
+        """Handle the due timers, and return the effects. At most one slice of regular expressions is resolved.
 
         ``now``: the current time in seconds.
         """
@@ -207,7 +207,7 @@ class ConsumerType(EpochGroupType[ConsumerGroup]):
     def describe_members(
         self, group: ConsumerGroup, member_ids: Iterable[str], topics: TopicNames, context: Context
     ) -> list[MemberDescription]:
-        """Return members as the control API shows them; ids of unknown members are ignored.
+        """Return members as the control API shows them. The ids of unknown members are ignored.
 
         Args:
             group: The group.

@@ -93,7 +93,10 @@ def check_may_create(group_id: str, other: CoordinatedGroup | None, event: Consu
 
 
 def with_member_id(event: ConsumerHeartbeat, context: Context) -> ConsumerHeartbeat:
-    """Return the heartbeat with a member id: a new one if the request contains none (v0), unless the member leaves."""
+    """Return the heartbeat with a member id.
+
+    A heartbeat without member id (v0) gets a new one, unless the member leaves.
+    """
     if event.member_id or event.epoch < 0:
         return event
     return replace(event, member_id=uuid_text(context.new_uuid()))
@@ -103,7 +106,7 @@ def with_member_id(event: ConsumerHeartbeat, context: Context) -> ConsumerHeartb
 
 
 def heartbeat(group: ConsumerGroup, event: ConsumerHeartbeat, context: Context, now: float) -> Effects:
-    """Handle a heartbeat with epoch 0 or more: add or update the member, and reconcile it; return the effects.
+    """Handle a heartbeat with epoch 0 or more: add or update the member, and reconcile it. Return the effects.
 
     Args:
         group: The group.
@@ -241,7 +244,7 @@ def _check_epoch(member: ConsumerMember, event: ConsumerHeartbeat) -> None:
     """Check the member epoch of a heartbeat.
 
     The previous epoch is accepted if the member reports its owned partitions, and all of these are assigned to the
-    member: this shows that the member did not receive the last response.
+    member. Such a report shows that the member did not receive the last response.
 
     Raises:
         Refused: The epoch is not valid.
@@ -278,7 +281,7 @@ def update_member(
     context: Context,
     now: float,
 ) -> Effects:
-    """Add or replace a member, start a new epoch if necessary, and compute a new target assignment; return the effects.
+    """Add or replace a member, start a new epoch if necessary, and compute a new target assignment. Return the effects.
 
     Args:
         group: The group.
@@ -302,7 +305,7 @@ def update_member(
 
 
 def add_or_replace_member(group: ConsumerGroup, old: ConsumerMember | None, member: ConsumerMember) -> Effects:
-    """Add or replace a member; return the journal event if the member has joined.
+    """Add or replace a member, and return the journal event if the member has joined.
 
     Args:
         group: The group.
@@ -360,7 +363,7 @@ def _epoch_bump_reason(
     after: ConsumerMember,
     regex_update: RegexUpdate,
 ) -> str:
-    """Return the reason why the request starts a new epoch; "" if it does not start one.
+    """Return the reason why the request starts a new epoch, or "" if it does not start one.
 
     Args:
         group: The group.
@@ -379,7 +382,7 @@ def _epoch_bump_reason(
 def reconcile(
     group: ConsumerGroup, member_id: str, owned: PartitionSet | None, context: Context, now: float, *, changed: bool
 ) -> tuple[ConsumerMember, Effects]:
-    """Bring a member one step closer to its target assignment; return the updated member and the effects.
+    """Bring a member one step closer to its target assignment, and return the updated member and the effects.
 
     Args:
         group: The group.
@@ -447,7 +450,8 @@ def _should_resolve_regexes(
 ) -> bool:
     """Return whether the regular expressions have to be resolved, at most once per REGEX_REFRESH_MIN_INTERVAL.
 
-    This is necessary if a regular expression is not resolved, topics changed, or the last resolution is too old.
+    A resolution is necessary if a regular expression is not resolved, topics changed, or the last resolution is too
+    old.
 
     Args:
         group: The group.
@@ -470,12 +474,16 @@ def _should_resolve_regexes(
 
 
 def _resolve_regexes(group: ConsumerGroup, context: Context, now: float) -> Effects:
-    """Do the next slice of the resolution of regular expressions, and schedule the following one immediately; return
-    the effects.
+    """Resolve the group's regular expressions for one slice, and return the effects.
 
-    A slice matches one regular expression with at most REGEX_SLICE topics. After the last regular expression, a new
-    epoch starts if the matching topics changed; that is a slice of its own if there are many topics. ``now``: the
-    current time in seconds.
+    A slice matches one regular expression with at most REGEX_SLICE topics. The next slice is scheduled immediately.
+    After the last regular expression, a new epoch starts if the matching topics changed. If there are many topics,
+    starting the epoch is a slice of its own.
+
+    Args:
+        group: The group, which is changed.
+        context: The topics of the cluster and the configuration.
+        now: The current time in seconds.
     """
     pending = group.regexes_to_resolve
     if pending is None:
@@ -512,7 +520,7 @@ def _resolve_regex(group: ConsumerGroup, pattern: str, context: Context) -> None
 
 
 def leave(group: ConsumerGroup, event: ConsumerHeartbeat, context: Context, now: float) -> GroupEffects:
-    """Handle a heartbeat with epoch -1, or -2 for a static member that leaves temporarily; return the effects.
+    """Handle a heartbeat with epoch -1, or -2 for a static member that leaves temporarily. Return the effects.
 
     Args:
         group: The group.
@@ -595,7 +603,7 @@ EXPIRY_REASONS: Mapping[str, str] = {
 
 
 def tick(group: ConsumerGroup, context: Context, now: float) -> GroupEffects:
-    """Handle the due timers; return the effects. At most one slice of regular expressions is resolved.
+    """Handle the due timers, and return the effects. At most one slice of regular expressions is resolved.
 
     Afterwards no deadline is due, unless regular expressions remain to be resolved or the group was converted.
     ``now``: the current time in seconds.

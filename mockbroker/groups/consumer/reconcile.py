@@ -49,7 +49,7 @@ class ReconciliationInput:
 
 
 def reconciled_member(member: ConsumerMember, inputs: ReconciliationInput) -> ConsumerMember:
-    """Return the member after its next reconciliation step; the same object if no step is possible.
+    """Return the member after its next reconciliation step, or the same object if no step is possible.
 
     Args:
         member: The member.
@@ -92,10 +92,10 @@ def _compute_next_assignment(member: ConsumerMember, inputs: ReconciliationInput
 
 
 def _remove_unsubscribed(member: ConsumerMember, inputs: ReconciliationInput) -> ConsumerMember:
-    """Return the member after a change of its subscription: the member must revoke the partitions of topics to which it
-    no longer subscribes.
+    """Return the member after a change of its subscription.
 
-    This does not wait for a new target assignment.
+    The member must revoke the partitions of topics to which it no longer subscribes. The revocation does not wait for a
+    new target assignment.
     """
     keep = frozenset(partition for partition in member.assigned if partition[0] in inputs.subscribed_topic_ids)
     if keep == member.assigned:

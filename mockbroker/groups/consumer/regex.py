@@ -57,7 +57,7 @@ def matching_names(regex: str, names: Iterable[str]) -> frozenset[str]:
 
 @dataclass(slots=True)
 class _CachedMatches:
-    """The topics that one regular expression matches, among the topics checked so far.
+    """The topics that match one regular expression, found by checking the topic names in slices.
 
     Attributes:
         created: Names of all topics ever created, in order.
@@ -102,7 +102,8 @@ class TopicMatches:
         return cached.topics
 
     def match_next(self, regex: str, created: Sequence[str], size: int) -> bool:
-        """Match a regular expression with the next names that were not checked before; return whether all are checked.
+        """Match a regular expression with the next names that were not checked before, and return whether all are
+        checked.
 
         Args:
             regex: The regular expression.

@@ -60,7 +60,7 @@ class MemberState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ClassicMemberMetadata:
-    """The part of a JoinGroup that is stored for a member of the classic protocol.
+    """The fields of a JoinGroup that the coordinator stores for a classic member of a consumer group.
 
     Attributes:
         session_timeout: Session timeout in seconds.
@@ -230,7 +230,7 @@ class ConsumerGroup(SubscribedGroup):
         return [self.members[member_id] for member_id in map_order(self.members, self.peak_member_count)]
 
     def preferred_assignor(self, default: str) -> str:
-        """Return the assignor that most members request; ``default`` if no member requests an assignor.
+        """Return the assignor that most members request, or ``default`` if no member requests an assignor.
 
         Of assignors with equal counts, the first one in the order of a Java HashMap is used.
         """
@@ -238,9 +238,7 @@ class ConsumerGroup(SubscribedGroup):
         return max(names, key=lambda name: self.requested_assignors[name]) if names else default
 
     def supports_classic_protocols(self, names: Iterable[str]) -> bool:
-        """Return whether at least one of the given protocols is supported by all members that use the classic
-        protocol.
-        """
+        """Return whether a protocol among ``names`` is supported by all members that use the classic protocol."""
         supported = [{name for name, _ in metadata.protocols} for metadata in self._classic_metadata()]
         return any(all(name in each for each in supported) for name in names)
 
@@ -272,7 +270,7 @@ class ConsumerGroup(SubscribedGroup):
         return self.subscribed_names.keys() | self.regex_topics.keys()
 
     def refresh_metadata(self, cluster: ClusterState, now: float, interval: float) -> bool:
-        """Read the metadata of the subscribed topics, and update ``homogeneous``; return whether the metadata changed.
+        """Read the metadata of the subscribed topics, and update ``homogeneous``. Return whether the metadata changed.
 
         Args:
             cluster: Cluster that has the topics.

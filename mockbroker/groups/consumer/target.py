@@ -30,7 +30,7 @@ def effective_assignor(group: ConsumerGroup, settings: Settings) -> str:
 def compute_target(
     group: ConsumerGroup, cluster: ClusterState, settings: Settings, *, homogeneous: bool, uniform_release: str
 ) -> Note:
-    """Compute the target assignment of all members for the group epoch; return the journal event.
+    """Compute the target assignment of all members for the group epoch, and return the journal event.
 
     Args:
         group: The group.

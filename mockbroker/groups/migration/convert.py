@@ -123,7 +123,7 @@ def _to_consumer_member(group: ClassicGroup, member: Member, cluster: ClusterSta
 
 
 def upgrade(group: ClassicGroup, event: ConsumerHeartbeat, context: Context, now: float) -> GroupEffects:
-    """Convert a classic group with members, because a member of the consumer protocol joins; return the effects.
+    """Convert a classic group with members, because a member of the consumer protocol joins. Return the effects.
 
     As in Kafka, pending JoinGroups and SyncGroups are answered with REBALANCE_IN_PROGRESS before the assignments and
     subscriptions are decoded, even if the conversion then fails.
@@ -178,7 +178,7 @@ def can_downgrade(
 def downgrade(
     group: ConsumerGroup, without: Collection[ConsumerMember], context: Context, now: float, reason: str
 ) -> GroupEffects:
-    """Convert a consumer group to a classic group; return the effects.
+    """Convert a consumer group to a classic group, and return the effects.
 
     Args:
         group: The group.

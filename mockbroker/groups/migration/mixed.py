@@ -39,7 +39,7 @@ from mockbroker.groups.migration import convert as migration
 
 
 def join(group: ConsumerGroup, event: Join, context: Context, now: float) -> GroupEffects:
-    """Add a classic member, or run the next reconciliation step of a member that rejoins; return the effects.
+    """Add a classic member, or run the next reconciliation step of a member that rejoins. Return the effects.
 
     Args:
         group: The group.
@@ -101,10 +101,11 @@ def _join(group: ConsumerGroup, event: Join, context: Context, now: float) -> Gr
 
 
 def _causes_downgrade(group: ConsumerGroup, replaced: ConsumerMember, context: Context) -> bool:
-    """Return whether the group must be converted to a classic group, because a classic member replaces a member.
+    """Return whether a consumer group must be converted to a classic group, because a classic member replaces a static
+    member.
 
     Args:
-        group: The group.
+        group: The consumer group.
         replaced: The static member that is replaced.
         context: Data and functions shared by all groups.
     """
@@ -136,7 +137,7 @@ def _get_or_create_member(
 
 
 def sync(group: ConsumerGroup, event: Sync, context: Context, now: float) -> GroupEffects:
-    """Answer a SyncGroup with the assignment of the classic member; return the effects.
+    """Answer a SyncGroup with the assignment of the classic member, and return the effects.
 
     ``now``: the current time in seconds.
     """
@@ -163,7 +164,7 @@ def sync(group: ConsumerGroup, event: Sync, context: Context, now: float) -> Gro
 
 
 def heartbeat(group: ConsumerGroup, event: Heartbeat, context: Context, now: float) -> GroupEffects:  # noqa: ARG001
-    """Renew the session of a classic member, and answer the Heartbeat; return the effects.
+    """Renew the session of a classic member, and answer the Heartbeat. Return the effects.
 
     The response is REBALANCE_IN_PROGRESS if the member has to rejoin for its next reconciliation step.
 
@@ -190,7 +191,7 @@ def heartbeat(group: ConsumerGroup, event: Heartbeat, context: Context, now: flo
 
 
 def leave(group: ConsumerGroup, event: Leave, context: Context, now: float) -> GroupEffects:
-    """Remove the members that a LeaveGroup lists, of both protocols, with a single new epoch; return the effects.
+    """Remove the members that a LeaveGroup lists, of both protocols, with a single new epoch. Return the effects.
 
     ``now``: the current time in seconds.
     """
@@ -259,7 +260,7 @@ REQUESTS: Mapping[type, Callable[..., GroupEffects]] = {Join: join, Sync: sync, 
 
 
 def receive(group: ConsumerGroup, event: Event, context: Context, now: float) -> GroupEffects:
-    """Handle a request of the classic protocol; return the effects.
+    """Handle a request of the classic protocol, and return the effects.
 
     Args:
         group: The group.

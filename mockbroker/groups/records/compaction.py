@@ -18,7 +18,7 @@ MIN_COMPACTED_PER_APPEND = 16_384  # minimum number of bytes that are compacted 
 
 
 class Compactor:
-    """The compactor of the partitions of one internal topic. It does one compaction step after each append."""
+    """The compactor of the partitions of one internal topic, which does one compaction step after each append."""
 
     def __init__(self) -> None:
         self._thresholds: dict[int, int] = {}  # size in bytes that starts the next compaction, by partition index
@@ -47,7 +47,7 @@ class Compactor:
 
 @dataclass(slots=True)
 class _RunningCompaction:
-    """The state of a compaction that is in progress.
+    """A compaction of one partition that is in progress.
 
     Attributes:
         partition: The partition.

@@ -21,7 +21,7 @@ class StoredRecords:
             self._entries.setdefault(type(value), []).append((key, value))
 
     def value(self, kind: type[V]) -> V | None:
-        """Return the value of the only record of a class; None if the group has no such record.
+        """Return the value of the only record of a class, or None if the group has no such record.
 
         ``kind``: class of the value.
         """

@@ -58,7 +58,7 @@ class ShareType(EpochGroupType[ShareGroup]):
         return ShareGroup(group_id=group_id)
 
     def receive(self, group: ShareGroup, event: Event, context: Context, now: float) -> GroupEffects:
-        """Handle a heartbeat, or a request that changes start offsets; return the effects.
+        """Handle a heartbeat, or a request that changes start offsets. Return the effects.
 
         Args:
             group: The group.
@@ -81,7 +81,7 @@ class ShareType(EpochGroupType[ShareGroup]):
     def receive_without_group(
         self, group_id: str, other: CoordinatedGroup | None, event: Event, context: Context, now: float
     ) -> GroupEffects:
-        """Handle a request for a group that does not exist, and create the group if possible; return the effects.
+        """Handle a request for a group that does not exist, and create the group if possible. Return the effects.
 
         A group of another type is never replaced, even if it has no members.
 
@@ -107,11 +107,11 @@ class ShareType(EpochGroupType[ShareGroup]):
         return [RegisterGroup(group), *effects] if group.members or group.initialized else effects
 
     def evict(self, group: ShareGroup, member: ShareMember, reason: str, context: Context, now: float) -> GroupEffects:
-        """Remove a member, and start an epoch; return the effects."""
+        """Remove a member, and start an epoch. Return the effects."""
         return machine.fence(group, [member], EventKind.EXPIRE, reason, context, now)
 
     def tick(self, group: ShareGroup, context: Context, now: float) -> GroupEffects:
-        """Handle the due timers; return the effects."""
+        """Handle the due timers, and return the effects."""
         return machine.tick(group, context, now)
 
     def delete_topics(self, group: ShareGroup, topics: Collection[Topic]) -> None:

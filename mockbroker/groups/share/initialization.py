@@ -1,7 +1,8 @@
-"""The part of the group coordinator in the initialization of share partitions.
+"""Initialization of share partitions by the group coordinator.
 
 When a topic is first subscribed, the group coordinator records its partitions as initializing, and the share
-coordinator creates their state. Then they are recorded as initialized, and the next heartbeat assigns them.
+coordinator creates their share state. Then the group coordinator records the partitions as initialized, and the next
+heartbeat assigns them.
 
 Source: Kafka's GroupMetadataManager (4.2): subscribedTopicsChangeMap, initializeShareGroupState,
 initializedAssignmentPending, maybeCleanupShareGroupState.

@@ -44,7 +44,7 @@ def heartbeat_error(ticket: Ticket, refused: Refused) -> Reply:
 
 
 def heartbeat(group: ShareGroup, event: ShareHeartbeat, context: Context, now: float) -> Effects:
-    """Handle a heartbeat with epoch 0 or more: add or update the member, and assign partitions; return the effects.
+    """Handle a heartbeat with epoch 0 or more: add or update the member, and assign partitions. Return the effects.
 
     Args:
         group: The group.
@@ -134,7 +134,7 @@ def _check_epoch(member: ShareMember, epoch: int) -> None:
 
 
 def _epoch_bump_reason(group: ShareGroup, before: ShareMember, after: ShareMember, context: Context, now: float) -> str:
-    """Return the reason why the heartbeat starts a new epoch; "" if it does not start one."""
+    """Return the reason why the heartbeat starts a new epoch, or "" if it does not start one."""
     reason = ""
     if before.topics != after.topics:
         reason = f"{after.member_id} {'subscribes to other topics' if before.topics else 'joined'}"
@@ -147,7 +147,7 @@ def _epoch_bump_reason(group: ShareGroup, before: ShareMember, after: ShareMembe
 
 
 def _reconciled(group: ShareGroup, member: ShareMember, context: Context, *, forced: bool) -> ShareMember:
-    """Return the member with its target assignment, limited to topics that it subscribes to.
+    """Return the member with its target assignment, limited to the topics to which the member subscribes.
 
     Args:
         group: The group.
@@ -173,7 +173,7 @@ def _reconciled(group: ShareGroup, member: ShareMember, context: Context, *, for
 
 
 def leave(group: ShareGroup, event: ShareHeartbeat, context: Context, now: float) -> Effects:
-    """Handle a heartbeat with epoch -1, with which a member leaves; return the effects.
+    """Handle a heartbeat with epoch -1, with which a member leaves. Return the effects.
 
     Args:
         group: The group.
@@ -218,7 +218,7 @@ def fence(
 
 
 def tick(group: ShareGroup, context: Context, now: float) -> Effects:
-    """Handle the due timers; return the effects.
+    """Handle the due timers, and return the effects.
 
     Afterwards the next deadline is later than ``now``, unless more partitions have to be initialized.
     """

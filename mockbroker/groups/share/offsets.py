@@ -30,7 +30,7 @@ NOTHING_TO_DELETE = "There is no offset information to delete."
 
 
 def alter(group: ShareGroup, event: AlterShareOffsets, context: Context, now: float) -> AlterShareGroupOffsetsResponse:
-    """Initialize the share state of partitions with new start offsets; return the response.
+    """Initialize the share state of partitions with new start offsets, and return the response.
 
     Raises: Refused if the group has members.
     """
@@ -61,7 +61,7 @@ def alter(group: ShareGroup, event: AlterShareOffsets, context: Context, now: fl
 def delete(
     group: ShareGroup, event: DeleteShareOffsets, context: Context, now: float
 ) -> DeleteShareGroupOffsetsResponse:
-    """Delete the share state of topics; return the response.
+    """Delete the share state of topics, and return the response.
 
     Raises: Refused if the group has members.
     """

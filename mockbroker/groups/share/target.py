@@ -20,7 +20,7 @@ ASSIGNOR = "simple"
 
 
 def compute_target(group: ShareGroup, cluster: ClusterState) -> Note:
-    """Compute the target assignment of all members for the group epoch; return the journal event.
+    """Compute the target assignment of all members for the group epoch, and return the journal event.
 
     Only partitions whose share state is initialized are assigned.
 

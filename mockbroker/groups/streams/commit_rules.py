@@ -54,10 +54,10 @@ def fetch_error(group: StreamsGroup, member_id: str | None, epoch: int) -> Error
 
 
 def _had_the_tasks(group: StreamsGroup, member: StreamsMember, event: Commit) -> bool:
-    """Return whether a commit with an older member epoch is valid. It is valid if the member has had the tasks of the
-    committed partitions since that epoch.
+    """Return whether the member has had the tasks of the committed partitions since the member epoch of the commit.
 
-    Source: Kafka's StreamsGroup.createAssignmentEpochValidator.
+    If the function returns true, a commit with this older epoch is valid. Source: Kafka's
+    StreamsGroup.createAssignmentEpochValidator.
     """
     if event.generation > member.epoch or group.topology is None:
         return False

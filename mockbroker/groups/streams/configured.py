@@ -78,8 +78,9 @@ class ConfiguredTopology:
 
 @dataclass(slots=True)
 class _Counts(PartitionCounts):
-    """Partition counts by topic: the actual count of an existing topic, or the planned count of a topic that the
-    coordinator will create.
+    """Partition counts by topic name, as the topology needs them.
+
+    An existing topic has its actual count. A topic that the coordinator will create has its planned count.
     """
 
     cluster: ClusterState

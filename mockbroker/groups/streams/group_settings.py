@@ -1,4 +1,4 @@
-"""The settings of one streams group."""
+"""The timeouts, the delay and the number of standby replicas that apply to one streams group."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mockbroker.topics.group_configs import number
 
 @dataclass(frozen=True, slots=True)
 class StreamsGroupSettings:
-    """The settings of one streams group.
+    """The timeouts, the delay and the number of standby replicas that apply to one streams group.
 
     Attributes:
         session_timeout: Session timeout in seconds.

@@ -54,7 +54,7 @@ class StreamsType(EpochGroupType[StreamsGroup]):
         return StreamsGroup(group_id=group_id)
 
     def receive(self, group: StreamsGroup, event: StreamsHeartbeat, context: Context, now: float) -> GroupEffects:
-        """Handle a heartbeat; return the effects. Raises: Refused if the heartbeat gets an error response.
+        """Handle a heartbeat, and return the effects. Raises: Refused if the heartbeat gets an error response.
 
         Args:
             group: The group.
@@ -96,11 +96,11 @@ class StreamsType(EpochGroupType[StreamsGroup]):
         context: Context,  # noqa: ARG002
         now: float,  # noqa: ARG002
     ) -> GroupEffects:
-        """Remove a member, and start an epoch; return the effects."""
+        """Remove a member, and start an epoch. Return the effects."""
         return machine.fence(group, member, EventKind.EXPIRE, reason)
 
     def tick(self, group: StreamsGroup, context: Context, now: float) -> GroupEffects:  # noqa: ARG002
-        """Handle the due timers; return the effects."""
+        """Handle the due timers, and return the effects."""
         return machine.tick(group, now)
 
     # --- records ---
@@ -159,7 +159,7 @@ class StreamsType(EpochGroupType[StreamsGroup]):
         return commit_rules.transactional_commit_error(group, event)
 
     def fetch_error(self, group: StreamsGroup, member_id: str | None, epoch: int) -> ErrorCode:
-        """Return the error of an OffsetFetch, or NONE."""
+        """Return the error of an OffsetFetch by a member, or NONE if the request is valid."""
         return commit_rules.fetch_error(group, member_id, epoch)
 
     def retention_start(self, group: StreamsGroup) -> RetentionStart:

@@ -102,7 +102,7 @@ class _Update:
 def heartbeat(
     group: StreamsGroup, event: StreamsHeartbeat, context: Context, now: float, *, is_new: bool = False
 ) -> Effects:
-    """Handle a heartbeat with epoch 0 or more: add or update the member, and reconcile it; return the effects.
+    """Handle a heartbeat with epoch 0 or more: add or update the member, and reconcile it. Return the effects.
 
     Args:
         group: The group.
@@ -171,8 +171,8 @@ def get_member(group: StreamsGroup, member_id: str) -> StreamsMember:
 def _check_epoch(member: StreamsMember, event: StreamsHeartbeat) -> None:
     """Check the member epoch of a heartbeat.
 
-    The previous epoch is accepted if the member reports its owned tasks, and all of them are assigned to it: in this
-    case, the member did not receive the last response.
+    The previous epoch is accepted if the member reports its owned tasks, and all of these are assigned to the member.
+    Such a report shows that the member did not receive the last response.
 
     Raises:
         Refused: The epoch is not valid.
@@ -272,7 +272,7 @@ def _check_endpoints(
 def _apply(
     group: StreamsGroup, update: _Update, settings: StreamsGroupSettings, context: Context, now: float
 ) -> Effects:
-    """Apply the changes of a heartbeat to the group, and start a new epoch if necessary; return the effects.
+    """Apply the changes of a heartbeat to the group, and start a new epoch if necessary. Return the effects.
 
     Args:
         group: The group.
@@ -300,7 +300,7 @@ def _apply(
 
 
 def _epoch_bump_reason(group: StreamsGroup, update: _Update, settings: StreamsGroupSettings) -> str:
-    """Return the reason why the heartbeat starts a new epoch; "" if it does not start one."""
+    """Return the reason why the heartbeat starts a new epoch, or "" if it does not start one."""
     member_id = update.after.member_id
     if member_id not in group.members:
         return f"{member_id} joined"
@@ -345,7 +345,7 @@ def _target(
 def _reconcile(
     group: StreamsGroup, event: StreamsHeartbeat, target_epoch: int, target: Tasks, now: float
 ) -> tuple[StreamsMember, Effects]:
-    """Bring a member one step closer to its target assignment; return the updated member and the effects.
+    """Bring a member one step closer to its target assignment, and return the updated member and the effects.
 
     Args:
         group: The group.
@@ -387,9 +387,10 @@ def _response(
 ) -> Response:
     """Return the response to a heartbeat.
 
-    It contains the tasks of the member if the member joins or its tasks have changed.
+    The response contains the tasks of the member if the member joins or its tasks have changed.
 
-    Raises: Refused if the request gets an error response.
+    Raises:
+        Refused: The request gets an error response.
     """
     response = Response(member_id=member.member_id, member_epoch=member.epoch)
     if event.epoch == JOIN_EPOCH or member.assigned != update.before.assigned:
@@ -467,7 +468,7 @@ def _shutdown_status(group: StreamsGroup) -> list[Response.Status]:
 
 
 def leave(group: StreamsGroup, event: StreamsHeartbeat) -> GroupEffects:
-    """Handle a heartbeat with a negative epoch, with which a member leaves; return the effects.
+    """Handle a heartbeat with a negative epoch, with which a member leaves. Return the effects.
 
     Args:
         group: The group.
@@ -483,7 +484,7 @@ def leave(group: StreamsGroup, event: StreamsHeartbeat) -> GroupEffects:
 
 
 def fence(group: StreamsGroup, member: StreamsMember, event: EventKind, reason: str) -> GroupEffects:
-    """Remove a member, release its tasks and start a new epoch; return the effects.
+    """Remove a member, release its tasks, start a new epoch, and return the effects.
 
     The next heartbeat computes the target assignment.
 
@@ -510,7 +511,7 @@ EXPIRY_REASONS: Mapping[str, str] = {
 
 
 def tick(group: StreamsGroup, now: float) -> GroupEffects:
-    """Handle the due timers; return the effects. Afterwards no deadline is due."""
+    """Handle the due timers, and return the effects. Afterwards no deadline is due."""
     effects: list[Effect | RegisterGroup] = []
     while timer := group.timers.pop_due(now):
         kind, member_id = timer

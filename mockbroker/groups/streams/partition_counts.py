@@ -71,7 +71,7 @@ def decide_repartitions(subtopologies: Sequence[Subtopology], counts: PartitionC
 
 
 def _largest(subtopology: Subtopology, decided: Mapping[str, int], counts: PartitionCounts) -> int | None:
-    """Return the largest known partition count among the topics that a subtopology reads; None if no count is known."""
+    """Return the largest known partition count of the topics that a subtopology reads, or None if all are unknown."""
     known = [count for topic in subtopology.repartition_source_topics if (count := decided.get(topic.name)) is not None]
     known += [count for name in subtopology.source_topics if (count := counts.get(name)) is not None]
     return max(known, default=None)

@@ -39,7 +39,7 @@ class ReconciliationInput:
 
 
 def reconciled_member(member: StreamsMember, inputs: ReconciliationInput) -> StreamsMember:
-    """Return the member after its next reconciliation step; the same object if no step is possible."""
+    """Return the member after its next reconciliation step, or the same object if no step is possible."""
     if member.state is STABLE and member.epoch == inputs.target_epoch:
         return member
     if member.state is UNREVOKED:

@@ -105,7 +105,7 @@ def member_record(group: StreamsGroup, member: StreamsMember) -> Record:
 
 
 def topology_records(group: StreamsGroup) -> list[Record]:
-    """Return the record of the topology in a list; an empty list without a topology."""
+    """Return the record of the topology in a list, or an empty list without a topology."""
     if group.topology is None:
         return []
     return [(StreamsGroupTopologyKey(group_id=group.group_id), group.topology.value, 0)]

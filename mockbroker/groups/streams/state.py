@@ -271,7 +271,8 @@ class StreamsGroup(EpochGroup):
     def _prepare_target(self, old: StreamsMember | None, member: StreamsMember) -> None:
         """Add a new member to ``balanced_tasks``, if its tasks can be computed without the other members.
 
-        Otherwise set ``balanced_tasks`` to None, so that the next target assignment is computed for all members.
+        If this is not possible, set ``balanced_tasks`` to None, so that the next target assignment is computed for all
+        members.
 
         Args:
             old: The member before the change; None for a new member.

@@ -25,7 +25,7 @@ NO_TASKS_YET = Tasks()
 def compute_target(
     group: StreamsGroup, configured: ConfiguredTopology, configs: Mapping[str, str], joined: str | None = None
 ) -> Note:
-    """Compute the target assignment of all members for the group epoch; return the journal event.
+    """Compute the target assignment of all members for the group epoch, and return the journal event.
 
     Args:
         group: The group.

@@ -1,4 +1,4 @@
-"""The conformance check (``mockbroker conform``).
+"""The conformance check (``mockbroker conform``), which compares a broker with Apache Kafka.
 
-It replays conversations that were recorded with Apache Kafka against a broker, and compares each response.
+The check replays conversations that were recorded with Apache Kafka, and compares each response with the recorded one.
 """

@@ -1,9 +1,11 @@
-"""The comparison of a response with the recorded response. The functions are pure.
+"""Comparison of a response with the recorded response, by pure functions.
 
 Some values differ in every run: ids of members, topics, producers and sessions. When a recorded id occurs for the first
-time, it is bound to the id in the same field of this run; after that, both must always occur together. The tables below
-list fields that are compared as sets, fields that are only compared as null or not null, and fields that are not
-compared.
+time, it is bound to the id in the same field of this run. After that, the recorded id and the bound id must always
+occur together.
+
+The tables below list three kinds of fields: those that are compared as sets, those of which only null or not null is
+compared, and those that are not compared.
 """
 
 from __future__ import annotations
@@ -171,7 +173,7 @@ MISSING = "(nothing)"
 
 
 class Bindings:
-    """The bindings between the ids and numbers of the recording and those that replace them in this run.
+    """The ids and numbers of this run that correspond to the ids and numbers of the recording.
 
     Args:
         names: recorded id -> label, as in the conversation file.
@@ -235,9 +237,11 @@ class Bindings:
         return self._numbers.setdefault((NUMBERED[name], recorded), ours) == ours
 
     def number(self, name: str, recorded: int) -> int:
-        """Return the number in this run to which a recorded number is bound; the recorded number if it is not bound.
+        """Return the number in this run to which a recorded number is bound, or the recorded number if it is not bound.
 
-        ``name``: name of the field, such as ``producer_id``.
+        Args:
+            name: Name of the field, such as ``producer_id``.
+            recorded: The number in the recording.
         """
         return self._numbers.get((NUMBERED[name], recorded), recorded)
 
@@ -260,7 +264,8 @@ class Bindings:
     def sort_key(self, item: Any, *, recorded: bool) -> str:
         """Return the sort key of an element in an array that is compared as a set.
 
-        It consists of the identifying fields, followed by the other fields. All ids without a binding get the same key.
+        The key consists of the element's identifying fields, followed by its remaining fields. All ids without a
+        binding get the same key.
 
         Args:
             item: the element.
@@ -314,7 +319,7 @@ class Comparison:
         self.exactly = exactly
 
     def difference(self, recorded: Any, ours: Any, path: str = "") -> str | None:
-        """Return the first difference between two values, such as ``path: recorded X, got Y``; None if they agree.
+        """Return the first difference between two values, such as ``path: recorded X, got Y``, or None if they agree.
 
         Args:
             recorded: recorded value.

@@ -82,7 +82,7 @@ async def other_settings(asker: Asker, conversation: Conversation) -> str:
 
 
 def _config_text(value: object) -> str:
-    """Return the value of a setting as text, in the format of DescribeConfigs responses."""
+    """Return the value of a broker or topic configuration as text, in the format of DescribeConfigs responses."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -106,8 +106,9 @@ async def prepare(asker: Asker, conversation: Conversation) -> None:
 
 
 async def clear(asker: Asker, conversation: Conversation) -> None:
-    """Delete the groups that a conversation contains and the topics that it creates; if it creates ACLs, delete all
-    ACLs.
+    """Delete the groups that a conversation contains and the topics that the conversation creates.
+
+    If the conversation creates ACLs, all ACLs of the cluster are deleted.
     """
     if any(step.api == "CreateAcls" for step in conversation.steps):
         await asker.ask(DeleteAclsRequest(filters=[DeleteAclsRequest.Filter(**EVERY_ACL)]), 3, DeleteAclsResponse)
@@ -226,9 +227,9 @@ async def _partitions(asker: Asker, names: list[str]) -> dict[str, int]:
 
 
 def created_topics(conversation: Conversation) -> set[str]:
-    """Return the topics that a conversation may create.
+    """Return the names of the topics that a conversation may create.
 
-    These are all topics in its requests that do not exist when the conversation begins.
+    A conversation may create each topic that is in its requests and does not exist when the conversation begins.
     """
     named: set[str] = set()
     for step in conversation.steps:

@@ -201,9 +201,9 @@ class Player:
         return self.pace.now(), trio.current_time()
 
     def _latency(self, step: Step, connection: PlayedConnection) -> float:
-        """Return the latency of a step's response, the time since its request, in seconds.
+        """Return the time from the request of a step to its response, in seconds.
 
-        It is the larger of two measurements, by the conversation's clock and by trio's clock.
+        The time is measured by the conversation's clock and by trio's clock, and the larger result is returned.
         """
         sent, answer = self.sent[step.to], connection.answers[step.to]
         return max(answer[1] - sent[0], answer[2] - sent[1])

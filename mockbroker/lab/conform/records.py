@@ -75,7 +75,7 @@ def with_producer(records: bytes, producer_id: int) -> bytes:
 
 
 def producer_of(records: bytes) -> int:
-    """Return the producer id of the first record batch; -1 if ``records`` contains no batch."""
+    """Return the producer id of the first record batch, or -1 if ``records`` contains no batch."""
     if len(records) < HEADER.size:
         return -1
     producer_id: int = PRODUCER_ID.unpack_from(records, PRODUCER_ID_AT)[0]

@@ -210,7 +210,10 @@ async def _play_ours(conversation: Conversation) -> Difference | None:
 
 
 def _topic_ids(conversation: Conversation) -> dict[str, list[UUID]]:
-    """Return the recorded topic ids by name, in the order of creation; assignments of share groups depend on them."""
+    """Return the recorded ids of each topic by topic name, in the order of creation.
+
+    The order matters because the assignments of share groups depend on the topic ids.
+    """
     ids: dict[str, list[UUID]] = {}
     for text, label in conversation.names.items():
         if label.startswith(TOPIC_LABEL):

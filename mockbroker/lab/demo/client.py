@@ -38,7 +38,7 @@ def print_json(**fields: object) -> None:
 
 
 def print_records(rows: Rows) -> None:
-    """Print records as one JSON line; print nothing if there are no records."""
+    """Print records as one JSON line, or nothing if there are no records."""
     records = [[partition, offset, value.decode()] for partition, offset, value in rows]
     if records:
         print_json(records=records)

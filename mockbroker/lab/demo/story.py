@@ -136,9 +136,10 @@ class _Stage:
         self.show_action("produce", "producer", f"writes records {first} to {first + count - 1}")
 
     async def start(self, kind: str) -> None:
-        """Start a consumer, and wait until all consumers so far are in one generation.
+        """Start a consumer, and wait until all consumers that were started are in one generation.
 
-        Raises: StepFailedError if a program fails or takes too long.
+        Raises:
+            StepFailedError: A program fails or takes too long.
         """
         self.show_action("start", kind, "starts")
         run = partial(trio.run_process, [*_program("consume", self.cluster), kind], check=False)

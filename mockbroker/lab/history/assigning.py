@@ -144,7 +144,7 @@ class Consumer:
 
 
 class _Group:
-    """The state of a group in its coordinator.
+    """A consumer group, as its coordinator knows it.
 
     Attributes:
         name: group id.
@@ -264,8 +264,9 @@ class Coordinator:
             carry_out(self._read_and_assign(group, session), lambda: session is self._session)
 
     def _read_and_assign(self, group: _Group, session: Session) -> Asking:
-        """Read the group's members and topics from ZooKeeper, again if they change meanwhile; then assign the
-        partitions.
+        """Read the group's members and topics from ZooKeeper, then assign the partitions.
+
+        If members or topics change during the read, the coordinator reads them again before it assigns.
         """
         watch = partial(self._watched, group)
         while group.due:

@@ -175,8 +175,8 @@ def _lanes(story: Story, scheme: Measured) -> str:
 
 
 def _exists_from(story: Story, place: Place) -> float:
-    """Return the time in seconds at which a partition was created; for initial partitions, the time of the first
-    step.
+    """Return the time in seconds at which a partition was created. For an initial partition, this is the time of the
+    first step.
     """
     topic, number = place
     growth = (step.at for step in story.steps if step.kind == GROW and step.name == topic and step.value > number)

@@ -276,7 +276,7 @@ class ZooKeeper:
         return self.traffic.setdefault(role, Traffic())
 
     def lag(self, server: int, seconds: float) -> None:
-        """Set the one-way delay, in seconds, of messages between a server and the leader."""
+        """Set the one-way delay in seconds of messages between a ZooKeeper server and the leader of the ensemble."""
         self.servers[server].lag = seconds if server else 0.0
 
     def connect(
@@ -508,8 +508,9 @@ class ZooKeeper:
             self._to_all(changes, session, lambda: self._ended(session))
 
     def _ended(self, session: Session) -> None:
-        """Notify the client that its session has ended. The server to which the session is connected calls this
-        method.
+        """Notify the client of a session that the session has ended.
+
+        The ZooKeeper server to which the session is connected calls this method.
         """
         self.servers[session.server].forget(session)
         if not session.over:

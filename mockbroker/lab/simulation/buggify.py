@@ -1,7 +1,8 @@
-"""Buggify points: methods of the broker that the simulator replaces, to make rare but allowed behaviour frequent.
+"""Buggify points: methods of the broker that the simulator replaces, so that rare but allowed behaviour occurs often.
 
-A method is replaced only on the objects of a simulation, right after their creation. So a buggify point costs nothing
-outside of the simulation; in the broker, only the docstring of the method mentions it. Source: FoundationDB's BUGGIFY.
+A method is replaced only on the objects of a simulation, right after their creation. Outside of the simulation, a
+buggify point costs nothing. In the broker's code, only the docstring of the method mentions the point. Source:
+FoundationDB's BUGGIFY.
 """
 
 from __future__ import annotations
@@ -72,8 +73,9 @@ class Buggify:
         pump.flush = flush_late  # type: ignore[method-assign]
 
     def postpones_turn(self) -> float:
-        """Apply the point ``batch-differently``: return the time in seconds by which a turn of the pump is postponed; 0
-        if it is not postponed.
+        """Return the time in seconds by which a turn of the pump is postponed, or 0 if the turn is not postponed.
+
+        The time is positive only if the point ``batch-differently`` is active.
         """
         if "batch-differently" not in self._points or not self._dice.chance(OFTEN):
             return 0.0

@@ -1,6 +1,7 @@
-"""The data directory of the brokers on a simulated disk: a sync takes time and can fail; a crash loses unsynced bytes.
+"""The data directory of the brokers on a simulated disk, which loses unsynced bytes in a crash.
 
-Only the disk is simulated. The data directory itself is that of mockbroker.storage.
+A sync takes time and can fail. Only the disk is simulated; the code of the data directory is that of
+mockbroker.storage.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class Disk:
 
     @property
     def collected(self) -> int:
-        """The number of the last change, synced or not. It increases while the process runs."""
+        """The number of the last change, synced or not. The number increases while the process runs."""
         return self._data.collected
 
     @property

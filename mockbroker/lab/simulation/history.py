@@ -1,9 +1,8 @@
 """The history of a run: the requests and responses of the clients, with virtual times.
 
-It contains no internal state of the broker.
-
-The checkers in ``checkers`` use only the history. A result is UNKNOWN if the response was lost: the broker may have
-applied the request, may not have applied it, or may apply it later.
+The history contains no internal state of the broker, and the checkers in ``checkers`` use nothing but the history. A
+result is UNKNOWN if the response was lost. In this case, the broker may have applied the request, may not have applied
+it, or may apply it later.
 """
 
 from __future__ import annotations

@@ -19,8 +19,8 @@ LONGEST_SWITCH = 10.0  # maximum seconds between the stop of a process and its s
 def migrating(base: Script) -> Script:
     """Return a script in which the members of each group use both protocols, and change their protocol.
 
-    With the policies ``downgrade`` and ``disabled``, members of the consumer protocol cannot join a classic group, so
-    such groups would never become stable; therefore the scheme does not use them.
+    The script does not use the policies ``downgrade`` and ``disabled``. With these policies, members of the consumer
+    protocol cannot join a classic group, so the group would never become stable.
 
     Args:
         base: a script of the scheme swarm with the release 4.2.

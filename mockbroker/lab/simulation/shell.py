@@ -532,9 +532,9 @@ class Shell:
         self.turn()
 
     def crash(self, seconds: float) -> None:
-        """Crash the process.
+        """Crash the process of the brokers, and restart it after ``seconds`` of virtual time.
 
-        It loses its memory and some unsynced bytes, and restarts after ``seconds`` of virtual time.
+        The process loses its memory and some unsynced bytes.
         """
         if self.down or self.disk is None:
             return

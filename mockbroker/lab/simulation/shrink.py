@@ -52,7 +52,7 @@ class Shrinker:
     def _fewer(self, parts: Sequence[T], made: Callable[[Script, Sequence[T]], Script]) -> None:
         """Try to remove consecutive parts of the script, first many at once and then few.
 
-        It stops when no piece can be removed, or the budget is exhausted.
+        The method returns when no part can be removed, or when the budget is exhausted.
 
         Args:
             parts: faults or members of the script.
@@ -74,7 +74,7 @@ class Shrinker:
             size = max(size // 2, 1)
 
     def _try(self, script: Script) -> bool:
-        """Run a smaller script; return whether it violates the same invariant. If it does, it becomes ``best``."""
+        """Run a smaller script, and return whether it violates the same invariant. If it does, it becomes ``best``."""
         outcome = self._attempt(script)
         self.attempts += 1
         self._left -= outcome.events

@@ -1,8 +1,7 @@
-"""The history of the clients of the scheme ``upkeep``: their writes, reads, and uses of quotas and ids, with virtual
-times.
+"""The history of the clients of the scheme ``upkeep``, with virtual times.
 
-It contains no internal state of the broker. The checkers in ``checkers`` use it for retention, compaction, expiry and
-quotas.
+The history contains the clients' writes, reads, and uses of quotas and ids, but no internal state of the broker. The
+checkers of retention, compaction, expiry and quotas in ``checkers`` use this history.
 """
 
 from __future__ import annotations
@@ -41,7 +40,11 @@ class Policy:
 
     @classmethod
     def of(cls, configs: Mapping[str, str]) -> Policy:
-        """Return the policy of a topic with these configurations."""
+        """Return the policy that follows from the configurations of a topic.
+
+        Args:
+            configs: Values of the topic's configurations, by name.
+        """
         max_lag_ms = int(configs.get("max.compaction.lag.ms", FOREVER))
         return cls(
             compact=configs.get("cleanup.policy") == "compact",

@@ -186,7 +186,7 @@ class Watchers:
 class Origins:
     """A record of the group and the coordinator of each response that waits for the disk.
 
-    Until such a response is sent, its group may be deleted or get another coordinator.
+    The record is necessary because the group may be deleted or get another coordinator before the response is sent.
     """
 
     def __init__(self) -> None:

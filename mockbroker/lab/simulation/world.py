@@ -178,7 +178,7 @@ class World:
     def _recovery_time(self, settings: Settings) -> float:
         """Return the maximum time, in seconds, that a group may take to become stable after the last fault.
 
-        It is long enough for crashed members to expire and for two rebalances.
+        This time is long enough for crashed members to expire and for two rebalances.
         """
         members = self.script.members
         session = max([m.session for m in members] + [settings.group_consumer_session_timeout_ms / 1000])
@@ -280,7 +280,9 @@ class World:
         self.queue.after(1.0 + value, self._come_back, client)
 
     def _switch(self, client: Client, value: float) -> None:
-        """Stop a member, and start it with the other protocol, as in a rolling restart with another configuration."""
+        """Stop a member, and restart it with the opposite group protocol, as in a rolling restart that changes
+        ``group.protocol``.
+        """
         if not client.script.other:
             return
         if client.up:

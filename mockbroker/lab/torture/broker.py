@@ -135,9 +135,7 @@ class HostileBroker:
                 self._handle.rebalance(group_id)
 
     def seen(self) -> tuple[set[str], set[str]]:
-        """Return the APIs of the requests since the last call, and those GOALS that the client has achieved since
-        then.
-        """
+        """Return the APIs that the client has requested and the GOALS that it has achieved since the last call."""
 
         def look(cluster: Cluster) -> tuple[set[str], set[str]]:
             log = cluster.router.requests
@@ -155,7 +153,9 @@ class HostileBroker:
         return self._thread.call(look)
 
     def skip_seen(self) -> None:
-        """Discard the requests so far, so that the next ``seen`` covers only later requests."""
+        """Discard the requests that the client has sent until now, so that the next ``seen`` covers only later
+        requests.
+        """
 
         def skip(cluster: Cluster) -> None:
             log = cluster.router.requests
@@ -165,7 +165,7 @@ class HostileBroker:
         self._thread.call(skip)
 
     def explanation(self) -> str:
-        """Return the fields of the last response that the case changed, one per line; "" if there is none."""
+        """Return the fields of the last response that the case changed, one per line, or "" if there is none."""
         if not isinstance(self._stage, HostileStage) or self._stage.last is None:
             return ""
         explanation = explain_response(*self._stage.last)

@@ -1,5 +1,6 @@
-"""The catalogue of all cases: the named cases, and each form of malformed response combined with each step that it
-fits.
+"""The catalogue of all torture cases: the named cases, and the cases with malformed responses.
+
+Each form of malformed response is combined with each step of a client that it fits.
 """
 
 from __future__ import annotations

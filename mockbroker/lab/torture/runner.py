@@ -1,8 +1,8 @@
-"""The runner of torture tests, which runs a client against cases and judges whether it survives.
+"""The runner of torture tests, which runs a client against cases and judges whether the client survives.
 
-A run has three parts: first, the client works until the cluster misbehaves for the first time; then the misbehaviour
-continues for ``Limits.bad`` seconds; finally the cluster is correct again, and the client has ``Limits.recovery``
-seconds to make progress, as it does with a correct cluster.
+A run has three parts. First, the client works until the cluster misbehaves for the first time. Then the misbehaviour
+continues for ``Limits.bad`` seconds. Finally the cluster is correct again: within ``Limits.recovery`` seconds, the
+client must make the same progress as with a correct cluster.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class Result:
         applied: number of times that the cluster misbehaved.
         usage: peak resource usage.
         exit_code: exit code of the client; None if it did not end by itself.
-        output: its last output.
+        output: last output of the client.
         response: fields of the last response that the case changed; "" if unknown.
         reproduce: command line that runs the case again.
     """

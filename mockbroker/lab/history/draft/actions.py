@@ -1,6 +1,6 @@
-"""The actions of a coordinator of the draft protocol.
+"""The actions of a coordinator of the draft protocol, such as responses and writes.
 
-Its broker performs them in order, and may fail after any of them.
+The broker of the coordinator performs the actions in order, and may fail after any action.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A broker of the draft protocol. It can look up the coordinator of any group, and coordinates some groups itself."""
+"""A broker of the draft protocol, which looks up the coordinator of any group and coordinates some groups itself."""
 
 from __future__ import annotations
 
@@ -67,9 +67,9 @@ class Broker:
         self._answer_gap = answer_gap
 
     def elect(self, subset: int, now: float, *, took_over: bool) -> Actions:
-        """Make this broker the coordinator of a subset of the groups; return the actions.
+        """Make this broker the coordinator of a subset of the groups, and return the actions.
 
-        It handles requests for these groups after they are loaded.
+        The broker loads the groups of the subset before it handles requests for them.
 
         Args:
             subset: number of the subset.

@@ -174,7 +174,9 @@ class DraftCluster:
             self._close(connection)
 
     def pause(self, consumer: str, seconds: float) -> None:
-        """Pause the process of a consumer for ``seconds``, as a garbage collection does; messages to it are delayed."""
+        """Pause the process of a consumer for ``seconds``, as a garbage collection does. Messages to the consumer are
+        delayed.
+        """
         self._frozen.setdefault(consumer, [])
         self._queue.after(seconds, self._end_pause, consumer)
 
@@ -242,9 +244,9 @@ class DraftCluster:
         self._elect_coordinators()
 
     def move_group(self, group: str, node: int) -> None:
-        """Make broker ``node`` the coordinator of a group and of the other groups in the same subset.
+        """Make broker ``node`` the coordinator of a group and of all groups in the same subset.
 
-        The broker of the former coordinator keeps running.
+        The broker that was the coordinator before keeps running.
         """
         subset = subset_of(group)
         former = self.leaders[subset]
@@ -395,7 +397,7 @@ class DraftCluster:
         return moment
 
     def _serve(self, connection: DraftConnection) -> None:
-        """Handle the next request of a connection; do nothing while the previous request is pending."""
+        """Handle the next request of a connection, or do nothing while the previous request is pending."""
         if connection.busy or not connection.inbox or connection.number not in self._connections:
             return
         connection.busy = True

@@ -182,7 +182,7 @@ class Consumer:
         return self._look_up(now)
 
     def end(self) -> Effects:
-        """End the process, and reset its state; return the effects."""
+        """End the process, and reset its state. Return the effects."""
         self._move(ConsumerEvent.END)
         self._forget()
         return []
@@ -209,7 +209,7 @@ class Consumer:
         return []
 
     def disconnected(self, link: int, now: float) -> Effects:
-        """Handle a connection that was refused or closed; return the effects.
+        """Handle a connection that was refused or closed, and return the effects.
 
         Args:
             link: the number that the consumer gave to the connection.
@@ -229,7 +229,7 @@ class Consumer:
         return [*self._take(response, now), *self._send_what_is_due(now)]
 
     def tick(self, now: float) -> Effects:
-        """Handle all due timers; return the effects. ``now``: virtual time, seconds."""
+        """Handle all due timers, and return the effects. ``now``: virtual time, seconds."""
         effects: Effects = []
         if self._response_deadline <= now:
             effects += self._lose(now, backoff=0.0)
@@ -258,7 +258,7 @@ class Consumer:
         return [Connect(self._lookup, node)]
 
     def _lose(self, now: float, backoff: float | None = None) -> Effects:
-        """Close the connections, and look up the coordinator again after a backoff; return the effects.
+        """Close the connections, and look up the coordinator again after a backoff. Return the effects.
 
         Args:
             now: virtual time, seconds.
@@ -273,7 +273,7 @@ class Consumer:
         return [Close(link) for link in links]
 
     def _at_coordinator(self, now: float) -> Effects:
-        """Send the first request on the new connection to the coordinator; return the effects.
+        """Send the first request on the new connection to the coordinator, and return the effects.
 
         ``now``: virtual time, seconds.
         """
@@ -364,7 +364,7 @@ class Consumer:
         self._commit_at = now + self.options.commit_interval
 
     def _stop(self, now: float, *, save: bool = True) -> Effects:
-        """Stop reading for a rebalance, and send JoinGroup; return the effects.
+        """Stop reading for a rebalance, and send JoinGroup. Return the effects.
 
         Args:
             now: virtual time, seconds.

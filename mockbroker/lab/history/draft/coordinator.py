@@ -97,14 +97,14 @@ class Coordinator:
     # --- beginning and end ---
 
     def elected(self) -> Actions:
-        """Handle the election of this coordinator; return the actions.
+        """Handle the election of this coordinator, and return the actions.
 
         Requests are refused until ``loaded`` is called.
         """
         return [self._move(Cause.ELECTED)]
 
     def loaded(self, now: float) -> Actions:
-        """Load the group from the store, and start the sessions of its members; return the actions.
+        """Load the group from the store, and start the sessions of its members. Return the actions.
 
         ``now``: virtual time, seconds.
         """
@@ -125,7 +125,7 @@ class Coordinator:
         return [*self.lost(), *(Answer(parked.connection, elsewhere) for parked in waiting)]
 
     def lost(self) -> Actions:
-        """Stop because the broker failed or another coordinator was elected; return the actions."""
+        """Stop because the broker failed or another coordinator was elected, and return the actions."""
         return [self._move(Cause.LOST)]
 
     # --- requests ---
@@ -198,7 +198,8 @@ class Coordinator:
         return NONE, []
 
     def _heartbeat_of_a_rebalance(self, consumer_id: str, good: bool, now: float) -> tuple[Error, Actions]:
-        """Handle a heartbeat in the state "Prepare for rebalance"; return the error of the response and the actions.
+        """Handle a heartbeat in the state "Prepare for rebalance", and return the error of the response and the
+        actions.
 
         If the rebalance was caused only by a dead member, and this member is the next to send a heartbeat, the
         rebalance is cancelled.
@@ -260,7 +261,7 @@ class Coordinator:
         return self._rebalance_if_all_joined(now) if gone else []
 
     def tick(self, now: float) -> Actions:
-        """Handle all due timers; return the actions. ``now``: virtual time, seconds."""
+        """Handle all due timers, and return the actions. ``now``: virtual time, seconds."""
         actions: Actions = []
         if self._next_answer <= now:
             actions += self._answer(now)
@@ -356,9 +357,12 @@ class Coordinator:
             self._sessions.forget(consumer_id)
 
     def _answer(self, now: float) -> Actions:
-        """Send the due JoinGroup responses, and restart the sessions of these members; return the actions.
+        """Send the due JoinGroup responses, restart the sessions of the answered members, and return the actions.
 
-        After the last response, events that occurred in between are handled. ``now``: virtual time, seconds.
+        Events that occur while responses are pending are handled after the last response.
+
+        Args:
+            now: Virtual time in seconds.
         """
         actions: Actions = []
         while self._outbox:
@@ -375,7 +379,7 @@ class Coordinator:
         return [*actions, self._move(Cause.ANSWERED), *self._next_round(now)]
 
     def _next_round(self, now: float) -> Actions:
-        """Handle the events that occurred while responses were sent; return the actions.
+        """Handle the events that occurred while responses were sent, and return the actions.
 
         Former members that joined in this time keep their ids. ``now``: virtual time, seconds.
         """

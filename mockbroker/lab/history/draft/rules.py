@@ -17,7 +17,7 @@ from mockbroker.lab.history.draft.messages import (
 
 
 class Consuming(Enum):
-    """The states of a consumer of the draft protocol. It reads records only in MEMBER and REDISCOVERING."""
+    """The states of a consumer of the draft protocol. A consumer reads records only in MEMBER and REDISCOVERING."""
 
     DOWN = "Down"
     STARTING = "Start up & discover co-ordinator"

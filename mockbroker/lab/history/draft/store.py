@@ -72,7 +72,7 @@ class Store:
         self._offsets.setdefault(group, {}).update(offsets)
 
     def partitions(self, topic: str) -> int:
-        """Return the number of partitions of a topic; 0 if the topic does not exist."""
+        """Return the number of partitions of a topic, or 0 if the topic does not exist."""
         return self._topics.get(topic, 0)
 
     def set_topic(self, topic: str, partitions: int) -> list[int]:

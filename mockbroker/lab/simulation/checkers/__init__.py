@@ -1,6 +1,6 @@
 """The checkers of the invariants I27 to I34, I36 to I39 and I42 to I45.
 
-They use only the history that the clients observed, as Jepsen and Elle do for Kafka.
+The checkers use only the history that the clients observed, as Jepsen and Elle do for Kafka.
 """
 
 from __future__ import annotations

@@ -13,8 +13,11 @@ from mockbroker.lab.simulation.history import READ_COMMITTED, Place, Result, Tra
 def find_aborted_read(log: FinalLog) -> str:
     """Return a description of the first violation of I29, or "" if there is none.
 
-    Violations are: a read of a record that the broker refused; a read of a record of an uncommitted transaction, or
-    before the commit; and a transaction that is only partly visible at the end.
+    There are three kinds of violations:
+
+    - A client read a record that the broker refused.
+    - A client read a record of a transaction that was not committed, or read it before the commit.
+    - Only a part of a transaction is visible at the end.
     """
     for read in log.history.reads:
         for offset, value in read.records:

@@ -1,5 +1,7 @@
-"""The checker of invariant I43: compaction keeps the last record of each key, young records, and tombstones for their
-retention time, and no other records.
+"""The checker of invariant I43, which is about compaction.
+
+Compaction keeps the last record of each key, the end of the log, young records, and tombstones for their retention
+time. It keeps no other records.
 """
 
 from __future__ import annotations
@@ -85,7 +87,7 @@ def _may_be_superseded(log: FinalLog, scan: Scan, key: bytes, offset: int) -> bo
 
 
 def _wrongly_removed(log: FinalLog, scan: Scan, policy: Policy, key: bytes, offset: int, ours: Written) -> str:
-    """Return the reason why the last record of a key must not be missing; "" if it may be missing.
+    """Return the reason why the last record of a key must not be missing, or "" if it may be missing.
 
     Args:
         log: the records at the end of the run.

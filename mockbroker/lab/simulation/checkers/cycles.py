@@ -14,9 +14,9 @@ from mockbroker.lab.simulation.history import Transaction
 
 
 def find_cycle(log: FinalLog) -> str:
-    """Return a description of a cycle of transactions that depend on each other, or "".
+    """Return a description of a cycle of transactions that depend on each other, or "" if there is no cycle.
 
-    A transaction depends on another one if it has read a record of the other, or if the same client began it later.
+    Transaction B depends on transaction A if B has read a record of A, or if the client of A began B after A.
     """
     before: dict[Transaction, list[Transaction]] = {}
     last: dict[tuple[str, int], Transaction] = {}

@@ -53,9 +53,11 @@ class FinalLog:
         return self.committed if isolation == READ_COMMITTED else self.all
 
     def places(self, *, committed: bool) -> dict[bytes, tuple[Place, int]]:
-        """Return the partition and the offset of each value; the last one if the value is in the log twice.
+        """Return the partition and the offset of each value. If the log contains a value twice, its last offset is
+        returned.
 
-        ``committed``: whether to include only records that a read_committed reader receives.
+        Args:
+            committed: Whether to include only records that a read_committed reader receives.
         """
         log = self.committed if committed else self.all
         return {value: (place, offset) for place, records in log.items() for offset, value in records.items()}

@@ -1,7 +1,7 @@
 """The checker of invariant I33: the committed offset of a group and partition is a linearizable register.
 
-For each register, the checker keeps the set of states that are possible after the operations so far. Source: G. Lowe,
-"Testing for linearizability".
+For each register, the checker processes the operations in order and keeps the set of the possible states. Source: G.
+Lowe, "Testing for linearizability".
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ def _is_optional(operation: OffsetOperation, others: list[OffsetOperation]) -> b
 
 
 def first_impossible(operations: list[OffsetOperation]) -> OffsetOperation | None:
-    """Return the first operation whose result is impossible in every order; None if some order explains all operations.
+    """Return the first operation whose result is impossible in every order, or None if some order explains all
+    operations.
 
     At first, the register has the value -1.
 
@@ -85,7 +86,7 @@ def first_impossible(operations: list[OffsetOperation]) -> OffsetOperation | Non
 
 
 def _reach(states: set[State], pending: set[int], operations: list[OffsetOperation]) -> set[State] | None:
-    """Return all states that are possible after pending operations take effect; None if there are more than
+    """Return all states that are possible after pending operations take effect, or None if there are more than
     MOST_STATES.
 
     Args:

@@ -1,5 +1,7 @@
-"""The checker of invariant I36: the end that ListOffsets returns is after all records known before, and not after any
-record sent later.
+"""The checker of invariant I36, which is about the log end that ListOffsets returns.
+
+The returned log end is after all records known before the request. It is not after any record that is sent after the
+response.
 """
 
 from __future__ import annotations

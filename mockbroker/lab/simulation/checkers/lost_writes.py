@@ -1,5 +1,5 @@
-"""The checker of invariant I27: an acknowledged record is in the log at the end of the run, at the offset in the
-response.
+"""The checker of invariant I27: at the end of the run, each acknowledged record is in the log at the acknowledged
+offset.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""The checker of invariant I42: retention deletes only records that are too old or exceed the maximum size of the log,
-and all records that are too old.
+"""The checker of invariant I42, which is about retention.
+
+Retention deletes all records that are too old. It deletes a younger record only if the log exceeds its maximum size.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ SLACK_MS = 1_000  # of rounded times and delays of messages
 
 
 def find_wrong_retention(log: FinalLog) -> str:
-    """Return a description of a log start that moved backwards or too far, of a missing record, or of an old record
-    that remains; "" if there is none.
+    """Return a description of the first violation of I42, or "" if there is none.
+
+    There are three kinds of violations: a log start that moved backwards or too far, a missing record, and an old
+    record that remains.
     """
     upkeep = log.history.upkeep
     for topic, policy in upkeep.policies.items():

@@ -1,3 +1,4 @@
-"""The scripted clients of the simulation. They do no IO, follow Kafka's client protocols, and retry as real clients
-do.
+"""The scripted clients of the simulation, which follow Kafka's client protocols and retry as real clients do.
+
+The clients do no IO.
 """

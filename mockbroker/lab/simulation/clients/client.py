@@ -83,7 +83,7 @@ class Client:
         self.find()
 
     def crash(self) -> None:
-        """Crash the process; the operating system closes its connections."""
+        """Crash the process of the client. The operating system closes the connections of the process."""
         if self.up:
             self.say("crashes")
             self.stop()
@@ -108,7 +108,8 @@ class Client:
     def later(self, seconds: float, what: Callable[..., None], *with_: Any) -> None:
         """Schedule a call of ``what(*with_)`` after ``seconds`` of virtual time.
 
-        If the process is paused then, the call is made at the end of the pause; if it has ended, not at all.
+        If the client's process is paused at that time, the call is made at the end of the pause. If the process has
+        ended by that time, the call is not made.
         """
         self.queue.after(seconds, self._now, self.life, what, with_)
 
@@ -268,7 +269,7 @@ class Client:
     # --- metadata ---
 
     def partitions(self, topic: str) -> int:
-        """Return the number of partitions of a topic; 0 if the topic does not exist."""
+        """Return the number of partitions of a topic, or 0 if the topic does not exist."""
         metadata = self._cluster().topics.get(topic)
         return len(metadata.partitions) if metadata else 0
 

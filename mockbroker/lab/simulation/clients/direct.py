@@ -8,7 +8,7 @@ from mockbroker.lab.simulation.network import Wire
 
 
 class DirectClient(Client):
-    """A client that is in no group. It knows the leaders of its topics.
+    """A client that is in no group and sends its requests to the leaders of its topics.
 
     Attributes:
         leaders: the leaders of its topics, and the connections to them.

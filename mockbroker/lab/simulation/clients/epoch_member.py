@@ -56,7 +56,7 @@ class EpochMember(Reader, Generic[Answer, Assignment]):
 
     @abstractmethod
     def _assigned(self, answer: Answer) -> Assignment | None:
-        """Return the assignment in a heartbeat response; None if the response has no assignment."""
+        """Return the assignment in a heartbeat response, or None if the response has no assignment."""
 
     @abstractmethod
     def _hold(self, assignment: Assignment) -> None:

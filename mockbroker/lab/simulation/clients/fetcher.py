@@ -181,7 +181,7 @@ class Fetcher:
         self.fetch_all()
 
     def _take(self, session: NodeSession, place: Place, asked: int, response: ResponsePartition) -> bool:
-        """Read the records of one partition in a response; return whether the partition has an error.
+        """Read the records of one partition in a response, and return whether the partition has an error.
 
         A response is ignored if the position has changed since the request.
 

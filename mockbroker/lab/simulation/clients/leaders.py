@@ -59,7 +59,7 @@ class Leaders:
         self._client.send(wire, ApiKey.METADATA, METADATA_VERSION, request, self._refreshed)
 
     def any_broker(self) -> Wire | None:
-        """Return a connection to any broker; None if no broker is running."""
+        """Return a connection to any broker, or None if no broker is running."""
         client = self._client
         if self._any is None and (nodes := sorted(client.cluster().nodes)):
             self._any = client.network.connect(client, client.link, client.dice.pick(nodes), client.name)

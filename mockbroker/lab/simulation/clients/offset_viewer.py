@@ -10,7 +10,7 @@ from mockbroker.lab.simulation.clients.recording import recording_lookup
 
 
 class OffsetViewer(Client):
-    """A client that regularly looks up all committed offsets of a group, with require_stable. It is not a member."""
+    """A client that regularly fetches all committed offsets of a group, with require_stable, without being a member."""
 
     def begin(self) -> None:
         self.later(self.script.commit * self.dice.random(), self._look_up)

@@ -1,6 +1,6 @@
 """The client-side assignors that leaders of classic groups use in the simulation. The functions are pure.
 
-They are simpler than Kafka's assignors. The difference does not matter, because the broker never decodes assignments.
+These assignors are simpler than Kafka's. The difference does not matter, because the broker never decodes assignments.
 """
 
 from __future__ import annotations

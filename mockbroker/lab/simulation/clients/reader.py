@@ -90,7 +90,9 @@ class Reader(Client):
         self.later(self.script.commit * (0.8 + 0.4 * self.dice.random()), self._poll)
 
     def polled(self) -> None:
-        """Advance each position by a random number of records, and commit the positions; called at each poll."""
+        """Advance each position by a random number of records, and commit the positions. The client calls this method
+        at each poll.
+        """
         self.fetch_positions()
         if self.positions and self.may_commit:
             for place in self.positions:

@@ -1,9 +1,10 @@
 """The sender of a producer's record batches to the partition leaders, with retries.
 
 As in Kafka's client, the batches of a partition are sent in order, up to five at the same time. A retried batch keeps
-its sequence numbers, and no other batch of the partition is in flight then. The same holds for the first batch of a
-partition: a broker without producer state accepts any sequence number, so the second batch could be stored before the
-first. Source: Kafka's Sender and RecordAccumulator.
+its sequence numbers, and no other batch of the partition is in flight during the retry.
+
+The first batch of a partition is sent alone as well. A broker without producer state accepts any sequence number, so
+the second batch could be stored before the first. Source: Kafka's Sender and RecordAccumulator.
 """
 
 from __future__ import annotations
@@ -113,7 +114,7 @@ class Sender:
         return f"{name}.{life}.{self._numbers}".encode()
 
     def add(self, place: Place, values: Sequence[bytes], transaction: Transaction | None = None) -> Write:
-        """Queue a new batch for a partition, which ``send_due`` will send, and return it.
+        """Queue a new batch for a partition, and return the batch. The method ``send_due`` sends it later.
 
         Args:
             place: the partition.

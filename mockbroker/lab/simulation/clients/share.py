@@ -1,4 +1,4 @@
-"""A member of a share group (KIP-932) in the simulation. It also produces the records that its group reads."""
+"""A member of a share group (KIP-932) in the simulation, which also produces the records that its group reads."""
 
 from __future__ import annotations
 
@@ -181,13 +181,13 @@ class ShareClient(Client):
         self._fetch_with(session, added, gone, session.epoch - repeats)
 
     def _fetch_with(self, session: NodeSession, added: Sequence[Place], gone: Sequence[Place], epoch: int) -> None:
-        """Send a ShareFetch. It contains the waiting acknowledgements, unless it creates the session (epoch 0).
+        """Send a ShareFetch with the waiting acknowledgements. A ShareFetch that creates the session contains none.
 
         Args:
             session: the share session.
             added: partitions to add to the session.
             gone: partitions to remove from the session.
-            epoch: share session epoch.
+            epoch: share session epoch; 0 creates the session.
         """
         acknowledged = [] if epoch == 0 else session.waiting
         if epoch != 0:

@@ -109,7 +109,9 @@ class StreamsClient(EpochMember[StreamsGroupHeartbeatResponse, tuple[Tasks, Task
         return frozenset(places)
 
     def polled(self) -> None:
-        """Own partitions that were meanwhile added to the topics of active tasks, then poll as other readers do."""
+        """Own the partitions that were added to the topics of active tasks since the last poll, then poll as other
+        readers do.
+        """
         if (places := self._places()) != self.owned:
             self.own(places)
         super().polled()

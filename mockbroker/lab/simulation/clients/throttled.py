@@ -169,7 +169,8 @@ class ThrottledAdministrator(Throttled):
 class QuotaSetter(DirectClient):
     """An administrator that sets the quota of each throttled client, and alters it at random times.
 
-    The clients are those whose numbers are in the instance id, as ``number:quota``, separated by spaces.
+    The instance id of the administrator lists the number of each client and the name of its quota as ``number:quota``,
+    separated by spaces.
     """
 
     def begin(self) -> None:

@@ -25,8 +25,8 @@ ZOMBIES = 0.3  # probability that a fenced producer sends another request
 class Transactional(Client):
     """A transactional producer that writes no records.
 
-    It sends InitProducerId. For each transaction it then sends AddOffsetsToTxn, TxnOffsetCommit and EndTxn. After an
-    error, it starts again with InitProducerId.
+    The producer sends InitProducerId. For each transaction it then sends AddOffsetsToTxn, TxnOffsetCommit and EndTxn.
+    After an error, the producer starts again with InitProducerId.
 
     Attributes:
         producer: producer id and epoch; None before the response to InitProducerId.

@@ -13,11 +13,13 @@ from mockbroker.lab.simulation.watching import Broken, Watcher, has_no_response
 
 
 class Answered(Watcher):
-    """The checker of the invariants I7 and I8: exactly one response to every request, in order and within its time
-    limit.
+    """The checker of the invariants I7 and I8.
 
-    Two kinds of request need no response: a request whose connection was closed, and a SyncGroup of a member that was
-    removed, which Kafka drops.
+    Every request is answered exactly once, in order (I7) and within its time limit (I8). Two kinds of requests need no
+    response:
+
+    - a request whose connection was closed
+    - the SyncGroup of a removed member, which Kafka drops
     """
 
     name = "I7"

@@ -18,7 +18,7 @@ from mockbroker.lab.simulation.watching import Offsets, Watcher, is_away
 class CommitsKept(Watcher):
     """The checker of invariant I4: an acknowledged commit is never lost.
 
-    It compares the offsets that OffsetFetch returns with the reference model (model.py).
+    The checker compares the offsets that OffsetFetch returns with the reference model (model.py).
     """
 
     name = "I4"
@@ -75,8 +75,8 @@ class CommitsKept(Watcher):
     def restarted(self, broker: Broker, now: float) -> None:
         """Check each committed offset after a crash.
 
-        It must be the last acknowledged offset, or a later one whose commit was not acknowledged. ``now``: broker time,
-        seconds.
+        A committed offset must be the last acknowledged one, or a later one whose commit was not acknowledged. ``now``:
+        broker time, seconds.
         """
         held: dict[int, dict[Key, int]] = {}
         there: dict[Key, int] = {}

@@ -16,8 +16,8 @@ Producer = tuple[int, int]  # producer id and epoch
 class FencedProducers(Watcher):
     """The checker of invariant I19: only the newest epoch of a transactional id is accepted after InitProducerId.
 
-    It tracks the newest producer id and epoch of each transactional id. A crash may undo an InitProducerId whose
-    response was not sent. Source: Kafka's TransactionCoordinator.
+    The checker tracks the newest producer id and epoch of each transactional id. A crash may undo an InitProducerId
+    whose response was not sent. Source: Kafka's TransactionCoordinator.
     """
 
     name = "I19"

@@ -110,8 +110,8 @@ class Generations(Watcher):
     def crashed(self, broker: Broker, now: float) -> None:
         """Forget the generations and epochs that were not acknowledged, because a crash may undo them.
 
-        They are acknowledged by responses to SyncGroup, or to heartbeats in groups with epochs. ``now``: broker time,
-        seconds.
+        The response to a SyncGroup acknowledges a generation. In groups with epochs, the response to a heartbeat
+        acknowledges an epoch. ``now``: broker time, seconds.
         """
         self._reached.clear()
         self._returned.clear()

@@ -24,8 +24,8 @@ from mockbroker.lab.simulation.watching import Watcher, is_away
 class MembersCommit(Watcher):
     """The checker of invariant I6: only members commit, in their generation and at their coordinator.
 
-    It uses the state of the group before each request, and the ids of former members. A TxnOffsetCommit without a
-    member id may commit to any group (Kafka's rule for producers without group metadata).
+    The checker uses the state of the group before each request, and the ids of former members. A TxnOffsetCommit
+    without a member id may commit to any group (Kafka's rule for producers without group metadata).
     """
 
     name = "I6"

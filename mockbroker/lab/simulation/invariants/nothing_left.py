@@ -1,5 +1,6 @@
-"""The checker of invariant I13: the size of the broker's state is limited by the number of clients, and without clients
-the state is removed.
+"""The checker of invariant I13, which is about the size of the broker's state.
+
+The limit depends on the number of clients. Without clients, the state is removed.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ class NothingLeft(Watcher):
     """The checker of invariant I13: the broker's state does not grow without limit, and is removed with the last
     client.
 
-    It compares the numbers of deadlines, members and pending requests with limits that depend on the number of clients.
+    The checker compares the numbers of deadlines, members and pending requests with limits that depend on the number
+    of clients.
     """
 
     name = "I13"

@@ -27,7 +27,7 @@ OF_TRANSACTIONS = (
 class OthersUntouched(Watcher):
     """The checker of invariant I15: a request for one group changes no other group.
 
-    It compares fingerprints of all other groups from before and after each request.
+    The checker compares fingerprints of all other groups from before and after each request.
     """
 
     name = "I15"

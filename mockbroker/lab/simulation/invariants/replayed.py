@@ -30,7 +30,8 @@ SETTLED = (State.STABLE, State.EMPTY)
 class Replayed(Watcher):
     """The checker of invariant I11: the records in __consumer_offsets contain the groups of the coordinator.
 
-    During a rebalance, the records of a classic group contain only its offsets; then only the offsets are compared.
+    During a rebalance, the records of a classic group contain only its offsets. In this case, only the offsets are
+    compared.
     """
 
     name = "I11"

@@ -1,5 +1,6 @@
-"""The checker of invariant I18: a member that does not revoke its partitions is fenced exactly at the end of its
-rebalance timeout.
+"""The checker of invariant I18, which is about members that do not revoke their partitions.
+
+The coordinator fences such a member exactly at the end of its rebalance timeout.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""The checker of invariant I3: all members of a generation receive the same leader and protocol, and the leader
-receives the list of all members.
+"""The checker of invariant I3, which is about the JoinGroup responses of a generation.
+
+All members of a generation receive the same leader and protocol. The leader receives the list of all members.
 """
 
 from __future__ import annotations

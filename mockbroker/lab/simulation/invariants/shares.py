@@ -85,7 +85,7 @@ def described(key: StateKey) -> str:
 
 
 def state_epoch(broker: Broker, key: StateKey) -> int:
-    """Return the state epoch of a share partition; -1 if it is not initialized."""
+    """Return the state epoch of a share partition, or -1 if it is not initialized."""
     summary = broker.share_states.summary(key)
     return -1 if summary is None else summary.state_epoch
 

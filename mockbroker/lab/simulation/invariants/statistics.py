@@ -21,8 +21,8 @@ from mockbroker.lab.simulation.watching import Watcher
 class Statistics(Watcher):
     """The checker of invariant I14: descriptions of a group agree with its state.
 
-    It compares the groups with admin responses, with snapshots of the control API, and with the members in journal
-    events.
+    The checker compares the groups with three descriptions: admin responses, snapshots of the control API, and the
+    members in journal events.
     """
 
     name = "I14"

@@ -143,7 +143,7 @@ class ClientEnd:
             raise Broken(NAME, f"connection {self.wire.number} received an invalid TLS record: {error}") from error
 
     def _handshake(self) -> bool:
-        """Continue the handshake; return whether it is complete."""
+        """Continue the handshake, and return whether it is complete."""
         assert self._tls is not None
         try:
             self._tls.do_handshake()

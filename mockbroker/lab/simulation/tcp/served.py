@@ -61,7 +61,7 @@ class Process(Protocol):
 
 
 class ServedConnection(SocketConnection):
-    """A connection with a simulated socket. It passes requests and responses to the invariant checkers.
+    """A connection with a simulated socket, which passes requests and responses to the invariant checkers.
 
     Attributes:
         wire: the connection in the simulated network.

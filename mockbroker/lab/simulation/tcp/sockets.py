@@ -23,7 +23,7 @@ CIPHER = "AECDH-AES128-SHA:@SECLEVEL=0"
 
 
 class SimulatedSocket:
-    """The broker's socket of a simulated connection. It has the methods of a non-blocking socket that the broker uses.
+    """The broker's socket of a simulated connection, with those methods of a non-blocking socket that the broker uses.
 
     Args:
         dice: random number generator for the sizes of reads and writes.
@@ -179,7 +179,9 @@ class BioSocket(SimulatedSocket):
 
 
 class SimulatedTlsSocket(TlsStream, BioSocket):  # type: ignore[misc]
-    """The broker's TLS socket of a simulated connection. It is not safe: no side authenticates itself."""
+    """The broker's TLS socket of a simulated connection. The connection is not secure, because neither side is
+    authenticated.
+    """
 
 
 class SimulatedTls:

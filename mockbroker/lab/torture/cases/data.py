@@ -114,7 +114,7 @@ def other_session(response: Any, _request: Any, turn: Turn) -> None:
 
 
 def first_offsets(records: bytes, change: Callable[[int], int]) -> bytes:
-    """Return records with another base offset in the first batch; the CRC of the batch does not cover this field.
+    """Return records with another base offset in the first batch. The CRC of the batch does not cover the base offset.
 
     Args:
         records: the record batches.

@@ -26,7 +26,7 @@ def record(content: bytes) -> bytes:
 
 
 def changed_bit(flight: bytes, random: Random) -> bytes:
-    """Return the records with one bit changed, which is not in the header of the first one."""
+    """Return TLS records with one bit changed. The bit is not in the header of the first record."""
     changed = bytearray(flight)
     changed[random.randrange(HEADER, len(changed))] ^= 1 << random.randrange(8)
     return bytes(changed)

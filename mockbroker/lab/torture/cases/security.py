@@ -1,4 +1,4 @@
-"""Cases of TLS and SASL. They need a client that uses a listener with TLS or SASL."""
+"""Torture cases of TLS and SASL, for a client that uses a listener with TLS or SASL."""
 
 from __future__ import annotations
 
