@@ -44,9 +44,12 @@ class Output:
         return (*TABLES, *self.more)
 
     @contextmanager
-    def staging(self) -> Iterator[str]:
-        """Create a temporary folder for incomplete tables; delete it at the end of the ``with`` block."""
-        folder = below(self.folder, f"_staging-{uuid4().hex}")
+    def staging(self, place: str | None = None) -> Iterator[str]:
+        """Create a temporary folder for incomplete tables; delete it at the end of the ``with`` block.
+
+        ``place``: folder that contains the temporary folder; None for the output folder.
+        """
+        folder = below(place or self.folder, f"_staging-{uuid4().hex}")
         files, inside = file_system(folder)
         files.create_dir(inside, recursive=True)
         try:

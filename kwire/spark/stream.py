@@ -174,6 +174,10 @@ class Stream:
     def _unpacked(self) -> str:
         return f"{self.work}/unpacked"
 
+    @property
+    def _staging(self) -> str:
+        return f"{self.work}/staging"
+
     def start(self, spark: SparkSession, *, once: bool = False) -> StreamingQuery:
         """Start the query. The query continues where an earlier run stopped.
 
@@ -181,6 +185,7 @@ class Stream:
             spark: Spark session.
             once: True to stop after the files that exist now.
         """
+        self._delete(self._staging)  # incomplete tables of a run that was killed
         spark.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKS)
         spark.conf.set(
             "spark.sql.streaming.noDataMicroBatches.enabled", "false"
@@ -264,7 +269,7 @@ class Stream:
         over = _with_mark(over, _mark("c", number))
         pending = _with_mark(open_now.where(kind.isin(*EACH)), OPEN)
         tables = about.unionByName(done).unionByName(over).unionByName(pending)
-        with self.output.staging() as staging:
+        with self.output.staging(self._staging) as staging:
             written = stages.write_problems(batch_summary, self.capture_id, staging, _mark("f", number))
             written += stages.write_tables(
                 tables, now, self.capture_id, staging, buckets=changed, settings=self.settings

@@ -1,0 +1,49 @@
+"""A stream that kills its own process at a fault point: a call of a function that changes files.
+
+    python faulty_stream.py INPUT OUTPUT FUNCTION before|after CALL
+
+CALL is the number of the call, from 1; with 0 the stream runs to its end.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import Any
+
+from kwire.spark import parts, stages
+from kwire.spark.output import Output
+from kwire.spark.session import session
+from kwire.spark.stream import Stream
+
+OWNERS = {"write_tables": stages, "_delete_stale": parts, "put": Output}
+
+
+def main() -> None:
+    """Run the stream of the arguments."""
+    source, place, name, when, call = sys.argv[1:]
+    if int(call):
+        set_fault(OWNERS[name], name, when, int(call))
+    stream = Stream([source], Output(place), "c", settle=0.0, files=1)
+    stream.start(session("local[2]"), once=True).awaitTermination()
+
+
+def set_fault(owner: Any, name: str, when: str, call: int) -> None:
+    """Replace a function by one that kills the process at a call."""
+    function, calls = getattr(owner, name), []
+
+    def faulty(*arguments: Any, **more: Any) -> Any:
+        calls.append(name)
+        if len(calls) == call and when == "before":
+            os.kill(os.getpid(), signal.SIGKILL)
+        result = function(*arguments, **more)
+        if len(calls) == call:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
+
+    setattr(owner, name, faulty)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,49 @@
+"""Streams in processes of their own, which are killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from need import need
+from spark import traces
+
+pytest.importorskip("pyspark")
+
+from kwire.analysis import parquet
+from kwire.analysis.tables import TABLES
+
+HERE = Path(__file__).parent
+LIMIT = 600  # seconds
+LOOPBACK = {"SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": str(traces.ROOT)}
+FAULTS = [
+    ("write_tables", "after", 2),
+    ("_delete_stale", "after", len(TABLES) + 5),  # some tables have the files of this batch, one has none
+    ("put", "after", 2),
+]
+pytestmark = pytest.mark.long
+
+
+def run(*command: Any) -> subprocess.CompletedProcess[str]:
+    need("java", "Spark runs on it")
+    environment = os.environ | LOOPBACK
+    line = [str(one) for one in command]
+    return subprocess.run(line, env=environment, capture_output=True, text=True, timeout=LIMIT, check=False)
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{fault[1]} {fault[0]}")
+def test_killed_stream_continues_with_the_same_tables(tmp_path, fault):
+    """SIGKILL in the second of three batches."""
+    paths = traces.cut(traces.COMMITTED[0], tmp_path / "rotating", 3)
+    stream = [sys.executable, HERE / "faulty_stream.py", tmp_path / "rotating", tmp_path / "out", *fault[:2]]
+    killed = run(*stream, fault[2])
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    done = run(*stream, 0)
+    assert done.returncode == 0, done.stderr
+    assert parquet.read(tmp_path / "out") == traces.single(paths, "c")
+    assert not list((tmp_path / "out").rglob("_staging-*"))  # left by the killed process
