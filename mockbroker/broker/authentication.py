@@ -109,7 +109,7 @@ class Authentication:
                 return self._before_handshake(call)
 
     def _in_session(self, call: Call[Any], now: float) -> Outcome | None:
-        """Check a request of an authenticated client; return None to pass it to its handler.
+        """Check a request of an authenticated client. Return None to pass the request to its handler.
 
         A SaslHandshake begins a re-authentication.
 
@@ -183,7 +183,7 @@ class Authentication:
         return verdict
 
     def _complete(self, authenticated: Authenticated, now: float, wall_ms: int) -> int:
-        """Complete the authentication; return the session lifetime in milliseconds, 0 for no limit.
+        """Complete the authentication. Return the session lifetime in milliseconds, or 0 for no limit.
 
         Args:
             authenticated: Result of the last token.

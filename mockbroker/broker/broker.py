@@ -274,7 +274,7 @@ class Broker:
         return Room(self.settings.mockbroker_response_max_bytes)
 
     def new_member_id(self, client_id: str) -> str:
-        """Return a new member id, which begins with the client id; a long client id is truncated."""
+        """Return a new member id, which begins with the client id. A long client id is truncated."""
         uuid = str(self._new_uuid())
         prefix = client_id.encode("utf-8", "surrogateescape")[: MAX_TEXT - len(uuid) - 1]
         return f"{prefix.decode('utf-8', 'ignore')}-{uuid}"
@@ -289,7 +289,7 @@ class Broker:
         return token_id
 
     def schedule_token_sweep(self, now: float) -> None:
-        """Set the deadline of the next check for expired delegation tokens; do nothing if there are no tokens.
+        """Set the deadline of the next check for expired delegation tokens. Do nothing if there are no tokens.
 
         ``now``: the broker's time in seconds.
         """
@@ -418,7 +418,7 @@ class Broker:
         return topic.partition_of(transactional_id).leader
 
     def share_state_topic(self) -> Topic:
-        """Return the topic ``__share_group_state``; the first call creates it."""
+        """Return the topic ``__share_group_state``. The first call creates it."""
         topic = self.cluster.topics.get(SHARE_STATE_TOPIC)
         if topic is None:
             topic = self._create_internal_topic(
@@ -572,7 +572,7 @@ class Broker:
         self.record_writer.unload(group_id)
 
     def load_groups(self, index: int, now: float) -> list[CoordinatedGroup]:
-        """Rebuild the groups of a partition of the offsets topic from its records; return the groups.
+        """Rebuild the groups of a partition of the offsets topic from its records. Return the groups.
 
         ``now``: the broker's time in seconds.
 

@@ -318,7 +318,7 @@ def lead(broker: Broker, partition: Partition, node: int, now: float) -> Effects
 
 
 def _unload(broker: Broker, partition: Partition) -> Effects:
-    """Unload the groups of a partition of ``__consumer_offsets``; return the responses to their pending requests.
+    """Unload the groups of a partition of ``__consumer_offsets``. Return the responses to their pending requests.
 
     Source: Kafka's GroupMetadataManager.onUnloaded.
     """

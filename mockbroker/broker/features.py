@@ -20,7 +20,7 @@ LEAST_METADATA_VERSION = 23  # 4.0-IV1: below it, a downgrade would lose metadat
 
 
 def finalized(release: Release, changed: Mapping[str, int]) -> dict[str, int]:
-    """Return the finalized level of each feature; a feature of level 0 is left out, as in ApiVersions.
+    """Return the finalized level of each feature. A feature of level 0 is left out, as in ApiVersions.
 
     Args:
         release: The emulated Kafka release.

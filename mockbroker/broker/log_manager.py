@@ -104,7 +104,7 @@ class LogManager:
             self._deadlines.forget(ProducersDue(topic.topic_id, partition.index))
 
     def run_retention(self, topics: Iterable[Topic], now: float) -> list[Partition]:
-        """Delete old segments of topics now; return the partitions whose log start offset has moved.
+        """Delete old segments of topics now. Return the partitions whose log start offset has moved.
 
         ``now``: the broker's time in seconds.
         """
@@ -117,7 +117,7 @@ class LogManager:
         ]
 
     def retention_due(self, due: RetentionDue, now: float) -> list[Partition]:
-        """Check a log for segments that retention deletes; return its partition if the log start offset has moved.
+        """Check a log for segments that retention deletes. Return its partition if the log start offset has moved.
 
         ``now``: the broker's time in seconds.
         """

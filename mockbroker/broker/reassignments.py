@@ -41,7 +41,7 @@ def begin(broker: Broker, partition: Partition, target: Sequence[int], now: floa
 
 
 def cancel(broker: Broker, partition: Partition, now: float) -> Effects | None:
-    """Cancel the reassignment of a partition; return the effects, or None if no live replica would remain.
+    """Cancel the reassignment of a partition. Return the effects, or None if no live replica would remain.
 
     ``now``: the broker's time in seconds.
     """

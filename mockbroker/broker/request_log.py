@@ -67,7 +67,7 @@ class Request(Generic[M]):
 
 
 class RequestLog:
-    """The latest requests; the oldest are removed when REQUESTS_KEPT or BYTES_KEPT is exceeded.
+    """The latest requests. The oldest are removed when REQUESTS_KEPT or BYTES_KEPT is exceeded.
 
     Args:
         begin: The broker's time, in seconds, at which ``time_ms`` is 0.

@@ -204,7 +204,7 @@ class Router:
         return self.served[REQUEST_KEY.pack(api_key, version)] is not None
 
     def step(self, call: Call[Any], now: float, own: Sequence[Stage] = ()) -> list[Outcome]:
-        """Handle a request, or its first slice; return the outcomes of this request and of all requests that it
+        """Handle a request, or its first slice. Return the outcomes of this request and of all requests that it
         completes.
 
         Args:
@@ -287,7 +287,7 @@ class Router:
             return [Close(call.ticket, str(error))]
 
     def run(self, outcomes: Iterable[Outcome], now: float) -> list[Outcome]:
-        """Complete all unfinished work among the outcomes, as if it took no time; return the final outcomes.
+        """Complete all unfinished work among the outcomes, as if it took no time. Return the final outcomes.
 
         ``now``: the broker's time in seconds.
         """
@@ -302,7 +302,7 @@ class Router:
         return finished
 
     def _resume(self, work: Work, now: float) -> list[Outcome]:
-        """Do the next slice of the work on a request; return the outcomes. The response is encoded in slices too.
+        """Do the next slice of the work on a request. Return the outcomes. The response is encoded in slices too.
 
         ``now``: the broker's time in seconds.
         """
@@ -478,7 +478,7 @@ class Router:
         return outcomes
 
     def _proceed(self, proceed: Proceed, now: float) -> list[Outcome]:
-        """Continue a request that a stage has held; return the outcomes. ``now``: broker's time in seconds."""
+        """Continue a request that a stage has held. Return the outcomes. ``now``: broker's time in seconds."""
         passage = self._passages.pop(proceed.ticket, None)
         if passage is None:  # its connection was closed
             return []
@@ -487,7 +487,7 @@ class Router:
         return self.finish(self._pass_on(passage, now), now)
 
     def _process_answers(self, effects: Effects, now: float) -> Effects:
-        """Pass each response to the stages that process it; return the final effects.
+        """Pass each response to the stages that process it. Return the final effects.
 
         ``now``: the broker's time in seconds.
         """

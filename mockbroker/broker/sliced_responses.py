@@ -12,7 +12,7 @@ from mockbroker.base.effects import Reply
 
 
 def encoded(reply: Reply, size: int) -> Generator[None, None, Reply]:
-    """Encode a response in slices, and change its bytes if a fault rule requires it; yield after each slice.
+    """Encode a response in slices, and change its bytes if a fault rule requires it. Yield after each slice.
 
     The returned effect contains the encoded response, and in its delivery the bytes to send.
 

@@ -1,4 +1,4 @@
-"""Handling of large requests in slices; other connections are served between two slices.
+"""Handling of large requests in slices. Other connections are served between two slices.
 
 The handler is called with each slice, a request with some of the elements, and the responses are merged. So the checks
 are repeated for each slice: if a member is fenced between two slices, the elements of the later slices get the error.
@@ -46,7 +46,7 @@ def in_slices(handle: Handle, split: Split, merge: Merge) -> Handle:
 def _handle_slices(
     handle: Handle, merge: Merge, broker: Broker, call: Call[Any], requests: Sequence[Any], now: float
 ) -> Steps:
-    """Handle the slices of a request one by one, and merge their responses; respond after the last slice.
+    """Handle the slices of a request one by one, and merge their responses. Respond after the last slice.
 
     ``now``: the broker's time in seconds.
     """
@@ -76,7 +76,7 @@ def split_by_partition(broker: Broker, request: Any) -> list[Any]:
 
 
 def split_partitions(request: Any, size: int) -> list[Any]:
-    """Split a request into requests of at most ``size`` partitions each; return [] if the request is not larger."""
+    """Split a request into requests of at most ``size`` partitions each. Return [] if the request is not larger."""
     if sum(len(topic.partitions) for topic in request.topics) <= size:
         return []
     slices: list[list[Any]] = [[]]
@@ -93,7 +93,7 @@ def split_partitions(request: Any, size: int) -> list[Any]:
 
 
 def merge_topics(response: Any, more: Any) -> None:
-    """Append the topics of the response ``more`` to ``response``; entries of one topic are merged."""
+    """Append the topics of the response ``more`` to ``response``. Entries of one topic are merged."""
     for topic in more.topics:
         last = response.topics[-1] if response.topics else None
         if last is not None and _identity(last) == _identity(topic):

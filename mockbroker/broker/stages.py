@@ -176,7 +176,7 @@ class Passage:
 
 
 def outcome_of(ticket: Ticket, steps: Generator[None, None, Outcome]) -> Outcome:
-    """Do the first slice of the work that a stage does in ``before``; return the result of ``before``.
+    """Do the first slice of the work that a stage does in ``before``. Return the result of ``before``.
 
     If slices remain, the stage holds the request until they are done.
 
@@ -205,7 +205,7 @@ def _continued(ticket: Ticket, steps: Generator[None, None, Outcome]) -> Steps:
 
 
 def remaining(steps: Generator[None, None, R]) -> Generator[Effects, float, R]:
-    """Run a generator that yields between slices, and yield no effects after each slice; return its result."""
+    """Run a generator that yields between slices, and yield no effects after each slice. Return its result."""
     while True:
         try:
             next(steps)

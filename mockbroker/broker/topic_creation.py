@@ -115,7 +115,7 @@ class InternalTopicCreator:
         self._errors: OrderedDict[str, tuple[str, float]] = OrderedDict()  # by topic: message, expiry in seconds
 
     def create(self, topics: Iterable[NewTopic], now: float, error_ttl: float) -> dict[str, str]:
-        """Create topics; return the unexpired errors of earlier attempts by topic name.
+        """Create topics. Return the unexpired errors of earlier attempts by topic name.
 
         Args:
             topics: The topics.

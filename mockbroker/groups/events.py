@@ -172,7 +172,7 @@ class ConsumerHeartbeat:
 
     @property
     def is_full_request(self) -> bool:
-        """Whether the request contains all fields; then the response contains the whole assignment."""
+        """Whether the request contains all fields. The response to a full request contains the whole assignment."""
         subscribed = self.topics is not None or self.regex is not None
         return self.epoch == 0 or (
             subscribed and self.rebalance_timeout is not None and self.owned_partitions is not None
@@ -203,7 +203,7 @@ class ShareHeartbeat:
 
     @property
     def is_full_request(self) -> bool:
-        """Whether the request contains all fields; then the response contains the assignment."""
+        """Whether the request contains all fields. The response to a full request contains the assignment."""
         return self.epoch == 0 or self.topics is not None
 
 

@@ -14,9 +14,9 @@ from mockbroker.groups.offsets import Committed, Offsets
 def delete_expired(
     offsets: Offsets, retention_start: RetentionStart, now: float, retention: float
 ) -> list[tuple[str, int]]:
-    """Delete the offsets that have expired at ``now``; return their topics and partitions.
+    """Delete the offsets that have expired at ``now``, and return their topics and partitions.
 
-    Offsets with a pending transactional offset do not expire.
+    An offset with a pending transactional offset does not expire.
 
     Args:
         offsets: The committed offsets of a group.

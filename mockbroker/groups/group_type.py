@@ -169,7 +169,7 @@ class Context:
     _shared_objects: dict[type, Any] = field(default_factory=dict)
 
     def shared(self, kind: type[T]) -> T:
-        """Return the shared instance of a class; the first call creates it.
+        """Return the shared instance of a class. The first call with this class creates the instance.
 
         Args:
             kind: The class, whose constructor needs no arguments.

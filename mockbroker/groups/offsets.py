@@ -114,7 +114,7 @@ class Offsets:
         return (topic, partition) in self._open_transactions
 
     def end_transaction(self, producer_id: int, *, committed: bool) -> dict[TopicPartition, int]:
-        """Commit or discard the offsets of a transaction; return the newly committed offsets."""
+        """Commit or discard the offsets of a transaction, and return the newly committed offsets."""
         stored: dict[TopicPartition, int] = {}
         for topic_partition, (sequence, pending) in self.pending_transactional.pop(producer_id, {}).items():
             self._remove_open_transaction(producer_id, topic_partition)

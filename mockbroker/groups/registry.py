@@ -126,16 +126,15 @@ class Groups(dict[str, CoordinatedGroup]):
         return as_type(self.get(group_id), group_class)
 
     def create(self, group_id: str, now: float) -> CoordinatedGroup:
-        """Create a group for the committed offsets of a client that is not a member; return the group.
-
-        ``now``: the current time in seconds.
+        """Create a group for the committed offsets of a client that is not a member, and return the group. ``now``: the
+        current time in seconds.
         """
         group: CoordinatedGroup = self.types.default.new(group_id, self.context, now)
         self[group_id] = group
         return group
 
     def delete_on_request(self, group_id: str, now: float) -> ErrorCode:
-        """Delete a group without members for an administrator; return NONE or the error of the request.
+        """Delete a group without members for an administrator. Return NONE, or the error of the request.
 
         ``now``: the current time in seconds.
         """
@@ -217,9 +216,9 @@ class Groups(dict[str, CoordinatedGroup]):
         return ErrorCode.NONE
 
     def delete_expired_offsets(self, now: float) -> Effects:
-        """Delete expired offsets, and then groups without members and offsets; schedule the next check.
+        """Delete expired offsets, then delete groups without members and offsets. Return the journal events.
 
-        Return the journal events. ``now``: the current time in seconds.
+        The next check is scheduled as well. ``now``: the current time in seconds.
         """
         effects: Effects = []
         retention = self.context.settings.offsets_retention_minutes * 60.0

@@ -211,7 +211,7 @@ class FetchSessionCache:
         return self._shards[min(session_id // SHARD_IDS, SHARDS - 1) if session_id > 0 else 0]
 
     def create(self, context: FetchContext) -> int:
-        """Create a session with the partitions of a context; return its id, or 0 if the cache is full."""
+        """Create a session with the partitions of a context. Return its id, or 0 if the cache is full."""
         return self._shards[next(self._next) % SHARDS].create(context)
 
 
@@ -276,7 +276,8 @@ class _CacheShard:
 def _requested(request: FetchRequest, *, by_id: bool) -> dict[Key, FetchPartition]:
     """Return the requested partitions by topic name, topic id and partition number.
 
-    With ``by_id``, topic names are ""; without it, topic ids are NO_ID. Of duplicate partitions, the last one counts.
+    With ``by_id``, topic names are "". Without ``by_id``, topic ids are NO_ID. Of duplicate partitions, the last one
+    counts.
     """
     partitions: dict[Key, FetchPartition] = {}
     for topic in request.topics:
@@ -289,7 +290,7 @@ def _requested(request: FetchRequest, *, by_id: bool) -> dict[Key, FetchPartitio
 def _update(
     cached: dict[Key, FetchPartition], request: FetchRequest, *, by_id: bool, only_keys: bool = False
 ) -> dict[Key, FetchPartition]:
-    """Add, update and forget partitions of a session as requested; return the partitions of the request.
+    """Add, update and forget partitions of a session as requested. Return the partitions of the request.
 
     Args:
         cached: The partitions of the session.

@@ -40,7 +40,7 @@ def _split(_: Broker, request: AlterShareGroupOffsetsRequest) -> list[Any]:
 
 
 def _merge(response: AlterShareGroupOffsetsResponse, more: AlterShareGroupOffsetsResponse) -> None:
-    """Append the topics of the response ``more`` to ``response``; merge the entries of a topic that both contain."""
+    """Append the topics of the response ``more`` to ``response``. Merge the entries of a topic that both contain."""
     if more.error_code and not response.error_code:
         response.error_code, response.error_message, response.responses = more.error_code, more.error_message, []
     for topic in more.responses:

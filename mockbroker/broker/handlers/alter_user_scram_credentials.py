@@ -23,7 +23,7 @@ CredentialError = tuple[ErrorCode, str]
 
 
 def handle(broker: Broker, call: Call[AlterUserScramCredentialsRequest], now: float) -> Effects:  # noqa: ARG001
-    """Delete or set one credential of each user; a user may occur only once. In the response, errors come first.
+    """Delete or set one credential of each user. A user may occur only once. In the response, errors come first.
 
     ``now``: the broker's time in seconds.
     """

@@ -35,7 +35,7 @@ def handle(broker: Broker, call: Call[CreateDelegationTokenRequest], now: float)
 
 
 def owner_of(request: CreateDelegationTokenRequest, requester: Principal) -> Principal:
-    """Return the owner that a request names; the requester, if it names none."""
+    """Return the owner that a request names, or the requester if the request names no owner."""
     if not request.owner_principal_name:
         return requester
     return Principal(request.owner_principal_type or "", request.owner_principal_name)

@@ -38,7 +38,7 @@ def handle(broker: Broker, call: Call[CreatePartitionsRequest], now: float) -> E
 def _add_partitions(
     broker: Broker, requested: RequestTopic, room: int, *, validate_only: bool
 ) -> tuple[int, PartitionsError]:
-    """Add the requested partitions to a topic; return the number of added partitions, and the error.
+    """Add the requested partitions to a topic. Return the number of added partitions, and the error.
 
     Args:
         broker: The state of the cluster.

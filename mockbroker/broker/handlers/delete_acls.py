@@ -56,7 +56,7 @@ def _delete(broker: Broker, call: Call[DeleteAclsRequest]) -> Steps:
 
 
 def _matching(broker: Broker, acl_filter: AclFilter, room: Room) -> Generator[Effects, float, list[Acl]]:
-    """Return the ACLs that match a filter; yield between slices.
+    """Return the ACLs that match a filter. Yield between slices.
 
     Args:
         broker: The state of the cluster.

@@ -15,7 +15,7 @@ UNKNOWN = -1
 
 
 def handle(broker: Broker, call: Call[DeleteRecordsRequest], now: float) -> Effects:  # noqa: ARG001
-    """Delete the records before the requested offsets; of a duplicate partition, the last offset counts.
+    """Delete the records before the requested offsets. If a request lists a partition twice, its last offset counts.
 
     ``now``: the broker's time in seconds.
     """

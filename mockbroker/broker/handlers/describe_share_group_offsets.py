@@ -33,7 +33,7 @@ def handle(broker: Broker, call: Call[DescribeShareGroupOffsetsRequest], now: fl
 
 
 def _describe_groups(broker: Broker, call: Call[DescribeShareGroupOffsetsRequest]) -> Steps:
-    """Describe each group in the request, including duplicates; yield between slices."""
+    """Describe each group in the request, including duplicates. Yield between slices."""
     room, groups, handled = broker.response_room(), [], 0
     for requested in call.request.groups:
         group = Group(group_id=requested.group_id)

@@ -47,7 +47,7 @@ def _describe(users: Users, name: str, count: int) -> Result:
 
 
 def _split(broker: Broker, request: DescribeUserScramCredentialsRequest) -> list[DescribeUserScramCredentialsRequest]:
-    """Split a large request into slices of users; return [] if it must not be split: it is small or has duplicates."""
+    """Split a large request into slices of users. Return [] if the request is small or has duplicates."""
     users, size = request.users or [], broker.slice_size
     if len(users) <= size or len({user.name for user in users}) < len(users):
         return []

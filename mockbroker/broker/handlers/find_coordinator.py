@@ -71,7 +71,7 @@ def _find_coordinator(broker: Broker, call: Call[FindCoordinatorRequest], key: s
 
 
 def _share_key(key: str) -> StateKey | None:
-    """Parse the key of a share partition in a FindCoordinator request; return None if the key is not valid.
+    """Parse the key of a share partition in a FindCoordinator request. Return None if the key is not valid.
 
     Source: Kafka's SharePartitionKey.
     """

@@ -1,4 +1,4 @@
-"""The handler of ListOffsets v0-11. v0 lists the base offsets of segments; a log has one segment.
+"""The handler of ListOffsets v0-11. v0 lists the base offsets of segments. A log has one segment.
 
 Not modelled: tiered storage (no segment is ever tiered).
 """

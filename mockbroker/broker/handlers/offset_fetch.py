@@ -89,8 +89,9 @@ class _VisibleOffsets:
         room: Room,
         slice_: _Slice,
     ) -> _VisibleOffsets:
-        """Return the visible offsets of a group. They are a copy if they are read in several slices, so that they are
-        consistent.
+        """Return the visible offsets of a group.
+
+        If the offsets are read in several slices, the result is a copy, so that all slices are consistent.
 
         Args:
             broker: The state of the cluster.

@@ -337,7 +337,7 @@ def _append_batch(
 
 
 def check(records: bytes | None, version: int, limit: int) -> Batch | ErrorCode | None:
-    """Validate the records of a partition in a Produce; return their only batch, an error, or None for an empty message
+    """Validate the records of a partition in a Produce. Return their only batch, an error, or None for an empty message
     set (v0-2).
 
     A truncated second batch is ignored, as in Kafka.
@@ -374,7 +374,7 @@ def check(records: bytes | None, version: int, limit: int) -> Batch | ErrorCode 
 
 
 def _rejection(batch: Batch, rules: RecordRules, partition: Partition, now_ms: int) -> Rejection | None:
-    """Decode the records of a batch; return the rejection if they are invalid, None if the batch is accepted.
+    """Decode the records of a batch. Return the rejection if they are invalid, or None if the batch is accepted.
 
     Args:
         batch: The batch.

@@ -20,7 +20,7 @@ def handle(broker: Broker, call: Call[RenewDelegationTokenRequest], now: float) 
 
 
 def _renew(broker: Broker, call: Call[RenewDelegationTokenRequest], now: float) -> tuple[ErrorCode, int]:
-    """Renew a delegation token; return the error, and the new expiry time in milliseconds since 1970."""
+    """Renew a delegation token. Return the error and the new expiry time, in milliseconds since 1970."""
     request, now_ms = call.request, broker.wall_ms(now)
     token = token_requests.find(broker, request.hmac)
     if isinstance(token, ErrorCode):

@@ -167,7 +167,7 @@ def _partitions_to_read(fetch: PendingShareFetch) -> list[PartitionKey]:
 
 
 def _resolve(broker: Broker, fetch: PendingShareFetch, named: Iterable[PartitionKey], now: float) -> None:
-    """Look up the requested partitions and their share partitions; store them, or their errors, in ``fetch``."""
+    """Look up the requested partitions and their share partitions. Store them, or their errors, in ``fetch``."""
     request = fetch.call.request
     for topic_id, index in named:
         topic = broker.cluster.by_id.get(topic_id)

@@ -261,7 +261,7 @@ def _complete(broker: Broker, fetch: PendingShareFetch, acquirable: Sequence[_Ac
 
 
 class _Reader:
-    """The reader of the partitions of a ShareFetch. It reads them in order, up to the limits of the response."""
+    """The reader of a ShareFetch's partitions, which reads them in order, up to the limits of the response."""
 
     def __init__(self, broker: Broker, fetch: PendingShareFetch, count: int, now: float) -> None:
         request = fetch.call.request

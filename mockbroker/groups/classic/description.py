@@ -123,8 +123,9 @@ def _member_to_json(group: ClassicGroup, member: Member) -> dict[str, Any]:
 
 
 def _subscription(group: ClassicGroup, member: Member) -> bytes:
-    """Return the member's metadata for the selected protocol; empty if no protocol is selected, or if the member
-    rejoined without it.
+    """Return the member's metadata for the selected protocol.
+
+    The result is empty if no protocol is selected, or if the member rejoined without the selected protocol.
     """
     return next((metadata for name, metadata in member.protocols if name == group.protocol), b"")
 

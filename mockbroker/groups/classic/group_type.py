@@ -76,8 +76,8 @@ class ClassicType(GroupType[ClassicGroup]):
     ) -> GroupEffects:
         """Create the group for a JoinGroup without member id, and reject other requests. Return the effects.
 
-        An empty group of another type is replaced; its committed offsets are kept. If it cannot be replaced, the
-        JoinGroup gets INCONSISTENT_GROUP_PROTOCOL.
+        An empty group of another type is replaced, and its committed offsets are kept. If the other group cannot be
+        replaced, the JoinGroup gets INCONSISTENT_GROUP_PROTOCOL.
 
         Args:
             group_id: The group id.
@@ -145,7 +145,9 @@ class ClassicType(GroupType[ClassicGroup]):
         return key.group
 
     def records(self, group: ClassicGroup, wall: WallClock) -> Iterable[Record]:
-        """Return the record of the group as a list; empty during a rebalance, or if the group has no record."""
+        """Return a list with the record of the group, or an empty list during a rebalance or if the group has no
+        record.
+        """
         record = records.group_record(group, wall)
         return [] if record is None else [record]
 
@@ -178,7 +180,7 @@ class ClassicType(GroupType[ClassicGroup]):
     # --- commit rules ---
 
     def commit_error(self, group: ClassicGroup, event: Commit, now: float) -> ErrorCode:
-        """Return the error of an OffsetCommit, or NONE; an accepted commit renews the session of the member.
+        """Return the error of an OffsetCommit, or NONE. An accepted commit renews the session of the member.
 
         Args:
             group: The group.

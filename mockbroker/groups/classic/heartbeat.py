@@ -27,7 +27,7 @@ def heartbeat(group: ClassicGroup, event: Heartbeat, now: float) -> Effects:
 
 
 def commit(group: ClassicGroup, event: Commit, now: float) -> ErrorCode:
-    """Return the error of an OffsetCommit, or NONE; an accepted commit renews the session of the member.
+    """Return the error of an OffsetCommit, or NONE. An accepted commit renews the session of the member.
 
     Args:
         group: The group.

@@ -38,9 +38,10 @@ def _reject(group: ClassicGroup, event: Join, error: ErrorCode, now: float) -> E
 
 
 def _join_as_new_member(group: ClassicGroup, event: Join, now: float) -> Effects:
-    """Handle a JoinGroup without member id; a dynamic member may get MEMBER_ID_REQUIRED, a static member never.
+    """Handle a JoinGroup without member id, and return the effects.
 
-    ``now``: the current time in seconds.
+    A dynamic member may get MEMBER_ID_REQUIRED; a static member never gets this error. ``now``: the current time in
+    seconds.
     """
     if event.instance_id is None:
         return (
@@ -63,11 +64,10 @@ def _require_member_id(group: ClassicGroup, event: Join, now: float) -> Effects:
 
 
 def _remove_from_full_group(group: ClassicGroup, event: Join, now: float) -> Effects:
-    """Remove the member of a JoinGroup that is rejected because of group.max.size, or its pending member id; return the
-    effects.
+    """Remove the sender of a JoinGroup that is rejected because of ``group.max.size``, and return the effects.
 
-    Kafka 4 does not check afterwards whether the join phase can complete; earlier releases do. ``now``: the current
-    time in seconds.
+    The sender is a member or a pending member id. Kafka 4 does not check after the removal whether the join phase can
+    complete, but earlier releases do. ``now``: the current time in seconds.
     """
     effects: Effects = []
     member = group.members.get(event.member_id)

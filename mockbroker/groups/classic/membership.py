@@ -49,7 +49,7 @@ def renew_session(group: ClassicGroup, member: Member, now: float) -> None:
 
 
 def remove_pending_member(group: ClassicGroup, member_id: str) -> str:
-    """Remove a pending member id; return the client id to which it was assigned."""
+    """Remove a pending member id, and return the ``client.id`` of the client that got this member id."""
     group.timers.forget(pending_member_timer(member_id))
     return group.pending_members.pop(member_id)
 

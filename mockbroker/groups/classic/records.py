@@ -91,10 +91,7 @@ def _member_record(group: ClassicGroup, member: Member) -> GroupMetadataValue.Me
 def group_from_record(
     group_id: str, value: GroupMetadataValue, context: Context, wall: WallClock, now: float
 ) -> ClassicGroup:
-    """Create a group from its record; all sessions restart at ``now``.
-
-    ``now``: the current time in seconds.
-    """
+    """Create a group from its record. All sessions restart at ``now``, the current time in seconds."""
     group = ClassicGroup.from_settings(group_id, context.settings, now, context.quirks)
     group.has_record = True
     group.state = STABLE if value.members else EMPTY

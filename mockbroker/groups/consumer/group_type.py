@@ -76,7 +76,7 @@ class ConsumerType(EpochGroupType[ConsumerGroup]):
     ) -> GroupEffects:
         """Create the group for a member that joins, and return the effects.
 
-        An empty classic group is replaced; its committed offsets are kept.
+        An empty classic group with this id is replaced, and its committed offsets are kept.
 
         Args:
             group_id: The group id.

@@ -74,7 +74,7 @@ class RegexUpdate(Enum):
 
 
 def check_may_create(group_id: str, other: CoordinatedGroup | None, event: ConsumerHeartbeat) -> None:
-    """Check that a heartbeat may create a group; only a joining heartbeat may.
+    """Check that a heartbeat may create a group. Only the heartbeat of a member that joins may create one.
 
     Args:
         group_id: The group id.

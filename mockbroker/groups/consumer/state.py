@@ -305,7 +305,7 @@ class ConsumerGroup(SubscribedGroup):
                 del self.regex_topics[topic]
 
     def target_of(self, member_id: str) -> PartitionSet:
-        """Return the target assignment of a member; empty for a member without a target assignment."""
+        """Return the target assignment of a member, or an empty set of partitions if the member has none."""
         topics = self.target.get(member_id, {})
         return frozenset((topic_id, index) for topic_id, indexes in topics.items() for index in indexes)
 

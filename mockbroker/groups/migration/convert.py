@@ -69,11 +69,15 @@ def _upgrade_error_prefix(group: ClassicGroup) -> str:
 
 
 def to_consumer_group(group: ClassicGroup, cluster: ClusterState, now: float) -> ConsumerGroup:
-    """Create a consumer group from a classic group. Its members continue to use the classic protocol.
+    """Create a consumer group from a classic group, which does not change.
 
-    The classic group does not change. Raises: UpgradeRefused if the group cannot be converted.
+    The members of the classic group continue to use the classic protocol.
 
-    ``now``: the current time in seconds.
+    Args:
+        now: The current time in seconds.
+
+    Raises:
+        UpgradeRefused: The group cannot be converted.
     """
     consumer_group = ConsumerGroup(
         group_id=group.group_id, epoch=group.generation, assignment_epoch=group.generation, offsets=group.offsets
@@ -258,7 +262,7 @@ NamedPartitions = ConsumerProtocolAssignment.TopicPartition | ConsumerProtocolSu
 
 
 def to_partition_set(topics: Collection[NamedPartitions], cluster: ClusterState) -> PartitionSet:
-    """Convert partitions by topic name to partitions by topic id; topics that do not exist are omitted."""
+    """Convert partitions by topic name to partitions by topic id. Topics that do not exist are omitted."""
     partitions: set[tuple[UUID, int]] = set()
     for named in topics:
         if topic := cluster.topics.get(named.topic):

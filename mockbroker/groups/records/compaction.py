@@ -25,7 +25,9 @@ class Compactor:
         self._running: dict[int, _RunningCompaction] = {}
 
     def compact_if_grown(self, partition: Partition, now_ms: int) -> None:
-        """Continue a running compaction, or start one if the partition has doubled in size; called after each append.
+        """Continue a running compaction, or start a compaction if the partition has doubled in size.
+
+        The broker calls this method after each append.
 
         Args:
             partition: The partition.
@@ -60,7 +62,7 @@ class _RunningCompaction:
     size: int
 
     def advance(self, size: int) -> bool:
-        """Compact at least ``size`` bytes; return False if the compaction is complete."""
+        """Compact at least ``size`` bytes, and return whether the compaction must continue."""
         for done in self.steps:
             size -= done
             if size <= 0:
@@ -75,10 +77,10 @@ def compact(partition: Partition, now_ms: int) -> None:
 
 
 def compaction_of(partition: Partition, now_ms: int) -> Generator[int, None, None]:
-    """Compact a partition in steps, one for each batch; yield the cost of each step in bytes.
+    """Compact a partition in steps, one for each batch, and yield the cost of each step in bytes.
 
-    Segments with the start of an open transaction, and later ones, are not compacted. ``now_ms``: the current time in
-    milliseconds since 1970.
+    The segment with the start of an open transaction is not compacted, and neither are later segments. ``now_ms``: the
+    current time in milliseconds since 1970.
     """
     partition.log.roll()
     cleanable = cleanable_log(partition, now_ms=now_ms)

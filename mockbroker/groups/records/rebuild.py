@@ -38,9 +38,9 @@ class _GroupRecords:
 def groups_from_records(
     replay: Replay, types: GroupTypes, context: Context, wall: WallClock, now: float
 ) -> dict[str, CoordinatedGroup]:
-    """Create groups from a replayed log; return the groups by id. Sessions restart at ``now``.
+    """Create groups from a replayed log, and return the groups by id.
 
-    Records of unknown types are ignored, as by Kafka.
+    The sessions of all members restart at ``now``. As in Kafka, records of unknown types are ignored.
 
     Args:
         replay: The replayed log.
@@ -90,7 +90,7 @@ def _add_record(
 def _build_group(
     group_id: str, stored: _GroupRecords, types: GroupTypes, context: Context, wall: WallClock, now: float
 ) -> CoordinatedGroup | None:
-    """Create a group from its records; return None if its group record is missing and it has no offsets.
+    """Create a group from its records, or return None if the group has neither a group record nor offsets.
 
     Args:
         group_id: The group id.

@@ -70,7 +70,7 @@ class GroupRecordWriter:
         self._compactor = Compactor()
 
     def write(self, group_id: str, group: CoordinatedGroup | None, now: float) -> Partition | None:
-        """Write the changes of a group; return the partition that was written to, or None without changes.
+        """Write the changes of a group. Return the partition that contains the new records, or None without changes.
 
         Args:
             group_id: The group id.

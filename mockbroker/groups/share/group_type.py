@@ -204,7 +204,7 @@ class ShareType(EpochGroupType[ShareGroup]):
     def describe_members(
         self, group: ShareGroup, member_ids: Iterable[str], topics: TopicNames, context: Context
     ) -> list[MemberDescription]:
-        """Return members as the control API shows them; ids of unknown members are ignored.
+        """Return members as the control API shows them. The ids of unknown members are ignored.
 
         Args:
             group: The group.

@@ -101,7 +101,7 @@ def get_member(group: ShareGroup, member_id: str) -> ShareMember:
 
 
 def _get_or_create_member(group: ShareGroup, event: ShareHeartbeat) -> ShareMember:
-    """Return the member's state before the heartbeat; a new member if the heartbeat joins the group.
+    """Return the member that sent a heartbeat. If an unknown member joins the group, return a new member.
 
     Raises: Refused if the member is unknown or its epoch is not valid.
     """
@@ -192,7 +192,9 @@ def leave(group: ShareGroup, event: ShareHeartbeat, context: Context, now: float
 def fence(
     group: ShareGroup, members: Iterable[ShareMember], event: EventKind, reason: str, context: Context, now: float
 ) -> Effects:
-    """Remove members and start a new epoch; return the effects. The next heartbeat computes the target assignment.
+    """Remove members, start a new epoch, and return the effects.
+
+    The next heartbeat computes the target assignment.
 
     Args:
         group: The group.

@@ -69,9 +69,9 @@ class StreamsType(EpochGroupType[StreamsGroup]):
     def receive_without_group(
         self, group_id: str, other: CoordinatedGroup | None, event: StreamsHeartbeat, context: Context, now: float
     ) -> GroupEffects:
-        """Handle a heartbeat for a group that does not exist; create the group if a member joins. Return the effects.
+        """Create the group for a member that joins, reject other heartbeats, and return the effects.
 
-        An empty classic group is replaced; its committed offsets are kept.
+        An empty classic group with this id is replaced, and its committed offsets are kept.
 
         Args:
             group_id: The group id.
@@ -175,7 +175,7 @@ class StreamsType(EpochGroupType[StreamsGroup]):
         return starts
 
     def subscribed_topics(self, group: StreamsGroup) -> Container[str]:
-        """Return the names of the source and repartition topics; an empty collection if the group has no members."""
+        """Return the names of the source and repartition topics, or an empty collection if the group has no members."""
         return group.topology.subtopology_of if group.members and group.topology is not None else ()
 
     # --- description ---
@@ -209,7 +209,7 @@ class StreamsType(EpochGroupType[StreamsGroup]):
         topics: TopicNames,  # noqa: ARG002
         context: Context,
     ) -> list[MemberDescription]:
-        """Return members as the control API shows them; ids of unknown members are ignored.
+        """Return members as the control API shows them. The ids of unknown members are ignored.
 
         Args:
             group: The group.

@@ -200,7 +200,7 @@ def _updated_member(member: StreamsMember, event: StreamsHeartbeat) -> StreamsMe
 
 
 def _updated_topology(group: StreamsGroup, event: StreamsHeartbeat) -> Topology:
-    """Return the topology of the group; the first member sets it.
+    """Return the topology of the group. The first member sets it.
 
     Raises: Refused if the heartbeat has a different topology of the same or a newer epoch, or one that is not valid.
     """
@@ -318,7 +318,7 @@ def _epoch_bump_reason(group: StreamsGroup, update: _Update, settings: StreamsGr
 def _target(
     group: StreamsGroup, update: _Update, settings: StreamsGroupSettings, *, joins: bool
 ) -> tuple[int, Tasks, list[Response.Status], Effects]:
-    """Return the target assignment of the member that sent a heartbeat; compute it if necessary.
+    """Return the target assignment of the member that sent a heartbeat, and compute the target assignment if necessary.
 
     During the initial rebalance delay, the target assignment is empty.
 
@@ -527,7 +527,7 @@ def tick(group: StreamsGroup, now: float) -> GroupEffects:
 
 
 def note(group: StreamsGroup, event: EventKind, member: StreamsMember, reason: str = "") -> Note:
-    """Return a journal event about a member. Its field ``generation`` contains the member epoch."""
+    """Return a journal event about a member. The field ``generation`` of the event contains the member epoch."""
     return member_note(group, event, member, reason, generation=member.epoch)
 
 

@@ -31,10 +31,10 @@ class PartitionCounts(ABC):
 
 
 def decide_repartitions(subtopologies: Sequence[Subtopology], counts: PartitionCounts) -> dict[str, int]:
-    """Decide the partition count of each repartition topic; return the counts by topic name.
+    """Decide the partition count of each repartition topic, and return the counts by topic name.
 
-    If the topology does not set the count, it is the largest partition count among the topics that the writing
-    subtopology reads.
+    If the topology sets no count for a topic, the topic gets the largest partition count among the topics that the
+    writing subtopology reads.
 
     Raises:
         Refused: The topology has a loop, or no subtopology writes to a repartition topic.

@@ -56,7 +56,7 @@ class PlayedConnection:
         self._notify()
 
     async def send(self, data: bytes) -> bool:
-        """Send bytes; return False if the connection is closed."""
+        """Send bytes. Return False if the connection is closed."""
         try:
             await self.stream.send_all(data)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
@@ -64,7 +64,7 @@ class PlayedConnection:
         return True
 
     async def wait(self, holds: Callable[[], bool], seconds: float) -> bool:
-        """Wait until ``holds()`` returns True, for at most ``seconds``; return the last result of ``holds()``."""
+        """Wait until ``holds()`` returns True, for at most ``seconds``. Return the last result of ``holds()``."""
         with trio.move_on_after(seconds):
             while not holds():
                 await self.changed.wait()

@@ -43,7 +43,7 @@ class Pace(Protocol):
         ...
 
     async def wait(self, connection: PlayedConnection, holds: Callable[[], bool], seconds: float) -> bool:
-        """Wait until ``holds()`` returns True; return the last result of ``holds()``.
+        """Wait until ``holds()`` returns True. Return the last result of ``holds()``.
 
         Args:
             connection: connection to the broker under test.

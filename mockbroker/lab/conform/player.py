@@ -94,7 +94,7 @@ class Player:
         self.requests = {step.n: step for step in conversation.steps if step.event == "request"}
 
     async def play(self) -> Difference | None:
-        """Play all steps of the conversation; return the first difference, or None if there is none.
+        """Play all steps of the conversation. Return the first difference, or None if there is none.
 
         Raises: OSError if the broker is unreachable.
         """

@@ -63,7 +63,7 @@ async def run(
     at_once: int,
     sasl_port: int | None = None,
 ) -> None:
-    """Play conversations; if one differs while the player is late, it is repeated alone at the end.
+    """Play conversations. A conversation that differs while the player is late is repeated alone at the end.
 
     Args:
         files: conversation files.

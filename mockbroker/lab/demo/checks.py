@@ -1,4 +1,4 @@
-"""The checks of the demo; each check compares one claim with the recorded events. The functions are pure."""
+"""The checks of the demo. Each check compares one claim with the recorded events. The functions are pure."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ class Measured:
         return sum(change.settled is None for change in self.changes)
 
     def line(self) -> dict[str, object]:
-        """Return the measured values as a JSON object; all times are in seconds."""
+        """Return the measured values as a JSON object. All times are in seconds."""
         return {
             "scheme": self.scheme,
             "seed": self.seed,

@@ -228,7 +228,7 @@ class Session:
         self._ensemble.read_node(self, path, then, watch, children=True)
 
     def close(self) -> None:
-        """Close the session; the leader deletes its ephemeral nodes when the request arrives."""
+        """Close the session. The leader deletes the session's ephemeral nodes when the request arrives."""
         if not self.over:
             self._ensemble.close(self)
 

@@ -13,7 +13,7 @@ BITS = 53
 
 
 class Dice:
-    """A stream of random numbers. Its seed is a text; streams with different seeds are independent."""
+    """A stream of random numbers, with a text as its seed. Streams with different seeds are independent."""
 
     def __init__(self, *label: object) -> None:
         text = " ".join(map(str, label)).encode()

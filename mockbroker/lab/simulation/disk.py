@@ -66,7 +66,7 @@ class Disk:
         return self._data.synced
 
     def start(self) -> float | None:
-        """Begin a sync of all changes; return its duration in seconds.
+        """Begin a sync of all changes. Return its duration in seconds.
 
         Return None if another sync is in progress, or all changes are synced.
         """

@@ -138,7 +138,8 @@ class Network:
     def break_off(self, connection: Wire) -> None:
         """Break a connection as a network failure does.
 
-        All its messages in flight are lost; the broker learns of it immediately, the client after a delay.
+        All messages of the connection that are in flight are lost. The broker learns of the failure immediately, the
+        client after a delay.
         """
         if not connection.cut:
             connection.cut = True

@@ -345,7 +345,7 @@ class Shell:
         self.turn()
 
     def accept(self, wire: network.Wire, sock: SimulatedSocket, end: ClientEnd) -> SimulatedSocket | None:
-        """Accept a connection that transports bytes; return its socket, or None if the broker is down."""
+        """Accept a connection that transports bytes. Return its socket, or None if the broker is down."""
         if self.down or wire.node in self.away or self.sockets is None:
             return None
         return self.sockets.accept(wire, sock, end)

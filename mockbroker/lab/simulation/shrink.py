@@ -36,7 +36,7 @@ class Shrinker:
         self._left = budget
 
     def shrink(self) -> Outcome:
-        """Remove faults and members in two rounds, then events at the end; return the outcome of the smallest failing
+        """Remove faults and members in two rounds, then events at the end. Return the outcome of the smallest failing
         script.
         """
         script = self.best.script

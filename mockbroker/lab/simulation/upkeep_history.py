@@ -81,7 +81,7 @@ class KeyedBatch:
 
     @property
     def last_offset(self) -> int:
-        """The offset of the last record; the batch must have been acknowledged."""
+        """The offset of the last record. The batch must have been acknowledged."""
         return self.offset + len(self.records) - 1
 
 

@@ -60,9 +60,8 @@ class Watcher:
         """Called after the broker added an event to its journal."""
 
     def answered(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
-        """Called when the response to a request is ready; it may still wait for the disk.
-
-        ``now``: broker time, seconds.
+        """Handle the response to a request when it is ready. The response may still wait for the disk. ``now``: broker
+        time, seconds.
         """
 
     def handled(self, broker: Broker, call: Call[Any], now: float) -> None:
@@ -244,7 +243,7 @@ class GroupTypes:
             self._types[group_id] = group.type_name, group.empty
 
     def is_replaced(self, broker: Broker, group_id: str) -> bool:
-        """Return whether a group was replaced since the last call of ``begin``; report each replacement once."""
+        """Return whether a group was replaced since the last call of ``begin``. Report each replacement once."""
         group, known = broker.groups.get(group_id), self._types.get(group_id)
         if group is None or known is None or known[0] == group.type_name:
             return False

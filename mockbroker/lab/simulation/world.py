@@ -359,7 +359,7 @@ class World:
         )
 
     def _move_leader(self, partition: Partition) -> None:
-        """Move the leadership of a partition to another in-sync replica; do nothing without another in-sync replica."""
+        """Move the leadership of a partition to another in-sync replica. Do nothing without another in-sync replica."""
         others = [node for node in self._cluster().electable(partition) if node not in self.shell.away]
         others = [node for node in others if node != partition.leader]
         if others and partition.leader != NO_LEADER and not self.shell.down:

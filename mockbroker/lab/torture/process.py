@@ -78,7 +78,7 @@ class ClientProcess:
 
     @property
     def exit_code(self) -> int | None:
-        """The exit code; None while the client runs; negative if a signal ended it (-9 for SIGKILL)."""
+        """The exit code of the client: None while the client runs, negative if a signal ended it (-9 for SIGKILL)."""
         return self._process.poll()
 
     @property
@@ -96,9 +96,7 @@ class ClientProcess:
         return code < 0 or code > 128 or (code != 0 and any(text in self.output for text in CRASHES))
 
     def sample(self) -> int:
-        """Measure the client's resource usage, and update the peaks in ``usage``; return the resident memory in
-        bytes.
-        """
+        """Measure the resource usage and update the peaks in ``usage``. Return the resident memory in bytes."""
         memory = threads = sockets = 0
         cpu = 0.0
         with contextlib.suppress(psutil.Error):

@@ -176,7 +176,7 @@ class Result:
 
 
 def examine(client: Client, limits: Limits, stop: threading.Event | None = None) -> Health:
-    """Run a client against a correct cluster; return its behaviour.
+    """Run a client against a correct cluster. Return its behaviour.
 
     Args:
         client: the client under test.

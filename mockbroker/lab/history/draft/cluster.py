@@ -205,7 +205,7 @@ class DraftCluster:
         return broker.coordinator(group) if broker else None
 
     def fail_coordinator(self, group: str, *, silent: bool = False) -> int:
-        """Fail the broker that coordinates a group; return its broker id.
+        """Fail the broker that coordinates a group. Return its broker id.
 
         Args:
             group: group id.
@@ -334,7 +334,7 @@ class DraftCluster:
     # --- broker actions ---
 
     def _perform(self, node: int, broker: Broker, actions: Actions) -> None:
-        """Perform the actions of a broker in order; stop if the broker fails."""
+        """Perform the actions of a broker in order. Stop if the broker fails."""
         for action in actions:
             if self.brokers.get(node) is not broker:
                 return

@@ -171,7 +171,7 @@ class Consumer:
 
     @property
     def owned(self) -> tuple[TopicPartition, ...]:
-        """The partitions that the consumer currently reads; empty while it does not read."""
+        """The partitions that the consumer currently reads, or an empty tuple while the consumer does not read."""
         return self.partitions if self.state in CONSUMES else ()
 
     # --- events ---

@@ -284,7 +284,7 @@ class Coordinator:
         return actions + self._rebalance_if_all_joined(now)
 
     def _prepare(self, cause: Cause) -> Actions:
-        """Start a rebalance, and return the actions; do nothing in the state Rebalancing.
+        """Start a rebalance, and return the actions. Do nothing in the state Rebalancing.
 
         From this time on, heartbeats are answered with IllegalGeneration. ``cause``: why the rebalance starts.
         """

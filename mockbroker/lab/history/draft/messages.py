@@ -58,7 +58,7 @@ class JoinGroupRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinGroupResponse:
-    """The response to JoinGroup, with the assigned partitions; the protocol has no leader and no SyncGroup."""
+    """The response to JoinGroup, with the assigned partitions. The protocol has no leader and no SyncGroup."""
 
     error: Error = Error.NONE
     consumer_id: str | None = None

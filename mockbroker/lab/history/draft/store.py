@@ -76,7 +76,7 @@ class Store:
         return self._topics.get(topic, 0)
 
     def set_topic(self, topic: str, partitions: int) -> list[int]:
-        """Create a topic or set its number of partitions; return the ids of the brokers to notify."""
+        """Create a topic or set its number of partitions. Return the ids of the brokers to notify."""
         self._topics[topic] = partitions
         notified = sorted(self._watches.get(topic, ()))
         self.notifications += len(notified)

@@ -118,7 +118,7 @@ class ClassicClient(Reader):
         self.ask(ApiKey.JOIN_GROUP, self.script.version, request, self._joined, self.script.rebalance + JOIN_SLACK)
 
     def join_later(self) -> None:
-        """Send JoinGroup after a random backoff; do nothing if this is already scheduled."""
+        """Send JoinGroup after a random backoff. Do nothing if a JoinGroup is already scheduled."""
         if not self.rejoin_due:
             self.rejoin_due = True
             self.later(BACKOFF * self.dice.random(), self._join_if_due)

@@ -72,7 +72,7 @@ class Client:
     # --- the process ---
 
     def start(self) -> None:
-        """Start the process without state from earlier starts; do nothing if it is running."""
+        """Start the process without state from earlier starts. Do nothing if it is running."""
         if self.up:
             return
         self.up, self.fatal = True, ""
@@ -181,7 +181,7 @@ class Client:
     # --- requests ---
 
     def ask(self, api_key: int, version: int, request: object, then: Callable[..., None], timeout: float = 0.0) -> None:
-        """Send a request to the coordinator; send nothing if no coordinator is connected.
+        """Send a request to the coordinator. Send nothing if no coordinator is connected.
 
         Args:
             api_key: API key of the request.

@@ -85,14 +85,14 @@ class Leaders:
         return sorted(self.nodes)
 
     def wire(self, node: int) -> Wire:
-        """Return the connection to a broker; open one if necessary. ``node``: broker id."""
+        """Return the connection to broker ``node``. If there is no connection, open one."""
         if node not in self.connections:
             client = self._client
             self.connections[node] = client.network.connect(client, client.link, node, client.name)
         return self.connections[node]
 
     def disconnected(self, connection: Wire) -> bool:
-        """Remove a closed connection and request metadata; return False if this object does not own the connection."""
+        """Remove a closed connection and request metadata. Return False if this object does not own the connection."""
         if connection is self._any:
             self._any, self._asked = None, False
         elif self.connections.get(connection.node) is connection:

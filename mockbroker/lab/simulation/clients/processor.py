@@ -71,7 +71,10 @@ class Processor(RecordReader):
         self._unset.clear()
 
     def polled(self) -> None:
-        """Process the records that were read since the last transaction, in a new transaction; called at each poll."""
+        """Process the records that were read since the last transaction, in a new transaction.
+
+        The client calls this method at each poll.
+        """
         self.fetch_positions()
         if self.manager.phase is not Phase.READY or not self._buffer or not self.may_commit:
             return

@@ -53,7 +53,7 @@ class Producer(Client):
         self.turn()
 
     def turn(self) -> None:
-        """Send new batches; called at intervals while the process runs."""
+        """Send new batches. While the process runs, this method is called at intervals."""
         self.send_some()
 
     def send_some(self) -> list[Write]:

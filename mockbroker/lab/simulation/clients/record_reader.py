@@ -95,7 +95,7 @@ class RecordReader(Reader):
                 self.positions.setdefault(place, offset)
 
     def polled(self) -> None:
-        """Commit the positions; called at each poll."""
+        """Commit the positions. The client calls this method at each poll."""
         self.fetch_positions()
         if self.positions and self.may_commit:
             self.commit()

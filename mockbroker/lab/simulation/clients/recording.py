@@ -12,7 +12,7 @@ Then = Callable[..., None]
 
 
 def recording_commit(client: Client, request: Any, then: Then) -> Then:
-    """Add an OffsetCommit to the history; return a callback that records its result and then calls ``then``."""
+    """Add an OffsetCommit to the history. Return a callback that records its result and then calls ``then``."""
     operations = {
         (topic.name, p.partition_index): OffsetOperation(
             request.group_id, (topic.name, p.partition_index), p.committed_offset, True, client.queue.now

@@ -42,7 +42,7 @@ class Phase(StrEnum):
 
 
 class TransactionManager:
-    """The transactions of a client. At most one request is in flight; a request without a response is retried.
+    """The transactions of a client. At most one request is in flight. A request without a response is retried.
 
     Args:
         client: the client.

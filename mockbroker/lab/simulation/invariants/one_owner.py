@@ -190,7 +190,7 @@ class OneOwner(Watcher):
 
 
 def _with_ids(broker: Broker, lines: Iterable[Any]) -> Share:
-    """Convert partitions of the classic protocol from topic names to topic ids; unknown topics are left out."""
+    """Convert partitions of the classic protocol from topic names to topic ids. Unknown topics are left out."""
     topics = broker.cluster.topics
     return frozenset(
         (topics[line.topic].topic_id, index) for line in lines for index in line.partitions if line.topic in topics

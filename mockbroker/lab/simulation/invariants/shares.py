@@ -162,7 +162,7 @@ class OneHolder(Watcher):
             self._holders[key, offset] = Holder(call.request.member_id, until, session, call.client.node, leader)
 
     def _mark(self, call: Call[Any], *, leaving: bool) -> set[tuple[StateKey, int]]:
-        """Set ``leaving`` for the records that a request acknowledges and its sender has acquired; return these
+        """Set ``leaving`` for the records that a request acknowledges and its sender has acquired. Return these
         records.
 
         Args:

@@ -115,7 +115,7 @@ class ClientEnd:
             self._read()
 
     def _read(self) -> None:
-        """Read what has arrived; a paused process reads when it continues."""
+        """Read what has arrived. A paused process reads when it continues."""
         while self._arrived and not self.dead and not self.wire.cut:
             if self._queue.now < self.wire.peer.paused_until:
                 self._queue.at(self.wire.peer.paused_until, self._read)

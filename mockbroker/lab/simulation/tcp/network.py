@@ -20,7 +20,7 @@ class Acceptor(Protocol):
     """The interface of the broker for the simulated network, which opens and closes connections."""
 
     def accept(self, wire: Wire, sock: SimulatedSocket, end: ClientEnd) -> SimulatedSocket | None:
-        """Accept a connection; return its socket, or None if the broker is down."""
+        """Accept a connection. Return its socket, or None if the broker is down."""
 
     def disconnected(self, connection: Wire) -> None: ...
 

@@ -69,7 +69,7 @@ def failed_without_error(response: Any, _request: Any, _: Turn) -> None:
 def _server_first(
     change: Callable[[NonceSaltIterations], NonceSaltIterations], response: Any, _request: Any, _: Turn
 ) -> None:
-    """Change the first message of a SCRAM server; other tokens stay as they are."""
+    """Change the first message of a SCRAM server. Other tokens stay as they are."""
     if match := SERVER_FIRST.fullmatch(response.auth_bytes):
         nonce, salt, iterations = change((match["nonce"], match["salt"], match["iterations"]))
         response.auth_bytes = b"r=" + nonce + b",s=" + salt + b",i=" + iterations
@@ -97,7 +97,7 @@ def challenge_again(response: Any, _request: Any, turn: Turn) -> None:
 
 
 def _challenge(content: bytes, response: Any, request: Any, _: Turn) -> None:
-    """Answer a token, and each acknowledgement, with an error challenge; other mechanisms stay as they are."""
+    """Answer a token, and each acknowledgement, with an error challenge. Other mechanisms stay as they are."""
     if BEARER in request.auth_bytes or request.auth_bytes == ACKNOWLEDGED:
         response.auth_bytes, response.error_code, response.error_message = content, 0, None
 
