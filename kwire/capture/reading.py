@@ -22,6 +22,7 @@ from kwire.capture.files.capture_file import STDIN, CaptureFile, find
 from kwire.capture.limits import MAX_ALL_HELD, MAX_CONNECTIONS, MAX_IDLE_SECONDS
 from kwire.capture.tcp.packets import SegmentReader
 from kwire.capture.tcp.segments import SYN, Key, Segments
+from kwire.capture.tls.keylog import KeyLog
 
 Item = Call | Connection | Problem | Skipped
 
@@ -163,6 +164,7 @@ class Reading:
         bodies: Collection[int] | None = None,
         raw: bool = False,
         redacted: bool = True,
+        keylog: KeyLog | None = None,
         progress: Callable[[int], object] | None = None,
     ) -> None:
         self.files = find(paths)
@@ -172,6 +174,8 @@ class Reading:
         self.bodies = None if bodies is None else frozenset(bodies)
         self.raw = raw
         self.redacted = redacted
+        self.keylog = keylog
+        self._secrets = KeyLog() if keylog is None else keylog
         self.problems: list[Problem] = []
         self.skipped: list[Skipped] = []
         self.remarks: Counter[str] = Counter()  # connections not decoded completely, by reason
@@ -185,7 +189,7 @@ class Reading:
         conversations = Conversations(self._begin, idle_us=idle_us)
         reader = SegmentReader(self.ports)
         for path in self.files:
-            file = CaptureFile(path, stream=_stdin() if path == STDIN else None)
+            file = CaptureFile(path, stream=_stdin() if path == STDIN else None, keylog=self._secrets)
             parts = self._log(file, conversations) if file.is_log else self._packets(file, conversations, reader)
             self._done = 0
             for part in parts:
@@ -230,14 +234,22 @@ class Reading:
         """
         if topic_id not in self.topic_names and not self._is_whole and not self.is_stream:
             self._is_whole = True
-            again = Reading(self.files, ports=self.ports, bodies=NAMING_APIS)
+            again = Reading(self.files, ports=self.ports, bodies=NAMING_APIS, keylog=self.keylog)
             for _ in again:
                 pass
             self.topic_names |= again.topic_names
         return self.topic_names.get(topic_id)
 
     def _begin(self, key: Key, row: Row) -> Conversation:
-        return Conversation(key, row, ports=self.ports, bodies=self.bodies, raw=self.raw, redacted=self.redacted)
+        return Conversation(
+            key,
+            row,
+            ports=self.ports,
+            bodies=self.bodies,
+            raw=self.raw,
+            redacted=self.redacted,
+            keylog=self._secrets if self.keylog is not None or len(self._secrets) else None,
+        )
 
     def _note(self, items: Iterable[Call | Connection]) -> None:
         """Collect information about the whole capture from calls and connections.
@@ -295,6 +307,7 @@ def read(
     bodies: Collection[int] | None = None,
     raw: bool = False,
     redacted: bool = True,
+    keylog: KeyLog | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> Reading:
     """Return the calls of a capture for iteration. Files are read during the iteration.
@@ -305,9 +318,11 @@ def read(
         bodies: API keys whose bodies are decoded; None for all. For other APIs only headers are decoded.
         raw: True to keep the frames as bytes too.
         redacted: True to redact secrets.
+        keylog: secrets of TLS connections, such as a ``KeyLogFile``; those in pcapng files are added to it. None to
+            use only those in pcapng files.
         progress: function that is called with the number of bytes read; for a gzip file or frame log, only at its end.
 
     Raises: OSError for a path that does not exist; ValueError for ``-`` beside other paths.
     """
     path_list = [paths] if isinstance(paths, (str, os.PathLike)) else paths
-    return Reading(path_list, ports=ports, bodies=bodies, raw=raw, redacted=redacted, progress=progress)
+    return Reading(path_list, ports=ports, bodies=bodies, raw=raw, redacted=redacted, keylog=keylog, progress=progress)

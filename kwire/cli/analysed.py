@@ -11,11 +11,17 @@ import click
 from kwire.analysis import run
 from kwire.analysis.columns import Row
 from kwire.capture import Call, Connection, Problem, Reading, Skipped, read
+from kwire.capture.tls.keylog import KeyLog
 from kwire.cli.lines import alone, progress, rare_garbage_collection
 
 
 def analysed(
-    paths: Sequence[str], capture_id: str, ports: Collection[int] = (), **options: Any
+    paths: Sequence[str],
+    capture_id: str,
+    ports: Collection[int] = (),
+    *,
+    keylog: KeyLog | None = None,
+    **options: Any,
 ) -> tuple[dict[str, list[Row]], Reading]:
     """Return the tables of a capture by name, and the Reading of its files, which contains the damage.
 
@@ -23,6 +29,7 @@ def analysed(
         paths: files or folders of the capture.
         capture_id: id of the capture.
         ports: ports of brokers; other traffic is ignored. Empty for all ports.
+        keylog: secrets of TLS connections; None to use only those in pcapng files.
         options: further arguments of ``run.analyse``.
 
     Raises: click.UsageError for a path that cannot be read.
@@ -43,7 +50,7 @@ def analysed(
     with rare_garbage_collection():
         try:
             with progress(paths) as shown:
-                reading = read(paths, ports=ports, progress=shown)
+                reading = read(paths, ports=ports, keylog=keylog, progress=shown)
                 return run.analyse(calls(reading), connections, capture_id, problems, **options), reading
         except OSError as error:
             if error.filename is None:

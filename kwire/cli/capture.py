@@ -17,7 +17,9 @@ from kwire.capture.files.blocks import SKIP_REASONS, SNAPLEN
 from kwire.capture.files.capture_file import no_traffic
 from kwire.capture.reading import read
 from kwire.capture.rows import COLUMNS, DIRECTIONS, MORE, NUMBERS, WAITING, Row, rows
+from kwire.capture.tls.keylog import KeyLogFile
 from kwire.cli import lines
+from kwire.cli.keylog import keylog_option
 from kwire.command import one_line, report_problems
 from kwire.filter import Column, FilterError, parse
 from kwire.json.expanded import Context
@@ -43,6 +45,7 @@ FORMATS = ("jsonl", "table", "parquet")
     multiple=True,
     help="Port of the brokers; other traffic is ignored. May be repeated.",
 )
+@keylog_option
 @click.option("--records", "open_records", is_flag=True, help="Also decode record batches, including compressed ones.")
 def command(
     paths: tuple[str, ...],
@@ -51,6 +54,7 @@ def command(
     where: str | None,
     no_redact: bool,
     ports: tuple[int, ...],
+    keylog: KeyLogFile | None,
     open_records: bool,
 ) -> None:
     """Print captured traffic, one row per frame.
@@ -67,8 +71,8 @@ def command(
     If a part of a file is damaged, reading continues at the next valid record. The output then has a row with "error",
     stderr has a line, and the exit code is 1. The same holds for a file whose packets were truncated by a snap length;
     its row also has the number of packets ("packets"). A row with "reason" and "note", but without a direction, reports
-    packets that cannot be Kafka traffic, connections that are not Kafka (such as TLS), or connections with missing
-    bytes.
+    packets that cannot be Kafka traffic, connections that are not Kafka (such as TLS without secrets), or connections
+    with missing bytes.
     """
     if form == "parquet" and output is None:
         raise click.UsageError("--format parquet requires -o OUT")
@@ -77,7 +81,8 @@ def command(
     lines.writable(output, paths)
     bar = lines.progress(paths, hidden=output is None and sys.stdout.isatty())
     with lines.rare_garbage_collection(), ExitStack() as stack:
-        reading = read(paths, ports=ports, redacted=not no_redact, progress=stack.enter_context(bar))
+        shown = stack.enter_context(bar)
+        reading = read(paths, ports=ports, redacted=not no_redact, keylog=keylog, progress=shown)
         context = Context(reading.name_of, open_records)
         waiting = 0 if reading.is_stream else WAITING
         matching = rows(reading, context, where=check, needs_body="body" in used, waiting=waiting)

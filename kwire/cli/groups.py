@@ -18,7 +18,9 @@ from kwire.analysis.report import by_group, html_page
 from kwire.analysis.tables import FINDINGS, PROBLEMS
 from kwire.analysis.what_if.replay import NAMES
 from kwire.capture.files.capture_file import no_traffic
+from kwire.capture.tls.keylog import KeyLogFile
 from kwire.cli.analysed import analysed
+from kwire.cli.keylog import keylog_option
 from kwire.cli.lines import writable
 from kwire.command import one_line, report_problems
 
@@ -55,6 +57,7 @@ MOST = 12  # maximum names of partitions or members per line
     type=click.IntRange(1, 65535),
     help="Port of the brokers; other traffic is ignored. May be repeated.",
 )
+@keylog_option
 def command(
     paths: tuple[str, ...],
     as_json: bool,
@@ -65,6 +68,7 @@ def command(
     assignor: str | None,
     thresholds: tuple[str, ...],
     ports: tuple[int, ...],
+    keylog: KeyLogFile | None,
 ) -> None:
     """Show the consumer groups in captures: members, rebalances with trigger and cost, assignments, commits, errors.
 
@@ -84,7 +88,7 @@ def command(
         raise click.UsageError(str(error)) from error
     writable(html, paths)
     results, reading = analysed(
-        paths, capture_id, ports, frames=tables is not None, assignor=assignor, settings=settings
+        paths, capture_id, ports, keylog=keylog, frames=tables is not None, assignor=assignor, settings=settings
     )
     present = {row["group_id"] for name in by_group.OF_GROUPS for row in results[name] if row["group_id"] is not None}
     if wanted:

@@ -9,15 +9,18 @@ from dataclasses import asdict
 import click
 
 from kwire.analysis.readiness import BLOCKED, TARGETS, statements
+from kwire.capture.tls.keylog import KeyLogFile
 from kwire.cli.analysed import analysed
+from kwire.cli.keylog import keylog_option
 from kwire.command import one_line, report_problems
 
 
 @click.command("readiness")
 @click.argument("paths", nargs=-1, required=True, metavar="FILE|DIR...")
 @click.option("--target", type=click.Choice(TARGETS), default="4.2", show_default=True, help="Release to upgrade to.")
+@keylog_option
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array instead of text.")
-def command(paths: tuple[str, ...], target: str, as_json: bool) -> None:
+def command(paths: tuple[str, ...], target: str, keylog: KeyLogFile | None, as_json: bool) -> None:
     """Report whether the clients and groups in captures are ready for Kafka 4.
 
     For each client id and version of its library: requests in versions that Kafka 4 removed (KIP-896), message
@@ -26,7 +29,7 @@ def command(paths: tuple[str, ...], target: str, as_json: bool) -> None:
 
     The exit code is 1 if a client is blocked, or if a file is damaged.
     """
-    tables, reading = analysed(paths, "readiness", frames=False)
+    tables, reading = analysed(paths, "readiness", keylog=keylog, frames=False)
     rows = list(statements(tables))
     if as_json:
         click.echo(json.dumps([asdict(row) for row in rows], indent=1))

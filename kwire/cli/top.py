@@ -16,6 +16,8 @@ from kwire.analysis import metrics
 from kwire.analysis.live import LiveGroup, LiveState
 from kwire.analysis.report.by_group import moment
 from kwire.capture import Call, Connection, read
+from kwire.capture.tls.keylog import KeyLogFile
+from kwire.cli.keylog import keylog_option
 from kwire.cli.lines import alone
 from kwire.command import one_line, report_problems
 
@@ -43,8 +45,14 @@ HEAD = "{:40} {:9} {:>8} {:>7} {:>10} {:>10} {:>9}  {}"
     multiple=True,
     help="Port of the brokers; other traffic is ignored. May be repeated.",
 )
+@keylog_option
 def command(
-    paths: tuple[str, ...], once: bool, as_json: bool, metrics_port: int | None, ports: tuple[int, ...]
+    paths: tuple[str, ...],
+    once: bool,
+    as_json: bool,
+    metrics_port: int | None,
+    ports: tuple[int, ...],
+    keylog: KeyLogFile | None,
 ) -> None:
     """Show groups, members, lag and rebalances as they happen, from a stream of packets on stdin.
 
@@ -59,7 +67,7 @@ def command(
     paths = paths or ("-",)
     alone(paths)
     state = LiveState()
-    reading = read(paths, ports=ports)
+    reading = read(paths, ports=ports, keylog=keylog)
     lock = threading.Lock()
     server = None if metrics_port is None else _serve(state, lock, metrics_port)
     shown = time.monotonic()

@@ -242,6 +242,8 @@ ROWS = [
     Row("short key", run("kwire anonymize x.pcap -o out.jsonl --key-file key", files={"x.pcap": b"", "key": "secret"}), "Error: --key-file key: the key has 6 bytes, but at least 16 are needed"),
     # kwire groups, kwire report, kwire pipeline
     Row("capture that does not exist", groups("none.pcap"), "Error: cannot read none.pcap: No such file or directory"),
+    Row("key log that does not exist", groups(CAPTURE, "--keylog", "none"), "Error: --keylog: cannot read none: No such file or directory"),
+    Row("file that is no key log", run("kwire groups x.pcap --keylog keys", files={"x.pcap": b"", "keys": "secret\n"}), "Error: --keylog: keys is not a key log: no line has the form LABEL CLIENT_RANDOM SECRET"),
     Row("group that is not in the capture", groups(CAPTURE, "--group", "none"), "Error: group not in the captures: none (groups: g-kip848-confluent-kafka-2.16.1-r2)"),
     Row("capture without groups", Run(("kwire", "groups", "x.jsonl"), files={"x.jsonl": json.dumps(FRAME) + "\n"}), "Error: no consumer group in the captures"),
     Row("folder without tables", run("kwire report empty --html page.html", files={"empty": None}), "Error: empty has no tables: write them with `kwire pipeline` or `kwire groups --tables`"),

@@ -9,15 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from hashlib import blake2b
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kwire.capture.calls.exchange import Exchange, FrameOfLog
-from kwire.capture.calls.frame_headers import INT32, is_tls
+from kwire.capture.calls.frame_headers import INT32, hello_sender, is_tls
 from kwire.capture.calls.framing import OFF, SEARCH, SYNC, Framer
 from kwire.capture.calls.model import Call, Connection
 from kwire.capture.limits import EARLY_BYTES, EARLY_SEGMENTS, MAX_UNDECIDED
 from kwire.capture.tcp.segments import ACK, FIN, RST, SYN, Key, endpoints
 from kwire.capture.tcp.stream import KEPT, MASK, Piece, Stream
+from kwire.capture.tls.keylog import KeyLog
+from kwire.limits import MAX_FRAME
+
+if TYPE_CHECKING:
+    from kwire.capture.tls.session import TlsSession
 
 NOT_PLAIN = ACK | FIN | RST | SYN
 
@@ -55,6 +60,8 @@ class Conversation:
         bodies: API keys whose bodies are decoded; None for all.
         raw: True to keep all frames as bytes.
         redacted: True to redact secrets.
+        keylog: secrets with which TLS is decrypted; None to decrypt nothing. With secrets, a Conversation cannot be
+            pickled.
 
     Attributes:
         broker: True if the first endpoint of the key is the broker, False if the second endpoint is, None if unknown.
@@ -67,6 +74,7 @@ class Conversation:
         "_ports",
         "_seen_bytes",
         "_streams",
+        "_tls",
         "_undecided",
         "broker",
         "connection",
@@ -84,8 +92,10 @@ class Conversation:
         bodies: frozenset[int] | None = None,
         raw: bool = False,
         redacted: bool = True,
+        keylog: KeyLog | None = None,
     ) -> None:
         self._begin(f"{key}", first.time_us, first.seq, bodies, raw, redacted)
+        self._tls = _tls_session(keylog)
         self.key = key
         self._ports = ports
         low, high = endpoints(key)
@@ -108,6 +118,7 @@ class Conversation:
         ) = []  # segments before the SYN of their side; None once it is not expected any more
         self._undecided: list[tuple[Row, bytes, str]] = []
         self._seen_bytes = 0
+        self._tls = _tls_session(None)
 
     @classmethod
     def logged(
@@ -249,10 +260,10 @@ class Conversation:
         """Return a tuple (stream, opposite stream, framer, is_request) for each direction, indexed by ``Row.upward``.
 
         The result is None if segments must be processed by ``_segment``: the broker is unknown, a direction waits for
-        missing bytes, early segments are buffered for a SYN, or the conversation is done.
+        missing bytes, early segments are buffered for a SYN, the connection may use TLS, or the conversation is done.
         """
         low, high = self._streams[False], self._streams[True]
-        if low.held or high.held or self.broker is None or self.done or self._early:
+        if low.held or high.held or self.broker is None or self.done or self._early or self._tls is not None:
             return None
         framers, broker = self._framers, self.broker
         return (low, high, framers[broker], broker), (high, low, framers[not broker], not broker)
@@ -360,7 +371,8 @@ class Conversation:
         """
         self._seen_bytes += len(payload)
         if is_tls(payload):
-            self._choose(self.key[2] <= self.key[5])
+            sender = hello_sender(payload)
+            self._choose(self.key[2] <= self.key[5] if sender is None else sender != row.upward)
         elif self._starts_with_request(payload):
             self._choose(not row.upward)
         elif self._seen_bytes > MAX_UNDECIDED:
@@ -414,10 +426,37 @@ class Conversation:
         else:
             self.connection.bytes_to_client += piece.size
         if framer.mode != OFF and piece.payload:
-            framer.data(self._exchange, piece.payload, piece.file, piece.position)
+            self._pass_on(is_request, piece)
         if missing := piece.size - len(piece.payload):  # truncated by the snap length
             self._skip_gap(is_request, missing)
         return True
+
+    def _pass_on(self, is_request: bool, piece: Piece) -> None:
+        """Pass bytes to the framer of their direction, decrypted if the connection uses TLS.
+
+        Args:
+            is_request: True for bytes of the client, False for bytes of the broker.
+            piece: the next bytes of this direction.
+        """
+        if self._tls is not None and not self._tls.begin and not is_tls(piece.payload):
+            self._tls = None
+        if self._tls is None:
+            self._framers[is_request].data(self._exchange, piece.payload, piece.file, piece.position)
+            return
+        for of_client, plain in self._tls.feed(is_request, piece.payload):
+            framer = self._framers[of_client]
+            framer.now = max(framer.now, piece.time_us)
+            if plain:
+                framer.data(self._exchange, plain, piece.file, piece.position)
+            else:
+                framer.lost(self._exchange, MAX_FRAME)
+        self._end_refused()
+
+    def _end_refused(self) -> None:
+        """Stop decrypting if the session cannot continue."""
+        if self._tls is not None and self._tls.refused is not None:
+            self._exchange.stop_decryption(self._tls.begin, self._tls.refused)
+            self._tls = None
 
     def _skip_hole(self, is_request: bool, stream: Stream) -> None:
         self._skip_gap(is_request, stream.give_up())
@@ -431,7 +470,11 @@ class Conversation:
         """
         self.connection.gaps += 1
         self.connection.gap_bytes += size
-        self._framers[is_request].lost(self._exchange, size)
+        if self._tls is not None:
+            self._tls.lost(is_request, size)
+            self._end_refused()
+        else:
+            self._framers[is_request].lost(self._exchange, size)
 
     def _close(self, how: str) -> None:
         self.connection.closed = how
@@ -460,6 +503,14 @@ class Conversation:
         connection.retransmitted = sum(stream.retransmitted for stream in self._streams.values())
         connection.conflicts = sum(stream.conflicts for stream in self._streams.values())
         return connection
+
+
+def _tls_session(keylog: KeyLog | None) -> TlsSession | None:
+    if keylog is None:
+        return None
+    from kwire.capture.tls.session import TlsSession
+
+    return TlsSession(keylog)
 
 
 def _may_follow(row: Row, syn: Row) -> bool:

@@ -397,6 +397,16 @@ class Exchange:
         elif is_request and size > STRANGE:
             self._set_status(NOT_KAFKA)
 
+    def stop_decryption(self, begin: bytes, reason: str) -> None:
+        """Record that TLS cannot be decrypted (any further). From now on, the bytes are only counted.
+
+        Args:
+            begin: first bytes of the client.
+            reason: why the decryption ends.
+        """
+        self._become_tls(begin)
+        self._note(f"TLS: {reason}")
+
     def _become_tls(self, data: bytes) -> None:
         self._set_status(TLS)
         if name := server_name(data):

@@ -198,6 +198,13 @@ def is_tls(data: bytes) -> bool:
     return len(data) >= 3 and 20 <= data[0] <= 23 and data[1] == 3 and data[2] <= 4
 
 
+def hello_sender(data: bytes) -> bool | None:
+    """Return who sends data that begins with a TLS record: True for the client (ClientHello), False for the server
+    (ServerHello), None if it is no hello.
+    """
+    return {b"\x01": True, b"\x02": False}.get(data[5:6]) if data[:1] == b"\x16" else None
+
+
 def server_name(hello: bytes) -> str | None:
     """Return the server name (SNI) in a TLS ClientHello; None if the first TLS record contains no server name."""
     try:

@@ -20,6 +20,7 @@ from kwire.capture.files.gzipped import GZIP, opened
 from kwire.capture.files.pcap import HEADER, MAGICS, Pcap, whole
 from kwire.capture.files.pcapng import PCAPNG, Pcapng
 from kwire.capture.limits import BLOCK, MAX_DAMAGES
+from kwire.capture.tls.keylog import KeyLog
 
 SUFFIXES = (".pcap", ".pcapng", ".cap", ".dmp", ".jsonl", ".ndjson")  # of files read from a folder; also with .gz
 STDIN = "-"  # path of a capture that arrives on stdin
@@ -105,6 +106,7 @@ class CaptureFile:
         block: bytes per read.
         problems: damage found so far.
         last_us: time of the last packet or frame so far, in microseconds since 1970; None before the first.
+        keylog: key log to which the TLS secrets in a pcapng file are added.
         stream: stream from which the capture arrives, instead of a file at ``path``; it is read once, and each read
             returns the bytes that have arrived. None for a file.
         reached: the rest of the file, as a Split, after a part was read completely; None before.
@@ -115,6 +117,7 @@ class CaptureFile:
     problems: list[Problem] = field(default_factory=list)
     last_us: int | None = None
     stream: Any = None
+    keylog: KeyLog = field(default_factory=KeyLog)
     reached: Split | None = field(default=None, init=False)
     _passed: tuple[int, str, int] | None = None  # the last skipped range: start, reason, end
 
@@ -234,7 +237,7 @@ class CaptureFile:
 
         Raises: Damage at an error that ends the file, or after too many skipped ranges.
         """
-        walk = Pcapng(split) if split.pcapng else Pcap(split)
+        walk = Pcapng(split, self.keylog.add) if split.pcapng else Pcap(split)
         if split.time_us > 0:
             self.last_us = split.time_us
         data, base, size, final, enough = b"", split.start, self.block, False, False

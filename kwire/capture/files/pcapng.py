@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -11,17 +12,24 @@ from kwire.capture.files.blocks import CUT_BLOCK, US, Block, Damage, Interface, 
 from kwire.capture.files.salvage import AHEAD_BLOCKS, Blocks
 from kwire.capture.limits import MAX_PACKET
 
-SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, PACKET = 0x0A0D0D0A, 1, 2, 3, 6
+SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, PACKET, SECRETS = 0x0A0D0D0A, 1, 2, 3, 6, 10
+TLS_KEY_LOG = 0x544C534B  # type of the secrets in a Decryption Secrets Block
 TSRESOL, TSOFFSET = 9, 14  # option codes of an interface
 ORDERS = {b"\x4d\x3c\x2b\x1a": "<", b"\x1a\x2b\x3c\x4d": ">"}  # byte order by byte-order magic of a section
 PCAPNG = b"\x0a\x0d\x0d\x0a"
 
 
 class Pcapng:
-    """A reader of the blocks of a pcapng file."""
+    """A reader of the blocks of a pcapng file.
 
-    def __init__(self, split: Split) -> None:
+    Args:
+        split: part of the file to read.
+        add_secrets: function that is called with the content of each TLS key log in the file.
+    """
+
+    def __init__(self, split: Split, add_secrets: Callable[[bytes], object]) -> None:
         self.split = split
+        self.add_secrets = add_secrets
         self.order = split.order
         self.interfaces = list(split.interfaces)
         self.stop = split.stop
@@ -130,6 +138,10 @@ class Pcapng:
             self._packet(rows, base, at, 28, size - 32, number, (high << 32) | low, captured, original)
         elif kind == INTERFACE and size >= 20:
             self.interfaces.append(_interface(data, at, size, self.order))
+        elif kind == SECRETS and size >= 20:
+            kind, length = struct.unpack_from(f"{self.order}II", data, at + 8)
+            if kind == TLS_KEY_LOG:
+                self.add_secrets(data[at + 16 : at + 16 + min(length, size - 20)])
         elif kind == SIMPLE_PACKET and size >= 16:
             (original,) = struct.unpack_from(f"{self.order}I", data, at + 8)
             snaplen = self.interfaces[0].snaplen if self.interfaces else 0

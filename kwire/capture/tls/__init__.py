@@ -1,0 +1,1 @@
+"""Decryption of captured TLS connections with the secrets of a key log."""

@@ -1,0 +1,266 @@
+"""The decryption of one captured TLS connection: bytes of both directions in, Kafka bytes out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kwire.capture.tls.ciphers import SUITES, TLS_1_2, TLS_1_3, Keys12, Keys13, Suite, keys_of_tls_1_2
+from kwire.capture.tls.hellos import Choice, HelloError, client_random, server_choice
+from kwire.capture.tls.keylog import KeyLog
+
+CHANGE_CIPHER_SPEC, ALERT, HANDSHAKE, DATA = 20, 21, 22, 23  # content types of records
+HEADER = 5  # bytes before the body of a record
+MAX_RECORD = 16_384 + 2_048  # bytes of a body: the limit of TLS 1.2; that of TLS 1.3 is lower
+MAX_WAITING = 1 << 20  # bytes of one direction that wait for the ServerHello
+MAX_HELLO = 65_536  # bytes of a ClientHello or ServerHello
+LEAST_RECORD = HEADER + 17  # bytes of the shortest encrypted record
+MAX_MISSING = 256  # records that may be missing before a record that is decrypted
+MAX_TRIES = 20_000  # failed decryptions of a direction in a row
+MAX_UNREAD = 32  # records before the first decrypted one: those of a handshake whose secrets are unknown
+
+Plain = list[tuple[bool, bytes]]
+
+
+class _Direction:
+    """The state of one direction.
+
+    Attributes:
+        buffer: bytes of incomplete records.
+        hello: incomplete ClientHello or ServerHello.
+        keys: the current keys, then those that follow them; empty while they are unknown.
+        is_encrypted: True if all further records are encrypted, whatever their content type (TLS 1.2).
+        number: sequence number of the next record.
+        missing: number of records that may be missing before the next one.
+        is_lost: True if the position of the next record is unknown.
+        has_read: True if a record was decrypted.
+        tries: failed decryptions since the last decrypted record.
+        unread: number of records that could not be decrypted since the last decrypted record.
+    """
+
+    __slots__ = (
+        "buffer",
+        "has_read",
+        "hello",
+        "is_encrypted",
+        "is_lost",
+        "keys",
+        "missing",
+        "number",
+        "tries",
+        "unread",
+    )
+
+    def __init__(self) -> None:
+        self.buffer = bytearray()
+        self.hello = b""
+        self.keys: list[Keys12 | Keys13] = []
+        self.is_encrypted = self.is_lost = self.has_read = False
+        self.number = self.missing = self.tries = self.unread = 0
+
+    def decrypt(self, header: bytes, body: bytes) -> tuple[int, bytes] | None:
+        """Return the content type and the plaintext of a record; None if no keys and no sequence number fit.
+
+        Args:
+            header: header of the record.
+            body: body of the record.
+        """
+        current = self.keys[0]
+        following = self.keys[1:]
+        if not following and isinstance(current, Keys13):
+            following = [current.updated()]
+        begun = [(current, self.number), *((keys, 0) for keys in following)]
+        for index, (keys, first) in enumerate(begun):
+            for number in range(first, first + self.missing + 1):
+                content = keys.decrypt(header, body, number)
+                if content is not None:
+                    self.keys = [keys, *following[index:]] if index else self.keys
+                    self.number = number + 1
+                    self.missing = self.tries = self.unread = 0
+                    self.has_read = True
+                    return content
+                self.tries += 1
+        self.unread += 1
+        return None
+
+
+class TlsSession:
+    """The decryption of one connection.
+
+    Args:
+        keylog: secrets of connections.
+
+    Attributes:
+        begin: first bytes of the client, with the ClientHello.
+        refused: why the connection cannot be decrypted; None if it can, or while that is unknown.
+    """
+
+    __slots__ = ("_chosen", "_directions", "_keylog", "_random", "begin", "refused")
+
+    def __init__(self, keylog: KeyLog) -> None:
+        self._keylog = keylog
+        self._directions = {True: _Direction(), False: _Direction()}
+        self._random: bytes | None = None
+        self._chosen = False  # whether the keys are known
+        self.begin = b""
+        self.refused: str | None = None
+
+    def feed(self, from_client: bool, data: bytes) -> Plain:
+        """Decrypt the next bytes of a direction.
+
+        Args:
+            from_client: True for bytes of the client, False for bytes of the broker.
+            data: captured bytes, in order.
+
+        Returns:
+            Pairs of a direction and its next plaintext. They may be of both directions, because the ServerHello makes
+            earlier bytes of the client readable. An empty plaintext means that records of the direction are missing.
+        """
+        out: Plain = []
+        if from_client and len(self.begin) < MAX_HELLO and not self._chosen:
+            self.begin += data
+        self._directions[from_client].buffer += data
+        state = self._chosen, self._random
+        self._process(from_client, out)
+        if (self._chosen, self._random) != state:
+            self._process(not from_client, out)
+        return out
+
+    def lost(self, from_client: bool, size: int) -> None:
+        """Handle bytes of a direction that were not captured: search for the next record.
+
+        Args:
+            from_client: True for bytes of the client, False for bytes of the broker.
+            size: number of missing bytes.
+        """
+        direction = self._directions[from_client]
+        self._lose(direction, size + len(direction.buffer))
+        direction.buffer.clear()
+        if not self._chosen:
+            self._refuse("bytes of the handshake are missing")
+
+    @staticmethod
+    def _lose(direction: _Direction, size: int) -> None:
+        direction.is_lost = True
+        direction.missing = min(direction.missing + size // LEAST_RECORD + 1, MAX_MISSING)
+
+    def _refuse(self, reason: str) -> None:
+        self.refused = self.refused or reason
+
+    def _process(self, from_client: bool, out: Plain) -> None:
+        """Process the complete records in the buffer of a direction; append the plaintext to ``out``."""
+        direction = self._directions[from_client]
+        buffer = direction.buffer
+        at = 0
+        while not self.refused and len(buffer) - at >= HEADER:
+            kind, size = buffer[at], int.from_bytes(buffer[at + 3 : at + HEADER], "big")
+            if not (CHANGE_CIPHER_SPEC <= kind <= DATA and buffer[at + 1] == 3 and size <= MAX_RECORD):
+                if not self._chosen:
+                    self._refuse(f"invalid record header {bytes(buffer[at : at + HEADER]).hex(' ')}")
+                elif not direction.is_lost:
+                    self._lose(direction, len(buffer) - at)
+                at += 1
+                continue
+            end = at + HEADER + size
+            if end > len(buffer) or not (self._chosen or self._is_hello_due(from_client, kind)):
+                break
+            header, body = bytes(buffer[at : at + HEADER]), bytes(buffer[at + HEADER : end])
+            at = end if self._record(from_client, header, body, out) else at + 1
+        del buffer[:at]
+        if not self._chosen and len(buffer) > MAX_WAITING:
+            self._refuse("no ServerHello was captured")
+
+    def _is_hello_due(self, from_client: bool, kind: int) -> bool:
+        """Return whether a record can be processed before the keys are known. A hello can, in the order of a handshake:
+        the packets of the two sides may have been captured in another order.
+        """
+        return kind != DATA and from_client is (self._random is None)
+
+    def _record(self, from_client: bool, header: bytes, body: bytes, out: Plain) -> bool:
+        """Process a record; return False if it is none: after missing bytes, other bytes may look like a header."""
+        direction = self._directions[from_client]
+        kind = header[0]
+        if not (direction.is_encrypted or (kind == DATA and direction.keys)):
+            if kind == CHANGE_CIPHER_SPEC:
+                direction.is_encrypted = bool(direction.keys) and isinstance(direction.keys[0], Keys12)
+            elif kind == HANDSHAKE and not self._chosen:
+                self._hello(from_client, direction.hello + body)
+            return not direction.is_lost
+        content = direction.decrypt(header, body)
+        if content is None:
+            if direction.tries > MAX_TRIES:
+                self._refuse("too many bytes are missing")
+            elif not direction.has_read and direction.unread > MAX_UNREAD:
+                self._refuse("the secrets in the key log are those of another connection")
+            elif not direction.is_lost:
+                direction.missing = min(direction.missing + 1, MAX_MISSING)
+                if direction.has_read and direction.unread == 1:
+                    out.append((from_client, b""))
+                return True
+            return False
+        if direction.is_lost:
+            direction.is_lost = False
+            out.append((from_client, b""))
+        kind, plain = content
+        if kind == DATA and plain:
+            out.append((from_client, plain))
+        return True
+
+    def _hello(self, from_client: bool, data: bytes) -> None:
+        direction = self._directions[from_client]
+        try:
+            hello = client_random(data) if from_client else server_choice(data)
+        except HelloError as error:
+            self._refuse(str(error))
+            return
+        direction.hello = data if hello is None else b""
+        if len(direction.hello) > MAX_HELLO:
+            self._refuse("the hello is too large")
+        elif isinstance(hello, bytes):
+            self._random = hello
+        elif hello is not None and hello.is_retry:
+            self._random = None  # the client sends another ClientHello
+        elif hello is not None:
+            self._choose(hello)
+
+    def _choose(self, choice: Choice) -> None:
+        """Derive the keys from the secrets of the connection."""
+        suite = SUITES.get(choice.suite)
+        if self._random is None:
+            self._refuse("no ClientHello was captured")
+        elif choice.version not in (TLS_1_2, TLS_1_3):
+            self._refuse(f"version {choice.version:#06x} is not supported (only TLS 1.2 and 1.3)")
+        elif suite is None:
+            self._refuse(f"cipher suite {choice.suite:#06x} is not supported (only AES-GCM and ChaCha20-Poly1305)")
+        else:
+            known = self._keylog.secrets_of(self._random)
+            keys = _keys(choice, suite, known, choice.server_random + self._random)
+            if keys is None:
+                self._refuse(f"the key log has no secret for the client random {self._random.hex()}")
+            else:
+                self._directions[True].keys, self._directions[False].keys = keys
+                self._chosen = True
+
+
+def _keys(
+    choice: Choice, suite: Suite, known: Mapping[str, bytes], randoms: bytes
+) -> tuple[list[Keys12 | Keys13], list[Keys12 | Keys13]] | None:
+    """Return the keys of the client and of the server, in the order of use; None if secrets are missing.
+
+    Args:
+        choice: what the server has chosen.
+        suite: the cipher suite.
+        known: secrets of the connection, by label.
+        randoms: random values of the server and of the client.
+    """
+    if choice.version == TLS_1_2:
+        if (master := known.get("CLIENT_RANDOM")) is None:
+            return None
+        client, server = keys_of_tls_1_2(suite, master, randoms)
+        return [client], [server]
+    found: list[list[Keys12 | Keys13]] = []
+    for side in ("CLIENT", "SERVER"):
+        labels = f"{side}_HANDSHAKE_TRAFFIC_SECRET", f"{side}_TRAFFIC_SECRET_0"
+        if labels[1] not in known:
+            return None
+        found.append([Keys13(suite, known[label]) for label in labels if label in known])
+    return found[0], found[1]
