@@ -140,7 +140,7 @@ class _CompactedGroup:
     def add(self, stored: StoredBatch, retained: Batch | None) -> None:
         if retained is None:
             self.changed = True
-        elif retained.data is stored.data or retained.data == stored.data:
+        elif retained.data == stored.data:
             self.batches.append(
                 StoredBatch(stored.base_offset, stored.last_offset, stored.max_timestamp, 0, stored.data)
             )

@@ -18,9 +18,8 @@ from mockbroker.topics.configs import COMPACT, LOG_APPEND_TIME, MAX_LONG, Config
 from mockbroker.topics.log import MAX_RECORDS_PER_BATCH
 
 CODECS = {"uncompressed": NONE, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}  # values of compression.type
-LEVELS = (GZIP, ZSTD)  # codecs with a level
+HIGHEST_LEVELS = {GZIP: 9, ZSTD: 12}  # codecs with a level; higher levels of zstd take more than 50 ms
 MAX_RECOMPRESSED = 2 * 1024 * 1024  # bytes of records in a batch that is recompressed
-MAX_ZSTD_LEVEL = 12  # higher levels take more than 50 ms
 
 NO_TIMESTAMP = -1
 MIN_TIMESTAMP = -(2**63)  # Java's difference between it and now overflows, so it counts as in the future
@@ -74,8 +73,9 @@ class RecordRules:
         append_time = effective(configs, "message.timestamp.type", settings, release) == LOG_APPEND_TIME
         compression = effective(configs, "compression.type", settings, release)
         codec = CODECS.get(str(compression))
-        level = number(f"compression.{compression}.level") if codec in LEVELS else None
-        level = min(level, MAX_ZSTD_LEVEL) if level is not None and codec == ZSTD else level
+        level = None
+        if codec in HIGHEST_LEVELS:
+            level = min(number(f"compression.{compression}.level"), HIGHEST_LEVELS[codec])
         before_ms, compacted = number("message.timestamp.before.max.ms"), COMPACT in policies
         return cls(
             largest_batch=number("max.message.bytes"),
@@ -116,7 +116,7 @@ class RecordRules:
 
         ``now_ms``: the current time, milliseconds since 1970.
         """
-        if self.every_record or (self.codec is not None and self.changes_codec(batch)):
+        if self.every_record or self.changes_codec(batch):
             return True
         if self.append_time:
             return batch.log_append_time

@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kwire.records.batch import Record, build_batch, read_batch
+from kwire.records.batch import Batch, Record, build_batch, read_batch
 from kwire.records.compression import GZIP, NONE
+from kwire.records.control import ControlType, build_marker
 from mockbroker.topics.cleanable import cleanable_log
-from mockbroker.topics.compaction import compaction
-from mockbroker.topics.log_segments import SegmentLimits
-from mockbroker.topics.model import Partition
+from mockbroker.topics.compaction import _CompactedGroup, _groups, _Transactions, compaction
+from mockbroker.topics.log_segments import LogSegment, SegmentLimits
+from mockbroker.topics.model import Aborted, Partition
 
 NOW_MS = 1_700_000_000_000
 DAY_MS = 86_400_000
@@ -122,3 +123,68 @@ def test_compaction_during_a_deletion_has_no_effect():
     before = partition.log.stored()
     assert list(steps)
     assert partition.log.stored() == before
+
+
+def marker(kind: ControlType, producer: int, offset: int) -> Batch:
+    data = build_marker(kind, producer_id=producer, producer_epoch=0, timestamp=1)
+    return replace_offset(data, offset)
+
+
+def replace_offset(data: bytes, offset: int) -> Batch:
+    return read_batch(offset.to_bytes(8, "big") + data[8:])
+
+
+def in_transaction(producer: int, offset: int) -> Batch:
+    records = [Record(key=b"k", value=b"v")]
+    return read_batch(
+        build_batch(
+            records, base_offset=offset, producer_id=producer, producer_epoch=0, base_sequence=0, transactional=True
+        )
+    )
+
+
+def test_marker_is_needed_while_the_log_has_its_transaction() -> None:
+    for kind, aborted in ((ControlType.COMMIT, []), (ControlType.ABORT, [Aborted(7, 0, 3)])):
+        transactions = _Transactions(aborted, 0)
+        transactions.read_batch(in_transaction(7, 0))
+        assert not transactions.read_marker(marker(kind, 7, 3))
+        assert transactions.retained_aborted == aborted
+        assert transactions.read_marker(marker(kind, 7, 4)), "a second marker has no transaction"
+
+
+def test_marker_of_a_transaction_without_batches_is_unneeded() -> None:
+    for kind, aborted in (
+        (ControlType.COMMIT, []),
+        (ControlType.ABORT, []),
+        (ControlType.ABORT, [Aborted(7, 0, 3)]),
+    ):
+        transactions = _Transactions(aborted, 0)
+        transactions.read_batch(in_transaction(8, 0))
+        assert transactions.read_marker(marker(kind, 7, 3))
+        assert transactions.retained_aborted == []
+
+
+def test_needed_marker_survives_its_delete_horizon() -> None:
+    partition = Partition("t", 0, [0])
+    append_transaction = build_batch(
+        [Record(key=b"k", value=b"v")], producer_id=7, producer_epoch=0, base_sequence=0, transactional=True
+    )
+    partition.append(read_batch(append_transaction))
+    partition.end_transaction(7, 0, committed=True, coordinator_epoch=0, timestamp=1)
+    for days in range(4):
+        compact(partition, NOW_MS + days * 3 * DAY_MS)
+    assert [batch.control for batch in partition.log.batches()] == [False, True]
+
+
+def test_group_of_segments_fits_the_maximum_size() -> None:
+    segments = [LogSegment(offset, size=size, last_offset=offset) for offset, size in enumerate((40, 40, 40, 90, 30))]
+    assert _groups(segments, 100) == [(0, 2), (2, 3), (3, 4), (4, 5)]
+    assert _groups(segments, 120) == [(0, 3), (3, 5)]
+
+
+def test_compacted_segment_without_batches_keeps_its_time() -> None:
+    group = _CompactedGroup(0)
+    replaced = [LogSegment(0, last_offset=4, modified_ms=5), LogSegment(5, last_offset=9, modified_ms=8)]
+    compacted = group.finish(replaced)
+    assert (compacted.segment.modified_ms, compacted.segment.last_offset, compacted.changed) == (8, 9, True)
+    assert not _CompactedGroup(0).finish(replaced[:1]).changed

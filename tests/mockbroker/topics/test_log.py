@@ -11,7 +11,7 @@ from tools.compacted_logs import compact_to
 from kwire import DecodeError
 from kwire.records.batch import Record, batches, build_batch, read_batch
 from kwire.records.compression import GZIP, SNAPPY
-from mockbroker.topics.log import PartitionLog
+from mockbroker.topics.log import CompactedSegment, PartitionLog
 
 
 def batch(*timestamps: int, codec: int = 0, value: bytes = b"v") -> bytes:
@@ -242,3 +242,82 @@ def test_restore_does_not_call_the_listener():
     assert (log.start, log.end) == (2, 7)
     assert offsets(log.read(2, 1_000, at_least_one=True)) == [2, 3]
     assert log.append(read_batch(batch(1)), 0) == 7
+
+
+class Replaced:
+    """A listener that records the segments that were replaced."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[int, int, int]] = []
+
+    def replaced(self, base: int, end: int, batches: Any) -> None:
+        self.calls.append((base, end, len(batches)))
+
+    def appended(self, *_: Any, **__: Any) -> None:
+        pass
+
+    def rolled(self, *_: Any) -> None:
+        pass
+
+
+def log_of_segments(count: int) -> PartitionLog:
+    """A log with ``count`` segments of one batch with one record each."""
+    log = PartitionLog()
+    for number in range(count):
+        if number:
+            log.roll()
+        log.append(read_batch(batch(number)), leader_epoch=0)
+    return log
+
+
+def bases(log: PartitionLog) -> list[int]:
+    return [segment.base_offset for segment in log.segments]
+
+
+def test_truncation_keeps_the_segments_before() -> None:
+    log = log_of_segments(4)
+    log.truncate(2)
+    assert (bases(log), log.end) == ([0, 1, 2], 2)
+    assert log.segments[-1].size == 0
+
+
+RESTORED = [  # base offsets of the batches, log start offset, base offsets on disk, restored base offsets
+    ([5], 5, [0, 5], [5]),
+    ([5], 4, [0, 5], [0, 5]),
+    ([0, 5], 5, [0, 5], [0, 5]),
+    ([9], 9, [0, 5, 9], [9]),
+    ([], 9, [9], [9]),
+    ([], 9, [0, 5], [5]),
+]
+
+
+@pytest.mark.parametrize(("batches", "start", "segments", "expected"), RESTORED)
+def test_empty_segments_before_the_start_are_dropped(
+    batches: list[int], start: int, segments: list[int], expected: list[int]
+) -> None:
+    log = PartitionLog()
+    stored = [read_batch(build_batch([Record(value=b"v")], base_offset=base)) for base in batches]
+    log.restore(stored, start, max([start, *[base + 1 for base in batches]]), segments)
+    assert bases(log) == expected
+
+
+def test_log_begins_with_its_own_segments() -> None:
+    log = log_of_segments(3)
+    first, second, third = log.segments
+    assert log.begins_with_segments([])
+    assert log.begins_with_segments([first, second, third])
+    assert not log.begins_with_segments([first, replace(second)])
+    assert not log.begins_with_segments([first, second, third, replace(third)])
+
+
+def test_each_compacted_segment_ends_where_the_next_begins() -> None:
+    log = log_of_segments(4)
+    log.listener = listener = Replaced()  # type: ignore[assignment]
+    first, second, third, _ = log.segments
+    compacted = [
+        CompactedSegment(segment, [replace(log.stored()[number])], changed)
+        for number, (segment, changed) in enumerate(((first, True), (second, False), (third, True)))
+    ]
+    log.replace_segments(3, compacted)
+    assert listener.calls == [(0, 1, 1), (2, 3, 1)]
+    assert bases(log) == [0, 1, 2, 3]

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from itertools import count
 from uuid import UUID
 
 import pytest
 
-from mockbroker.topics.model import NO_LEADER, OFFSETS_TOPIC, ClusterState, Node, legal_topic_name
+from kwire.records.batch import Record, build_batch, read_batch
+from mockbroker.topics.model import (
+    NO_LEADER,
+    OFFSETS_TOPIC,
+    SPARE_NAMES,
+    ClusterState,
+    Node,
+    Partition,
+    legal_topic_name,
+)
 
 
 @pytest.fixture
@@ -58,3 +68,77 @@ def test_legal_names(name):
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a b", "é", "x" * 250, "a\n", "a\0"])
 def test_illegal_names(name):
     assert not legal_topic_name(name)
+
+
+class Storage:
+    """A storage that counts the changes of the catalogue."""
+
+    def __init__(self) -> None:
+        self.changes = 0
+
+    def changed(self) -> None:
+        self.changes += 1
+
+
+def test_changed_broker_settings_are_stored(cluster):
+    cluster.storage = storage = Storage()
+    cluster.configure_broker("", {"log.retention.ms": "1"})
+    assert storage.changes == 1
+
+
+def test_leader_is_the_first_running_replica(cluster):
+    del cluster.nodes[1]
+    topic = cluster.create_topic("t", [[1, 0], [1]])
+    assert [each.leader for each in topic.partitions] == [0, NO_LEADER]
+
+
+def test_restored_topics_collide_with_new_names(cluster):
+    other = ClusterState([Node(0, "a", 1)], lambda: UUID(int=77))
+    other.restore(UUID(int=5), [cluster.create_topic("a.b", [[0]])], 3)
+    assert other.colliding("a_b") == "a.b"
+    assert other.partition_count == 1
+
+
+def test_names_of_deleted_topics_are_forgotten_in_time():
+    ids = (UUID(int=number) for number in count(1))
+    cluster = ClusterState([Node(0, "a", 1)], lambda: next(ids))
+    for number in range(2 * SPARE_NAMES):
+        cluster.delete_topic(cluster.create_topic(f"t{number}", [[0]]))
+    assert len(cluster.created) <= 2 * len(cluster.topics) + SPARE_NAMES + 1
+    cluster.create_topic("last", [[0]])
+    assert "last" in cluster.created
+
+
+def aborted_partition() -> Partition:
+    """Offsets 0 and 2 belong to aborted transactions of producer 7, offset 4 to a committed one."""
+    partition = Partition("t", 0, [0])
+    for number, committed in enumerate((False, False, True)):
+        data = build_batch(
+            [Record(value=b"v")], producer_id=7, producer_epoch=0, base_sequence=number, transactional=True
+        )
+        partition.append(read_batch(data))
+        partition.end_transaction(7, 0, committed=committed, coordinator_epoch=0, timestamp=1)
+    return partition
+
+
+def committed(partition: Partition) -> list[int]:
+    return [
+        batch.base_offset for batch in partition.log.batches() if not batch.control and partition.is_committed(batch)
+    ]
+
+
+def test_aborted_transactions_after_the_start_are_kept():
+    partition = aborted_partition()
+    assert committed(partition) == [4]
+    partition.delete_before(2)
+    assert [each.first for each in partition.aborted] == [2]
+    assert committed(partition) == [4]
+
+
+def test_restored_partition_has_its_epochs_and_start():
+    partition = aborted_partition()
+    restored = Partition("t", 0, [0], leader_epoch=3)
+    restored.restore(list(partition.log.batches()), 2, partition.log.end)
+    assert restored.epochs.entries == [(0, 0), (3, 6)]
+    assert (restored.log.start, [each.base_offset for each in restored.log.stored()]) == (2, [2, 3, 4, 5])
+    assert committed(restored) == [4]

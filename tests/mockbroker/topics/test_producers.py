@@ -96,3 +96,54 @@ def test_marker_of_an_older_epoch_or_coordinator_is_refused(epoch, coordinator_e
 
 def test_marker_of_a_producer_that_never_wrote_here():
     assert Producers().marker_error(7, 0, 0) is E.NONE
+
+
+def in_transaction(sequence: int, epoch: int = 0) -> Any:
+    data = build_batch(
+        [Record(value=b"v", timestamp=5)],
+        producer_id=7,
+        producer_epoch=epoch,
+        base_sequence=sequence,
+        transactional=True,
+    )
+    return read_batch(data)
+
+
+def test_sequences_have_31_bits() -> None:
+    assert producers_with(batch(2**31 - 1)).check(batch(0)) is E.NONE
+    assert producers_with(batch(2**31 - 1)).check(batch(2**30)) is E.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_lowest_verified_sequence_is_appended_first() -> None:
+    producers = Producers()
+    for sequence in (3, 5, 4):
+        producers.begin_verification(in_transaction(sequence))
+    assert producers.check(in_transaction(5)) is E.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert producers.check(in_transaction(3)) is E.NONE
+    producers.record(in_transaction(3), 0)
+    assert producers.check(in_transaction(4)) is E.NONE
+
+
+def test_verification_in_a_new_epoch_starts_again() -> None:
+    producers = Producers()
+    producers.begin_verification(in_transaction(3))
+    producers.begin_verification(in_transaction(7, epoch=1))
+    assert producers.check(in_transaction(7, epoch=1)) is E.NONE
+    assert producers.check(in_transaction(8, epoch=1)) is E.OUT_OF_ORDER_SEQUENCE_NUMBER
+    producers.begin_verification(in_transaction(9, epoch=0))  # of an old epoch: the lowest sequence remains
+    assert producers.check(in_transaction(8, epoch=1)) is E.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_open_transaction_refuses_a_batch_outside() -> None:
+    producers = producers_with(in_transaction(0))
+    assert producers.check(batch(1)) is E.INVALID_TXN_STATE
+    assert producers.check(in_transaction(1)) is E.NONE
+    producers.end(7, 0, 0, 5)
+    assert producers.check(batch(1)) is E.NONE
+
+
+def test_batch_without_a_sequence_is_recorded_without_one() -> None:
+    producers = Producers()
+    producers.record(batch(-1), 4)
+    [producer] = producers
+    assert [(each.first_sequence, each.last_sequence) for each in producer.batches] == [(-1, -1)]

@@ -12,7 +12,7 @@ from kwire import ErrorCode as E
 from kwire.messages.produce import ProduceRequest
 from kwire.records import Record, build_batch
 from kwire.records.batch import read_batch
-from kwire.records.compression import GZIP, NAMES, NONE
+from kwire.records.compression import GZIP, NAMES, NONE, SNAPPY, ZSTD
 from mockbroker.base.release import KAFKA_4_2
 from mockbroker.base.settings import Settings
 from mockbroker.topics.record_rules import MAX_RECOMPRESSED, MAX_RECORD_ERRORS, RecordRules
@@ -152,3 +152,39 @@ def test_broker_settings_are_defaults_of_topics():
     harness = BrokerHarness(config={"log.cleanup.policy": "compact", "message.max.bytes": 100})
     assert send(harness, BARE).error_code == E.INVALID_RECORD
     assert send(harness, *[KEYED] * 10).error_code == E.MESSAGE_TOO_LARGE
+
+
+def rules_of(**configs: str) -> RecordRules:
+    return RecordRules.of(
+        {name.replace("_", "."): value for name, value in configs.items()}, Settings.parse({}), KAFKA_4_2
+    )
+
+
+LEVELS = [  # configurations, codec, level
+    ({"compression_type": "zstd", "compression_zstd_level": "15"}, ZSTD, 12),  # higher levels take too long
+    ({"compression_type": "zstd", "compression_zstd_level": "4"}, ZSTD, 4),
+    ({"compression_type": "gzip", "compression_gzip_level": "9"}, GZIP, 9),
+    ({"compression_type": "gzip"}, GZIP, -1),
+    ({"compression_type": "snappy"}, SNAPPY, None),
+    ({}, None, None),
+]
+
+
+@pytest.mark.parametrize(("configs", "codec", "level"), LEVELS)
+def test_codec_and_level_of_a_topic(configs: dict[str, str], codec: int | None, level: int | None) -> None:
+    rules = rules_of(**configs)
+    assert (rules.codec, rules.level) == (codec, level)
+    batch = read_batch(build_batch([BARE], codec=GZIP))
+    assert rules.changes_codec(batch) == (codec not in (None, GZIP))
+
+
+def test_brokers_that_set_timestamps_read_no_records() -> None:
+    limited = {"message_timestamp_before_max_ms": "1000"}
+    assert rules_of(**limited).every_record
+    assert not rules_of(**limited, message_timestamp_type="LogAppendTime").every_record
+
+
+def test_timestamp_at_the_limit_needs_no_records() -> None:
+    rules = rules_of(message_timestamp_after_max_ms="2000")
+    assert not rules.need_records(read_batch(build_batch([LATE])), NOW)
+    assert rules.need_records(read_batch(build_batch([LATE])), NOW - 1)
