@@ -1,0 +1,48 @@
+"""The partition counts of internal topics. Source: Kafka's RepartitionTopics and ChangelogTopics."""
+
+from __future__ import annotations
+
+import pytest
+
+from mockbroker.groups.group_type import Refused
+from mockbroker.groups.streams.partition_counts import PartitionCounts, decide_changelogs, decide_repartitions
+from mockbroker.groups.streams.topology import Subtopology, TopicInfo
+
+
+class Counts(PartitionCounts):
+    """Known partition counts, by topic name."""
+
+    def __init__(self, **known: int) -> None:
+        self.decided = {}
+        self.known = known
+
+    def get(self, topic: str) -> int | None:
+        return self.known.get(topic)
+
+
+def test_repartition_topic_has_the_largest_count_of_its_sources() -> None:
+    writer = Subtopology(subtopology_id="0", source_topics=["a", "b", "new"], repartition_sink_topics=["r"])
+    reader = Subtopology(subtopology_id="1", repartition_source_topics=[TopicInfo(name="r")])
+    assert decide_repartitions([reader, writer], Counts(a=2, b=5)) == {"r": 5}
+
+
+def test_repartition_topic_keeps_the_count_of_the_topology() -> None:
+    writer = Subtopology(subtopology_id="0", source_topics=["a"], repartition_sink_topics=["r", "s"])
+    readers = [
+        Subtopology(
+            subtopology_id="1",
+            repartition_source_topics=[TopicInfo(name="r", partitions=3)],
+            repartition_sink_topics=["t"],
+        ),
+        Subtopology(subtopology_id="2", repartition_source_topics=[TopicInfo(name="s"), TopicInfo(name="t")]),
+    ]
+    assert decide_repartitions([*readers, writer], Counts(a=7)) == {"r": 3, "s": 7, "t": 3}
+
+
+def test_changelogs_have_as_many_partitions_as_tasks() -> None:
+    each = Subtopology(
+        subtopology_id="0", source_topics=["a", "unknown", "b"], state_changelog_topics=[TopicInfo(name="c")]
+    )
+    assert decide_changelogs([each], Counts(a=2, b=4)) == {"c": 4}
+    with pytest.raises(Refused, match="No source topics found for subtopology 1"):
+        decide_changelogs([Subtopology(subtopology_id="1")], Counts())
