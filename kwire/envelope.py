@@ -174,18 +174,18 @@ def string_length(data: bytes, at: int, *, compact: bool) -> tuple[int, int]:
         at: offset of the length.
         compact: True for an unsigned varint of length + 1, False for an int16.
 
-    Raises: struct.error, IndexError.
+    Raises: struct.error, IndexError; also IndexError for a varint of more than five bytes.
     """
     if not compact:
         return struct.unpack_from(">h", data, at)[0], at + 2
-    size, shift = 0, 0
-    while True:
+    size = 0
+    for shift in range(0, 35, 7):
         byte = data[at]
         at += 1
         size |= (byte & 0x7F) << shift
-        shift += 7
         if byte < 0x80:
             return size - 1, at
+    raise IndexError("the varint has more than five bytes")
 
 
 def produce_acks(frame: bytes, at: int, version: int) -> int | None:

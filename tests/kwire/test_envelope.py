@@ -10,6 +10,8 @@ from kwire.envelope import (
     decode_response,
     encode_request,
     encode_response,
+    produce_acks,
+    string_length,
 )
 from kwire.errors import DecodeError, SchemaError, Truncated, UnknownApi
 from kwire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -127,3 +129,12 @@ def test_request_decoded_in_slices_is_equal() -> None:
     with pytest.raises(DecodeError) as expected:
         decode_request(frame[:-10])
     assert str(refused.value) == str(expected.value)
+
+
+@pytest.mark.parametrize("size", [6, 10, 1_000])
+def test_overlong_varint_has_no_string_length(size: int) -> None:
+    overlong = b"\xff" * size + b"\x01"
+    with pytest.raises(IndexError, match="the varint has more than five bytes"):
+        string_length(overlong, 0, compact=True)
+    assert produce_acks(overlong + bytes(10), 0, 9) is None
+    assert string_length(b"\xff\xff\xff\xff\x0f", 0, compact=True) == (2**32 - 2, 5)
