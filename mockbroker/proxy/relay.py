@@ -125,6 +125,8 @@ class Proxy:
             with session.scope:
                 if await session.admitted() and (self._tls is None or await session.encrypt(self._tls)):
                     await self._serve_admitted(session, connection, accepted)
+        except Exception:  # must not end the other connections
+            log.exception("connection from %s closed: internal error", connection.client)
         finally:
             self.connections -= 1
             session.close()

@@ -11,6 +11,7 @@ import pytest
 import trio
 from tools.served_broker import PATIENCE, Peer
 
+from kwire.apikeys import ApiKey
 from kwire.frames import pack
 from kwire.messages.describe_cluster import DescribeClusterRequest
 from kwire.messages.find_coordinator import FindCoordinatorRequest
@@ -263,3 +264,29 @@ async def test_clients_without_a_certificate_are_refused(caplog: pytest.LogCaptu
         certificates.close()
         of_clients.close()
     assert "closed: TLS: peer did not return a certificate" in caplog.text
+
+
+class Failing(Observer):
+    """An observer with a fault: it raises an exception for each Heartbeat."""
+
+    def needs(self, api_key: int, version: int) -> bool:
+        return api_key == ApiKey.HEARTBEAT
+
+    def requested(self, exchange: Exchange) -> None:
+        raise ArithmeticError(f"Heartbeat v{exchange.version}")
+
+
+async def test_internal_error_ends_one_connection(caplog: pytest.LogCaptureFixture) -> None:
+    async with (
+        open_cluster(topics={"t": 1}) as cluster,
+        proxied(address_of(cluster.bootstrap_servers), observers=[Failing()]) as proxy,
+    ):
+        first, second = await connect(proxy.bootstrap), await connect(proxy.bootstrap)
+        await second.ask(MetadataRequest(topics=[]), 12)
+        await first.send((HeartbeatRequest(group_id="g", member_id="m"), 4))
+        with trio.fail_after(PATIENCE):
+            assert await first.stream.receive_some() == b""
+        await second.ask(MetadataRequest(topics=[]), 12)
+        [message] = [each.getMessage() for each in caplog.records if each.exc_info]
+        assert message.startswith("connection from 127.0.0.1:")
+        assert message.endswith(" closed: internal error")
