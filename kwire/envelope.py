@@ -185,7 +185,7 @@ def string_length(data: bytes, at: int, *, compact: bool) -> tuple[int, int]:
         size |= (byte & 0x7F) << shift
         if byte < 0x80:
             return size - 1, at
-    raise IndexError("the varint has more than five bytes")
+    raise IndexError
 
 
 def produce_acks(frame: bytes, at: int, version: int) -> int | None:

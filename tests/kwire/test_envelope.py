@@ -134,7 +134,7 @@ def test_request_decoded_in_slices_is_equal() -> None:
 @pytest.mark.parametrize("size", [6, 10, 1_000])
 def test_overlong_varint_has_no_string_length(size: int) -> None:
     overlong = b"\xff" * size + b"\x01"
-    with pytest.raises(IndexError, match="the varint has more than five bytes"):
+    with pytest.raises(IndexError):
         string_length(overlong, 0, compact=True)
     assert produce_acks(overlong + bytes(10), 0, 9) is None
     assert string_length(b"\xff\xff\xff\xff\x0f", 0, compact=True) == (2**32 - 2, 5)
