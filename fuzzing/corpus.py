@@ -16,6 +16,7 @@ from typing import Any
 
 import targets
 
+from kwire.capture import Segments, read_segments, splits
 from kwire.layout import versions_of
 from kwire.messages import APIS
 
@@ -89,6 +90,8 @@ def input_seeds(target: str) -> Iterator[bytes]:
             yield from _captures()
         case "tls_hello":
             yield from (_client_hello(name) for name in (b"", b"broker", b"kafka-1.example.com"))
+        case "tls_session":
+            yield from _tls_sessions()
         case "segment":
             segments = [*sorted((ROOT / "fixtures" / "logs").glob("*.log")), *sorted(LOG_DIRS.glob("*/**/*.log"))]
             for number, path in enumerate(segments):
@@ -127,6 +130,22 @@ def _captures() -> Iterator[bytes]:
     interface = struct.pack("<IIHHII", 1, 20, 1, 0, 65_535, 20)
     packet = bytes(range(60))
     yield section + interface + struct.pack("<IIIIIII", 6, 92, 0, 0, 0, 60, 60) + packet + struct.pack("<I", 92)
+
+
+def _tls_sessions() -> Iterator[bytes]:
+    """Yield the first bytes of captured TLS connections."""
+    for path in sorted((ROOT / "fixtures" / "tls").glob("*.pcap")):
+        connections: dict[int, bytes] = {}
+        for segments in read_segments(splits(str(path))[0]):
+            if not isinstance(segments, Segments):
+                continue
+            for number, flow in enumerate(segments.flow.tolist()):
+                if payload := segments.payload(number):
+                    low, high = segments.keys[flow][2], segments.keys[flow][5]
+                    from_client = bool(segments.upward[number]) == (low > high)
+                    piece = struct.pack(">H", len(payload) | from_client << 15) + payload
+                    connections[flow] = connections.get(flow, b"") + piece
+        yield from (data[:MOST] for data in connections.values())
 
 
 def _client_hello(name: bytes) -> bytes:

@@ -25,6 +25,7 @@ DECODERS = ("frame_buffer", "request", "response", "record_batch", "blob")
 INPUTS = (
     "capture",
     "tls_hello",
+    "tls_session",
     "segment",
     "data_directory",
     "sasl_token",

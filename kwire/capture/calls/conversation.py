@@ -161,7 +161,8 @@ class Conversation:
         """The number of bytes that are buffered until missing bytes arrive."""
         buffered = sum(stream.held_bytes for stream in self._streams.values())
         undecided = sum(len(payload) for _, payload, _ in [*self._undecided, *(self._early or ())])
-        return buffered + undecided + sum(framer.held for framer in self._framers.values())
+        encrypted = 0 if self._tls is None else self._tls.held
+        return buffered + undecided + encrypted + sum(framer.held for framer in self._framers.values())
 
     def taken(self) -> list[Call]:
         """Return the calls that were completed since this method was called last."""

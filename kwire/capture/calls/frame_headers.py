@@ -199,9 +199,7 @@ def is_tls(data: bytes) -> bool:
 
 
 def hello_sender(data: bytes) -> bool | None:
-    """Return who sends data that begins with a TLS record: True for the client (ClientHello), False for the server
-    (ServerHello), None if it is no hello.
-    """
+    """Return whether a TLS record with a hello is from the client; None for another record."""
     return {b"\x01": True, b"\x02": False}.get(data[5:6]) if data[:1] == b"\x16" else None
 
 

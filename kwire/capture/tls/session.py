@@ -104,6 +104,11 @@ class TlsSession:
         self.begin = b""
         self.refused: str | None = None
 
+    @property
+    def held(self) -> int:
+        """The number of bytes that are buffered until their records are complete or their keys are known."""
+        return sum(len(direction.buffer) + len(direction.hello) for direction in self._directions.values())
+
     def feed(self, from_client: bool, data: bytes) -> Plain:
         """Decrypt the next bytes of a direction.
 

@@ -224,3 +224,16 @@ def test_hostile_bytes_after_a_gap_cost_bounded_work(tmp_path: Path) -> None:
     assert session.refused == "too many bytes are missing"
     assert MAX_TRIES == 20_000
     assert time.process_time() - began < 10  # minutes without the limit
+
+
+def test_records_before_the_server_hello_are_held_up_to_a_limit(tmp_path: Path) -> None:
+    talk = TlsTalk(tmp_path / "keys", V13)
+    hello = next(segment.payload for segment in talk.handshake() if segment.payload)
+    session = TlsSession(KeyLogFile(tmp_path / "keys"))
+    session.feed(True, hello)
+    record = b"\x17\x03\x03\x40\x00" + bytes(16_384)
+    for number in range(1, 64):
+        session.feed(True, record)
+        assert session.held == number * len(record)
+    session.feed(True, record)
+    assert session.refused == "no ServerHello was captured"
