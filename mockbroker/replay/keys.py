@@ -11,6 +11,7 @@ from kwire.layout import Blob, List, Maybe, Node, Record, resolve
 from kwire.records import read
 from mockbroker.replay.variables import CLIENT_MADE, IRRELEVANT
 
+MAX_SHOWN = 120  # characters of a value in a difference
 SECRETS = frozenset({"auth_bytes", "hmac", "salt", "salted_password"})  # missing in recordings
 # Further fields that may differ, by API, if no request has the same values in them.
 LOOSE: Mapping[int, frozenset[str]] = {
@@ -129,6 +130,12 @@ def difference(one: Any, two: Any, path: str = "") -> str | None:
     elif isinstance(one, list) and isinstance(two, list) and len(one) == len(two):
         parts = [(f"{path}[{at}]", *pair) for at, pair in enumerate(zip(one, two, strict=True))]
     else:
-        return None if one == two else f"{path} is {one!r}, recorded {two!r}"
+        return None if one == two else f"{path} is {_shown(one)}, recorded {_shown(two)}"
     found: Callable[[tuple[str, Any, Any]], str | None] = lambda part: difference(part[1], part[2], part[0])  # noqa: E731
     return next((text for text in map(found, parts) if text is not None), None)
+
+
+def _shown(value: Any) -> str:
+    """Return a value as text, of which at most MAX_SHOWN characters are shown."""
+    text = repr(value)
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}... ({len(text)} characters)"

@@ -57,7 +57,8 @@
       box.append(this.panel);
       box.hidden = false;
       this.events();
-      new ResizeObserver(() => this.paint()).observe(box);
+      this.paint();
+      new ResizeObserver(() => { if (box.clientWidth !== this.width) this.paint(); }).observe(box);
       this.zoomButtons();
     }
 

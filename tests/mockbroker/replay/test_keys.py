@@ -72,3 +72,8 @@ def test_a_new_member_is_not_repeated() -> None:
 )
 def test_the_first_difference_is_named(one: Any, two: Any, text: str | None) -> None:
     assert difference(one, two) == text
+
+
+def test_a_long_value_in_a_difference_is_cut() -> None:
+    text = difference({"topics": [{"name": "a" * 1_000}]}, {"topics": [{"name": "b"}]})
+    assert text == f"topics[0].name is '{'a' * 119}... (1002 characters), recorded 'b'"
