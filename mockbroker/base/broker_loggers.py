@@ -1,7 +1,6 @@
-"""The levels of the broker's loggers, as clients see and change them (resource type BROKER_LOGGER). This module does no
-I/O.
+"""The levels of the broker's loggers, which clients read and change by the resource type BROKER_LOGGER.
 
-All brokers of a cluster share their loggers.
+All brokers of a cluster share their loggers. This module does no I/O.
 """
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ INITIAL = "INFO"
 
 
 class BrokerLoggers:
-    """The levels of all loggers.
+    """The log levels that clients have set, for all loggers of the cluster.
 
     Attributes:
-        set_levels: Function that is called with the levels that clients have set, by logger, after each change.
+        set_levels: Function that is called after each change, with all levels that clients have set, by logger name.
     """
 
     def __init__(self) -> None:
@@ -26,7 +25,9 @@ class BrokerLoggers:
         self._own: dict[str, str] = {}
 
     def effective(self) -> dict[str, str]:
-        """Return the level of each logger. A logger without its own level has the level of its nearest parent."""
+        """Return the level of each logger by name. A logger without its own level has the level of its
+        nearest parent.
+        """
         levels: dict[str, str] = {}
         for name in LOGGERS:
             parent = levels.get(name.rpartition(".")[0]) or levels.get(ROOT, INITIAL)
@@ -34,7 +35,7 @@ class BrokerLoggers:
         return levels
 
     def change(self, levels: Mapping[str, str | None]) -> None:
-        """Set the levels of loggers by name; None removes the logger's own level."""
+        """Set the levels of some loggers. ``levels``: level by logger name; None removes the logger's own level."""
         self._own |= {name: level for name, level in levels.items() if level is not None}
         for name in levels.keys() - {name for name, level in levels.items() if level is not None}:
             self._own.pop(name, None)

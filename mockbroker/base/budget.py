@@ -1,4 +1,4 @@
-"""A limit on the total buffer size of all connections to a broker."""
+"""A limit on the total number of bytes that a broker buffers for all its connections."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from mockbroker.base.settings import NO_LIMIT
 class Budget:
     """The number of buffered bytes of each connection, with a limit on their total.
 
-    Above the limit, the caller closes the connection that buffers the most bytes. So a client that buffers little is
-    not disconnected because of other clients.
+    If the total exceeds the limit, the caller closes the connection that buffers the most bytes. A client that buffers
+    little is therefore not disconnected because of other clients.
 
     Args:
-        what: Noun phrase for messages, such as "bytes of unread responses".
+        what: Noun phrase for messages that names the buffered bytes, such as "bytes of unread responses".
         setting: Name of the setting that contains the limit.
         limit: Maximum total in bytes; NO_LIMIT for none.
 

@@ -29,8 +29,8 @@ _SYNONYMS = {name: names for names in IN_SEVERAL_UNITS for name in names}
 class ConfigSource:
     """A value of a broker setting, with the source that it comes from.
 
-    The fields are the value as text, its name in that source, and the number of the source in DescribeConfigs (1 topic,
-    2 broker, 3 cluster-wide default, 4 static, 5 Kafka's default, 8 group).
+    The fields are the name of the setting in that source, the value as text, and the number of the source in
+    DescribeConfigs (1 topic, 2 broker, 3 cluster-wide default, 4 static, 5 Kafka's default, 8 group).
     """
 
     name: str
@@ -50,7 +50,7 @@ def release_settings(before_4_0: bool) -> Mapping[str, KafkaSetting]:
 
 
 def synonyms_of(name: str) -> tuple[str, ...]:
-    """Return the synonyms of a setting, which can also set its value, in order of precedence, highest first."""
+    """Return the names under which a setting can be set, in order of precedence, the highest first."""
     if name.startswith(BY_LISTENER):
         return name, base_name(name)
     return _SYNONYMS.get(name, (name,))
@@ -59,7 +59,8 @@ def synonyms_of(name: str) -> tuple[str, ...]:
 def broker_sources(name: str, settings: Settings, release: Release) -> list[ConfigSource]:
     """Return the values of a setting from all its sources, the effective one first.
 
-    Values of synonyms are included only if the setting has a value under its own name; otherwise the list is empty.
+    The list begins with the first value under the setting's own name, and is empty without such a value. Values of
+    synonyms that precede it are omitted, as in Kafka.
 
     Args:
         name: Kafka's name of the setting.
@@ -77,7 +78,7 @@ def broker_sources(name: str, settings: Settings, release: Release) -> list[Conf
 
 
 def set_values(names: tuple[str, ...], settings: Settings) -> Iterator[ConfigSource]:
-    """Yield the effective values of those settings in ``names`` that are set, in the order of ``names``."""
+    """Yield the effective value of each setting in ``names`` that is set, in the order of ``names``."""
     found = layers(settings)
     for name in names:
         layer = next((layer for layer in found if layer.text(name) is not None), None)

@@ -1,8 +1,8 @@
 """A set of deadlines with their keys: plain data, without a clock or timers.
 
-Postponing a deadline, as every heartbeat does, changes only a dictionary entry; the heap is corrected when the old
-deadline is reached. So the cost does not depend on the number of deadlines. Stale heap entries are removed when they
-are the majority, so memory is proportional to the number of deadlines.
+Every heartbeat postpones a deadline. This changes only a dictionary entry; the heap is corrected when the old deadline
+is reached. The cost therefore does not depend on the number of deadlines. Stale heap entries are removed when they
+outnumber the others, so that the memory is proportional to the number of deadlines.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ class Deadlines(Generic[K]):
     """A mapping of keys to deadlines, which are times in seconds of any monotonic clock.
 
     Attributes:
-        earliest: Lower bound of the earliest deadline, in seconds; inf without deadlines. It may be earlier than the
-            first deadline, because a postponed deadline is corrected only when its old time is reached.
+        earliest: A time in seconds that is not after the first deadline; inf without deadlines. It is earlier than the
+            first deadline if a deadline was postponed whose old time is not reached yet.
     """
 
     def __init__(self) -> None:
@@ -60,9 +60,9 @@ class Deadlines(Generic[K]):
         return len(self._at)
 
     def pop_due(self, now: float) -> K | None:
-        """Remove the key with the earliest deadline, if that deadline is not after ``now``, and return the key.
+        """Remove the earliest deadline if it is due, and return its key; None if no deadline is due.
 
-        Return None if no deadline is due. ``now``: time in seconds.
+        ``now``: the current time in seconds. A deadline is due at or before this time.
         """
         while self._heap and self._heap[0][0] <= now:
             at, _, key = heappop(self._heap)

@@ -1,4 +1,4 @@
-"""Descriptions of settings, read from the docstring of Settings."""
+"""Descriptions of the broker settings, read from the docstring of Settings."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from mockbroker.base.settings import Settings, is_ours
 
 
 def attributes(described: type) -> Mapping[str, str]:
-    """Return the description of each attribute in the docstring of a class, by name.
+    """Return the descriptions in the section ``Attributes`` of a class's docstring, by attribute name.
 
-    Empty if Python runs without docstrings (``-OO``).
+    The result is empty if Python runs without docstrings (``-OO``).
     """
     _, _, section = (inspect.getdoc(described) or "").partition("Attributes:\n")
     meanings: dict[str, str] = {}
@@ -35,7 +35,10 @@ def _of_settings() -> Mapping[str, str]:
 
 
 def documentation(name: str | None) -> str | None:
-    """Return the description of a setting by Kafka's name; None for a setting without effect or an unknown name."""
+    """Return the description of a broker setting; None if the name is unknown or the setting has no effect.
+
+    ``name``: Kafka's name of the setting; None has no description.
+    """
     if name is None or not is_ours(name):
         return None
     text = _of_settings().get(name.replace(".", "_"))

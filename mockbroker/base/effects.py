@@ -15,7 +15,7 @@ R = TypeVar("R")
 
 @dataclass(slots=True, unsafe_hash=True)
 class Ticket:
-    """The identity of a request, which is needed to encode its response, and the entry of the request in the request
+    """The identity of a request, which is needed to encode its response. It is also the request's entry in the request
     log.
 
     The request log sets ``received_at`` and the fields after it. The entry stores bytes, not decoded messages.
@@ -27,11 +27,11 @@ class Ticket:
         version: API version of the request.
         logged: Whether the request is in the request log.
         fault: Name of the fault rule that was applied to the request; "" for none.
-        received_at: The broker's time in seconds at which the request was received.
+        received_at: Broker time in seconds at which the request was received.
         client: Sender of the request.
         frame: The request, without its length prefix.
-        response: The response, with its length prefix; None before the response, or if it was discarded.
-        answered_at: The broker's time in seconds at which the response was made; None before that.
+        response: The response, with its length prefix; None before the response, or if the response was not kept.
+        answered_at: Broker time in seconds at which the response was made; None before the response.
     """
 
     connection: int
@@ -55,7 +55,7 @@ class Client:
         node: Id of the broker whose listener accepted the connection.
         client_id: The ``client.id`` of the request header.
         host: Address of the client, without port.
-        listener: Name of the listener.
+        listener: Name of the listener that accepted the connection.
     """
 
     node: int
@@ -72,7 +72,8 @@ class Call(Generic[R]):
         ticket: Identity of the request.
         client: Sender of the request.
         request: The decoded message.
-        frame: The bytes from which the message was decoded, without the length prefix; empty if it was not decoded.
+        frame: The bytes from which the message was decoded, without the length prefix; empty if the message was not
+            decoded from bytes.
     """
 
     ticket: Ticket
@@ -87,7 +88,7 @@ class Call(Generic[R]):
 
 @dataclass(slots=True)
 class AuthorizedCall(Call[R]):
-    """A received request of a client whose requests are authorized.
+    """A received request on a cluster with an authorizer, with the permissions that the handler must check.
 
     Attributes:
         may_describe: Function that returns whether the client may describe a topic.
@@ -121,7 +122,7 @@ class Delivery:
         alter: Function that changes the encoded response, a frame with its length prefix, in slices: it returns a
             generator that yields after each slice, and returns the bytes to send. None to leave the response unchanged.
         frame: The bytes to send instead of the encoded response, as returned by ``alter``; None to send the response.
-        close: Reason to close the connection afterwards; "" to leave it open.
+        close: Reason to close the connection after the response was sent; "" to leave it open.
         reset: Whether the connection is closed by a TCP reset.
         mute: Whether later requests of the connection wait for the effect ``Unmute``.
         pace: The pace of sending; None to send immediately.
@@ -155,7 +156,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class NoReply:
-    """The effect of a request without response, such as Produce with acks=0; the connection stays open.
+    """The effect of ending a request without a response, such as Produce with acks=0. The connection stays open.
 
     Attributes:
         ticket: Identity of the request.
@@ -198,7 +199,7 @@ class Dismiss:
 
 @dataclass(slots=True, kw_only=True)
 class Note:
-    """The effect of adding an event of a group or of a transaction to the journal.
+    """The effect of adding an event of a group, of a transaction or of a client's telemetry to the journal.
 
     A field that does not apply to the event has its default.
 
@@ -209,16 +210,17 @@ class Note:
         client_id: The ``client.id`` of the member.
         generation: Generation of the group, or its epoch in the consumer protocol.
         reason: Cause of the event.
-        leader: Member id of the leader.
+        leader: Member id of the leader of a classic group.
         protocol: The chosen assignment strategy or assignor.
         protocol_type: Protocol type of a classic group.
-        members: Member ids of the group.
-        assignment: Encoded assignment from the leader; with server-side assignment, topic to partition indexes.
+        members: Ids of all members of the group.
+        assignment: Assigned partitions: the bytes from the leader in a classic group; topic to partition indexes with
+            server-side assignment.
         offsets: Committed offsets by topic and partition.
         transactional_id: The ``transactional.id``, in an event of a transaction.
         producer_id: Producer id, in an event of a transaction.
         producer_epoch: Producer epoch, in an event of a transaction.
-        fault: Name of a fault rule.
+        fault: Name of the fault rule that caused the event.
         telemetry: Metrics that a client has pushed.
         records: Numbers of records of a share group by topic and partition, and by their new state, such as
             ``acquired``.
@@ -252,8 +254,8 @@ class Proceed:
 
     Attributes:
         ticket: Identity of the request.
-        call: The call to pass on; its response is passed to the ``after`` method of the stage. None to pass on the
-            original request, without ``after``.
+        call: The request to pass to the later stages; the ``after`` method of the holding stage gets its response. None
+            to pass the original request, without a call of ``after``.
     """
 
     ticket: Ticket
@@ -262,15 +264,18 @@ class Proceed:
 
 @dataclass(slots=True)
 class Unmute:
-    """The effect of resuming a muted connection. ``ticket``: any request of the connection."""
+    """The effect of serving the next requests of a muted connection again. ``ticket``: any request of
+    the connection.
+    """
 
     ticket: Ticket
 
 
 @dataclass(slots=True)
 class SendMore:
-    """The effect of sending as many bytes as the ``Pace`` of a connection allows. ``ticket``: any request of the
-    connection.
+    """The effect of sending as many bytes as the ``Pace`` of a connection allows now.
+
+    ``ticket``: any request of the connection.
     """
 
     ticket: Ticket
@@ -278,7 +283,7 @@ class SendMore:
 
 @dataclass(slots=True, eq=False)
 class Work:
-    """The effect that continues the work on a request later. The router handles other requests in between.
+    """The effect of continuing the work on a long request later. The router handles other requests between two slices.
 
     Attributes:
         ticket: Identity of the request.
@@ -297,11 +302,14 @@ Steps: TypeAlias = Generator[Effects, float, Effects]
 
 
 def begin(ticket: Ticket, steps: Steps) -> Effects:
-    """Do the first slice of the work on a request; return the effects of the slice, and a Work if slices remain.
+    """Do the first slice of the work on a long request.
 
     Args:
         ticket: Identity of the request.
         steps: Generator that does one slice at a time, see ``Work``.
+
+    Returns:
+        The effects of the slice, and a Work if slices remain.
     """
     try:
         effects = next(steps)

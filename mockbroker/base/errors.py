@@ -1,4 +1,4 @@
-"""The base classes of errors of operations on a cluster, by cause."""
+"""The base classes of errors that operations on a cluster raise, by cause."""
 
 from __future__ import annotations
 

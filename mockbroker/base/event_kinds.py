@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class EventKind(StrEnum):
-    """A kind of event, the ``event`` of a journal entry. A kind is equal to its name, such as ``"join"``."""
+    """A kind of event, the ``event`` of a journal entry. A kind is a string and equals its name, such as ``"join"``."""
 
     # A member's value is its name alone: pyright would not compare one that ``__new__`` makes of a tuple with a text.
     ID_GIVEN = "id_given"
@@ -41,7 +41,7 @@ class EventKind(StrEnum):
 
     @property
     def meaning(self) -> str:
-        """One sentence that describes the kind, in Markdown."""
+        """One sentence in Markdown that describes when the journal gets an event of this kind."""
         return _MEANINGS[self]
 
 

@@ -1,4 +1,4 @@
-"""The broker settings of Kafka 3.9 and 4.2 as their ConfigDef defines them, loaded on first use.
+"""The broker settings of Kafka 3.9 and 4.2 as Kafka's ConfigDef defines them, loaded on first use.
 
 Source: org.apache.kafka.server.config.AbstractKafkaConfig (4.2), kafka.server.KafkaConfig (3.9).
 """
@@ -24,14 +24,14 @@ class KafkaSetting:
     """A broker setting in one release of Kafka.
 
     Attributes:
-        name: Name of the setting.
+        name: Kafka's name, such as ``num.partitions``.
         type: Type in Kafka's ConfigDef, a key of TYPES.
         default: Default value as text; None for null.
         least: Minimum of a number, as text; "" for no limit.
         most: Maximum of a number, as text; "" for no limit.
         words: Allowed values; empty if every value is allowed.
         any_case: Whether an allowed value may be written in any mix of upper and lower case.
-        dynamic: Whether the setting can be changed in a running broker.
+        dynamic: Whether AlterConfigs can change the setting of a running broker.
         internal: Whether DescribeConfigs omits the setting.
     """
 
@@ -47,11 +47,13 @@ class KafkaSetting:
 
     @property
     def is_secret(self) -> bool:
-        """Whether the value is hidden from clients."""
+        """Whether DescribeConfigs hides the value of the setting, such as a password."""
         return self.type == "PASSWORD"
 
     def problem(self, text: str) -> str | None:
-        """Return the reason why Kafka rejects a value, as text for an error message; None if Kafka accepts it."""
+        """Return why Kafka rejects a value of the setting, as text for an error message; None if Kafka accepts the
+        value.
+        """
         if self.type == "BOOLEAN":
             return None if text.lower() in ("true", "false") else f"expected true or false, got {text!r}"
         if self.type in BITS or self.type == "DOUBLE":
@@ -86,7 +88,7 @@ def one_of(words: Iterable[str], *, many: bool) -> str:
 
 @cache
 def kafka_settings() -> Mapping[str, Mapping[str, KafkaSetting]]:
-    """Return the definitions of all settings, by the name of the setting and then by release (OLD or NEW)."""
+    """Return the definitions of all broker settings, by the name of the setting and then by release (OLD or NEW)."""
     settings: dict[str, dict[str, KafkaSetting]] = {}
     text = resources.files("mockbroker.base").joinpath("kafka_settings.tsv").read_text("utf-8")
     for line in text.splitlines():
@@ -112,9 +114,10 @@ def kafka_settings() -> Mapping[str, Mapping[str, KafkaSetting]]:
 
 
 def base_name(name: str) -> str:
-    """Return the name of a setting without the prefix ``listener.name.NAME.`` and the SASL mechanism after it.
+    """Return the name of a setting without the prefix ``listener.name.NAME.`` and without a SASL mechanism after the
+    prefix.
 
-    If the rest is not a known setting, return everything after the prefix.
+    If no known setting results, remove only the prefix.
     """
     known = kafka_settings()
     parts = name.split(".")
@@ -123,7 +126,7 @@ def base_name(name: str) -> str:
 
 
 def definitions(name: str) -> tuple[KafkaSetting, ...]:
-    """Return the definitions of a setting, newest release first; empty if Kafka has no such setting.
+    """Return the definitions of a setting, newest release first; empty if Kafka has no setting with this name.
 
     A setting of one listener (``listener.name.NAME.*``) has the definition of the setting for all listeners.
     """
@@ -135,11 +138,11 @@ def definitions(name: str) -> tuple[KafkaSetting, ...]:
 
 
 def nearest(name: str, known: set[str]) -> str | None:
-    """Return the setting name most similar to an unknown name; None without a similar setting name.
+    """Return the name of the setting that is most similar to an unknown name; None if no name is similar.
 
     Args:
         name: The unknown name.
-        known: Names of settings in addition to Kafka's.
+        known: Names of settings that exist in addition to Kafka's.
     """
     names = known | {
         each for each, releases in kafka_settings().items() if not any(one.internal for one in releases.values())

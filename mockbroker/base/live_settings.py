@@ -18,7 +18,10 @@ MIN_IN_SYNC = "min.insync.replicas"
 
 
 class Layer(Protocol):
-    """The settings of one source. ``source``: number of the source in DescribeConfigs."""
+    """The interface to the settings of one source, such as the settings of one broker.
+
+    ``source``: number of the source in DescribeConfigs.
+    """
 
     @property
     def source(self) -> int: ...
@@ -47,9 +50,10 @@ class _Dynamic:
 
 
 class LiveSettings(Settings):
-    """Settings that change while the cluster runs: all objects that refer to it see the new values immediately.
+    """Settings that change while the cluster runs: all objects that refer to a LiveSettings see the new values
+    immediately.
 
-    It is not a dataclass, because generating methods for so many fields slows down the import.
+    The class is not a dataclass, because generating methods for so many fields would slow down the import.
 
     Args:
         static: The settings that the cluster was started with.
@@ -70,8 +74,9 @@ class LiveSettings(Settings):
         self.change(static, {}, {})
 
     def change(self, static: Settings, cluster_wide: Mapping[str, str], of_broker: Mapping[str, str]) -> None:
-        """Recompute all values from three sources: static, cluster-wide and per broker. A value that mockbroker cannot
-        use is ignored.
+        """Compute all values again from three sources: static, cluster-wide and per broker.
+
+        A value that mockbroker cannot use is ignored.
 
         Args:
             static: The settings that the cluster was started with.
@@ -98,16 +103,17 @@ def layers(settings: Settings) -> tuple[Layer, ...]:
 
 
 class ListenerFiles(Protocol):
-    """The interface to the open listeners, and to the key and certificate files that the settings of a broker name for
-    them. The server implements it and reads the files.
+    """The interface to the open listeners and to their keystores and truststores.
+
+    The server implements the interface and reads the files that the settings of a broker name.
     """
 
     def refusal(self, node: int, configs: Mapping[str, str]) -> str | None:
-        """Return the reason why a broker cannot change to the files in new settings; None if it can.
+        """Return why a broker's listeners cannot use the keystores and truststores in new settings; None if they can.
 
         Args:
             node: Id of the broker.
-            configs: The settings that would be set on the broker.
+            configs: All settings that AlterConfigs would have set on the broker after the change.
         """
         ...
 
@@ -116,7 +122,9 @@ class ListenerFiles(Protocol):
         ...
 
     def reload(self, node: int) -> None:
-        """Read the files of a broker's listeners after a change of its settings. ``node``: id of the broker."""
+        """Read the keystores and truststores of a broker's listeners after a change of its settings. ``node``: id of
+        the broker.
+        """
         ...
 
 
@@ -129,9 +137,8 @@ class BrokerSettings:
 
     Attributes:
         cluster: The settings of the cluster, without settings of single brokers.
-        keeps_min_in_sync: Whether the cluster has a cluster-wide ``min.insync.replicas`` that cannot be removed,
-            because the feature ``eligible.leader.replicas.version`` is enabled (KIP-966). The cluster-wide value is at
-            first the static one.
+        keeps_min_in_sync: Whether the cluster always has a cluster-wide ``min.insync.replicas``, at first with the
+            static value. In Kafka the feature ``eligible.leader.replicas.version`` (KIP-966) requires this.
         listener_files: The keystores and truststores of the listeners; None if the cluster has no sockets.
     """
 
@@ -147,9 +154,11 @@ class BrokerSettings:
         self.refresh()
 
     def keep_min_in_sync(self, keeps: bool) -> None:
-        """Set ``keeps_min_in_sync``. An existing cluster-wide value remains if the feature is disabled.
+        """Set ``keeps_min_in_sync`` when the feature ``eligible.leader.replicas.version`` is enabled or disabled.
 
-        ``keeps``: the new value.
+        After the feature is disabled, the cluster keeps its cluster-wide ``min.insync.replicas``.
+
+        ``keeps``: True if the feature is enabled.
         """
         if keeps == self.keeps_min_in_sync:
             return
@@ -164,8 +173,9 @@ class BrokerSettings:
         return self._by_broker.get(node, self.cluster)
 
     def set_on(self, name: str) -> Mapping[str, str]:
-        """Return the settings that were set for one broker or as cluster-wide default. ``name``: broker id as text, or
-        ALL_BROKERS.
+        """Return the settings that AlterConfigs has set for one broker, or for all brokers.
+
+        ``name``: broker id as text, or ALL_BROKERS.
         """
         own = self.configs.get(name, {})
         if name == ALL_BROKERS and self.keeps_min_in_sync:
@@ -173,16 +183,16 @@ class BrokerSettings:
         return own
 
     def without_static_min_in_sync(self, configs: Mapping[str, str]) -> dict[str, str]:
-        """Return the settings without a cluster-wide ``min.insync.replicas`` that is only the static value.
+        """Return the cluster-wide settings without ``min.insync.replicas``, if its value is only the static value.
 
-        ``configs``: the settings as ``set_on`` returns them, possibly changed.
+        ``configs``: the cluster-wide settings as ``set_on`` returns them, possibly changed.
         """
         is_static = MIN_IN_SYNC not in self.configs.get(ALL_BROKERS, {})
         unchanged = is_static and configs.get(MIN_IN_SYNC) == str(self.static.min_insync_replicas)
         return {name: value for name, value in configs.items() if not (unchanged and name == MIN_IN_SYNC)}
 
     def refresh(self) -> None:
-        """Recompute the settings of all brokers after a change of ``configs``."""
+        """Compute the settings of all brokers again after a change of ``configs``."""
         cluster_wide = self.set_on(ALL_BROKERS)
         self.cluster.change(self.static, cluster_wide, {})
         nodes = {int(name) for name in self.configs if name.isdecimal() and name == str(int(name))}

@@ -1,4 +1,4 @@
-"""The times of checks that are made at regular intervals. The functions are pure."""
+"""The times of checks that a broker makes at regular intervals. The functions are pure."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ ROUNDING = 1e-6  # intervals; maximum rounding error of a time that is a multipl
 
 
 def next_check(wanted: float, now: float, every: float) -> float:
-    """Return the time of the next check, in seconds; it is at or after ``wanted``, and after ``now``.
+    """Return the time in seconds of the next check. It is not before ``wanted``, and it is after ``now``.
 
     Args:
         wanted: Time in seconds before which no check is needed.
         now: The current time in seconds.
-        every: Seconds between two checks; 0 to check exactly at ``wanted``, or ``now`` if that is later.
+        every: Seconds between two checks. 0 to check exactly at ``wanted``, or at ``now`` if ``wanted`` has passed.
     """
     if every <= 0:
         return max(wanted, now)

@@ -108,7 +108,7 @@ TELEMETRY: Mapping[int, str] = {ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: "3.7: 0", Ap
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quirks:
-    """The differences between the group coordinator in Scala (before 4.0) and the one in Java (since 4.0).
+    """The differences between Kafka's group coordinator in Scala (before 4.0) and the one in Java (since 4.0).
 
     Each field is one difference: True for the behaviour before 4.0.
     """
@@ -154,15 +154,15 @@ class Release:
 
     Attributes:
         name: The release, such as "3.9"; "all" for the release with every API version.
-        quirks: Differences of its group coordinator and configurations from those since 4.0.
+        quirks: Differences of the release's group coordinator and configurations from those since 4.0.
         kip890: Whether transactions follow KIP-890, in part also for older clients. If False, a producer whose
             transaction timed out is fenced permanently and cannot recover its producer id; a batch with a newer epoch
             is not verified with the coordinator while the producer has a transaction open in the partition; and the
             start of the last transaction is reported until the next one begins.
-        offset_value_version: Version of the OffsetCommitValue records that are written.
-        uniform: Release whose ``uniform`` assignor (kwire.assignors) assigns groups of the consumer protocol.
+        offset_value_version: Version of the OffsetCommitValue records that the coordinator writes.
+        uniform: Kafka release whose ``uniform`` assignor (kwire.assignors) assigns groups of the consumer protocol.
         batches_only: Whether message sets (magic 0 and 1) are not supported. Produce v0-2 is advertised nevertheless,
-            because librdkafka requires it for compression; a request with it closes the connection.
+            because librdkafka requires these versions for compression; a Produce v0-2 closes the connection.
         everything: Whether every version of every API that mockbroker implements is served.
         features: Finalized feature levels by name, as ApiVersions reports them.
         supported: Lowest and highest supported level of each feature.
@@ -179,11 +179,12 @@ class Release:
     supported: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     def limit(self, api_key: int, versions: Versions) -> Versions | None:
-        """Return the part of a version range that the release advertises; None if no version is in both.
+        """Return the part of a version range that the release advertises; None if the release advertises no version of
+        the range.
 
         Args:
-            api_key: The API key.
-            versions: The versions that the broker implements.
+            api_key: API key that the versions belong to.
+            versions: The versions that mockbroker implements.
         """
         if self.everything:
             return versions
@@ -197,11 +198,11 @@ class Release:
 
     @property
     def has_client_metrics(self) -> bool:
-        """Whether the release has configurations of client metrics (KIP-714, since 3.7)."""
+        """Whether the release has configurations of the resource type CLIENT_METRICS (KIP-714, since 3.7)."""
         return self.everything or served(ApiKey.PUSH_TELEMETRY, self.name) is not None
 
     def refuses(self, api_key: int, version: int) -> bool:
-        """Return whether the release advertises a version of an API but closes the connection when it receives that
+        """Return whether the release advertises a version of an API but closes the connection after a request in that
         version.
         """
         return self.batches_only and api_key == ApiKey.PRODUCE and version < PRODUCE_BATCHES_SINCE
@@ -222,12 +223,12 @@ def _number(release: str) -> tuple[int, ...]:
 
 
 def _scala(name: str, metadata_version: int = 0, *, supported: Mapping[str, tuple[int, int]] | None = None) -> Release:
-    """Return a release before 4.0.
+    """Return a release before 4.0, whose group coordinator is written in Scala.
 
     Args:
-        name: The release.
+        name: The release, such as "3.9".
         metadata_version: Finalized level of metadata.version; 0 for none, as with ZooKeeper.
-        supported: Further supported features.
+        supported: Lowest and highest supported level of each feature other than metadata.version.
     """
     levels = {METADATA_VERSION: metadata_version} if metadata_version else {}
     ranges = {name: (1, level) for name, level in levels.items()}

@@ -1,4 +1,4 @@
-"""The size limit of a response, which is needed because a small request can ask for a large item many times."""
+"""The size limit of a response. It is needed because a small request can ask for a large item many times."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ A = TypeVar("A")
 
 
 class ResponseTooLargeError(Exception):
-    """The error for a response that would exceed ``mockbroker.response.max.bytes``. The connection is closed
-    instead.
+    """The error for a response that would exceed ``mockbroker.response.max.bytes``.
+
+    The broker closes the connection instead of sending the response.
     """
 
 
 class Room:
-    """A counter for the size of a response while it is built, with a limit.
+    """A counter for the size of a response while the broker builds the response, with a limit.
 
     Args:
         limit: Maximum size in bytes; NO_LIMIT for none.
 
     Attributes:
-        taken: Approximate size of the response so far, in bytes.
+        taken: Approximate number of bytes of the response until now.
     """
 
     def __init__(self, limit: int) -> None:
@@ -34,7 +35,8 @@ class Room:
     def reserve(self, size: int) -> None:
         """Add ``size``, an approximate number of bytes, to the size of the response.
 
-        Raises: ResponseTooLargeError if the size exceeds the limit.
+        Raises:
+            ResponseTooLargeError: The size of the response exceeds the limit.
         """
         self.taken += size
         if self.taken > self._limit != NO_LIMIT:
@@ -44,17 +46,17 @@ class Room:
             )
 
     def describe_each(self, keys: Iterable[K], describe: Callable[[K], A], size: Callable[[A], int]) -> list[A]:
-        """Return the description of each key, such as a topic, for a response, and add the sizes to that of the
-        response.
+        """Return the description of each key, such as a topic, and add its size to the size of the response.
 
-        ``describe`` is called only once for a repeated key, but its size is added each time.
+        For a repeated key, ``describe`` is called only once, but the size is added each time.
 
         Args:
             keys: The keys, in the order of the response.
             describe: Returns the description of a key.
             size: Returns the approximate size of a description in bytes.
 
-        Raises: ResponseTooLargeError above the limit.
+        Raises:
+            ResponseTooLargeError: The size of the response exceeds the limit.
         """
         known: dict[K, tuple[A, int]] = {}
         descriptions: list[A] = []

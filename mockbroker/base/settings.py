@@ -1,7 +1,7 @@
 """The broker configuration, by Kafka's names of the settings.
 
-A setting that has an effect in mockbroker is a field of Settings. Every other broker setting of Kafka is accepted if
-Kafka accepts its value; any other name is an error.
+A setting that has an effect in mockbroker is a field of Settings. Every other broker setting of Kafka is accepted with
+the values that Kafka accepts. Any other name is an error.
 """
 
 from __future__ import annotations
@@ -307,10 +307,10 @@ class Settings:
 
     @classmethod
     def parse(cls, given: Mapping[str, object]) -> Settings:
-        """Return the settings of a configuration.
+        """Check a broker configuration, and return its settings.
 
         Args:
-            given: Values by Kafka's name of the setting; a value may be text or have the type of the setting.
+            given: Values by Kafka's name of the setting. A value is a text, or has the type of the setting.
 
         Raises:
             SettingsError: A name is unknown, or a value is not valid.
@@ -336,9 +336,11 @@ class Settings:
         return str(value).lower() if isinstance(value, bool) else str(value)
 
     def with_values(self, values: Mapping[str, str]) -> Settings:
-        """Return a copy of the settings with some values replaced. ``values``: texts by Kafka's name of the setting.
+        """Return a copy of the settings with some values replaced.
 
-        An invalid value of a setting that has an effect is ignored. Settings without effect are stored unchecked.
+        An invalid value of a setting that has an effect is ignored. A value of any other setting is stored unchecked.
+
+        ``values``: the new values as text, by Kafka's name of the setting.
         """
         changed: dict[str, Any] = {}
         others = dict(self.others)
@@ -352,13 +354,14 @@ class Settings:
         return Settings(**{**present, **changed, "others": others})
 
     def ssl_text(self, name: str) -> str | None:
-        """Return the value of a setting of keystores and truststores; None if it is not set or an empty location."""
+        """Return the value of a keystore or truststore setting; None if the setting is absent or an empty location."""
         text = self.text(name)
         return None if not text and is_ours(name) else text
 
     def of_listener(self, name: str) -> Settings:
-        """Return the settings with a listener's own TLS settings in place of the general TLS settings. ``name``: name
-        of the listener.
+        """Return the settings of one listener: its own ``ssl.*`` settings replace those of all listeners.
+
+        ``name``: name of the listener.
         """
         prefix = listener_prefix(name)
         own = {key.removeprefix(prefix): value for key, value in self.others.items() if key.startswith(prefix)}
@@ -366,7 +369,7 @@ class Settings:
         return self.with_values(own) if own else self
 
     def without_effect(self) -> list[str]:
-        """Return the names of the settings that were set but have no effect, sorted."""
+        """Return the sorted names of the settings that were given but have no effect in mockbroker."""
         used = {name for name in self.others if name.startswith(OF_LISTENER) and name.endswith(OF_ONE_LISTENER)}
         return sorted(set(self.others) - READ_ELSEWHERE - used)
 
@@ -563,10 +566,12 @@ _KINDS: Mapping[str, type] = {
 
 
 def read_properties(lines: Iterable[str]) -> dict[str, str]:
-    """Return the values by name of the lines of a server.properties file: ``name=value``, ``#`` or ``!`` for comments.
+    """Return the settings in the lines of a server.properties file, by name.
+
+    A line is ``name=value``, empty, or a comment that begins with ``#`` or ``!``.
 
     Raises:
-        SettingsError: A line has no ``=``.
+        SettingsError: A line is not empty and no comment, and contains no ``=``.
     """
     properties: dict[str, str] = {}
     for number, line in enumerate(lines, 1):
@@ -598,7 +603,7 @@ def _accepted(name: str, value: object) -> str:
 
     Args:
         name: Kafka's name of the setting.
-        value: The value; None means an empty text.
+        value: The given value; None means an empty text.
 
     Raises:
         SettingsError: The setting is unknown, or no release of Kafka accepts the value.
@@ -631,9 +636,10 @@ OVERRIDES = "max.connections.per.ip.overrides"
 
 
 def overrides(text: str) -> dict[str, int]:
-    """Return the limits of ``max.connections.per.ip.overrides`` by address.
+    """Return the maximum number of connections by IP address or host, as in ``max.connections.per.ip.overrides``.
 
-    Raises: SettingsError if a value is not valid.
+    Raises:
+        SettingsError: The text is not a list of ``HOST:NUMBER``.
     """
     numbers: dict[str, int] = {}
     for entry in filter(None, (part.strip() for part in text.split(","))):

@@ -25,5 +25,5 @@ OF_ERRORS = {  # Kafka's default message of each error
 
 
 def shortened(text: str) -> str:
-    """Return a client's text, cut to LONGEST_QUOTED characters, for use in a message."""
+    """Return a text from a client for use in a message, cut to LONGEST_QUOTED characters."""
     return text if len(text) <= LONGEST_QUOTED else f"{text[:LONGEST_QUOTED]}..."

@@ -1,6 +1,6 @@
 """The keys of the broker's deadlines. The type of a key determines what happens at the deadline.
 
-The next deadline of a group has a plain string as key, the group id, because that is faster.
+The deadline of a group has the group id as key, because a plain string is faster than an object.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class DismissDue:
 
     Attributes:
         ticket: Identity of the request.
-        what: The response and the reason for closing the connection; None in a key that only serves to look up the
+        what: The response, with the reason for closing the connection. None in a key that serves only to find the
             deadline.
     """
 
@@ -46,17 +46,17 @@ class DismissDue:
 
 @dataclass(frozen=True, slots=True)
 class TransactionDue:
-    """The key of the deadline of a transaction: its timeout, or the time to write its markers."""
+    """The key of the next deadline of a transaction: the end of its timeout, or the time to write its markers."""
 
     transactional_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class LoadDue:
-    """Deadline key: a coordinator has loaded its partition of ``__consumer_offsets``.
+    """The key of the time at which a coordinator has loaded its partition of ``__consumer_offsets``.
 
     Attributes:
-        index: Index of the partition.
+        index: Index of the partition of ``__consumer_offsets``.
     """
 
     index: int
@@ -64,7 +64,7 @@ class LoadDue:
 
 @dataclass(frozen=True, slots=True)
 class LossDue:
-    """The key of the time at which the cluster detects the loss of a broker and other brokers take over its partitions.
+    """The key of the time at which the cluster detects the loss of a broker, and other brokers become leaders.
 
     Attributes:
         node: Id of the lost broker.
@@ -75,7 +75,7 @@ class LossDue:
 
 @dataclass(frozen=True, slots=True)
 class StageDue:
-    """Deadline key: a request-processing stage has work, such as the end of a delay.
+    """The key of the time at which a stage of request processing continues a request, such as the end of a delay.
 
     Attributes:
         ticket: Identity of the request.
@@ -86,12 +86,12 @@ class StageDue:
 
 @dataclass(frozen=True, slots=True)
 class ScriptDue:
-    """The key of the next step of a script, such as the next restart of a rolling restart.
+    """The key of the next step of a script, such as the next restart in a rolling restart.
 
     Attributes:
         name: Name of the script.
-        run: Function that does the step, called with the broker's time in seconds; None in a key that only serves to
-            look up the deadline.
+        run: Function that does the step, called with the broker time in seconds. None in a key that serves only to find
+            the deadline.
     """
 
     name: str
@@ -100,11 +100,11 @@ class ScriptDue:
 
 @dataclass(frozen=True, slots=True)
 class _ReplicaDue:
-    """The key of a time that concerns a replica of a partition.
+    """The base class of the keys of deadlines of one replica of a partition.
 
     Attributes:
-        topic_id: Topic id.
-        partition: Partition number.
+        topic_id: Id of the topic.
+        partition: Partition index.
         node: Broker id of the replica.
     """
 
@@ -120,19 +120,21 @@ class CatchUpDue(_ReplicaDue):
 
 
 class MoveDue(_ReplicaDue):
-    """The key of the time at which a replica is in its new log directory (``mockbroker.replica.catch.up.ms``)."""
+    """The key of the time at which a replica has moved to its new log directory
+    (``mockbroker.replica.catch.up.ms``).
+    """
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionDue:
-    """The key of the end of a new connection's delay, after which the connection is accepted or closed.
+    """The key of the end of a new connection's delay, at which the connection is accepted or closed.
 
     Attributes:
         number: Number of the delayed connection.
-        run: Function that is called with the broker's time at the deadline; None in a key that only serves to look up
-            the deadline.
+        run: Function that is called with the broker time in seconds at the deadline. None in a key that serves only to
+            find the deadline.
     """
 
     number: int
@@ -141,10 +143,10 @@ class ConnectionDue:
 
 @dataclass(frozen=True, slots=True)
 class ShareLockDue:
-    """Deadline key: the next acquisition lock of a share partition ends.
+    """The key of the time at which the next acquisition lock of a share partition expires.
 
     Attributes:
-        key: Group id, topic id and partition number (``StateKey`` of share/state.py).
+        key: Group id, topic id and partition index (``StateKey`` of share/state.py).
     """
 
     key: tuple[str, UUID, int]
@@ -152,7 +154,7 @@ class ShareLockDue:
 
 @dataclass(frozen=True, slots=True)
 class ShareFetchDue:
-    """Deadline key: the maximum wait (``max_wait_ms``) of a pending ShareFetch ends."""
+    """The key of the deadline of a pending ShareFetch, the end of its maximum wait (``max_wait_ms``)."""
 
     ticket: Ticket
 
@@ -173,8 +175,8 @@ class RetentionDue:
     """The key of the next check of a partition for segments that retention deletes.
 
     Attributes:
-        topic_id: Topic id.
-        partition: Partition number.
+        topic_id: Id of the topic.
+        partition: Partition index.
     """
 
     topic_id: UUID
@@ -183,11 +185,11 @@ class RetentionDue:
 
 @dataclass(frozen=True, slots=True)
 class CompactionDue:
-    """The key of the next check of a partition by the log cleaner, or of the next step of a compaction.
+    """The key of the next check of a partition by the log cleaner, or of the next step of its compaction.
 
     Attributes:
-        topic_id: Topic id.
-        partition: Partition number.
+        topic_id: Id of the topic.
+        partition: Partition index.
     """
 
     topic_id: UUID
@@ -199,8 +201,8 @@ class ProducersDue:
     """The key of the next check of a partition for expired producers (``producer.id.expiration.check.interval.ms``).
 
     Attributes:
-        topic_id: Topic id.
-        partition: Partition number.
+        topic_id: Id of the topic.
+        partition: Partition index.
     """
 
     topic_id: UUID

@@ -1,4 +1,4 @@
-"""Admission of new connections: depending on the broker's limits, a connection is served, delayed or closed."""
+"""Admission of new connections: a connection that exceeds a limit of its broker is delayed or closed."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class Gate:
     """The admission of new connections to the brokers: ``admit`` delays or closes a connection that exceeds a limit.
 
     Args:
-        router: The router, whose broker has the limits.
-        listeners: Function that returns the names of the listeners of each broker.
-        now: Function that returns the broker's time in seconds.
-        reschedule: Function that is called after a new deadline.
+        router: The router. The settings of its broker contain the limits, such as ``max.connections``.
+        listeners: Function that returns the names of the listeners that each broker has.
+        now: Function that returns the broker time in seconds.
+        reschedule: Function that makes the timer read the next deadline again; called after a deadline was added.
 
     Attributes:
-        waiting: Number of connections that wait.
+        waiting: Number of accepted connections that ``admit`` delays at present.
     """
 
     def __init__(
@@ -54,26 +54,30 @@ class Gate:
         self._delayed: dict[ConnectionDue, socket.socket] = {}
 
     def restart(self) -> None:
-        """Replace the limits and counters by those of a new broker. No connection may be open."""
+        """Discard the limits and counters of the old broker, and use those of the router's new broker.
+
+        The caller must have closed all connections.
+        """
         self._quotas.clear()
         self.close()
         self.wake()
 
     def close(self) -> None:
-        """Close the delayed connections that wait only to be closed."""
+        """Close the sockets of rejected connections at once, although the delay before their close has not ended."""
         for sock in self._delayed.values():
             sock.close()
         self._delayed.clear()
 
     def wake(self) -> None:
-        """Make the waiting connections check the limits again, because a limit or a number of connections has
-        changed.
+        """Make all connections that ``admit`` delays check the limits again.
+
+        Call this after a limit has changed or a connection was closed.
         """
         self._changed.set()
         self._changed = trio.Event()
 
     def quotas(self, node: int) -> ConnectionQuotas:
-        """Return the connection limits and connection counters of a broker. ``node``: broker id."""
+        """Return the limits and counters of a broker's connections. ``node``: broker id."""
         known = self._quotas.get(node)
         if known is None:
             known = self._quotas[node] = ConnectionQuotas(self._limits(node), self._listeners(), self._ip_limit)
@@ -86,25 +90,28 @@ class Gate:
         """Count a connection that was admitted.
 
         Args:
-            node: Broker id.
-            listener: Name of the listener.
+            node: Id of the broker that admitted the connection.
+            listener: Name of the listener that accepted the connection.
             address: IP address of the client.
         """
         self.quotas(node).opened(listener, address)
 
     def closed(self, node: int, listener: str, address: str) -> None:
-        """Count the end of a connection.
+        """Remove a closed connection from the counters, and make the delayed connections check the limits again.
 
         Args:
-            node: Broker id.
-            listener: Name of the listener.
+            node: Id of the broker that the client was connected to.
+            listener: Name of the listener that accepted the connection.
             address: IP address of the client.
         """
         self.quotas(node).closed(listener, address)
         self.wake()
 
     async def admit(self, listener: BoundListener, sock: socket.socket, address: Sequence[object]) -> bool:
-        """Wait until a new connection may be served; return False if it was closed instead.
+        """Delay a new connection as long as the limits require; return whether it may be served.
+
+        If the result is False, the socket is closed already, or will be closed at the end of the throttle time of its
+        IP address.
 
         Args:
             listener: The listener that has accepted the connection.
@@ -131,9 +138,10 @@ class Gate:
         return True
 
     async def _wait(self, listener: BoundListener) -> None:
-        """Wait until the throttle time of a new connection has ended and the maximum number of connections allows it.
+        """Wait until a new connection is no longer throttled, and its broker and listener have room for one more
+        connection.
 
-        ``listener``: the listener that has accepted the connection.
+        ``listener``: the listener that has accepted the connection. If it is closed meanwhile, return at once.
         """
         now, quotas = self._now(), self.quotas(listener.node)
         quotas.limits = self._limits(listener.node)  # AlterConfigs may have changed them
@@ -161,11 +169,13 @@ class Gate:
         return quotas.get(Entity(ip=DEFAULT), {}).get(CONNECTION) if of_address is None else of_address
 
     def _close_at(self, sock: socket.socket, at: float) -> None:
-        """Close a connection at a later time, without reading from it.
+        """Close a socket at a later time, without reading from it.
+
+        If MAX_DELAYED sockets wait to be closed already, close this socket at once.
 
         Args:
             sock: The socket of the connection.
-            at: The broker's time in seconds at which it is closed.
+            at: The broker time in seconds at which the socket is closed.
         """
         if len(self._delayed) >= MAX_DELAYED:
             sock.close()

@@ -22,8 +22,8 @@ class Addresses:
 
     Args:
         settings: The broker configuration with ``advertised.listeners``.
-        listeners: The listeners of each broker.
-        host: The address that the listeners are bound to.
+        listeners: The listeners that each broker of the cluster has.
+        host: Host that the sockets are bound to. It is advertised for a listener without an advertised host.
 
     Raises:
         SettingsError: ``advertised.listeners`` is invalid.
@@ -46,15 +46,15 @@ class Addresses:
 
     @property
     def names(self) -> frozenset[str]:
-        """All advertised hosts."""
+        """The hosts that are advertised for at least one listener; a generated certificate must contain all of them."""
         return frozenset({self._host, *(each.host for each in self._advertised.values() if each.host)})
 
 
 def reachable(host: str) -> str:
     """Return an address at which clients reach a listener that is bound to ``host``.
 
-    For a wildcard host (0.0.0.0, ::) it is the source address of the route to another network, or loopback on a
-    machine without a network.
+    The result is ``host`` itself, except for a wildcard (0.0.0.0, ::). For a wildcard the result is the address of this
+    machine from which it would connect to another network; without a network, it is the loopback address.
     """
     loopback = LOOPBACK.get(host)
     if loopback is None:

@@ -33,8 +33,8 @@ class BoundListener:
         node: Id of the broker.
         sock: The listening socket.
         name: Name of the listener.
-        tls: TLS context of the connections; None if they do not use TLS.
-        sasl: SASL settings with which clients authenticate; None if they do not.
+        tls: TLS context of the connections; None for a listener without TLS.
+        sasl: SASL settings with which clients authenticate; None for a listener without SASL.
     """
 
     node: int
@@ -53,7 +53,7 @@ class StoppedListener:
     """The listener of a stopped broker. Its port is reserved until the broker restarts.
 
     Attributes:
-        listener: The listener before the stop; its socket is closed.
+        listener: The listener as it was before the broker stopped; its socket is closed.
         address: Host and port that the listener was bound to.
         held: Bound socket that reserves the port; None if another process uses the port.
     """
@@ -63,24 +63,24 @@ class StoppedListener:
     held: socket.socket | None = None
 
     def hold(self) -> None:
-        """Reserve the port: bind a socket without listening.
+        """Reserve the port: bind a socket to the port without listening.
 
-        Connections are refused, and no other process can use the port.
+        Connections of clients are then refused, and no other process can use the port.
         """
         with suppress(OSError):
             self.held = _bound(*self.address)
 
     def release(self) -> None:
-        """End the reservation of the port, so that it can be bound again."""
+        """Close the socket that reserves the port, so that the port can be bound again."""
         if self.held is not None:
             self.held.close()
             self.held = None
 
     def listen(self) -> BoundListener:
-        """Listen at the address again, and return the listener with its new socket.
+        """Listen at the old address again, and return the listener with its new socket.
 
         Raises:
-            OSError: Another process uses the port; the port is reserved again if possible.
+            OSError: Another process uses the port. The port is then reserved again if possible.
         """
         sock = self.held = self.held or _bound(*self.address)
         try:
@@ -97,9 +97,10 @@ class Listeners:
     """All listeners of a cluster, with the tasks that accept connections.
 
     Args:
-        bound: The listening sockets.
-        accepted: Function that is called with each accepted connection.
-        admit: Function that delays a new connection if necessary, and returns False if it was closed.
+        bound: The listening sockets of all brokers.
+        accepted: Function that is called with each connection that ``admit`` has admitted.
+        admit: Function that delays a new connection if a limit requires this. It returns False if it has rejected the
+            connection.
     """
 
     def __init__(self, bound: Sequence[BoundListener], accepted: Accepted, admit: Admit) -> None:
@@ -116,7 +117,7 @@ class Listeners:
             nursery.start_soon(self._accept, listener)
 
     def replace(self, bound: Sequence[BoundListener]) -> None:
-        """Close all listeners and accept connections at ``bound`` instead."""
+        """Close all listeners, and accept connections at the listeners in ``bound`` instead."""
         assert self._nursery is not None
         self.close()
         self.bound = list(bound)
@@ -142,7 +143,7 @@ class Listeners:
         """Listen again at the addresses of a stopped broker.
 
         Raises:
-            OSError: Another process uses one of the ports; then the broker remains stopped.
+            OSError: Another process uses one of the ports. The broker then remains stopped.
         """
         assert self._nursery is not None
         returning = [stopped for stopped in self._stopped if stopped.listener.node == node]
@@ -212,9 +213,10 @@ def _bound(host: str, port: int) -> socket.socket:
 
     Args:
         host: Host name or IP address.
-        port: TCP port.
+        port: TCP port; 0 picks a free port.
 
-    Raises: OSError if the address cannot be used.
+    Raises:
+        OSError: The address cannot be bound.
     """
     family, kind, protocol, _, address = socket.getaddrinfo(
         host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE

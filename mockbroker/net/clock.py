@@ -1,7 +1,7 @@
-"""The broker's clock: trio's clock until it is stopped or advanced. It never goes back.
+"""The broker's clock. It equals trio's clock until a test stops or advances it, and it never goes back.
 
-Timeouts of groups and transactions, retention of offsets and timestamps of records use broker time. Timeouts that
-clients measure too, such as ``max_wait_ms`` of a Fetch, use trio's clock, which is called client time.
+Timeouts of groups and transactions, retention of offsets and timestamps of records use this clock: the broker time.
+Timeouts that clients measure too, such as ``max_wait_ms`` of a Fetch, use trio's clock: the client time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class BrokerTime:
 
     Attributes:
         read: Function that returns the broker time in seconds.
-        real: True while ``read`` is the function ``trio.current_time`` itself.
+        real: True as long as the clock was never stopped or advanced; ``read`` is then ``trio.current_time`` itself.
     """
 
     __slots__ = ("_lag", "_stopped_at", "read", "real")
@@ -30,10 +30,10 @@ class BrokerTime:
         self.restart(stopped=stopped)
 
     def restart(self, *, stopped: bool) -> None:
-        """Set the broker time to trio's time; earlier broker times are no longer valid.
+        """Set the broker time to trio's time, for a new cluster. Times that were read before are no longer comparable.
 
         Args:
-            stopped: True to stop the clock at this time.
+            stopped: True to stop the clock at trio's time; False to let it run.
         """
         self.real = True
         self._lag = 0.0  # trio's time minus the broker time, in seconds, while the clock runs
@@ -58,7 +58,7 @@ class BrokerTime:
             self._run_from(self._stopped_at)
 
     def move_to(self, at: float) -> None:
-        """Set the broker time to a later time in seconds; a stopped clock remains stopped."""
+        """Set the broker time to ``at``, a later time in seconds. A stopped clock remains stopped."""
         if self._stopped_at is None:
             self._run_from(at)
         else:
@@ -74,7 +74,7 @@ class BrokerTime:
         return -inf if at <= self._stopped_at else inf
 
     def client_time(self, now: float) -> float:
-        """Return the current client time in seconds. ``now``: the current broker time in seconds."""
+        """Return the current client time in seconds. The argument ``now`` is the current broker time in seconds."""
         return now if self.real else trio.current_time()
 
     def _run_from(self, at: float) -> None:

@@ -1,4 +1,4 @@
-"""The protocol side of one client connection, without its socket: it parses requests and encodes responses."""
+"""The protocol side of one client connection, without its socket: requests are parsed and responses are encoded."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Undecoded:
     """A received request that is decoded in steps, because its frame is large.
 
     Attributes:
-        ticket: Identity of the request.
+        ticket: Identity of the request, by which the response finds its connection.
         steps: Generator that decodes the request and yields between the steps. It returns the request, or raises
             WireError if the request is malformed.
     """
@@ -44,14 +44,16 @@ class Undecoded:
 
 @dataclass(slots=True)
 class _Parsed:
-    """The last request of a connection, which need not be parsed again if the client repeats the same bytes, as in
-    heartbeats.
+    """The last request of a connection with its encoded bytes.
+
+    A client that repeats a request, such as Heartbeat, sends the same bytes except for the correlation id. Those bytes
+    need no second decoding.
 
     Attributes:
         rest: Bytes of the frame after the correlation id.
-        api_key: API key.
-        version: API version.
-        client: Sender of the request.
+        api_key: API key of the request.
+        version: API version of the request.
+        client: The client that sent the request.
         request: The decoded message.
     """
 
@@ -63,19 +65,19 @@ class _Parsed:
 
 
 class ClientRequests:
-    """The protocol side of one client connection: it decodes received bytes to requests, and encodes responses.
+    """The protocol side of one client connection: received bytes are decoded to requests, and responses are encoded.
 
     Args:
         connection: Number of the connection.
         node: Id of the broker that accepted the connection.
         host: Address of the client.
-        router: The router; its broker has the request size limits and the served APIs.
+        router: The router. Its broker has the size limits of requests and the versions that each API is served in.
         listener: Name of the listener that accepted the connection.
 
     Attributes:
         ticket: Ticket of the pending request; None if no request is pending.
         taken: Number of requests that ``next_call`` has returned.
-        frames: Received bytes that are not yet handled.
+        frames: Received bytes of requests that ``next_call`` has not returned yet.
     """
 
     def __init__(self, connection: int, node: int, host: str, router: Router, listener: str = "") -> None:
@@ -95,13 +97,13 @@ class ClientRequests:
     def client(self) -> Client:
         """The sender of the last request; its client id is "" before the first request.
 
-        It is the same object until the client id or the principal changes.
+        The property returns the same object until the client id or the principal changes.
         """
         return self._client
 
     @property
     def identity(self) -> Identity:
-        """The identity of the client."""
+        """The identity of the client: its principal, and whether requests about delegation tokens are allowed."""
         return UNKNOWN
 
     @property
@@ -111,11 +113,11 @@ class ClientRequests:
 
     @property
     def buffered(self) -> int:
-        """The number of bytes that were received and are not yet handled."""
+        """The number of received bytes whose requests ``next_call`` has not returned yet."""
         return self.frames.held
 
     def renew_client(self) -> None:
-        """Make the sender of later requests another object, because its principal has changed."""
+        """Replace the object in ``client``, because the principal of the client has changed."""
         self._name = b""
         self._parsed.clear()
 
@@ -126,10 +128,11 @@ class ClientRequests:
     def next_call(self) -> Call[Any] | Undecoded | None:
         """Return the next request; None if more bytes are needed or a request is pending.
 
-        A large request is not decoded yet: the caller must decode it, and a malformed one raises its error then.
+        A large request is returned as ``Undecoded``. The caller decodes it by its generator, which raises WireError if
+        the request is malformed.
 
         Raises:
-            kwire.WireError: The request is malformed, or its API version is not served: the caller must close the
+            kwire.WireError: The request is malformed, or its API version is not served. The caller must close the
                 connection.
         """
         if self.ticket is not None or not self.frames.held or (frame := self.frames.next_frame()) is None:
@@ -162,13 +165,13 @@ class ClientRequests:
         return Call(self.ticket, client, request, frame)
 
     def _decode(self, frame: bytes, at: int, ticket: Ticket, message: type[Any]) -> Generator[None, None, Call[Any]]:
-        """Decode a large request in steps, and return it.
+        """Decode a large request, yield between two steps, and return the decoded request.
 
         Args:
             frame: The frame of the request.
-            at: Byte offset of the request body.
-            ticket: Identity of the request.
-            message: Class of the request.
+            at: Byte offset in the frame at which the body of the request begins.
+            ticket: Identity of the request, by which the response finds its connection.
+            message: Class of the request, from ``kwire.messages``.
         """
         broker, client = self._router.broker, self._client
         weight = broker.settings.mockbroker_request_max_memory_bytes
@@ -178,7 +181,12 @@ class ClientRequests:
         return Call(ticket, client, request, frame)
 
     def _read_header(self, frame: bytes, served: Served) -> int:
-        """Return the byte offset of the request body. The header is parsed only if the client id has changed."""
+        """Return the byte offset of the request body. The header is parsed only if the client id has changed.
+
+        Args:
+            frame: The frame of the request.
+            served: The API of the request, with the versions that the broker serves.
+        """
         at = 8 + len(self._name)
         if self._name and frame.startswith(self._name, 8):
             if not served.flexible_header:
@@ -231,7 +239,7 @@ class ClientRequests:
         return frame
 
     def skip_answer(self) -> None:
-        """Drop the pending request, which gets no response."""
+        """End the pending request without a response, as for a Produce with acks=0."""
         if self.ticket is None:
             raise LocalProtocolError(NO_REQUEST)
         self.ticket = None

@@ -1,4 +1,4 @@
-"""The limits on connections in a broker configuration."""
+"""Reader of the connection limits in a broker configuration, such as ``max.connections``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mockbroker.quotas.connection_quotas import UNLIMITED, ConnectionLimits
 
 
 def connection_limits(settings: Settings) -> ConnectionLimits:
-    """Return the limits in a broker configuration."""
+    """Return the connection limits that a broker configuration contains."""
     others = settings.others
     return ConnectionLimits(
         connections=settings.max_connections,

@@ -1,5 +1,6 @@
-"""The writer of the data directory, which runs in a thread; the pump holds responses until all earlier changes are on
-disk.
+"""The writer of the data directory, which runs in a thread.
+
+The pump sends a response only after all earlier changes are on disk.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ class Durability:
     """The writer of a cluster's changes to the data directory.
 
     Args:
-        pump: The pump, which holds the responses until the data is on disk.
-        data_dir: The data directory.
+        pump: The pump, which holds each response until all earlier changes are on disk.
+        data_dir: The data directory that the changes are written to.
         turn: Function that serves queued connections for one slice.
 
     Attributes:
-        failure: The error of a failed write, after which no client gets a response; None if there was none.
+        failure: The error of the first failed write, after which no client gets a response; None if no write has
+            failed.
     """
 
     def __init__(self, pump: Pump, data_dir: DataDir, turn: Callable[[], bool]) -> None:
@@ -33,14 +35,15 @@ class Durability:
         self._unsynced = trio.Event()
 
     def wake(self) -> None:
-        """Wake the task that writes, if there are unsynced changes."""
+        """Wake the task that writes, if some changes are not on disk yet."""
         if self._pump.unsynced:
             self._unsynced.set()
 
     async def run(self, fail: Callable[[], None]) -> None:
-        """Write changes to disk as they are made, and release the responses that wait for them, until a write fails.
+        """Write changes to disk until a write fails. After each write, release the responses that waited for the write.
 
-        ``fail``: function that is called when a write fails; the content of the disk is unknown then.
+        ``fail``: function that is called when a write fails. It must stop the server, because the content of the disk
+        is then unknown.
         """
         while True:
             await self._unsynced.wait()

@@ -1,4 +1,4 @@
-"""TLS contexts of listeners whose certificates AlterConfigs has replaced (Kafka's DynamicBrokerConfig)."""
+"""TLS contexts of the listeners, with the certificates that AlterConfigs has set (Kafka's DynamicBrokerConfig)."""
 
 from __future__ import annotations
 
@@ -22,19 +22,23 @@ NO_KEYSTORE = "Cannot add SSL keystore to an existing listener for which no keys
 
 
 class RefusedFileError(Exception):
-    """The error for files that a listener cannot change to. Its message is Kafka's, with the class of the exception."""
+    """The error for a keystore or truststore that a listener cannot use in place of its current one.
+
+    The message is Kafka's, including the name of Kafka's exception class.
+    """
 
 
 class DynamicTls:
     """The TLS contexts for new connections. Open connections keep their TLS contexts.
 
-    The keystore and the truststore of a listener are in its settings ``listener.name.<name>.ssl.keystore.location``,
-    ``ssl.truststore.location`` and others (STORES). As in Kafka, they are read again after each change of the broker's
-    settings, also if the path is the same, and those of the static settings if the setting is deleted.
+    AlterConfigs sets the keystore and the truststore of a listener by the settings
+    ``listener.name.<name>.ssl.keystore.location``, ``listener.name.<name>.ssl.truststore.location`` and others
+    (STORES). As in Kafka, the files are read again after each change of a broker's settings, also if the paths are the
+    same. If AlterConfigs deletes such a setting, the listener uses the file of the static settings again.
 
     Args:
         listeners: Function that returns the open listeners.
-        broker: Function that returns the broker, which is another one after a reset.
+        broker: Function that returns the current broker; a reset of the cluster replaces the broker.
     """
 
     def __init__(self, listeners: Callable[[], Iterable[BoundListener]], broker: Callable[[], Broker]) -> None:
@@ -44,7 +48,7 @@ class DynamicTls:
         self._contexts: dict[tuple[int, str], ssl.SSLContext] = {}
 
     def context(self, listener: BoundListener) -> ssl.SSLContext | None:
-        """Return the context for a new connection; None if the listener does not use TLS."""
+        """Return the TLS context for a new connection to a listener; None if the listener does not use TLS."""
         if listener.tls is None:
             return None
         broker = self._broker()
@@ -59,11 +63,11 @@ class DynamicTls:
         return self._contexts[key]
 
     def refusal(self, node: int, configs: Mapping[str, str]) -> str | None:
-        """Return the reason why a broker's listeners cannot change to the files in new settings; None if they can.
+        """Return why a broker's listeners cannot use the keystores and truststores in new settings; None if they can.
 
         Args:
             node: Id of the broker.
-            configs: The settings that would be set on the broker.
+            configs: All settings that AlterConfigs would have set on the broker after the change.
         """
         before = self._broker().broker_settings.set_on(str(node))
         for listener in self._of(node):
@@ -80,9 +84,11 @@ class DynamicTls:
         return [each.name for each in self._listeners() if each.node == node]
 
     def reload(self, node: int) -> None:
-        """Read the files of a broker's listeners after a change of its settings. ``node``: id of the broker.
+        """Read the keystores and truststores of a broker's listeners after a change of its settings.
 
-        If a file is refused, the listener keeps its context, and the reason is logged.
+        If a file cannot be used, the listener keeps its current TLS context, and a warning with the reason is logged.
+
+        ``node``: id of the broker.
         """
         configs = self._broker().broker_settings.set_on(str(node))
         for listener in self._of(node):
@@ -100,9 +106,13 @@ class DynamicTls:
         context: ssl.SSLContext,
         existing: ssl.SSLContext | None,
     ) -> ssl.SSLContext:
-        """Return a context with the files in the settings, or ``context`` if they are refused; then log the reason.
+        """Return a new TLS context for a listener. If a file cannot be used, log a warning and return ``context``.
 
-        For the other arguments, see ``_loaded``.
+        Args:
+            listener: The listener.
+            configs: The settings of its broker that AlterConfigs has set.
+            context: The result if a keystore or truststore cannot be used.
+            existing: The context whose certificate is replaced; None to accept any certificate.
         """
         try:
             return self._loaded(listener, configs, existing)
@@ -115,7 +125,7 @@ class DynamicTls:
     def _loaded(
         self, listener: BoundListener, configs: Mapping[str, str], existing: ssl.SSLContext | None
     ) -> TlsContext:
-        """Return a context with the files in the settings.
+        """Return a new TLS context for a listener, with the keystore and the truststore in its settings.
 
         Args:
             listener: The listener.
@@ -123,7 +133,8 @@ class DynamicTls:
             existing: The context whose certificate is replaced; None to accept any certificate.
 
         Raises:
-            RefusedFileError: A file cannot be loaded, or cannot replace the existing one.
+            RefusedFileError: A file cannot be loaded, or Kafka forbids to replace the certificate of ``existing`` by
+                the one in the file.
         """
         from mockbroker.security.keystores import KeystoreError, read_keystore, read_truststore  # late: few clusters
 
@@ -160,7 +171,9 @@ def _replacement_error(existing: TlsContext, keystore: Contents | None, truststo
 
 
 def _stores(listener: BoundListener, configs: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings of the keystore and truststore of a listener that AlterConfigs has set."""
+    """Return the keystore and truststore settings that AlterConfigs has set for a listener, without the listener
+    prefix.
+    """
     prefix = listener_prefix(listener.name)
     return {name: configs[prefix + name] for name in STORES if prefix + name in configs}
 

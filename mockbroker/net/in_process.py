@@ -1,4 +1,4 @@
-"""Client connections inside the broker's process: they carry encoded messages without a socket."""
+"""Client connections inside the broker's process, which carry encoded messages without a socket."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ HOST = "/127.0.0.1"  # the client address that the broker sees
 
 
 class ConnectionClosedError(ConnectionError):
-    """The error for using an in-process connection that the cluster or its owner has closed."""
+    """The error for the use of an in-process connection after the cluster or the client has closed it."""
 
 
 class InProcessConnection:
     """A connection of a client in the broker's process: requests are sent as message objects, without a socket.
 
-    A request is handled before ``ask`` yields to other tasks; no bytes are in transit. So ``trio.testing.MockClock``
-    can jump from one deadline of the broker to the next.
+    The broker handles a request before ``ask`` lets another task run, so that no bytes are in transit. This allows
+    ``trio.testing.MockClock`` to jump from one deadline of the broker to the next.
 
     Args:
-        pump: The pump of the cluster, which gets the connection.
-        requests: The protocol side of the connection.
+        pump: The pump of the cluster, which serves the connection.
+        requests: The protocol side of the connection, which decodes its requests and encodes its responses.
         client_id: The ``client.id`` of the request headers.
         serve: Function that serves the connection immediately.
     """
@@ -53,7 +53,7 @@ class InProcessConnection:
         return self._connection.reason
 
     def admit(self, admission: Admission | None) -> None:
-        """Apply the decision of the fault rules about this new connection.
+        """Apply the decision of the fault rules about this new connection: close it, mute it or leave it as it is.
 
         ``admission``: the decision; None if no rule applies.
         """
@@ -65,13 +65,13 @@ class InProcessConnection:
     async def ask(self, request: Any, version: int | None = None, *, answered: bool = True) -> Any:
         """Send a request and return the response.
 
-        As on every Kafka connection, a request waits for the response to the previous one. Cancelling the calling task
-        closes the connection.
+        As on every Kafka connection, the broker handles a request only after it has sent the response to the previous
+        one. Cancelling the calling task closes the connection.
 
         Args:
             request: A request message of ``kwire.messages``.
             version: Version of the API; None for the newest that the broker serves.
-            answered: False for a Produce with acks=0, which has no response: then return None.
+            answered: False for a request without a response, such as a Produce with acks=0; the result is then None.
 
         Raises:
             ConnectionClosedError: The connection is closed.
@@ -126,12 +126,12 @@ class InProcessConnection:
 class BrokerEnd(Connection):
     """The broker's end of an in-process connection.
 
-    Responses on the connection do not wait until the data that they acknowledge is on disk.
+    A response on this connection is sent at once, even if the data that the response acknowledges is not on disk yet.
 
     Attributes:
         since: Time at which the connection was opened, in seconds since 1970.
         reason: Reason why the connection was closed; "" while it is open.
-        woken: Event that is set when a response has arrived or the connection is closed.
+        woken: Event that is set when bytes of a response have arrived or the connection is closed.
     """
 
     __slots__ = ("_side", "reason", "since", "woken")

@@ -1,5 +1,6 @@
-"""Parsers of the settings of listeners (``listeners``, ``advertised.listeners`` and
-``listener.security.protocol.map``) and of the SASL users (``mockbroker.users``).
+"""Parsers of the listener settings and of the SASL users.
+
+The settings are ``listeners``, ``advertised.listeners``, ``listener.security.protocol.map`` and ``mockbroker.users``.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ class Advertised:
 
     Attributes:
         host: Host that clients connect to; "" for the host that the listener is bound to.
-        port: Port of broker 0, broker n has ``port + n``; 0 for the port that the listener is bound to.
+        port: Port of the first broker; the broker with index n advertises ``port + n``. 0 for the port that the
+            listener is bound to.
     """
 
     host: str
@@ -37,8 +39,8 @@ class Listener:
     Attributes:
         name: Name of the listener, in capitals.
         protocol: Security protocol, one of PROTOCOLS.
-        port: Port of the first broker; 0 for any free port, None if the setting contains no port.
-        host: Host name or address; "" if the setting contains no host.
+        port: Port of the first broker; 0 for any free port, None if the entry contains no port.
+        host: Host name or address; "" if the entry contains no host.
     """
 
     name: str
@@ -56,13 +58,14 @@ class Listener:
 
 
 def of_settings(settings: Settings, *, users: bool = False) -> tuple[Listener, ...]:
-    """Return the listeners of each broker, at least one.
+    """Return the listeners that each broker has, at least one.
 
     A listener whose name is a security protocol needs no entry in ``listener.security.protocol.map``.
 
     Args:
         settings: The broker configuration.
-        users: True if there are SASL users: then the default is one SASL_PLAINTEXT listener instead of PLAINTEXT.
+        users: True if the cluster has SASL users. Without ``listeners``, the only listener then uses SASL_PLAINTEXT
+            instead of PLAINTEXT.
 
     Raises:
         SettingsError: ``listeners`` or ``listener.security.protocol.map`` is invalid.
@@ -83,10 +86,10 @@ def advertised(settings: Settings, listeners: Iterable[Listener]) -> dict[str, A
 
     Args:
         settings: The broker configuration.
-        listeners: The listeners of a broker; no other listener may be advertised.
+        listeners: The listeners that each broker has.
 
     Raises:
-        SettingsError: The setting is invalid or names an unknown listener.
+        SettingsError: ``advertised.listeners`` is invalid, or names a listener that is not in ``listeners``.
     """
     known = {listener.name for listener in listeners}
     by_name: dict[str, Advertised] = {}
@@ -111,8 +114,9 @@ def _checked_port(setting: str, port: int) -> int:
 
 
 def _entries(listeners: str, settings: Settings) -> list[str]:
-    """Return the entries of a list of listeners, without the controller listeners, because mockbroker has no
-    controllers.
+    """Return the entries of a comma-separated list of listeners without those in ``controller.listener.names``.
+
+    Controller listeners are ignored, because mockbroker has no controllers.
     """
     controllers = {name.strip().upper() for name in settings.others.get(CONTROLLERS, "").split(",")}
     texts = [text.strip() for text in listeners.split(",") if text.strip()]
@@ -137,13 +141,13 @@ def users_of(text: str) -> dict[str, str]:
 
 
 def port_for(listeners: Iterable[Listener], name: str, base: int, brokers: int, number: int) -> int:
-    """Return the port of a listener of one broker; 0 for any free port.
+    """Return the port to which one broker binds a listener; 0 for any free port.
 
     Args:
-        listeners: The listeners of each broker.
+        listeners: The listeners that each broker has.
         name: Name of the listener.
-        base: First port for listeners that set no port; each of them uses ``brokers`` consecutive ports. 0 for any free
-            port.
+        base: First port for listeners without a port in ``listeners``; 0 for any free port. Each such listener uses
+            ``brokers`` consecutive ports.
         brokers: Number of brokers.
         number: Index of the broker, from 0.
     """

@@ -1,4 +1,4 @@
-"""The levels of Python's loggers, which follow the levels that clients have set for the broker's loggers."""
+"""Sets the levels of mockbroker's Python loggers to the levels that clients have set by IncrementalAlterConfigs."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ _before: dict[str, int] = {}  # levels before the first change, by logger
 
 
 def set_levels(levels: Mapping[str, str]) -> None:
-    """Set the levels of mockbroker's loggers. ``levels``: Kafka's level by logger; empty to restore the original ones.
+    """Set the levels of mockbroker's Python loggers.
 
-    Loggers belong to the process: if it runs several clusters, the last change of any of them applies.
+    A process has only one set of loggers. If several clusters run in one process, the last call applies to all of them.
+
+    ``levels``: Kafka's level by logger name. A logger that is absent gets its original level again.
     """
     for name in NAMES:
         log = logging.getLogger(name)

@@ -1,8 +1,8 @@
 """The pump, which chooses the connection to serve next, holds responses until data is on disk, and closes connections.
 
 The pump uses no sockets, clocks or tasks. An IO layer implements ``Connection``, passes connections with requests to
-``enqueue``, and calls ``turn``. There are two: net/sockets.py with sockets, and lab/simulation/shell.py in virtual
-time.
+``enqueue``, and calls ``turn``. There are two IO layers: net/sockets.py uses sockets, and lab/simulation/shell.py runs
+in virtual time.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ LARGE = 65_536  # maximum bytes that a connection buffers before it is heavy, an
 
 
 class Disk(Protocol):
-    """The interface of the storage whose writes the responses wait for.
+    """The interface of the storage: how many changes were made, and how many of them are durable.
 
-    Changes are numbered, and a response waits until all earlier changes are durable.
+    Changes are numbered from 1. The pump sends a response only after all changes before the response are durable.
     """
 
     @property
@@ -48,10 +48,10 @@ class Disk(Protocol):
 
 
 class NothingReceived:
-    """The received bytes of a connection that does not count them.
+    """The receive buffer of a connection that does not count its received bytes: always empty.
 
     Attributes:
-        held: Number of bytes.
+        held: Number of buffered bytes, always 0.
     """
 
     __slots__ = ()
@@ -62,7 +62,7 @@ NOTHING_RECEIVED = NothingReceived()
 
 
 class Requests(Protocol):
-    """The interface of the requests of one connection; at most one request is pending.
+    """The interface of the requests that a client sends on one connection. At most one request is pending.
 
     Attributes:
         ticket: Ticket of the pending request; None if no request is pending.
@@ -76,12 +76,13 @@ class Requests(Protocol):
         ...
 
     def next_call(self) -> Call[Any] | Undecoded | None:
-        """Return the next request, which may still have to be decoded; None if more bytes are needed or a request is
-        pending.
+        """Return the next request; None if more bytes are needed or a request is pending.
+
+        A large request is returned as ``Undecoded``, which the caller must decode in steps.
         """
 
     def skip_answer(self) -> None:
-        """Drop the pending request, which gets no response."""
+        """End the pending request without a response, as for a Produce with acks=0."""
 
 
 class Connection(ABC):
@@ -91,23 +92,25 @@ class Connection(ABC):
         number: Number of the connection; the tickets of its requests contain it.
         peer: Address of the client, for the log.
         requests: The requests that have arrived.
-        frames: Received bytes that are not yet handled; ``held`` is their number. Its type is that of the subclass.
-        out: Responses that are not yet sent; its length is their size. Its type is that of the subclass.
+        frames: Buffer of received bytes of requests that are not handled yet; its attribute ``held`` is the number of
+            bytes. The subclass chooses its type.
+        out: Buffer of encoded responses that are not sent yet; its ``len`` is the number of bytes. The subclass chooses
+            its type.
         stages: Stages that a request passes before it is handled, such as authentication.
-        durable: False if responses do not wait for the disk.
+        durable: False if responses are sent before the changes they acknowledge are on disk.
         after: Number of the change that must be durable before the unsent responses are sent.
-        held: True while that change is not durable; nothing is sent.
-        draining: True while responses are sent to a slow reader; no request is served.
+        held: True while the change with the number ``after`` is not durable; nothing is sent meanwhile.
+        draining: True while responses are sent to a slow reader; no request is served meanwhile.
         ended: True if the client has shut down its sending side; it may still read responses.
-        closing: True if the connection is closed once the held responses have been sent.
+        closing: True if the connection is to be closed after the held responses are sent.
         closed: True if the connection is closed.
         queued: True while the connection is queued to be served.
-        slow: Counter of slowness: plus ONCE_SLOW for each turn longer than SLICE, minus 1 for each other turn.
-        weighed: True if the connection had buffered bytes when they were last counted.
-        work: Remaining work on a request that is decoded or handled in slices, or None.
+        slow: Counter of slow turns: plus ONCE_SLOW for each turn longer than SLICE, minus 1 for each other turn.
+        weighed: True if ``Pump.weigh`` counted buffered bytes of the connection at its last call.
+        work: The request that is decoded or handled in slices and not finished yet; None if there is none.
         muted: True while no request is served because of a throttle time or a fault.
-        pace: Pace at which responses are sent, or None.
-        resetting: True if the connection is reset when it is closed.
+        pace: Pace at which a fault rule makes the broker send responses; None for full speed.
+        resetting: True if the connection is to be closed by a TCP reset.
     """
 
     __slots__ = (
@@ -157,7 +160,9 @@ class Connection(ABC):
 
     @abstractmethod
     def answer(self, reply: Reply) -> int:
-        """Encode the response to the pending request for sending; return the number of bytes of all unsent responses.
+        """Encode the response to the pending request, and append it to ``out``.
+
+        Returns: The number of bytes of all unsent responses.
 
         Raises:
             kwire.WireError: The response cannot be encoded.
@@ -166,44 +171,48 @@ class Connection(ABC):
 
     @abstractmethod
     def send(self) -> bool:
-        """Send as many bytes as the client accepts now. If bytes remain, set ``draining``. Return False if sending
-        failed.
+        """Send as many bytes of ``out`` as the client accepts now; return False if sending failed.
+
+        If bytes remain, set ``draining``.
         """
 
     @abstractmethod
     def hang_up(self, reason: str) -> None:
-        """Close the transport, and drop unsent bytes. ``reason``: reason for the log."""
+        """Close the socket or in-process connection, and drop unsent bytes. ``reason``: reason for the log."""
 
     def reset(self) -> None:  # noqa: B027 - a shell may have nothing to do
         """Drop unsent bytes, and make the transport send a TCP reset when it is closed."""
 
     def regulate(self) -> None:  # noqa: B027 - a shell may have nothing to do
-        """Start or stop reading from the client, depending on how many bytes are buffered. Called after the connection
-        was served.
+        """Start or stop reading from the client, depending on how many bytes are buffered.
+
+        The pump calls this after each time it has served the connection.
         """
 
     def stop_reading(self) -> None:  # noqa: B027 - a shell may have nothing to do
         """Stop reading from the client."""
 
     def answered_later(self) -> None:  # noqa: B027 - a shell may have nothing to do
-        """Handle the response to a pending request that was completed while another connection was served."""
+        """React to a response that was completed while another connection was served, such as that to a JoinGroup."""
 
     @property
     def send_buffer_full(self) -> bool:
-        """Whether the held responses exceed WRITE_AHEAD bytes; then no further request is served."""
+        """Whether the held responses exceed WRITE_AHEAD bytes. The pump then serves no further request of the
+        connection.
+        """
         return self.held and len(self.out) > WRITE_AHEAD
 
 
 class Pump:
     """The scheduler that passes requests from the connections of a cluster to its router.
 
-    A turn ends after SLICE seconds of work, and serves at most one heavy connection: one that was slow, has an
-    unfinished request, or has buffered many bytes.
+    A turn ends after SLICE seconds of work, and serves at most one heavy connection. A connection is heavy if its last
+    turns were slow, if it has an unfinished request, or if it has buffered more than LARGE bytes.
 
     Args:
         router: The router, which handles the requests.
         stopwatch: Function that returns seconds since an arbitrary time, to measure elapsed time.
-        disk: The disk that responses wait for; None if the cluster is in memory only.
+        disk: The storage that responses wait for; None if the cluster is in memory only.
         in_a_row: Maximum number of requests of one connection that are served before other connections are served.
 
     Attributes:
@@ -227,14 +236,16 @@ class Pump:
         self.set_budgets()
 
     def set_budgets(self) -> None:
-        """Set the budgets from the broker's settings. No connection may be open."""
+        """Set the budgets from the broker's settings. The caller must have closed all connections."""
         settings = self.router.broker.settings
         requests, responses = settings.queued_max_request_bytes, settings.mockbroker_queued_max_response_bytes
         self.requests = Budget("bytes of unfinished requests", "queued.max.request.bytes", requests)
         self.responses = Budget("bytes of unread responses", "mockbroker.queued.max.response.bytes", responses)
 
     def restart(self) -> None:
-        """Drop all unfinished requests, because the broker was replaced. No connection may be open."""
+        """Drop all unfinished requests, because the broker was replaced. The caller must have closed all
+        connections.
+        """
         self._ready.clear()
         self._heavy.clear()
         self._held.clear()
@@ -259,8 +270,8 @@ class Pump:
     def turn(self, now: float) -> bool:
         """Serve queued connections for about SLICE seconds; return True if connections remain in the queue.
 
-        Heavy connections are served after the others; at least every second turn serves one heavy connection. The
-        simulator postpones turns (a buggify point).
+        A heavy connection is served after the others. At least every second turn serves one heavy connection. The
+        simulator overrides this method to postpone turns.
 
         Args:
             now: The broker time in seconds.
@@ -290,10 +301,10 @@ class Pump:
     def _serve(self, connection: Connection, now: float, began: float) -> None:
         """Handle complete requests of a connection for at most SLICE seconds, and send the responses.
 
-        A request that cannot be read, or whose handler fails, closes this connection only.
+        A request that is malformed, or whose handler raises an exception, closes only its own connection.
 
         Args:
-            connection: The connection.
+            connection: The connection to serve.
             now: The broker time in seconds.
             began: The current time of the stopwatch, in seconds.
         """
@@ -319,10 +330,10 @@ class Pump:
                 self.close_if_over(connection)
 
     def _serve_requests(self, connection: Connection, now: float, stop_at: float) -> bool:
-        """Handle complete requests of a connection, at most ``in_a_row`` (see Pump).
+        """Handle complete requests of a connection: at most ``in_a_row`` requests (see Pump).
 
         Args:
-            connection: The connection.
+            connection: The connection, which has no unfinished request.
             now: The broker time in seconds.
             stop_at: Time of the stopwatch, in seconds, after which no further request is handled.
 
@@ -354,11 +365,16 @@ class Pump:
         return connection.requests.ticket is None
 
     def _decode(self, connection: Connection, now: float) -> bool:
-        """Decode the next part of a connection's request; after the last one, handle the request or its first slice.
+        """Decode the next part of a connection's large request. After the last part, pass the request to the router.
 
-        As other unfinished work, this is done even if the connection is closed.
+        The request is decoded even if the connection has been closed meanwhile.
 
-        ``now``: the broker's time in seconds. Returns: True if complete requests may remain.
+        Args:
+            connection: The connection of the request.
+            now: The broker time in seconds.
+
+        Returns:
+            True if complete requests may remain.
         """
         work, connection.work = connection.work, None
         assert isinstance(work, Undecoded)
@@ -381,7 +397,12 @@ class Pump:
     def resume(self, connection: Connection, now: float) -> bool:
         """Handle the next slice of a connection's unfinished request, even if the connection is closed.
 
-        ``now``: the broker's time in seconds. Returns: True if complete requests may remain.
+        Args:
+            connection: The connection of the request.
+            now: The broker time in seconds.
+
+        Returns:
+            True if complete requests may remain.
         """
         work, connection.work = connection.work, None
         assert isinstance(work, Unfinished)
@@ -399,7 +420,7 @@ class Pump:
         """Pass a request to the router, and deliver the resulting responses.
 
         Args:
-            connection: The connection of the request.
+            connection: The connection that the request came from.
             call: Request with its sender and its ticket.
             now: The broker time in seconds.
         """
@@ -411,11 +432,13 @@ class Pump:
         self.deliver(outcomes, connection)
 
     def deliver(self, outcomes: Iterable[Outcome], served: Connection | None = None) -> None:
-        """Add each response to the unsent responses of its connection, and store unfinished work for a later turn.
+        """Carry out the outcomes of a request or deadline.
+
+        A response is added to the unsent responses of its connection. Unfinished work is stored for a later turn.
 
         Args:
-            outcomes: Responses, closed connections and unfinished work.
-            served: The connection that is being served; None if none is.
+            outcomes: Responses, connections to close and unfinished work.
+            served: The connection that is being served; None if the outcomes come from a deadline.
         """
         for outcome in outcomes:
             connection = self.connections.get(outcome.ticket.connection)
@@ -441,7 +464,12 @@ class Pump:
                 self._close_by_fault(connection, outcome.reason, reset=isinstance(outcome, Close) and outcome.reset)
 
     def _control(self, connection: Connection | None, outcome: Outcome) -> None:
-        """Carry out an outcome that is not a plain response, such as closing the connection."""
+        """Carry out an outcome that is no response to a pending request, such as closing a connection.
+
+        Args:
+            connection: The connection that the outcome names; None if the connection is closed.
+            outcome: The outcome. A response whose connection is closed is discarded.
+        """
         if isinstance(outcome, Unmute | SendMore):
             if connection is not None:
                 self._resume_sending(connection, outcome)
@@ -451,7 +479,7 @@ class Pump:
             self.unclaimed(outcome)
 
     def _resume_sending(self, connection: Connection, outcome: Unmute | SendMore) -> None:
-        """Resume a muted connection, or send further bytes of a slow response."""
+        """Serve a muted connection again, or send further bytes of a response that a fault rule slows down."""
         if isinstance(outcome, SendMore):
             self.flush(connection)
             self.weigh(connection)
@@ -461,9 +489,9 @@ class Pump:
         connection.answered_later()
 
     def _keep_work(self, work: Unfinished | Undecoded, connection: Connection | None) -> None:
-        """Queue the remaining work on a request for a later turn.
+        """Queue a connection, so that a later turn continues its unfinished request.
 
-        The work is done even if the connection is closed, so that the change of state is completed.
+        The request is completed even if the connection is closed, so that no change is applied in part.
         """
         if connection is not None:
             connection.work = work
@@ -495,17 +523,20 @@ class Pump:
             self._close_by_fault(connection, delivery.close, reset=delivery.reset)
 
     def _set_pace(self, connection: Connection, pace: Pace | None) -> None:
-        """Set the pace at which a connection sends. The rest of an earlier slow response is sent immediately."""
+        """Set the pace at which a connection sends; None for full speed.
+
+        The rest of an earlier slow response is sent immediately.
+        """
         if connection.pace is not None:
             connection.pace.finished = True
         connection.pace = pace
 
     def _close_by_fault(self, connection: Connection, reason: str, *, reset: bool) -> None:
-        """Close a connection because of a fault rule; unsent responses are sent first, as far as the client accepts
+        """Close a connection because of a fault rule. Unsent responses are sent before, as far as the client accepts
         them.
 
         Args:
-            connection: The connection.
+            connection: The connection to close.
             reason: Reason for the log.
             reset: True to close the connection by a TCP reset.
         """
@@ -527,8 +558,9 @@ class Pump:
             self.close(connection)
 
     def hold(self, connection: Connection) -> bool:
-        """Hold the unsent responses until ``release``, if an earlier change is not durable; return whether they are
-        held.
+        """Hold the unsent responses of a connection until ``release``, if an earlier change is not durable yet.
+
+        Returns: True if the responses are held.
         """
         if self.disk is None or not connection.durable or connection.after <= self.disk.synced:
             return False
@@ -549,7 +581,7 @@ class Pump:
 
     @property
     def unsynced(self) -> bool:
-        """Whether there are changes that are not durable yet."""
+        """Whether changes exist that are not durable yet."""
         return self.disk is not None and self.disk.collected > self.disk.synced
 
     # --- closing ---
@@ -558,9 +590,9 @@ class Pump:
         """Log an internal error of the broker, and close the connection whose request caused the error.
 
         Args:
-            connection: The connection.
+            connection: The connection whose request caused the error.
             what: Phrase for the log that names the failed step.
-            error: The exception.
+            error: The exception that was raised.
         """
         log.exception("connection from %s closed: %s", connection.peer, what)
         self.close_after_flush(connection, f"{what}: {error!r}")
@@ -574,8 +606,9 @@ class Pump:
         self.close_after_flush(connection, reason)
 
     def close_after_flush(self, connection: Connection, reason: str) -> None:
-        """Close a connection after its held responses are released; unsent responses are sent as far as the client
-        accepts them.
+        """Send the unsent responses of a connection as far as the client accepts them, then close the connection.
+
+        If responses are held until changes are durable, the connection is closed after ``release``.
 
         ``reason``: reason for the log.
         """
@@ -587,7 +620,7 @@ class Pump:
             self.close(connection, reason)
 
     def close_if_over(self, connection: Connection) -> None:
-        """Close a connection whose client sends no more (half-closed), once all finished responses are sent."""
+        """Close a connection if its client has ended sending (half-closed) and all finished responses are sent."""
         busy = connection.draining or connection.held or connection.queued or connection.pace is not None
         if connection.ended and not busy:
             self.close(connection)
@@ -618,8 +651,9 @@ class Pump:
     # --- budgets of all connections ---
 
     def weigh(self, connection: Connection) -> None:
-        """Update the count of bytes that a connection buffers. If the total exceeds a limit, close the connections that
-        buffer most.
+        """Update the budgets by the bytes that a connection buffers.
+
+        If a budget is exceeded, close the connections that buffer most.
         """
         if connection.closed:
             return

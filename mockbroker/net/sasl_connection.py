@@ -1,4 +1,4 @@
-"""The protocol side of a connection to a SASL listener, on which a frame may be a SASL token without header."""
+"""The protocol side of a connection to a SASL listener, on which a frame may be a SASL token without request header."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from mockbroker.security.identity import UNKNOWN, Identity
 
 
 class SaslRequests(ClientRequests):
-    """The requests of a connection to a SASL listener: SASL tokens and Kafka requests.
+    """The requests that a client sends to a SASL listener: SASL tokens and Kafka requests.
 
     Args:
-        connection: Id of the connection.
+        connection: Number of the connection.
         client: The client, with the broker and the listener that the client is connected to.
-        router: The router; its broker has the request size limits and the served APIs.
-        authentication: The state of the client's authentication.
+        router: The router. Its broker has the size limits of requests and the versions that each API is served in.
+        authentication: The progress and the result of the client's SASL authentication.
     """
 
     def __init__(self, connection: int, client: Client, router: Router, authentication: Authentication) -> None:
@@ -31,7 +31,7 @@ class SaslRequests(ClientRequests):
 
     @property
     def identity(self) -> Identity:
-        """The identity of the authenticated user; unknown before the authentication."""
+        """The identity of the authenticated user; ``User:ANONYMOUS`` before the authentication."""
         user = self.authentication.user
         return Identity(f"User:{user}", not self.authentication.by_token) if user else UNKNOWN
 

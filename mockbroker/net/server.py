@@ -1,7 +1,7 @@
 """The server of a cluster on trio: it connects the pump with listeners, connections, the timer and the data directory.
 
-With a data directory, a response is sent only after all earlier changes are on disk: a thread writes, responses are
-held meanwhile, and changes made in between belong to the next write.
+With a data directory, a response is sent only after all earlier changes are on disk. A thread writes the changes. The
+changes that requests make during a write belong to the next write.
 """
 
 from __future__ import annotations
@@ -87,12 +87,12 @@ class Server:
 
     @property
     def connections(self) -> Mapping[int, SocketConnection]:
-        """The connections with sockets, by number."""
+        """The open connections with sockets, by number. In-process connections are not included."""
         return self._sockets.connections
 
     @property
     def failure(self) -> DataDirError | None:
-        """The error of a failed write to the data directory, which ends the server; None if there was none."""
+        """The error of a failed write to the data directory, which ends the server; None if no write has failed."""
         return None if self._durability is None else self._durability.failure
 
     @property
@@ -107,11 +107,11 @@ class Server:
 
     @property
     def has_faults(self) -> bool:
-        """Whether fault rules were used at any time."""
+        """Whether the property ``faults`` was read before, so that fault rules may exist."""
         return self._faults is not None
 
     def _add_authorizer(self) -> None:
-        """Make the router authorize requests, if the cluster has an authorizer."""
+        """Make the router authorize requests, if the current broker has an authorizer."""
         router, old = self.router, {stage for stages in self.router.authorizing_stages.values() for stage in stages}
         router.noticing_stages = tuple(stage for stage in router.noticing_stages if stage not in old)
         router.authorizing_stages = {}
@@ -124,7 +124,7 @@ class Server:
             router.noticing_stages = (*router.noticing_stages, stage)
 
     def _add_quotas(self) -> None:
-        """Make the router throttle clients while the cluster has client quotas."""
+        """Make the router throttle clients whenever the current broker has client quotas."""
         self.router.broker.quotas.changed.append(self._apply_quotas)
         self._apply_quotas()
 
@@ -143,13 +143,13 @@ class Server:
         return frozenset(listener.name for listener in self._listeners.bound)
 
     def _admit(self, number: int, node: int, listener: str, address: str) -> Admission | None:
-        """Apply the fault rules to a new connection; return None if it is served as usual.
+        """Return the decision of the fault rules about a new connection; None to serve the connection as usual.
 
         Args:
             number: Number of the connection.
-            node: Id of the broker that accepted it.
-            listener: Name of the listener.
-            address: Client address, without port.
+            node: Id of the broker that accepted the connection.
+            listener: Name of the listener that accepted the connection.
+            address: Address of the client, without port.
         """
         from mockbroker.faults.matching import NewConnection
 
@@ -164,7 +164,7 @@ class Server:
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until cancelled or until a write to the data directory fails, then close every socket.
 
-        ``task_status``: trio's task status; started when the listeners accept connections.
+        ``task_status``: trio's task status, which is set to started when the listeners accept connections.
         """
         try:
             async with trio.open_nursery() as nursery:
@@ -185,7 +185,7 @@ class Server:
         """Close every connection, and replace the broker with the broker of a new cluster.
 
         Args:
-            broker: The new broker.
+            broker: The broker of the new cluster.
             bound: Listening sockets that replace the current ones; None to keep the current ones.
         """
         self._hang_up()
@@ -203,7 +203,7 @@ class Server:
         self._sockets.check_idle()
 
     def stop_broker(self, node: int, *, abruptly: bool) -> None:
-        """Close the listeners and connections of a broker.
+        """Close the listeners and connections of a broker, and reserve its ports.
 
         Args:
             node: Id of the broker.
@@ -228,7 +228,7 @@ class Server:
         """Listen again at the addresses of a stopped broker.
 
         Raises:
-            OSError: Another process uses one of the ports; then the broker remains stopped.
+            OSError: Another process uses one of the ports. The broker then remains stopped.
         """
         self._listeners.restart(node)
 
@@ -276,10 +276,13 @@ class Server:
         self._timekeeper.resume_clock()
 
     async def advance(self, seconds: float) -> list[Event]:
-        """Serve all requests that have arrived, then advance the broker's clock; return the journal events that this
-        caused.
+        """Serve all requests that have arrived, then advance the broker's clock.
 
-        ``seconds``: length of the step.
+        Args:
+            seconds: Number of seconds by which the clock advances.
+
+        Returns:
+            The journal events of the served requests and of the deadlines that became due.
         """
         return await self._timekeeper.advance(seconds)
 
@@ -288,13 +291,14 @@ class Server:
         self._turn()
 
     def _turn(self, client_time: float | None = None) -> bool:
-        """Serve connections for a slice, then reschedule the timer and start a write if there are changes.
+        """Serve connections for a slice, then reschedule the timer and start a write if there are unwritten changes.
 
         Args:
             client_time: Trio's time in seconds; None if the caller has not read it.
 
         Returns:
-            True if connections remain, which ``_serve_rest`` serves after other tasks have run.
+            True if connections remain in the queue. The task ``_serve_rest`` then serves them after other tasks have
+            run.
         """
         remain = self.pump.turn(client_time if client_time is not None and self.clock.real else self.clock.read())
         self._timekeeper.reschedule()
@@ -314,7 +318,7 @@ class Server:
             await trio.lowlevel.checkpoint()
 
     async def _catch_up(self, *, until_idle: bool) -> None:
-        """Read and serve the requests that have arrived, without waiting for others.
+        """Read and serve the requests that have arrived, without waiting for later requests.
 
         Args:
             until_idle: True to serve until no connection is queued, False for at most one turn per queued connection.

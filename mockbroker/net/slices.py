@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 async def complete(slices: Generator[None, None, T]) -> T:
-    """Run a generator that yields between slices to its end; other tasks run between two slices. Return its result."""
+    """Run a generator to its end, and let other tasks run at each ``yield``. Return the result of the generator."""
     while True:
         try:
             next(slices)

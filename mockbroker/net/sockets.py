@@ -1,8 +1,8 @@
 """The connections with sockets: reading requests, sending to slow readers, and closing idle connections.
 
-A readable connection is read once, its complete requests are served, and the responses are sent in one call, without a
-task or a timer per request. A task sends the bytes that cannot be sent immediately; meanwhile the connection is not
-read.
+A readable connection is read once, its complete requests are served, and the responses are sent in one call. This needs
+no task or timer per request. If the socket does not accept all bytes, a task sends the rest, and the connection is not
+read until the rest is sent.
 """
 
 from __future__ import annotations
@@ -54,15 +54,15 @@ NONCE_BYTES = 18  # random bytes in the server's part of a SCRAM nonce
 
 
 class Admit(Protocol):
-    """The interface of the function that asks the fault rules what to do with a new connection."""
+    """The interface of the function that returns what the fault rules do with a new connection."""
 
     def __call__(self, number: int, node: int, listener: str, address: str) -> Admission | None:
         """Return the decision of the fault rules about a new connection; None to serve it as usual.
 
         Args:
             number: Number of the connection.
-            node: Id of the broker.
-            listener: Name of the listener.
+            node: Id of the broker that accepted the connection.
+            listener: Name of the listener that accepted the connection.
             address: Address of the client, without port.
         """
         ...
@@ -73,9 +73,9 @@ class SocketConnection(Connection):
 
     Attributes:
         sock: The non-blocking socket.
-        watched: True while the connection is read whenever it is readable.
+        watched: True while the connection is read whenever it is readable; False while reading is paused.
         since: Time at which the connection was accepted, in seconds since 1970.
-        active: Time at which bytes last arrived or a response was last made, in seconds of trio's clock.
+        active: Time of the last received bytes or the last response, in seconds of trio's clock.
         incomplete_since: Time at which the first bytes of an incomplete request arrived, in seconds of trio's clock;
             None if no request is incomplete.
     """
@@ -122,9 +122,9 @@ class SocketConnection(Connection):
         return True
 
     def _send_slowly(self, pace: Pace) -> bool:
-        """Send the bytes that the pace allows; return False if sending failed.
+        """Send the bytes that a fault rule's pace allows now; return False if sending failed.
 
-        The pace ends when all bytes are sent.
+        If no bytes remain, the pace ends.
         """
         try:
             sent = self.sock.send(self.out[: pace.allowed]) if pace.allowed else 0
@@ -147,7 +147,7 @@ class SocketConnection(Connection):
         self.sock.close()
 
     def reset(self) -> None:
-        """Prepare the socket so that closing it sends a reset."""
+        """Configure the socket so that its close sends a TCP reset."""
         with suppress(OSError):
             self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
         if isinstance(self.sock, TlsStream):
@@ -177,7 +177,7 @@ class SocketConnection(Connection):
         self.active = self._owner.now()
 
     def _note_request(self) -> None:
-        """Set ``incomplete_since``, depending on whether the received bytes end with an incomplete request."""
+        """Set ``incomplete_since`` if the received bytes end with an incomplete request; else clear it."""
         requests = self.requests
         if requests.ticket is not None or self.muted:
             self.incomplete_since = None
@@ -186,8 +186,9 @@ class SocketConnection(Connection):
 
     @property
     def _full(self) -> bool:
-        """Whether reading from the client must stop, because it does not read its responses or its buffered input
-        exceeds READ_AHEAD.
+        """Whether reading from the client must stop.
+
+        This is the case if the client does not read its responses, or if its requests wait and exceed READ_AHEAD bytes.
         """
         if self.draining or self.send_buffer_full:
             return True
@@ -202,16 +203,16 @@ class Sockets:
         numbers: Function that returns the number of a new connection.
         watch: Function that creates the watcher of readable connections.
         turn: Function that serves queued connections: called with trio's time in seconds, it returns True if
-            connections remain.
-        gate: The gate of new connections, which counts them.
-        now: Function that returns the time of timeouts in seconds.
+            connections remain in the queue.
+        gate: The gate of new connections, which counts the open connections against the limits.
+        now: Function that returns the time in seconds that idle and send timeouts use.
         notify_closing: Function that is called before a socket is closed.
         tls_context: Function that returns the TLS context for a new connection; None if the listener does not use TLS.
 
     Attributes:
         connections: The open connections by number.
         watch: The watcher of readable connections, created by ``start``.
-        admit: Function that applies fault rules to a new connection; None without rules.
+        admit: Function that returns what the fault rules do with a new connection; None if no fault rules were used.
         now: Value of the argument.
         notify_closing: Value of the argument.
     """
@@ -256,7 +257,7 @@ class Sockets:
         """Add a connection that a listener has accepted.
 
         Args:
-            listener: The listener.
+            listener: The listener that has accepted the connection.
             sock: Socket of the connection.
             address: Address of the client, as ``accept`` returns it.
         """
@@ -319,14 +320,16 @@ class Sockets:
         self.watch.close()
 
     def forget(self, connection: SocketConnection) -> None:
-        """Remove a connection that is closed."""
+        """Remove a closed connection from ``connections`` and from the counters of the limits."""
         if self.connections.pop(connection.number, None) is not None:
             client = connection.requests.client
             self._gate.closed(client.node, client.listener, client.host.removeprefix("/"))
 
     def _close_excess(self, node: int) -> None:
-        """If a protected listener has pushed its broker over the maximum number of connections, close the longest idle
-        connection.
+        """Close the longest idle connection of a broker, if the broker has more connections than ``max.connections``.
+
+        This happens only after a connection to a protected listener, such as the inter-broker listener in Kafka, which
+        is accepted beyond the limit.
         """
         quotas = self._gate.quotas(node)
         if quotas.is_excessive():
@@ -339,13 +342,16 @@ class Sockets:
                 self._pump.close(min(closable, key=lambda each: each.active), "max.connections is exceeded")
 
     def drain(self, connection: SocketConnection) -> None:
-        """Start a task that sends the unsent responses as the peer reads them."""
+        """Start a task that sends the unsent responses of a connection as fast as the client reads them."""
         if self._nursery is not None:
             connection.draining = True
             self._nursery.start_soon(self._drain, connection)
 
     def _read(self, connections: Sequence[SocketConnection]) -> bool:
-        """Read each readable connection once, and serve connections for a turn; return True if connections remain."""
+        """Read each readable connection once, and serve queued connections for one turn.
+
+        Returns: True if connections remain in the queue.
+        """
         now = self.now()
         for connection in connections:
             if not connection.watched:
@@ -379,7 +385,9 @@ class Sockets:
         return self._turn(now)
 
     async def _drain(self, connection: SocketConnection) -> None:
-        """Send the unsent responses to a slow reader; close the connection after SEND_TIMEOUT without progress."""
+        """Send the unsent responses to a slow reader. Close the connection if the client reads nothing for SEND_TIMEOUT
+        seconds.
+        """
         try:
             while connection.out and not connection.closed:
                 with trio.fail_after(SEND_TIMEOUT):
@@ -393,9 +401,12 @@ class Sockets:
         self.end_drain(connection)
 
     def send_more(self, connection: SocketConnection) -> bool:
-        """Send unsent responses to a slow reader whose socket is writable; return False if they must wait for the disk.
+        """Send unsent responses to a slow reader whose socket is writable.
 
-        Raises: OSError if the connection is broken.
+        Returns: False if the rest must wait until changes are on disk.
+
+        Raises:
+            OSError: The connection is broken.
         """
         if self._pump.hold(connection):  # a response was added that must wait for the disk
             return False
@@ -420,7 +431,10 @@ class Sockets:
         self._turn(connection.active)
 
     async def _close_idle(self) -> None:
-        """Close connections that are idle, or too slow in sending a request or completing the TLS handshake."""
+        """Close connections at which no request, or only an incomplete request or TLS handshake, arrives for too long.
+
+        The task runs until it is cancelled.
+        """
         while True:
             pause = min(CHECK_INTERVAL, self._idle_limit) if self.connections else inf
             with trio.move_on_after(pause) as self._pause:
@@ -429,12 +443,14 @@ class Sockets:
 
     @property
     def _idle_limit(self) -> float:
-        """The value of connections.max.idle.ms, in seconds."""
+        """The value of ``connections.max.idle.ms``, in seconds."""
         idle_ms = self._pump.router.broker.settings.connections_max_idle_ms
         return inf if idle_ms < 0 else idle_ms / 1000
 
     def close_overdue(self) -> None:
-        """Close the connections that are idle or too slow now."""
+        """Close the connections that have exceeded the idle time, the time for one request or the time for a TLS
+        handshake.
+        """
         now, idle_limit = self.now(), self._idle_limit
         for connection in list(self.connections.values()):
             since = connection.incomplete_since
@@ -455,11 +471,11 @@ class Sockets:
 
 
 def _refuse(sock: socket.socket, admission: Admission, peer: str) -> None:
-    """Close a new connection as a fault rule requires.
+    """Close a new connection in the way that a fault rule requires.
 
     Args:
         sock: Socket of the connection.
-        admission: The decision of the fault rule.
+        admission: The decision of the fault rule, with the way of closing.
         peer: Address of the client, for the log.
     """
     log.warning("connection from %s closed by fault rule %s (action: %s)", peer, admission.rule, admission.how)
@@ -480,7 +496,15 @@ def _in_handshake(connection: SocketConnection) -> bool:
 
 
 def _requests(number: int, listener: BoundListener, host: str, router: Router, sock: socket.socket) -> ClientRequests:
-    """Return the requests of a connection without SASL."""
+    """Return the protocol side of a new connection without SASL.
+
+    Args:
+        number: Number of the connection.
+        listener: The listener that has accepted the connection.
+        host: Address of the client, without port.
+        router: The router, which handles the requests.
+        sock: Socket of the connection, whose client certificate determines the principal.
+    """
     if not isinstance(sock, TlsStream):
         return ClientRequests(number, listener.node, host, router, listener.name)
     from mockbroker.net.tls_connection import TlsRequests  # late: most clusters have no TLS

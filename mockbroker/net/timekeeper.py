@@ -1,4 +1,4 @@
-"""The timer of a cluster: a task that handles due deadlines, by a clock that tests can stop, advance and resume."""
+"""The timer of a cluster: a task that handles due deadlines. Tests can stop, advance and resume its clock."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class CatchUp(Protocol):
     def __call__(self, *, until_idle: bool) -> Awaitable[None]:
         """Read and serve the requests that have arrived.
 
-        ``until_idle``: True to serve until no request remains, False for each connection once.
+        ``until_idle``: True to serve until no request remains, False to serve each connection once.
         """
         ...
 
@@ -34,7 +34,7 @@ class Timekeeper:
     """The timer that handles the deadlines of a broker when they are due.
 
     Args:
-        pump: The pump, which delivers the effects of a deadline.
+        pump: The pump, which sends the responses that result from a deadline.
         clock: The broker's clock.
         catch_up: Function that reads and serves the requests that have arrived.
         turn: Function that serves queued connections for one slice.
@@ -60,7 +60,7 @@ class Timekeeper:
         self.attach_clock()
 
     def attach_clock(self) -> None:
-        """Connect the clock to the router's current broker, and reschedule the timer."""
+        """Connect the clock to the router's current broker, and let the timer read the next deadline again."""
         self._router.broker.to_client_time = self.clock.client_time
         self._router.broker.set_clock_stopped(not self.clock.running)
         self._wake.set()
@@ -86,7 +86,7 @@ class Timekeeper:
             await trio.lowlevel.checkpoint()
 
     def reschedule(self) -> None:
-        """Wake the timer if the next deadline is earlier than the time that the timer waits for."""
+        """Wake the timer if the next deadline is earlier than the time until which the timer sleeps."""
         broker, clock = self._router.broker, self.clock
         due = broker.deadlines.earliest
         if not clock.real:
@@ -107,10 +107,13 @@ class Timekeeper:
         self.attach_clock()
 
     async def advance(self, seconds: float) -> list[Event]:
-        """Serve all requests that have arrived, then advance the broker's clock; return the journal events that this
-        caused.
+        """Serve all requests that have arrived, then advance the broker's clock.
 
-        ``seconds``: length of the step.
+        Args:
+            seconds: Number of seconds by which the clock advances.
+
+        Returns:
+            The journal events of the served requests and of the deadlines that became due.
         """
         happened: list[Event] = []
         self._router.journal.listeners.append(happened.append)
@@ -124,8 +127,9 @@ class Timekeeper:
         return happened
 
     def _pass(self, seconds: float) -> None:
-        """Advance the clock by a number of seconds, and handle each due deadline at its own time. No requests are
-        served meanwhile.
+        """Advance the clock by a number of seconds, and handle each deadline that becomes due at its own time.
+
+        No requests are served meanwhile.
         """
         broker, clock, ran = self._router.broker, self.clock, self.clock.running
         clock.stop()
@@ -141,8 +145,9 @@ class Timekeeper:
         self._wake.set()
 
     def _next_deadline(self) -> float:
-        """Return the earliest deadline, converted to client time in seconds, of both the broker's clock and client
-        time.
+        """Return the client time in seconds at which the next deadline is due.
+
+        Deadlines in broker time are converted to client time, and compared with the deadlines in client time.
         """
         broker = self._router.broker
         return min(self.clock.when(broker.deadlines.earliest), broker.client_deadlines.earliest)

@@ -34,8 +34,8 @@ class TlsContext(ssl.SSLContext):
     """The TLS context of server sockets.
 
     Attributes:
-        keystore: The keystore that was loaded; None with a generated certificate.
-        has_truststore: Whether a truststore was loaded.
+        keystore: The content of the keystore that was loaded; None if the certificate was generated.
+        has_truststore: Whether a truststore for client certificates was loaded.
     """
 
     keystore: Contents | None = None
@@ -43,16 +43,17 @@ class TlsContext(ssl.SSLContext):
 
 
 class TlsError(OSError):
-    """The error for a failed TLS handshake, or an invalid TLS record. Its message is the reason."""
+    """The error for a failed TLS handshake or an invalid TLS record. The message is OpenSSL's reason."""
 
 
 class TlsStream(_SSLSocket):
-    """A mixin for non-blocking TLS sockets: like a plain socket, it raises BlockingIOError; TLS errors raise TlsError.
+    """A mixin for non-blocking TLS sockets that raise the exceptions of a plain socket.
 
-    The class after it in the method resolution order has the methods of ``ssl.SSLSocket``.
+    The socket raises BlockingIOError if it is not ready, and TlsError (an OSError) after a TLS error. The class that
+    follows the mixin in the method resolution order has the methods of ``ssl.SSLSocket``.
 
     Attributes:
-        established: True once the handshake is complete.
+        established: True once the TLS handshake is complete.
         aborted: True to skip TLS's closing message, because the connection is reset.
     """
 
@@ -73,8 +74,9 @@ class TlsStream(_SSLSocket):
         return data
 
     def send(self, data: Any, flags: int = 0) -> int:
-        """Send as many bytes as the client accepts, in TLS records of at most 16 KiB; return the number of sent
-        bytes.
+        """Send as many bytes as the client accepts now, in TLS records of at most 16 KiB.
+
+        Returns: The number of sent bytes.
         """
         sent = 0
         with memoryview(data) as view:
@@ -96,7 +98,7 @@ class TlsStream(_SSLSocket):
 
 
 class TlsSocket(TlsStream, ssl.SSLSocket):
-    """A non-blocking TLS socket. Like a plain socket, it raises BlockingIOError; TLS errors raise TlsError."""
+    """A non-blocking TLS socket. It raises BlockingIOError if it is not ready, and TlsError after a TLS error."""
 
 
 def _reason(error: ssl.SSLError) -> str:
@@ -108,7 +110,7 @@ def _reason(error: ssl.SSLError) -> str:
 
 
 def pkcs8(key: bytes) -> bytes:
-    """Return a private key in PKCS #8 format, the only one that Java clients read."""
+    """Return a private key in PKCS #8 format, which is the only format of PEM keys that Java clients read."""
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
     from mockbroker.security.keystores import pkcs8_pem
@@ -118,7 +120,7 @@ def pkcs8(key: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """The PEM files that TLS clients need. With a keystore of its own settings all attributes are None.
+    """The PEM files that TLS clients need. All attributes are None if the listener has a configured keystore.
 
     Attributes:
         ca: File with the certificate of the authority that clients must trust.
@@ -130,15 +132,17 @@ class TlsFiles:
 
 
 class GeneratedCertificates:
-    """An authority with certificates for the brokers and for a client, whose files exist until ``close``.
+    """A generated certificate authority, with certificates for the brokers and for a client.
+
+    The files for clients exist until ``close``.
 
     Args:
-        hosts: Advertised hosts of the brokers, for the certificate of the brokers.
+        hosts: Advertised hosts of the brokers, which the certificate of the brokers must contain.
 
     Attributes:
-        authority: The authority.
+        authority: The certificate authority, which signs the other certificates.
         of_brokers: The certificate of the brokers.
-        files: The files for clients.
+        files: The PEM files for clients.
     """
 
     def __init__(self, *hosts: str) -> None:
@@ -155,7 +159,7 @@ class GeneratedCertificates:
         )
 
     def close(self) -> None:
-        """Delete the files."""
+        """Delete the PEM files for clients."""
         folder, self._folder = self._folder, None
         for path in list(folder.iterdir()) if folder else []:
             path.unlink()
@@ -164,7 +168,7 @@ class GeneratedCertificates:
 
 
 def is_generated(settings: Settings) -> bool:
-    """Return whether a listener with these settings uses generated certificates."""
+    """Return whether a listener with these settings uses a generated certificate, because no keystore is configured."""
     return settings.ssl_text("ssl.keystore.location") is None and settings.ssl_text("ssl.keystore.key") is None
 
 
@@ -176,16 +180,17 @@ class Tls:
     Args:
         settings: The broker configuration; its settings ``ssl.*`` are those of the listener.
         hosts: Advertised hosts of the brokers, for the generated certificate.
-        generated: Generated certificates to use in place of new ones; ``close`` leaves them as they are.
-        stores: Keystore and truststore, in place of those in the settings.
+        generated: Generated certificates to use instead of new ones; ``close`` does not delete their files. None to
+            generate new ones if no keystore is configured.
+        stores: Contents of the keystore and of the truststore, instead of the files in the settings.
 
     Attributes:
-        context: The context for server sockets.
-        files: The files for clients.
+        context: The TLS context for server sockets.
+        files: The PEM files that clients need.
 
     Raises:
-        SettingsError: A file cannot be loaded, a rule for principals is not valid, or the truststore for client
-            certificates is missing. The cause of the first is a KeystoreError.
+        SettingsError: A file cannot be loaded (the cause is then a KeystoreError), a rule in
+            ``ssl.principal.mapping.rules`` is not valid, or the truststore for client certificates is missing.
     """
 
     def __init__(
@@ -226,7 +231,10 @@ class Tls:
             self._own.close()
 
     def _use_keystore(self, keystore: Contents) -> None:
-        """Load the key and the certificates, which OpenSSL reads only from a file."""
+        """Load the broker's key and certificates into the TLS context.
+
+        They are written to a temporary file, because OpenSSL reads them only from a file.
+        """
         with TemporaryDirectory(prefix="mockbroker-tls-") as folder:
             path = Path(folder) / "keystore.pem"
             path.touch(0o600)
@@ -244,7 +252,11 @@ class Tls:
 
 
 def _stores(settings: Settings) -> tuple[Contents | None, Contents | None]:
-    """Return the keystore and the truststore of a listener. Raises: SettingsError if one cannot be used."""
+    """Return the contents of a listener's keystore and truststore; None for a store that is not configured.
+
+    Raises:
+        SettingsError: A store cannot be read or is not valid.
+    """
     from mockbroker.security.keystores import KeystoreError, read_keystore, read_truststore  # late: few clusters
 
     found: list[Contents | None] = []

@@ -14,13 +14,14 @@ from mockbroker.security.ssl_principals import SETTING, distinguished_name, pars
 
 
 class TlsRequests(ClientRequests):
-    """The requests of a connection with TLS and without SASL.
+    """The requests that a client sends to a listener with TLS and without SASL.
 
     Args:
         connection: Number of the connection.
         client: The client, with the broker and the listener that the client is connected to.
-        router: The router, whose broker has the rules for principals.
-        certificate: Function that returns the client's certificate in DER; None if it has not sent a valid one.
+        router: The router, whose broker has the setting ``ssl.principal.mapping.rules``.
+        certificate: Function that returns the client's certificate in DER; None if the client has sent no valid
+            certificate.
     """
 
     def __init__(
@@ -32,7 +33,9 @@ class TlsRequests(ClientRequests):
 
     @property
     def identity(self) -> Identity:
-        """The identity in the certificate; unknown without a certificate or before the first request."""
+        """The identity in the client certificate; ``User:ANONYMOUS`` without certificate or before the
+        first request.
+        """
         principal = self._principal or ANONYMOUS
         return Identity(principal, principal != ANONYMOUS)
 
@@ -40,7 +43,8 @@ class TlsRequests(ClientRequests):
         """Return the next request; None if more bytes are needed or a request is pending.
 
         Raises:
-            kwire.WireError: As in ClientRequests; also if no mapping rule matches the client's certificate.
+            kwire.WireError: The request is malformed, its API version is not served, or no rule in
+                ``ssl.principal.mapping.rules`` matches the client's certificate.
         """
         if not self._principal and self.frames.held:
             self._principal = self._mapped()
