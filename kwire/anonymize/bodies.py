@@ -1,4 +1,4 @@
-"""Replacement of all strings and bytes in a decoded message, except fields that are marked as harmless."""
+"""Replacement of all strings and bytes in a decoded message, except the fields that ``fields.HARMLESS`` lists."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ Replace = Callable[["Bodies", Any, Any, Context], Any]  # of the value of a fiel
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The plan for one struct class: the fields to replace, and the replacement of each field.
+    """The fields of a struct class to replace, with the replacement of each field.
 
     Attributes:
         steps: name of each field, and the function that returns its new value.
-        assignor: field with the name of the group's assignor; None if there is none.
-        has_type: True if the struct has the protocol type of the group.
+        assignor: name of the field that contains the group's assignor; None if the struct has no such field.
+        has_type: True if the struct contains the protocol type of the group.
         flexible: True if the struct may have unknown tagged fields.
     """
 
@@ -43,10 +43,10 @@ class Plan:
 
 
 class Bodies:
-    """The replacement of the contents of messages.
+    """A converter that replaces the strings and bytes of decoded messages by pseudonyms.
 
     Args:
-        names: replacements of text and bytes.
+        names: pseudonyms of text and bytes.
         keep_topics: True to keep the names and ids of topics.
 
     Attributes:
@@ -61,30 +61,34 @@ class Bodies:
         self.stored = Stored(names, self.replace)
 
     def replace(self, message: Any, version: int, context: Context | None = None) -> None:
-        """Replace the contents of a decoded message; the message itself is changed.
+        """Replace the strings and bytes of a decoded message in place.
 
         Args:
-            message: the message.
-            version: version in which it will be encoded.
-            context: protocol type and assignor of the group that the message concerns; None without a group.
+            message: decoded request, response or blob.
+            version: version in which the message will be encoded.
+            context: protocol type and assignor of the group of the message; None without a group.
         """
         self._struct(message, _plan(resolve(type(message), version)), context or Context())
         redact(message)
 
     def tags(self, unknown: dict[int, bytes]) -> dict[int, bytes]:
-        """Return unknown tagged fields with replaced contents. ``unknown``: the fields' bytes, by tag."""
+        """Return unknown tagged fields with replaced contents.
+
+        Args:
+            unknown: contents of the fields, by tag number.
+        """
         return {tag: self.names.data(content) for tag, content in unknown.items()}
 
     def topic(self, name: str) -> str:
-        """Return the replacement of a topic's name."""
+        """Return the pseudonym of a topic name, or the name itself if ``keep_topics`` is set."""
         return name if self.keep_topics else self.names.text(name)
 
     def topic_id(self, topic_id: UUID) -> UUID:
-        """Return the replacement of a topic id."""
+        """Return the pseudonym of a topic id, or the id itself if ``keep_topics`` is set."""
         return topic_id if self.keep_topics else self.names.uuid(topic_id)
 
     def coordinator_key(self, key: str) -> str:
-        """Return the replacement of a coordinator key: a group id, a transactional id or a share partition."""
+        """Return the pseudonym of a coordinator key: a group id, a transactional id or a share partition."""
         match = SHARE_KEY.fullmatch(key)
         if match is None:
             return self.names.text(key)
@@ -118,12 +122,12 @@ def _plan(record: Record) -> Plan:
 
 
 def _step(field: str, slot: Slot, node: Node) -> Replace | None:
-    """Return the function that replaces the content of a field; None if the field is not replaced.
+    """Return the function that replaces the content of a field; None if the content is kept.
 
     Args:
-        field: qualified name of the field.
-        slot: the field in the layout.
-        node: type of the field, or of its elements.
+        field: qualified name of the field, such as ``JoinGroupRequest.Protocol.name``.
+        slot: entry of the field in the layout of its struct.
+        node: layout of the field, or of the elements of an array.
     """
     if slot.name in fields.HARMLESS or field in fields.HARMLESS:
         return None

@@ -1,7 +1,11 @@
-"""The fields whose strings are not replaced because they are harmless, and the fields that contain host names or
-topics. All other strings are replaced.
+"""Lists of the fields that anonymization treats specially.
 
-An entry is a field name, which applies to every message, or a qualified name, which applies to one.
+The strings of the fields in HARMLESS are not replaced. Other lists name the fields that contain host names or topics.
+All
+other strings are replaced by pseudonyms.
+
+An entry is the name of a field in any message (``mechanism``), or the qualified name of one field
+(``JoinGroupRequest.Protocol.name``).
 """
 
 from __future__ import annotations

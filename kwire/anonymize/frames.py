@@ -1,4 +1,4 @@
-"""Anonymized copies of the frames of a capture."""
+"""Conversion of a capture to a recording with anonymized frames."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ DAMAGE = "damaged places of the input"
 
 
 class Anonymizer:
-    """The conversion of a capture to a recording in which names, keys, values and other text are replaced.
+    """A converter of a capture to a recording in which names, keys, values and other text are replaced.
 
     Args:
-        names: replacements of text and bytes.
+        names: pseudonyms of text and bytes.
         writer: writer of the recording.
         keep_topics: True to keep the names and ids of topics.
 
@@ -43,7 +43,11 @@ class Anonymizer:
         self._count = 0
 
     def convert(self, reading: Reading) -> Iterator[bytes]:
-        """Yield the recording, in parts. ``reading``: capture, opened with ``raw`` and without ``redacted``."""
+        """Yield the bytes of the recording, in parts.
+
+        Args:
+            reading: capture, opened with ``raw`` and without ``redacted``.
+        """
         yield self._writer.begin()
         for item in in_order(reading, every_connection=True):
             if isinstance(item, tuple):
@@ -75,9 +79,9 @@ class Anonymizer:
         self.written += 1
 
     def _request(self, call: Call) -> bytes | None:
-        """Return the new request of a call; None if it cannot be decoded.
+        """Return the anonymized request of a call; None for a SASL token or a request that was not captured.
 
-        Raises: WireError if the bytes are not valid.
+        Raises: WireError if the bytes of the request are not valid.
         """
         if call.request_raw is None or call.api_key is None or call.reason == SASL_TOKEN:
             return None
@@ -92,9 +96,9 @@ class Anonymizer:
         return frame + self._names.data(request.trailing)
 
     def _response(self, call: Call) -> bytes | None:
-        """Return the new response of a call; None if it cannot be decoded.
+        """Return the anonymized response of a call; None if the response was not captured or its API is unknown.
 
-        Raises: WireError if the bytes are not valid.
+        Raises: WireError if the bytes of the response are not valid.
         """
         if call.response_raw is None or call.api_key is None or call.api_version is None:
             return None

@@ -1,4 +1,4 @@
-"""Keyed permutations of numbers, which give different short texts different replacements."""
+"""Keyed permutations of numbers. With them, different short texts get different pseudonyms."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ ROUNDS = 8
 
 
 class Permutation:
-    """A keyed permutation of the numbers below ``size`` without fixed points.
+    """A keyed permutation of the numbers below ``size`` that maps no number to itself.
 
-    It is a Feistel network over the next larger power of four. Results outside of the domain are permuted again until
-    they are inside (cycle walking). To exclude fixed points, the permutation, a rotation by one and the inverse
-    permutation are applied in this order.
+    It is a Feistel network over the next larger power of four. A result that is not below ``size`` is permuted again
+    (cycle
+    walking). To exclude fixed points, the permutation, a rotation by one and the inverse permutation are applied in
+    this
+    order.
 
     Args:
         key: secret key.
@@ -43,12 +45,12 @@ class Permutation:
                 return number
 
     def _feistel(self, number: int, rounds: range, swap: bool) -> int:
-        """Apply the rounds of the network.
+        """Apply rounds of the Feistel network to a number.
 
         In reverse order and with ``swap``, the same rounds compute the inverse of the permutation.
 
         Args:
-            number: the number to permute.
+            number: number to permute.
             rounds: numbers of the rounds, in the order in which they are applied.
             swap: True to swap both halves of the number.
         """

@@ -1,9 +1,10 @@
-"""Replacements of text, bytes, topic ids and addresses, derived from a secret key with HMAC-SHA256.
+"""Pseudonyms of text, bytes, topic ids and addresses, derived from a secret key with HMAC-SHA256.
 
-An original always gets the same replacement, with the same length in bytes. Text, bytes and addresses of less than 16
-bytes are permuted, so different originals get different replacements. Longer originals are replaced with HMAC output,
-where equal replacements are as improbable as an HMAC collision. Non-ASCII text below 16 bytes is also replaced with
-HMAC output, which is short, so two originals may get the same replacement.
+An original always gets the same pseudonym, which has the same length in bytes. Originals of less than 16 bytes are
+permuted, so different originals get different pseudonyms. Longer originals are replaced with HMAC output, where equal
+pseudonyms are as improbable as an HMAC collision. Non-ASCII text below 16 bytes is an exception: it is replaced with
+HMAC
+output of its length, so two originals may get the same pseudonym.
 """
 
 from __future__ import annotations
@@ -37,10 +38,10 @@ CONSTANTS = frozenset(  # names that Kafka defines
 
 
 class Pseudonyms:
-    """The replacements for one secret key.
+    """The pseudonyms of text, bytes, ids and addresses for one secret key.
 
     Args:
-        key: the secret.
+        key: secret from which all pseudonyms are derived.
     """
 
     def __init__(self, key: bytes) -> None:
@@ -51,7 +52,7 @@ class Pseudonyms:
         self.uuid = lru_cache(NAMES)(self._uuid)
 
     def data(self, original: bytes) -> bytes:
-        """Return the replacement of bytes."""
+        """Return the pseudonym of bytes."""
         size = len(original)
         if size >= SHORT:
             return shake_256(self._mac("data", original)).digest(size)
@@ -59,7 +60,7 @@ class Pseudonyms:
         return number.to_bytes(size, "big")
 
     def _text(self, original: str) -> str:
-        """Return the replacement of text. A valid topic name gets a valid topic name."""
+        """Return the pseudonym of text. The pseudonym of a valid topic name is a valid topic name."""
         if not original or original in CONSTANTS:
             return original
         raw = original.encode("utf-8", "surrogatepass")
@@ -76,9 +77,9 @@ class Pseudonyms:
         return "".join(LETTERS[byte % len(LETTERS)] for byte in stream)
 
     def _host(self, original: str) -> str:
-        """Return the replacement of a host name or address.
+        """Return the pseudonym of a host name or address.
 
-        An IP address, also after "/", is replaced with an IP address.
+        The pseudonym of an IP address is an IP address, also if the address follows a "/".
         """
         if original.startswith("/"):
             return f"/{self.host(original[1:])}"
@@ -92,7 +93,7 @@ class Pseudonyms:
         return self._ipv6(name if "." in name else str(address)) + (percent and f"%{self.text(zone)}")
 
     def endpoint(self, original: str) -> str:
-        """Return the replacement of ``host:port``; the port is not changed."""
+        """Return the pseudonym of ``host:port``. The port is not changed."""
         host, colon, port = original.rpartition(":")
         if not colon or not port.isdecimal():
             return self.host(original)
@@ -101,7 +102,7 @@ class Pseudonyms:
         return f"{self.host(host)}:{port}"
 
     def _uuid(self, original: UUID) -> UUID:
-        """Return the replacement of a UUID. UUIDs that Kafka reserves are not replaced."""
+        """Return the pseudonym of a UUID. UUIDs that Kafka reserves are returned unchanged."""
         if original.int < RESERVED_IDS:
             return original
         return UUID(bytes=shake_256(self._mac("uuid", original.bytes)).digest(16))
@@ -119,7 +120,7 @@ class Pseudonyms:
         return "".join(reversed(digits))
 
     def _ipv4(self, original: str) -> str:
-        """Return the replacement of an IPv4 address: an IPv4 address whose numbers have the same number of digits."""
+        """Return the pseudonym of an IPv4 address: an IPv4 address whose numbers have as many digits."""
         ranges = [((0, 10), (10, 100), (100, 256))[len(octet) - 1] for octet in original.split(".")]
         number, size = 0, 1
         for octet, (low, high) in zip(original.split("."), ranges, strict=True):
@@ -133,7 +134,7 @@ class Pseudonyms:
         return ".".join(reversed(octets))
 
     def _ipv6(self, original: str) -> str:
-        """Return the replacement of an IPv6 address: an IPv6 address of the same length, keeping the place of "::"."""
+        """Return the pseudonym of an IPv6 address: an IPv6 address of the same length, with "::" at the same place."""
         *groups, last = original.split(":")
         if "." in last:
             return ":".join([*groups, self._ipv4(last)])

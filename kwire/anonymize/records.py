@@ -24,11 +24,11 @@ END_TXN = (0, 1)  # types of control records without names: abort and commit
 
 
 class Batches:
-    """The replacement of keys, values and headers in record batches.
+    """A converter that replaces keys, values and headers in record batches by pseudonyms.
 
     Args:
-        names: replacements of text and bytes.
-        dropped: counter of dropped batches, by kind; it is updated.
+        names: pseudonyms of text and bytes.
+        dropped: counter of dropped batches by kind, which the converter increases.
     """
 
     def __init__(self, names: Pseudonyms, dropped: Counter[str]) -> None:
@@ -36,8 +36,9 @@ class Batches:
         self._dropped = dropped
 
     def replace(self, data: bytes) -> bytes:
-        """Return the content of a records field with replaced keys, values and headers; batches that cannot be
-        decoded are left out.
+        """Return the content of a records field with replaced keys, values and headers.
+
+        A batch that cannot be decoded is left out, and so are all batches after it.
         """
         batches: list[bytes] = []
         end = 0

@@ -1,7 +1,7 @@
-"""Replacement of the contents of messages that are stored in bytes fields: group protocols of consumers, Connect and
-Streams.
+"""Replacement of the contents of messages that are stored in bytes fields of group requests and responses.
 
-Bytes that are not exactly one of these messages are replaced as bytes.
+These messages are subscriptions and assignments of consumers, Connect and Streams. Bytes that are not exactly one such
+message are replaced by a pseudonym of the bytes.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ STREAMS_ASSIGNOR, STICKY, COOPERATIVE_STICKY = "stream", "sticky", "cooperative-
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The properties of a message's group that decide how to decode the bytes fields of the message.
+    """The properties of a group that select the message class for the bytes fields of its requests and responses.
 
     Attributes:
         protocol_type: protocol type of the group; None if unknown.
-        assignor: name of the assignor; None if unknown.
+        assignor: name of the group's assignor; None if unknown.
     """
 
     protocol_type: str | None = None
@@ -38,11 +38,12 @@ class Context:
 
 
 class Stored:
-    """The replacement of contents inside bytes fields.
+    """A converter that replaces the contents of messages inside bytes fields.
 
     Args:
-        names: replacements of bytes.
-        replace: function that replaces the contents of a decoded message, called with the message and its version.
+        names: pseudonyms of bytes.
+        replace: function that replaces the contents of a decoded message in place. Its arguments are the message, the
+            version and the Context.
     """
 
     def __init__(self, names: Pseudonyms, replace: Callable[[Any, int, Context], None]) -> None:
@@ -50,12 +51,12 @@ class Stored:
         self._replace = replace
 
     def inside(self, field: str, data: bytes, context: Context) -> bytes:
-        """Return the replacement of a subscription or assignment.
+        """Return a subscription or assignment with replaced contents.
 
         Args:
             field: qualified name of the field, a key of ``INSIDE``.
             data: content of the field.
-            context: the group of the message.
+            context: protocol type and assignor of the group.
         """
         blob = INSIDE[field]
         if context.protocol_type in (None, CONSUMER) and (new := self._message(blob, data, context)) is not None:
@@ -65,17 +66,17 @@ class Stored:
         return self._names.data(data)
 
     def allocation(self, data: bytes) -> bytes:
-        """Return an anonymized copy of the assignment that a Connect worker sends in its metadata."""
+        """Return the assignment that a Connect worker sends in its metadata, with replaced contents."""
         new = self._message("ConnectAssignment", data, Context(CONNECT))
         return self._names.data(data) if new is None else new
 
     def user_data(self, owner: type, data: bytes, context: Context) -> bytes:
-        """Return an anonymized copy of the user data of a subscription or an assignment.
+        """Return the user data of a subscription or an assignment, with replaced contents.
 
         Args:
             owner: class of the subscription or assignment.
-            data: the user data.
-            context: the group of the message.
+            data: content of the field ``user_data``.
+            context: protocol type and assignor of the group.
         """
         new: bytes | None = None
         if context.assignor == STREAMS_ASSIGNOR:
@@ -85,12 +86,12 @@ class Stored:
         return self._names.data(data) if new is None else new
 
     def _message(self, name: str, data: bytes, context: Context) -> bytes | None:
-        """Return a stored message with its contents replaced; None if the bytes are not exactly one such message.
+        """Return a stored message with replaced contents; None if the bytes are not exactly one such message.
 
         Args:
             name: Kafka's name of the message.
-            data: the stored bytes.
-            context: the group of the message.
+            data: bytes that are stored: version or record type, then the message.
+            context: protocol type and assignor of the group.
         """
         blob = BLOBS[name]
         value: Any

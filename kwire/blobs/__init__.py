@@ -1,12 +1,12 @@
 """Versioned messages that are stored as bytes inside other messages or in a log, by Kafka's name.
 
-The classes are imported on first access. A stored message contains its version:
+The classes are imported on first access. Stored messages contain their versions in one of three ways:
 
-- most begin with an int16 that is the version;
-- keys in the topics of coordinators begin with an int16 that is the record type, and have only version 0;
-- the messages in SELF_DESCRIBED have the version as their first field.
+- Most messages begin with an int16 that is the version.
+- Keys in the topics of coordinators begin with an int16 that is the record type. They have only version 0.
+- The messages in SELF_DESCRIBED have the version as their first field.
 
-StickyUserData does not contain its version: the class is in BLOBS, but not in STORED.
+Only StickyUserData does not contain its version. Its class is in BLOBS, but not in STORED.
 """
 
 from __future__ import annotations
@@ -127,9 +127,9 @@ def stored_version(blob: type, data: bytes) -> int:
 
     Args:
         blob: class of the message.
-        data: the stored bytes.
+        data: bytes of the message, as they are stored.
 
-    Raises: Truncated; UnknownRecordType if the message is a key of another record type.
+    Raises: Truncated if ``data`` is too short; UnknownRecordType if the message is a key of another record type.
     """
     name = schema_of(blob).name
     what = "record type" if name in KEYS else "version"
@@ -146,20 +146,30 @@ def stored_version(blob: type, data: bytes) -> int:
 def body_offset(blob: type) -> int:
     """Return the offset, in bytes, at which the body of a stored message begins.
 
-    It is 2 after a version or record type, else 0. ``blob``: class of the message.
+    The result is 2 if the message begins with a version or record type that is not a field, else 0.
+
+    Args:
+        blob: class of the message.
     """
     return 0 if schema_of(blob).name in SELF_DESCRIBED else 2
 
 
 def readable_version(blob: type, written: int) -> int:
-    """Return the version in which to decode a message that contains version ``written``.
+    """Return the version in which to decode a stored message.
 
-    A version newer than kwire knows is decoded as the newest known version, if Kafka only appends fields to this
-    message.
+    If the stored version is newer than kwire knows, the result is the newest known version. This applies only to
+    messages
+    to which Kafka appends fields without other changes.
 
-    Raises: UnknownApi for any other unknown version. Source: Kafka's ConsumerProtocol.deserializeSubscription,
-    ControlRecordType and ConnectProtocol; for messages whose newer versions are refused, CoordinatorRecordSerde and
-    AssignmentInfo.
+    Args:
+        blob: class of the message.
+        written: version that the message contains.
+
+    Raises: UnknownApi for any other unknown version.
+
+    Source: Kafka's ConsumerProtocol.deserializeSubscription, ControlRecordType and ConnectProtocol. For messages whose
+    newer
+    versions are rejected: CoordinatorRecordSerde and AssignmentInfo.
     """
     schema = schema_of(blob)
     assert schema.versions is not None
@@ -177,7 +187,7 @@ def decode_stored(blob: type[M], data: bytes) -> tuple[M, int]:
 
     Args:
         blob: class of the message.
-        data: the stored bytes: version or record type, then the message.
+        data: bytes that are stored: version or record type, then the message.
 
     Raises: DecodeError if the bytes are not valid.
     """
@@ -198,6 +208,10 @@ def decode_stored(blob: type[M], data: bytes) -> tuple[M, int]:
 
 def prefix(value: object, version: int) -> bytes:
     """Return the bytes before the body of a stored message: its version, or the record type of a key.
+
+    Args:
+        value: message to store.
+        version: version in which the message is encoded.
 
     Raises: EncodeError if the message has a version field with a value other than ``version``.
     """
@@ -236,8 +250,9 @@ def decode_record(topic: str, key: bytes | None, value: bytes | None) -> tuple[o
         key: encoded key.
         value: encoded value; None for a tombstone, which is decoded as None.
 
-    Raises: UnknownRecordType or UnknownApi for a record newer than kwire knows; another DecodeError for an invalid
-        record.
+    Raises:
+        UnknownRecordType or UnknownApi: the record is newer than kwire knows.
+        DecodeError: the record is not valid.
 
     Source: Kafka's CoordinatorRecordSerde.
     """
@@ -263,9 +278,9 @@ def encode_record(key: object, value: object | None, version: int) -> tuple[byte
     """Encode key and value of a record in a topic of RECORDS, such as __consumer_offsets.
 
     Args:
-        key: the key.
-        value: the value; None for a tombstone.
-        version: version of the value.
+        key: message that is the key, such as OffsetCommitKey.
+        value: message that is the value; None for a tombstone.
+        version: version in which the value is encoded.
 
     Raises: EncodeError if a value cannot be encoded; SchemaError if the message does not have this version.
     """

@@ -2,9 +2,10 @@
 
 v0 is the protocol ``default``, which stops all tasks during a rebalance. v1, ``compatible``, adds the tasks that a
 worker runs and those that it must revoke (KIP-415). v2, ``sessioned``, has the same encoding, and means that workers
-sign their requests to each other (KIP-507). Task -1 is the connector itself. The class names are our own: Kafka's
-classes are WorkerState and Assignment, and from v1 on ExtendedWorkerState and ExtendedAssignment. Source:
-ConnectProtocol, IncrementalCooperativeConnectProtocol.
+sign their requests to each other (KIP-507). Task -1 is the connector itself.
+
+The class names are our own. Kafka's classes are WorkerState and Assignment, and from v1 on ExtendedWorkerState and
+ExtendedAssignment. Source: ConnectProtocol, IncrementalCooperativeConnectProtocol.
 """
 
 from kwire.schema import Array, Bytes, Int16, Int32, Int64, String, data, struct
@@ -12,9 +13,11 @@ from kwire.schema import Array, Bytes, Int16, Int32, Int64, String, data, struct
 
 @data(versions="0-2", flexible="none")
 class ConnectWorkerState:
-    """The metadata of a Kafka Connect worker in JoinGroup: its URL, and the configuration and tasks that it has.
+    """The metadata of a Kafka Connect worker in JoinGroup.
 
     Attributes:
+        url: URL of the REST API of the worker.
+        config_offset: offset up to which the worker has read the configuration topic.
         allocation: encoded ConnectAssignment with the tasks that the worker runs; None before v1.
     """
 

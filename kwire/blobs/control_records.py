@@ -1,8 +1,9 @@
 """Keys and values of control records, which brokers and controllers append to logs.
 
-The key contains the type of the record. End-transaction markers are in the logs of topics. The other values are in the
-metadata log of the controllers and in its snapshots, and contain a version field. Source: ControlRecordType and
-ControlRecordUtils in org.apache.kafka.common.record.
+The key contains the type of the record. End-transaction markers are in the logs of topics. All other control records
+are
+in the metadata log of the controllers and in its snapshots, and their values contain a version field. Source:
+ControlRecordType and ControlRecordUtils in org.apache.kafka.common.record.
 """
 
 from uuid import UUID
@@ -15,7 +16,7 @@ class ControlRecordKey:
     """The key of a control record.
 
     Attributes:
-        type: number of the record type, which may be newer than ControlType.
+        type: number of the record type. ControlType lists the types that kwire knows.
     """
 
     type: int = Int16()
@@ -23,7 +24,7 @@ class ControlRecordKey:
 
 @data(versions="0", flexible="none")
 class EndTxnMarker:
-    """The value of ABORT and COMMIT control records, which end a transaction in a partition."""
+    """The value of ABORT and COMMIT control records. They end a transaction in a partition."""
 
     coordinator_epoch: int = Int32()
 

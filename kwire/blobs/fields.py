@@ -1,4 +1,4 @@
-"""The table of bytes fields that contain an encoded message, with the name of that message."""
+"""A table of the bytes fields that contain another message: the name of the field, and the name of this message."""
 
 from __future__ import annotations
 

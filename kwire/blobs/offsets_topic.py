@@ -1,8 +1,8 @@
-"""Records of ``__consumer_offsets``, the state of the group coordinator: a key and a value each.
+"""Records of ``__consumer_offsets``, in which group coordinators store their groups. A record is a key and a value.
 
 Record types 0 and 1 are committed offsets, 2 classic groups, 3 to 8 and 16 consumer groups (KIP-848), 9 to 15 share
-groups (KIP-932), 17 to 23 Streams groups (KIP-1071); ``blobs.RECORDS`` lists the message name of each type. The
-definitions are from Kafka 4.2.0; those of type 9, which 4.2.0 no longer has, are from 3.9.1.
+groups (KIP-932), 17 to 23 Streams groups (KIP-1071). ``blobs.RECORDS`` lists the message name of each type. The
+definitions are from Kafka 4.2.0, except those of type 9, which are from 3.9.1.
 """
 
 from uuid import UUID
@@ -19,7 +19,7 @@ class LegacyOffsetCommitKey:
 
 @data(versions="0", flexible="none")
 class LegacyOffsetCommitValue:
-    """A committed offset as written by brokers before 0.9."""
+    """A committed offset in the form that brokers before 0.9 wrote."""
 
     offset: int = Int64()
     metadata: str = String()
@@ -35,7 +35,7 @@ class OffsetCommitKey:
 
 @data(versions="0-4", flexible="4+")
 class OffsetCommitValue:
-    """A committed offset.
+    """A committed offset of a group.
 
     v1 adds expire_timestamp; v2 removes it (KIP-211); v3 adds the leader epoch; v4 is flexible and adds the topic id.
     """
@@ -55,7 +55,7 @@ class GroupMetadataKey:
 
 @data(versions="0-4", flexible="4+")
 class GroupMetadataValue:
-    """The value of a group metadata record in ``__consumer_offsets``, of a classic group.
+    """The state of a classic group: its generation, and its members with their assignments.
 
     v1 adds the rebalance timeout; v2 the time of the last state change; v3 static members; v4 is flexible.
     """
@@ -99,7 +99,10 @@ class ConsumerGroupPartitionMetadataKey:
 
 @data(versions="0", flexible="0+")
 class ConsumerGroupPartitionMetadataValue:
-    """The topics of a consumer group with partition counts and racks; Kafka 4.1 and later write a hash instead."""
+    """The topics of a consumer group with partition counts and racks.
+
+    Kafka 4.1 and later store a hash of this data in ConsumerGroupMetadataValue instead.
+    """
 
     @struct
     class Topic:
@@ -124,7 +127,7 @@ class ConsumerGroupMemberMetadataKey:
 
 @data(versions="0", flexible="0+")
 class ConsumerGroupMemberMetadataValue:
-    """A member of a consumer group.
+    """A member of a consumer group, with its subscription.
 
     Attributes:
         classic_member_metadata: data of a member that uses the classic protocol; None for other members.
@@ -210,9 +213,10 @@ class ShareGroupPartitionMetadataKey:
 
 @data(versions="0", flexible="0+")
 class ShareGroupPartitionMetadataValue:
-    """The topics of a share group, written only by Kafka 3.9, where share groups were not stable.
+    """The initialized and the deleted topics of a share group.
 
-    Later releases write ShareGroupStatePartitionMetadata.
+    Only Kafka 3.9, where share groups were not stable, writes this record. Later releases write
+    ShareGroupStatePartitionMetadata.
     """
 
     @struct
@@ -253,7 +257,10 @@ class ShareGroupMetadataKey:
 
 @data(versions="0", flexible="0+")
 class ShareGroupMetadataValue:
-    """The group epoch of a share group. In Kafka 3.9, where share groups were not stable, version 0 had no hash."""
+    """The group epoch of a share group.
+
+    In Kafka 3.9, where share groups were not stable, version 0 had no metadata hash.
+    """
 
     epoch: int = Int32()
     metadata_hash: int = Int64()
@@ -317,9 +324,9 @@ class ShareGroupStatePartitionMetadataKey:
 
 @data(versions="0", flexible="0+")
 class ShareGroupStatePartitionMetadataValue:
-    """The partitions of a share group, by the status of their state in the share coordinator.
+    """The partitions of a share group, in three lists by their status in the share coordinator.
 
-    The state is being initialized, is initialized, or is being deleted.
+    A partition is being initialized, is initialized, or is being deleted.
     """
 
     @struct
@@ -424,7 +431,7 @@ class StreamsGroupTargetAssignmentMemberKey:
 
 @data(versions="0", flexible="0+")
 class StreamsGroupTargetAssignmentMemberValue:
-    """The target assignment of a Streams group member: its tasks."""
+    """The tasks in the target assignment of a Streams group member."""
 
     @struct
     class TaskIds:
@@ -444,7 +451,7 @@ class StreamsGroupCurrentMemberAssignmentKey:
 
 @data(versions="0", flexible="0+")
 class StreamsGroupCurrentMemberAssignmentValue:
-    """The current assignment of a Streams group member: its tasks."""
+    """The tasks in the current assignment of a Streams group member."""
 
     @struct
     class TaskIds:

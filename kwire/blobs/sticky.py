@@ -1,7 +1,7 @@
 """User data of the sticky assignors in a subscription: owned partitions, and the generation of their assignment.
 
-The bytes do not contain their version. If they cannot be decoded as v1, they are decoded as v0. If v0 fails too, the
-assignor treats the member as one without owned partitions. v1 adds the generation (KIP-341). Source:
+The bytes do not contain their version. v1 adds the generation (KIP-341). An assignor decodes the bytes as v1, and as v0
+if this fails. If v0 fails too, the assignor treats the member as one without owned partitions. Source:
 StickyAssignor.deserializeTopicPartitionAssignment.
 """
 
@@ -25,16 +25,20 @@ class StickyUserData:
 
 @data(versions="0", flexible="none")
 class CooperativeStickyUserData:
-    """User data of ``cooperative-sticky``: only the generation; owned partitions are in the subscription itself."""
+    """User data of the assignor ``cooperative-sticky``: only the generation.
+
+    The owned partitions are in the subscription itself.
+    """
 
     generation: int = Int32(default=-1)
 
 
 def decode_user_data(user_data: bytes) -> tuple[StickyUserData, int, int]:
-    """Decode user data of ``sticky``, as v1 or else as v0.
+    """Decode user data of the assignor ``sticky`` as v1, or as v0 if v1 fails.
 
-    Returns: the message, its version, and the offset of the byte after it. Raises: DecodeError if the bytes are not
-    valid.
+    Returns: the message, its version, and the offset of the byte after the message.
+
+    Raises: DecodeError if the bytes are valid in neither version.
     """
     try:
         value, end = codec.decode_at(StickyUserData, user_data, 0, 1)
@@ -45,7 +49,9 @@ def decode_user_data(user_data: bytes) -> tuple[StickyUserData, int, int]:
 
 
 def read_user_data(user_data: bytes | None) -> StickyUserData | None:
-    """Return the user data of ``sticky`` as the assignor reads it; None if the data is null, empty or invalid."""
+    """Decode user data of the assignor ``sticky`` as Kafka's assignor does; return None for null, empty or invalid
+    data.
+    """
     try:
         return decode_user_data(user_data or b"")[0]
     except DecodeError:

@@ -1,13 +1,13 @@
-"""User data of Kafka Streams in subscriptions and assignments of the protocol ``stream``.
+"""User data of Kafka Streams in subscriptions and assignments of the assignor ``stream``.
 
 Subscription and assignment both begin with their version. v2 adds endpoints; v3 the newest version that all members
 support (KIP-268); v4 error codes in assignments; v5 topics by number; v6 standby tasks by endpoint (KIP-535); v7 sums
 of offsets, and the time of the next rebalance (KIP-441); v8 a byte that makes a subscription differ from the previous
 one; v9 error codes in subscriptions; v10 named topologies; v11 tags (KIP-708).
 
-Kafka declares SubscriptionInfoData. Kafka encodes AssignmentInfo in hand-written code (AssignmentInfo.java), so its
-field names here are our own; its text is Java's modified UTF-8, which differs from UTF-8 for NUL and for characters
-above 16 bits.
+Kafka has a schema of SubscriptionInfoData. It encodes AssignmentInfo in hand-written code (AssignmentInfo.java), so the
+field names of this class are our own. The text in AssignmentInfo is Java's modified UTF-8, which differs from UTF-8 for
+NUL and for characters above 16 bits.
 """
 
 from uuid import UUID
@@ -17,9 +17,9 @@ from kwire.schema import Array, Bytes, Int8, Int32, Int64, String, UInt16, Uuid,
 
 @data(versions="1-11", flexible="none")
 class SubscriptionInfoData:
-    """The user data in the subscription of a Kafka Streams member: the tasks whose state it has.
+    """The user data in the subscription of a Kafka Streams member: the tasks whose state the member has.
 
-    Up to v6 the data has only task ids; from v7 on also the sum of offsets of each task.
+    Up to v6 the data has only task ids. From v7 on, it has the sum of offsets of each task.
     """
 
     @struct
@@ -74,8 +74,8 @@ class TopicPartition:
 class AssignmentInfo:
     """The user data in the assignment of a Kafka Streams member: its tasks.
 
-    ``named_topology`` of a task is a list of UTF-16 units, empty for a topology without a name. Partitions by endpoint
-    refer to their topic by index into ``topics``.
+    ``named_topology`` of a task is a list of UTF-16 code units. The list is empty for a topology without a name. The
+    partitions by endpoint contain an index into ``topics`` instead of the topic name.
     """
 
     @struct

@@ -1,4 +1,4 @@
-"""The ``kwire`` command: one module per subcommand, imported when it runs."""
+"""The ``kwire`` command. Each subcommand is a module, which is imported when the subcommand runs."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _print_version(context: click.Context, _parameter: click.Parameter, wanted: 
     help="Show the version and the engine of the codec, and exit.",
 )
 def main() -> None:
-    """Kafka's wire protocol, every message in every version: read it, write it, look it up.
+    """Decode, encode and look up every message of Kafka's wire protocol in every version.
 
     Exit codes: 0 done, 1 invalid input (stderr names the line), 2 wrong usage, 130 interrupted by Ctrl-C.
     """

@@ -1,4 +1,4 @@
-"""Captures read and analysed in one process, for the commands that show their tables."""
+"""Reading and analysis of captures in one process, without Spark, for commands that print tables of a capture."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def analysed(
     keylog: KeyLog | None = None,
     **options: Any,
 ) -> tuple[dict[str, list[Row]], Reading]:
-    """Return the tables of a capture by name, and the Reading of its files, which contains the damage.
+    """Return the tables of a capture by name, and the Reading of its files, which lists damaged files.
 
     Args:
         paths: files or folders of the capture.
-        capture_id: id of the capture.
+        capture_id: value of the column ``capture_id``.
         ports: ports of brokers; other traffic is ignored. Empty for all ports.
-        keylog: secrets of TLS connections; None to use only those in pcapng files.
+        keylog: secrets of TLS connections; None to use only the secrets in pcapng files.
         options: further arguments of ``run.analyse``.
 
     Raises: click.UsageError for a path that cannot be read.
@@ -59,5 +59,5 @@ def analysed(
 
 
 def is_table_folder(path: str) -> bool:
-    """Return whether a path is a folder of tables, as ``kwire pipeline`` and ``kwire groups --tables`` write it."""
+    """Return whether a path is a folder of tables that ``kwire pipeline`` or ``kwire groups --tables`` has written."""
     return (Path(path) / "rebalances").is_dir()

@@ -50,14 +50,14 @@ KEY_BYTES = 32
 def command(source: str, output: Path, keep: tuple[str, ...], key_file: Path | None, ports: tuple[int, ...]) -> None:
     """Replace names, keys, values and other text in captured traffic, so that it can be shared.
 
-    Captures are pcap and pcapng files, also compressed with gzip, frame logs, and folders of these files.
+    A capture is a pcap or pcapng file (also compressed with gzip), a frame log, or a folder of these files.
 
     \b
     kwire anonymize trace.pcap -o shared.pcapng
     kwire anonymize --keep topics --key-file secret recording.jsonl -o shared.jsonl
 
-    Equal originals get equal replacements, so groups and topics can still be tracked. Fields keep their length, and
-    record batches have valid checksums. Data that cannot be decoded is left out; stderr reports how much.
+    Equal originals get equal replacements, so groups and topics can still be tracked. Fields keep their length.
+    Record batches have valid checksums. Data that cannot be decoded is left out, and stderr reports how much.
     """
     writer = writer_of(output)
     if writer is None:
@@ -91,10 +91,10 @@ def _key(key_file: Path | None) -> bytes:
 
 
 def save(path: Path, parts: Iterable[bytes]) -> None:
-    """Write a file that only its owner can read. The file is renamed to its final name when it is complete.
+    """Write a file that only its owner can read. The file gets its final name when it is complete.
 
     Args:
-        path: path of the file.
+        path: path of the complete file.
         parts: content of the file, in parts.
     """
     temporary = ""

@@ -26,7 +26,7 @@ def command(as_json: bool) -> None:
 
 
 def row(api: Api) -> dict[str, int | str | None]:
-    """Return an API as the object that ``kwire apis --json`` prints."""
+    """Return the JSON object of an API that ``kwire apis --json`` prints."""
     return {
         "key": api.key,
         "name": api.name,

@@ -23,17 +23,17 @@ def command(blob_type: str, source: str) -> None:
     """Decode and encode messages that are stored inside other messages, one JSON line each.
 
     \b
-    A line is one of
+    An input line has one of three forms:
       {"hex_as_stored": ...}             decoded; it begins with the version, or a key's record type
       {"hex_body": ..., "version": n}    decoded
       {"fields": {...}, "version": n}    encoded, to hex_body and hex_as_stored
-    and the output for one form is valid input in another form.
+    The output for one form is valid input in another form.
 
     \b
     StickyUserData does not contain its version:
       {"user_data_hex": ...}             decoded, as v1 or else as v0
       {"fields": {...}, "version": n}    encoded, to user_data_hex
-    With "assignor": "cooperative-sticky", or if 4 bytes are neither v1 nor v0, the data is a generation only.
+    With "assignor": "cooperative-sticky", the data is only a generation; so are 4 bytes that are neither v1 nor v0.
 
     For an invalid line, {"error": {"message", "path", "offset"}} is printed instead, and the exit code is 1.
     """
@@ -45,6 +45,10 @@ def command(blob_type: str, source: str) -> None:
 
 def convert(blob: type, line: Mapping[str, Any]) -> dict[str, Any]:
     """Decode or encode the message of one input line; return the output line.
+
+    Args:
+        blob: class of the message.
+        line: JSON object of the input line.
 
     Raises: WireError if the bytes are not valid; LineError if the line is not valid.
     """
@@ -79,6 +83,9 @@ def _encode(blob: type, line: Mapping[str, Any]) -> dict[str, Any]:
 
 def convert_user_data(line: Mapping[str, Any]) -> dict[str, Any]:
     """Decode or encode the StickyUserData of one input line; return the output line.
+
+    Args:
+        line: JSON object of the input line.
 
     Raises: WireError if the bytes are not valid; LineError if the line is not valid.
     """

@@ -69,10 +69,11 @@ def command(
     kwire capture --where "body.group_id == 'orders'" -o frames.parquet --format parquet trace.pcapng.gz
 
     If a part of a file is damaged, reading continues at the next valid record. The output then has a row with "error",
-    stderr has a line, and the exit code is 1. The same holds for a file whose packets were truncated by a snap length;
-    its row also has the number of packets ("packets"). A row with "reason" and "note", but without a direction, reports
-    packets that cannot be Kafka traffic, connections that are not Kafka (such as TLS without secrets), or connections
-    with missing bytes.
+    stderr has a line, and the exit code is 1. A file whose packets were truncated by a snap length is reported in the
+    same way, and its row has the number of these packets ("packets").
+
+    A row with "reason" and "note", but without a direction, reports one of three things: packets that cannot be Kafka
+    traffic, connections that are not Kafka (such as TLS without secrets), or connections with missing bytes.
     """
     if form == "parquet" and output is None:
         raise click.UsageError("--format parquet requires -o OUT")
@@ -114,7 +115,10 @@ def columns() -> dict[str, Column]:
 
 
 def _opened(output: str | None) -> AbstractContextManager[IO[bytes]]:
-    """Open the output file for writing, as a context manager. Without a file, use stdout, which stays open."""
+    """Open the output file for writing, as a context manager.
+
+    ``output``: path of the file; None for stdout, which stays open after the block.
+    """
     if output is None:
         return nullcontext(sys.stdout.buffer)
     try:
@@ -124,13 +128,13 @@ def _opened(output: str | None) -> AbstractContextManager[IO[bytes]]:
 
 
 def _write(rows: Iterator[Row], form: str, out: IO[bytes], *, at_once: bool = False) -> bool:
-    """Write the rows to ``out``; return False if there was no row.
+    """Write rows to a file; return False if there was no row.
 
     Args:
         rows: rows of frames and problems.
         form: "jsonl" or "table".
-        out: output file.
-        at_once: True to flush after each row.
+        out: output file, open for writing.
+        at_once: True to flush the file after each row.
     """
     first = next(rows, None)
     if first is not None:
@@ -157,7 +161,7 @@ def _write(rows: Iterator[Row], form: str, out: IO[bytes], *, at_once: bool = Fa
 
 
 def table_line(row: Row) -> str:
-    """Return a row as one line of the text table."""
+    """Return a row of a frame or problem as one line of the text table."""
     if row.get("error") and row["direction"] is None:
         place = "" if row.get("position") is None else f" at byte {row['position']}"
         return one_line(f"{row['time'] or '':28}{row['file']}{place}: {row['error']}")

@@ -1,4 +1,4 @@
-"""The command ``kwire compare``, which compares two captures and shows what became worse."""
+"""The command ``kwire compare``, which compares two captures and shows which measures became worse."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ TITLES = ((WORSE, "worse"), (BETTER, "better"), (SAME, "about the same"), (None,
 @click.option("--json", "as_json", is_flag=True, help="A JSON object with all measures instead of text.")
 @click.option("--check", is_flag=True, help="Exit with code 1 if a measure is worse.")
 def command(before: str, after: str, everything: bool, as_json: bool, check: bool) -> None:
-    """Compare two captures, and show what became worse.
+    """Compare two captures, and show which measures became worse.
 
-    BEFORE and AFTER are a capture file, a folder of capture files, or a folder of tables of `kwire pipeline` or
-    `kwire groups --tables`.
+    BEFORE and AFTER are each a capture file, a folder of capture files, or a folder of tables. `kwire pipeline` and
+    `kwire groups --tables` write folders of tables.
 
-    Groups are compared by rebalances, stops, refused commits, lag and violations; APIs by latency; then errors and
-    findings. Counts are compared per hour of capture, errors per thousand calls. The latency of requests that wait in
-    the broker, such as Fetch, is shown with --all and not judged.
+    Groups are compared by rebalances, stops, refused commits, lag and violations. APIs are compared by latency. Errors
+    and findings follow. Counts are compared per hour of capture, and errors per thousand calls. The latency of requests
+    that wait in the broker, such as Fetch, is shown with --all and not judged.
 
     \b
     kwire compare monday.pcap tuesday.pcap
@@ -59,7 +59,13 @@ def command(before: str, after: str, everything: bool, as_json: bool, check: boo
 
 
 def _tables(path: str, problems: list[object], notes: list[str]) -> Tables:
-    """Return the tables of a capture or a folder of tables; add damage to ``problems`` and remarks to ``notes``."""
+    """Return the tables of a capture or of a folder of tables.
+
+    Args:
+        path: capture file, folder of capture files, or folder of tables.
+        problems: list to which damaged positions of files are added.
+        notes: list to which lines about skipped packets and undecoded connections are added.
+    """
     if is_table_folder(path):
         try:
             return parquet.read(Path(path), NEEDED)
@@ -72,11 +78,11 @@ def _tables(path: str, problems: list[object], notes: list[str]) -> Tables:
 
 
 def text(made: Sequence[Difference], *, everything: bool) -> Iterator[str]:
-    """Yield the lines of text about differences, the worse ones first.
+    """Yield the lines of text about differences. Measures that became worse are first.
 
     Args:
         made: all differences, in order.
-        everything: True for a line also for each measure that is about the same or not judged.
+        everything: True to include measures that are about the same or are not judged.
     """
     for verdict, title in TITLES:
         own = [each for each in made if each.verdict == verdict]
@@ -105,7 +111,7 @@ def _number(value: float | None) -> str:
 
 
 def _change(each: Difference) -> str:
-    """Return the change of the compared value, such as ``x 2.1 per hour`` or ``new``."""
+    """Return the text of the change of a measure, such as ``x 2.1 per hour`` or ``new``."""
     is_rate = each.rate_before is not None and each.rate_after is not None
     first, second = (each.rate_before, each.rate_after) if is_rate else (each.before, each.after)
     per = " per 1,000 calls" if each.kind == "error" else " per hour"

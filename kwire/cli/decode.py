@@ -35,7 +35,14 @@ def command(source: str, response: bool, api_key: int | None, api_version: int |
 
 
 def decode(source_frame: frames.FrameLine, engine: Engine | None) -> dict[str, Any]:
-    """Return the JSON form of a frame, as ``kwire decode`` prints it. Raises: WireError if the bytes are not valid."""
+    """Return the JSON object that ``kwire decode`` prints for a frame.
+
+    Args:
+        source_frame: frame of an input line.
+        engine: engine that decodes the frame; None for the default engine.
+
+    Raises: WireError if the bytes are not valid.
+    """
     if source_frame.direction == "request":
         return form_of(envelope.decode_request(source_frame.frame, engine=engine))
     return form_of(
@@ -44,7 +51,7 @@ def decode(source_frame: frames.FrameLine, engine: Engine | None) -> dict[str, A
 
 
 def form_of(message: Request | Response) -> dict[str, Any]:
-    """Return a decoded frame as the JSON object that ``kwire encode`` accepts."""
+    """Convert a decoded frame to the JSON object that ``kwire encode`` accepts."""
     is_request = isinstance(message, Request)
     header_version = request_header_version if is_request else response_header_version
     form: dict[str, Any] = {

@@ -22,8 +22,8 @@ from kwire.schema import Api
 def command(source: str, engine: Engine | None) -> None:
     """Encode JSON lines from `kwire decode` to frames: {"hex": ...} each, without the length prefix.
 
-    Required are direction, api_key, api_version and body; optional are header (correlation_id, client_id), trailing
-    (hex of bytes after the body) and fields of the body that have their default value.
+    The keys direction, api_key, api_version and body are required. The keys header (correlation_id, client_id) and
+    trailing (hex of bytes after the body) are optional. A field that is missing in the body gets its default value.
 
     For an invalid line, {"error": {"message", "path", "offset"}} is printed instead, and the exit code is 1.
     """
@@ -32,6 +32,10 @@ def command(source: str, engine: Engine | None) -> None:
 
 def encode(form: Mapping[str, Any], engine: Engine | None) -> bytes:
     """Return the frame that one input line describes.
+
+    Args:
+        form: JSON object of the input line.
+        engine: engine that encodes the frame; None for the default engine.
 
     Raises: WireError if the bytes are not valid; LineError if the line is not valid.
     """

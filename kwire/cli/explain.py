@@ -59,21 +59,21 @@ def command(
     """Show frames as annotated hex: offset, bytes, path, type and value of every field, as a tree.
 
     The input is the same as for `kwire decode`. Every byte is shown once, in order. In a string, `|` separates the
-    length from the text; the row of an array shows the bytes of its count. A message inside a field is shown below the
-    field: the subscription in a JoinGroup, the assignment in a SyncGroup, record batches and their records. Offsets
-    into decompressed data begin with `+`.
+    length from the text. The row of an array shows the bytes of its count. A message inside a field is shown below the
+    field. Examples are the subscription in a JoinGroup, the assignment in a SyncGroup, and record batches. Offsets into
+    decompressed data begin with `+`.
 
     \b
     kwire explain 00120000000000070000
     kwire explain --response --api-key 12 --api-version 0 000000070000
 
-    With --json a line is {"offset", "length", "path", "type", "value", "hex", "end", "depth"}: offset, length and hex
-    of the line's own bytes, "end" of the piece with everything below it; "note" is the meaning of a value, "reason" why
-    bytes cannot be decoded, and "within" the path of the compressed field that contains the piece. Values are those of
-    `kwire decode`; for an array, the count.
+    With --json, a line is an object with "offset", "length", "path", "type", "value", "hex", "end" and "depth" of a
+    field. "offset", "length" and "hex" are about the bytes of the field without its inner fields, and "end" includes
+    the inner fields. Values are those of `kwire decode`; the value of an array is its count. Some lines also have
+    "note" (the meaning of the value), "reason" (why bytes cannot be decoded) or "within" (the path of the compressed
+    field that contains this field).
 
-    An invalid frame is shown up to the invalid field, followed by the remaining bytes and the error; the exit code is
-    1.
+    An invalid frame is shown up to the invalid field. The remaining bytes and the error follow, and the exit code is 1.
     """
     defaults = frames.Defaults(frames.DIRECTIONS[response], api_key, api_version)
     text = TextForm(flat, width or lines.columns(), painter())
@@ -85,11 +85,13 @@ Lines = Iterator[dict[str, Any] | str]
 
 
 def explain_lines(source_frame: frames.FrameLine, form: Callable[[Explanation], Lines]) -> Lines:
-    """Yield the output lines for one frame. Raises: DecodeError after the last line if the frame is invalid.
+    """Yield the output lines for one frame.
 
     Args:
-        source_frame: the frame.
+        source_frame: frame of an input line.
         form: function that returns the lines of an explanation.
+
+    Raises: DecodeError after the last line if the frame is invalid.
     """
     if source_frame.direction == "request":
         explanation = explain.explain_request(source_frame.frame)
@@ -103,12 +105,12 @@ def explain_lines(source_frame: frames.FrameLine, form: Callable[[Explanation], 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A piece of an explanation, with its place in the output.
+    """A ``Piece`` of an explanation, such as a field, with its position in the tree of pieces.
 
     Attributes:
-        piece: the piece.
+        piece: explained bytes: their path, type and value.
         depth: number of pieces that contain this piece.
-        data: bytes that the offsets of the piece refer to: the frame, or decompressed data.
+        data: bytes to which the offsets of the piece refer: the frame, or decompressed data.
         within: path of the compressed field that contains the piece; "" if the piece is in the frame itself.
     """
 
@@ -123,7 +125,7 @@ class Place:
 
 
 def places(explanation: Explanation, depth: int = 0, within: str = "") -> Iterator[Place]:
-    """Yield every piece in order with its position, including pieces of decompressed data.
+    """Yield every ``Piece`` of an explanation in frame order, including the pieces of decompressed data.
 
     Args:
         explanation: explanation of a frame or of decompressed data.
@@ -140,7 +142,7 @@ def places(explanation: Explanation, depth: int = 0, within: str = "") -> Iterat
 
 
 def json_lines(explanation: Explanation, flat: bool) -> Lines:
-    """Yield one JSON object for each piece of an explanation.
+    """Yield one JSON object for each ``Piece`` of an explanation.
 
     ``flat``: True to leave out pieces whose bytes all belong to inner pieces.
     """
@@ -164,11 +166,12 @@ def json_lines(explanation: Explanation, flat: bool) -> Lines:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of the text output before the alignment of its cells.
+    """A row of the text output before its cells are aligned.
 
     Attributes:
+        depth: level in the tree, by which the name is indented.
         value: text of the value, to the right of the other cells.
-        more: text after the value; on separate lines if it does not fit.
+        more: meaning or error after the value. It is printed on separate lines if it does not fit.
         unread: True for bytes that could not be decoded.
     """
 
@@ -184,7 +187,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class TextForm:
-    """The text form of an Explanation.
+    """A converter of explanations to the text that ``kwire explain`` prints.
 
     Attributes:
         flat: True for full paths instead of a tree.
@@ -197,7 +200,7 @@ class TextForm:
     paint: Callable[[str, str], str]
 
     def lines(self, explanation: Explanation) -> Lines:
-        """Yield a title and a line for each piece, with columns as wide as the frame needs."""
+        """Yield a title, and one or more lines for each ``Piece``. The widths of the columns fit the frame."""
         yield self.paint("title", f"{explanation.name}, {len(explanation.frame)} bytes")
         rows = [row for place in places(explanation) for row in self.rows(place)]
         widths, step = self.widths(rows)
@@ -206,8 +209,9 @@ class TextForm:
         yield ""
 
     def widths(self, rows: Sequence[Row]) -> tuple[list[int], int]:
-        """Return the widths of the columns before the value, and the indentation per level of the tree, in
-        characters.
+        """Return the widths of the columns before the value, and the indentation per level of the tree.
+
+        All widths are in characters. The indentation is 1 if the columns would be too wide with 2.
         """
         offset, data = (max((len(cell) for cell in cells), default=0) for cells in zip(*map(_ends, rows), strict=True))
         kind = max((len(row.type) for row in rows if " " not in row.type), default=0)
@@ -221,10 +225,12 @@ class TextForm:
         return [offset, data, name, kind], step
 
     def laid_out(self, row: Row, widths: Sequence[int], step: int) -> Iterator[str]:
-        """Yield the text lines of a row, with aligned columns; a cell that is too long shifts the following cells.
+        """Yield the text lines of a row with aligned columns.
+
+        A cell that is wider than its column moves the following cells to the right.
 
         Args:
-            row: the row.
+            row: row with unaligned cells.
             widths: widths of the columns before the value, in characters.
             step: indentation per level of the tree, in characters.
         """
@@ -255,7 +261,7 @@ class TextForm:
             yield " " * max(0, min(column, self.width - len(other))) + paint(other)
 
     def rows(self, place: Place) -> Iterator[Row]:
-        """Yield the rows of text for a piece: one row, or several for bytes that could not be decoded."""
+        """Yield the rows of text for a ``Piece``: one row, or several for bytes that could not be decoded."""
         piece = place.piece
         if piece.type == UNREAD:
             yield from self.unread_rows(place)
@@ -267,7 +273,7 @@ class TextForm:
                 yield Row("", "", "", 0, "", more=one_line(piece.error), unread=True)
 
     def unread_rows(self, place: Place) -> Iterator[Row]:
-        """Yield the rows for bytes that could not be decoded: the first bytes, and the reason."""
+        """Yield the rows for bytes that could not be decoded: the reason and the first bytes."""
         piece, reason = place.piece, one_line(place.piece.error)
         sign = "+" * bool(place.within)
         first = place.own[:SHOWN_BYTES].hex()
@@ -278,7 +284,10 @@ class TextForm:
             yield Row("", f"+{more}", "", 0, "")
 
     def offset(self, place: Place) -> str:
-        """Return the text of the offset column: the first byte, and for a piece with fields also the last byte."""
+        """Return the text of the offset column: the offset of the first byte.
+
+        For a ``Piece`` with fields, the text is the offsets of the first and the last byte.
+        """
         piece, sign = place.piece, "+" * bool(place.within)
         if self.flat or not piece.fields:
             return f"{sign}{piece.offset}"
@@ -300,11 +309,11 @@ def _ends(row: Row) -> tuple[str, str]:
 
 
 def hex_cell(own: bytes, head: int) -> str:
-    """Return the first bytes of a piece in hex, with ``|`` after its length prefix.
+    """Return the first bytes of a ``Piece`` in hex, with ``|`` after its length prefix.
 
     Args:
-        own: bytes of the piece.
-        head: size of the length prefix, in bytes.
+        own: bytes that belong to the piece but to none of its fields.
+        head: size of the length prefix, in bytes; 0 for none.
     """
     shown = own[:SHOWN_BYTES].hex()
     if 0 < head < len(own):
@@ -313,14 +322,14 @@ def hex_cell(own: bytes, head: int) -> str:
 
 
 def cut(text: str, width: int) -> str:
-    """Return ``text`` shortened to at most ``width`` characters."""
+    """Return a text of at most ``width`` characters. A longer text is cut, and ends with ``…``."""
     return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
 def value_text(piece: Piece) -> tuple[str, str]:
-    """Return the value of a piece as text, and a note about the value.
+    """Return the value of a ``Piece`` as text, and the meaning of the value ("" if it has none).
 
-    Strings are in quotes; for bytes the text is their size.
+    Strings are in quotes. For bytes the text is their size.
     """
     note = one_line(piece.note)
     if piece.type in WITHOUT_VALUE:
@@ -342,7 +351,7 @@ def value_text(piece: Piece) -> tuple[str, str]:
 
 
 def bytes_text(content: bytes) -> str:
-    """Return the size of the bytes, with their text if they are printable UTF-8."""
+    """Return the text for a field of bytes: the size, and the content if it is printable UTF-8."""
     size = f"{len(content)} byte{'s' * (len(content) != 1)}"
     shown = content[:SHOWN_VALUE].decode("utf-8", "replace")
     if not shown or not shown.isprintable() or "\ufffd" in shown:
@@ -351,7 +360,10 @@ def bytes_text(content: bytes) -> str:
 
 
 def painter() -> Callable[[str, str], str]:
-    """Return the function that colours a cell. Colours are used only on a terminal, and not if NO_COLOR is set."""
+    """Return the function that colours a cell.
+
+    It adds colours only if stdout is a terminal and the environment variable NO_COLOR is not set.
+    """
     if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
         return lambda name, text: click.style(text, **STYLES[name]) if text else ""
     return lambda _, text: text

@@ -1,4 +1,4 @@
-"""Reading of frames, for ``kwire decode`` and ``kwire explain``: JSON lines or hex."""
+"""Parsing of frames in JSON lines or hex, for ``kwire decode`` and ``kwire explain``."""
 
 from __future__ import annotations
 
@@ -22,11 +22,13 @@ C = TypeVar("C", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class FrameLine:
-    """A frame from one input line, with the API and direction that the decoder needs.
+    """A frame from one input line.
 
     Attributes:
-        api_key: API key; for a request the key in its header.
-        api_version: API version; for a request the version in its header.
+        direction: "request" or "response".
+        frame: header and body, without length prefix.
+        api_key: API key. For a request, it is in the header of the frame.
+        api_version: API version. For a request, it is in the header of the frame.
     """
 
     direction: str
@@ -37,14 +39,22 @@ class FrameLine:
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """The values from the command line for input lines that do not contain them."""
+    """Command line options that apply to input lines without these keys.
+
+    Attributes:
+        direction: "request" or "response".
+        api_key: API key of responses; None if the option was not used.
+        api_version: API version of responses; None if the option was not used.
+    """
 
     direction: str
     api_key: int | None
     api_version: int | None
 
     def read(self, line: str) -> FrameLine:
-        """Parse one line: a JSON object, or hex.
+        """Parse the frame of one input line.
+
+        ``line``: JSON object, or the hex of a frame.
 
         Raises: WireError if the bytes are not valid; LineError if the line is not valid.
         """
@@ -67,10 +77,10 @@ class Defaults:
 
 
 def _integer(line: Mapping[str, Any], key: str, default: int | None) -> int:
-    """Return the integer of a key in the line, or the default from the command line.
+    """Return an integer of an input line, or the value of the command line option if the line does not have it.
 
     Args:
-        line: the input line, a JSON object.
+        line: JSON object of the input line.
         key: name of the key.
         default: value of the option; None if the option was not used.
 
@@ -82,8 +92,9 @@ def _integer(line: Mapping[str, Any], key: str, default: int | None) -> int:
 
 
 def arguments(command: C) -> C:
-    """Add to a command the argument and options of commands that read frames: source, response, api_key and
-    api_version.
+    """Add the argument SOURCE and the options of commands that read frames to a command.
+
+    The options are ``--response``, ``--api-key`` and ``--api-version``.
     """
     for decorate in (
         click.option("--api-version", type=int, help="API version of responses without one in their line."),
@@ -96,12 +107,12 @@ def arguments(command: C) -> C:
 
 
 def work_through(source: str, work: lines.Work, *, text: bool = False) -> None:
-    """Print the result of ``work`` for each line of ``source``.
+    """Print the result of ``work`` for each input line.
 
     Args:
         source: path of a file, ``-`` for stdin, or the hex of one frame.
         work: function that returns the result for an input line.
-        text: True if the output is text; then errors are printed only on stderr.
+        text: True if the output is text. Then errors are printed only on stderr.
     """
     if HEX.fullmatch(source) and not os.path.exists(source):
         lines.report("<argument>", iter([" ".join(source.split()).encode()]), work, text=text)

@@ -43,10 +43,11 @@ def command(
 ) -> None:
     """Send malformed requests to a broker and check that it survives.
 
-    In each test case, a consumer connects, joins a new group and sends one malformed request. The broker should answer
-    the request or close the connection. After that, a second client checks that the broker still serves it and its
-    group. A finding is a failure of the broker: a crash, a hang, harm to the group of the second client, a response
-    that cannot be decoded or has the wrong correlation id. Findings are minimised; --replay repeats one.
+    In each test case, a consumer connects, joins a new group and sends one malformed request. The broker should
+    respond to the request or close the connection. Then a second client checks that the broker still serves this client
+    and its group. A finding is a failure of the broker: a crash, a hang, a changed group of the second client, a
+    response that cannot be decoded, or a wrong correlation id. Each finding is reduced to few requests. --replay sends
+    the requests of a finding again.
 
     Use this command only on brokers that may crash. It creates a topic and groups, all named kwfuzz-*.
 

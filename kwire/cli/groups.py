@@ -72,14 +72,14 @@ def command(
 ) -> None:
     """Show the consumer groups in captures: members, rebalances with trigger and cost, assignments, commits, errors.
 
-    Findings, which are problems that need attention, are shown first, one sentence each, the worst at the top.
+    Findings are shown first, the worst at the top. A finding is a problem that needs attention, in one sentence.
     docs/findings.md describes the detectors and their thresholds.
 
-    Captures are pcap and pcapng files, also compressed with gzip, and frame logs. - reads stdin to its end.
-    With --what-if, the results of another assignor are shown too.
+    A capture is a pcap or pcapng file (also compressed with gzip), or a frame log. The argument - reads stdin to its
+    end. With --what-if, the results of another assignor are shown too.
 
-    Damaged parts of a file are skipped. Each is reported on stderr with its position, and the exit code is 1. Packets
-    truncated by a snap length count as damage.
+    Damaged parts of a file are skipped. Each damaged part is reported on stderr with its position, and the exit code is
+    1. Packets truncated by a snap length count as damage.
     """
     capture_id = capture_id or Path(paths[0]).name
     try:
@@ -128,9 +128,12 @@ def command(
 
 
 def finding_lines(rows: Sequence[Row]) -> Iterator[str]:
-    """Yield the lines of text about findings: severity, detector, time and sentence, then the first evidence.
+    """Yield the lines of text about findings.
 
-    ``rows``: rows of ``findings``, in order.
+    Each finding has a line with severity, detector, time and sentence, and then lines with its first evidence.
+
+    Args:
+        rows: rows of the table ``findings``, the worst first.
     """
     if not rows:
         return
@@ -144,11 +147,11 @@ def finding_lines(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def text(group: dict[str, Any], *, several: bool = False, assignor: str | None = None) -> Iterator[str]:
-    """Yield the lines of text that describe a group.
+    """Yield the lines of text about the history of a consumer group.
 
     Args:
-        group: the group, from ``by_group.groups``.
-        several: True if groups of other clusters have the same id.
+        group: history of the group, from ``by_group.groups``.
+        several: True if groups of other clusters have the same id. Then the cluster is printed, too.
         assignor: name of the assignor of ``--what-if``; None without the option.
     """
     names = {member["member_id"]: member["name"] for member in group["members"]}
@@ -187,11 +190,13 @@ def text(group: dict[str, Any], *, several: bool = False, assignor: str | None =
 
 
 def _what_if(group: dict[str, Any], assignor: str, names: dict[str, str]) -> Iterator[str]:
-    """Yield the lines about another assignor: totals, then the generations in which its assignment differs.
+    """Yield the lines about the results of the assignor of ``--what-if``.
+
+    Totals are first. Then follow the generations whose assignment by this assignor differs from the captured one.
 
     Args:
-        group: the group, from ``by_group.groups``.
-        assignor: name of the other assignor.
+        group: history of the group, from ``by_group.groups``.
+        assignor: name of the assignor of ``--what-if``.
         names: short names of the members, by member id.
     """
     generations, total = group["what_if"]["generations"], group["what_if"]["sum"]
@@ -269,10 +274,10 @@ def _rebalance(rebalance: dict[str, Any], names: dict[str, str]) -> Iterator[str
 
 
 def _restart(restart: dict[str, Any], names: dict[str, str]) -> str:
-    """Return the line about a static member that restarted without a rebalance.
+    """Return the line of text about a static member that restarted without a rebalance.
 
     Args:
-        restart: the restart, from ``by_group.groups``.
+        restart: time and member of the restart, from ``by_group.groups``.
         names: short names of the members, by member id.
     """
     member = names.get(restart["trigger_member"], restart["trigger_client"] or "")
@@ -290,7 +295,7 @@ def _change(had: list[str], has: list[str]) -> str:
 
 
 def _partitions(partitions: list[str]) -> str:
-    """Return partitions as text, grouped by topic, as in ``orders 0 1 2, tea 0``."""
+    """Return partitions as text that is grouped by topic, such as ``orders 0 1 2, tea 0``."""
     by_topic: dict[str, list[str]] = {}
     for name in sorted(partitions, key=lambda name: (name.rpartition("-")[0], int(name.rpartition("-")[2])))[:MOST]:
         topic, _, partition = name.rpartition("-")

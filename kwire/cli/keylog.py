@@ -1,4 +1,4 @@
-"""The option ``--keylog`` of the commands that read captures."""
+"""The option ``--keylog``, which commands use to decrypt TLS connections in captures."""
 
 from __future__ import annotations
 

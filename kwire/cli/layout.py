@@ -1,5 +1,6 @@
-"""The command ``kwire layout``, which shows the wire layout of an API: one version as a list, or all versions as a
-table.
+"""The command ``kwire layout``, which shows the wire layout of an API.
+
+One version is shown as a list of fields, and all versions are shown as a table.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ NEAR = 0.7  # least similarity (0 to 1) of a suggested API name
 def command(api: str, version: int | None, request: bool, response: bool, source: bool, as_json: bool) -> None:
     """Show the wire layout of an API: fields in wire order, with their types in each version.
 
-    In the table of all versions, a column is a range of versions with equal layouts. " means the same type as in the
-    column to the left; - means that these versions do not have the field. Columns that do not fit are continued in
-    another table below.
+    In the table of all versions, a column is a range of versions with equal layouts. The sign " means the same type as
+    in the column to the left. The sign - means that these versions do not have the field. Columns that do not fit are
+    in another table below.
 
     \b
-    API is Kafka's name; case and underscores do not matter.
+    API is Kafka's name of the API. Case and underscores are ignored.
     kwire layout JoinGroup
     kwire layout JoinGroup --version 5 --request
     kwire layout JoinGroup --version 5 --source
@@ -62,9 +63,9 @@ def command(api: str, version: int | None, request: bool, response: bool, source
 
 
 def find(name: str) -> Api:
-    """Return the API with this name; case and underscores do not matter.
+    """Return the API with a Kafka name, such as ``JoinGroup``; case and underscores are ignored.
 
-    Raises: click.UsageError for an unknown name; the error suggests the most similar name.
+    Raises: click.UsageError for an unknown name. The error suggests the most similar name.
     """
     try:
         return api_named(name)

@@ -1,7 +1,7 @@
-"""Input and output of the commands that process one line at a time.
+"""Input and output of commands that process one input line at a time.
 
-An invalid line does not stop the command. Instead of its result, ``{"error": ...}`` is printed to stdout and one line
-to stderr; the exit code is 1.
+An invalid line does not stop the command. Instead of its result, ``{"error": ...}`` is printed to stdout. One line is
+printed to stderr, and the exit code is 1.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class LineError(ValueError):
     """The error for an input line that the command cannot process.
 
     Attributes:
-        path: the invalid or missing key; "" if the whole line is invalid.
+        path: name of the invalid or missing key; "" if the whole line is invalid.
     """
 
     def __init__(self, reason: str, path: str = "") -> None:
@@ -62,8 +62,9 @@ class LineError(ValueError):
 
 
 def expect_input(context: click.Context) -> None:
-    """Check that a command without an argument has input, that is, stdin is not a terminal. An explicit ``-`` reads a
-    terminal too.
+    """Check that a command without an argument has input on stdin.
+
+    A terminal on stdin is an error, unless the argument is an explicit ``-``.
 
     Raises: click.UsageError.
     """
@@ -75,14 +76,14 @@ def expect_input(context: click.Context) -> None:
 
 
 def work_through(source: str, work: Work, *, text: bool = False) -> None:
-    """Print the result of ``work`` for each line of an input. Exit with code 1 if a line was invalid.
+    """Print the result of ``work`` for each line of a file or stdin. Exit with code 1 if a line was invalid.
 
     Args:
         source: path of a file, or ``-`` for stdin.
         work: function that returns the result for a line.
-        text: True if the output is text, so that errors go only to stderr.
+        text: True if the output is text. Then errors are printed only on stderr.
 
-    Raises: click.UsageError if there is no input, or it cannot be read.
+    Raises: click.UsageError if stdin is a terminal, or if the file cannot be read.
     """
     if source == "-":
         expect_input(click.get_current_context())
@@ -104,7 +105,7 @@ def report(name: str, lines: Iterator[bytes], work: Work, *, text: bool = False)
         name: name of the input in error messages.
         lines: lines of the input, as bytes.
         work: function that returns the result for a line.
-        text: True if the output is text, so that errors go only to stderr.
+        text: True if the output is text. Then errors are printed only on stderr.
     """
     refused = False
     for number, line in enumerate(lines, start=1):
@@ -128,7 +129,9 @@ def report(name: str, lines: Iterator[bytes], work: Work, *, text: bool = False)
 def lines(stream: BinaryIO, name: str) -> Iterator[bytes]:
     """Yield the lines of a stream. A line longer than MAX_LINE bytes is cut after MAX_LINE + 1 bytes.
 
-    ``name``: name of the stream in error messages.
+    Args:
+        stream: binary stream to read.
+        name: name of the stream in error messages.
     """
     try:
         while line := stream.readline(MAX_LINE + 1):
@@ -141,9 +144,12 @@ def lines(stream: BinaryIO, name: str) -> Iterator[bytes]:
 
 
 def error_form(error: Exception) -> dict[str, Any]:
-    """Return the JSON object to print in place of a result.
+    """Return the JSON object that is printed instead of a result.
 
-    ``offset`` is null if the error does not refer to a byte of the frame.
+    ``offset`` in this object is null if the error does not refer to a byte of the frame.
+
+    Args:
+        error: WireError, LineError or RecursionError.
     """
     message = "the JSON is nested too deeply" if isinstance(error, RecursionError) else str(error)
     path = error.path if isinstance(error, (LineError, DecodeError, EncodeError)) else ""
@@ -152,8 +158,9 @@ def error_form(error: Exception) -> dict[str, Any]:
 
 
 def parse_object(line: str) -> dict[str, Any]:
-    """Parse the JSON object of a line. Raises: LineError if it is not an object; RecursionError if it is nested too
-    deeply.
+    """Parse an input line that is a JSON object.
+
+    Raises: LineError if the line is not a JSON object; RecursionError if the object is nested too deeply.
     """
     try:
         value = json.loads(line)
@@ -171,7 +178,7 @@ def _value(line: Mapping[str, Any], key: str, default: Any) -> Any:
     """Return the value of a key in an input line.
 
     Args:
-        line: the input line, a JSON object.
+        line: JSON object of the input line.
         key: name of the key.
         default: value to return if the key is missing or null; None to raise an error.
 
@@ -189,7 +196,7 @@ def integer(line: Mapping[str, Any], key: str, default: int | None = None) -> in
     """Return the integer value of a key in an input line.
 
     Args:
-        line: the input line, a JSON object.
+        line: JSON object of the input line.
         key: name of the key.
         default: value to return if the key is missing or null; None to raise an error.
 
@@ -205,7 +212,7 @@ def member(line: Mapping[str, Any], key: str, default: dict[str, Any] | None = N
     """Return the JSON object that is the value of a key in an input line.
 
     Args:
-        line: the input line, a JSON object.
+        line: JSON object of the input line.
         key: name of the key.
         default: value to return if the key is missing or null; None to raise an error.
 
@@ -218,10 +225,10 @@ def member(line: Mapping[str, Any], key: str, default: dict[str, Any] | None = N
 
 
 def hexadecimal(line: Mapping[str, Any], key: str, default: str | None = None) -> bytes:
-    """Return the bytes of a key in an input line whose value is hex.
+    """Return the bytes that a key of an input line has in hex.
 
     Args:
-        line: the input line, a JSON object.
+        line: JSON object of the input line.
         key: name of the key.
         default: hex to use if the key is missing or null; None to raise an error.
 
@@ -263,14 +270,18 @@ def _print(result: Result) -> None:
 
 
 def columns() -> int:
-    """Return the width of text output in characters: the terminal's width, or WIDTH if stdout is not a terminal."""
+    """Return the width of text output in characters: WIDTH, or the width of the terminal if stdout is one."""
     return shutil.get_terminal_size((WIDTH, 0)).columns if sys.stdout.isatty() else WIDTH
 
 
 def writable(output: str | Path | None, inputs: Iterable[str] = ()) -> None:
-    """Check that an output path can be used, before the work begins.
+    """Check before the work begins that an output file can be written.
 
-    Raises: click.UsageError if the path is also an input, or if its folder does not exist.
+    Args:
+        output: path of the output file; None for stdout.
+        inputs: paths of the input files.
+
+    Raises: click.UsageError if the output file is also an input, or if its folder does not exist.
     """
     if output is None:
         return
@@ -285,16 +296,21 @@ def writable(output: str | Path | None, inputs: Iterable[str] = ()) -> None:
 
 
 def alone(paths: Collection[str]) -> None:
-    """Check that stdin is the only input if it is one. Raises: click.UsageError."""
+    """Check that stdin (``-``) is not read together with other inputs.
+
+    Raises: click.UsageError.
+    """
     if "-" in paths and len(paths) > 1:
         raise click.UsageError("- (stdin) cannot be combined with files")
 
 
 @contextmanager
 def rare_garbage_collection() -> Iterator[None]:
-    """Run the cyclic garbage collector only rarely inside the block.
+    """Run the cyclic garbage collector only rarely inside the ``with`` block.
 
-    There are millions of row objects without cycles; the collector would take a fifth of the time and find nothing.
+    A capture has millions of row objects without reference cycles. The collector would take a fifth of the time and
+    find
+    nothing.
     """
     before = gc.get_threshold()
     gc.set_threshold(OBJECTS, 20, 20)
@@ -308,11 +324,13 @@ def rare_garbage_collection() -> Iterator[None]:
 def progress(paths: Collection[str], *, hidden: bool = False) -> Iterator[Callable[[int], object] | None]:
     """Show a progress bar of the bytes read from captures, if stderr is a terminal.
 
-    The context manager yields a function to call with each number of bytes read, or None without a progress bar.
+    The context manager yields a function, or None without a progress bar. The caller passes each number of bytes read
+    to the
+    function.
 
     Args:
         paths: paths of the captures.
-        hidden: True for no progress bar, because the output itself goes to the terminal.
+        hidden: True for no progress bar, because the output goes to the same terminal.
 
     Raises: OSError if a file or a folder cannot be read.
     """
@@ -328,10 +346,10 @@ def progress(paths: Collection[str], *, hidden: bool = False) -> Iterator[Callab
 
 
 def needed(package: str, extra: str) -> None:
-    """Check that an optional package is installed, before the work begins.
+    """Check before the work begins that an optional package is installed.
 
     Args:
-        package: name of the package.
+        package: name of the Python package.
         extra: pip extra that installs the package.
 
     Raises: click.ClickException with the command that installs the extra.

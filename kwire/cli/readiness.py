@@ -23,9 +23,9 @@ from kwire.command import one_line, report_problems
 def command(paths: tuple[str, ...], target: str, keylog: KeyLogFile | None, as_json: bool) -> None:
     """Report whether the clients and groups in captures are ready for Kafka 4.
 
-    For each client id and version of its library: requests in versions that Kafka 4 removed (KIP-896), message
-    formats before record batches, and the transaction protocol (TV1, or TV2 of KIP-890). For each group: whether it can
-    move to the consumer protocol (KIP-848).
+    For each client id and library version, the report has the requests in versions that Kafka 4 removed (KIP-896), the
+    message formats older than record batches, and the transaction protocol (TV1, or TV2 of KIP-890). For each group, it
+    shows whether the group can move to the consumer protocol (KIP-848).
 
     The exit code is 1 if a client is blocked, or if a file is damaged.
     """

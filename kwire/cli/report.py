@@ -16,7 +16,7 @@ from kwire.cli.lines import needed, writable
 @click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--html", required=True, type=click.Path(dir_okay=False, path_type=Path), help="HTML file to write.")
 def command(folder: Path, html: Path) -> None:
-    """Write a self-contained HTML page from the tables in DIR: findings, groups, lanes, errors, clients, latency."""
+    """Write the tables in DIR as a self-contained HTML page: findings, groups, timelines, errors, clients, latency."""
     writable(html)
     needed("pyarrow", "report")
     try:

@@ -1,4 +1,4 @@
-"""The command ``kwire top``, which shows groups while their traffic is captured, and serves metrics."""
+"""The command ``kwire top``, which shows groups while their traffic is captured, and serves Prometheus metrics."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ def command(
     tcpdump -i any -U -w - port 9092 | kwire top
     tcpdump -i any -U -w - port 9092 | kwire top --metrics 9308
 
-    The view is printed every second and at the end; if stdout is not a terminal, only at the end. Groups, members and
-    offsets without traffic for 15 minutes of the capture are removed, so memory is bounded. The names of the metrics of
-    groups are those of kafka_exporter; docs/live.md lists all.
+    The groups are printed every second and at the end. If stdout is not a terminal, they are printed only at the end.
+    Groups, members and offsets without traffic for 15 minutes of the capture are removed, so memory is bounded. Metrics
+    of groups have the names of kafka_exporter. docs/live.md lists all metrics.
     """
     paths = paths or ("-",)
     alone(paths)
@@ -92,7 +92,7 @@ def command(
 
 
 def frame(state: LiveState) -> Iterator[str]:
-    """Yield the lines of one view: the groups with the latest events, and their members."""
+    """Yield the lines of the groups with the latest events, and of their members."""
     calls = sum(api.requests for api in state.apis.values())
     yield (
         f"{(moment(state.now_us) or '')[:19]} UTC  {len(state.groups)} groups  {calls} requests  "
@@ -115,7 +115,12 @@ def frame(state: LiveState) -> Iterator[str]:
 
 
 def content(state: LiveState, name: str) -> dict[str, Any]:
-    """Return a group as JSON values. ``name``: its id."""
+    """Return the JSON object of a group.
+
+    Args:
+        state: live state of all groups.
+        name: group id.
+    """
     group: LiveGroup = state.groups[name]
     lags = list(state.lags(group))
     return {
@@ -137,7 +142,12 @@ def content(state: LiveState, name: str) -> dict[str, Any]:
 
 
 def _serve(state: LiveState, lock: threading.Lock, port: int) -> ThreadingHTTPServer:
-    """Serve metrics on the loopback address, in a thread, until the process ends.
+    """Serve metrics over HTTP on the loopback address, in a thread, until the process ends.
+
+    Args:
+        state: live state of all groups.
+        lock: lock that guards ``state``.
+        port: TCP port.
 
     Raises: click.ClickException if the port is in use.
     """
@@ -156,7 +166,7 @@ def _serve(state: LiveState, lock: threading.Lock, port: int) -> ThreadingHTTPSe
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - name of the base class
-            """Log nothing."""
+            """Suppress the access log of the HTTP server."""
 
     try:
         server = ThreadingHTTPServer(("127.0.0.1", port), Handler)

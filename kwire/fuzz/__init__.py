@@ -1,8 +1,8 @@
-"""Fuzzing: edge values of every message, mutated frames, and a fuzzer that sends mutated frames to a broker.
+"""Fuzzing: random values of every message, mutated frames, and a fuzzer that sends mutated frames to a broker.
 
-``strategies`` has Hypothesis strategies and is the only module here that needs Hypothesis (extra ``kwire[fuzz]``).
-``values`` and ``mutate`` create values and frames with a ``random.Random`` and need no extra. docs/fuzzing.md shows how
-to use all of them.
+``strategies`` has Hypothesis strategies. It is the only module here that needs Hypothesis (extra ``kwire[fuzz]``).
+``values`` and ``mutate`` create values and frames with a ``random.Random``. docs/fuzzing.md shows how to use all of
+them.
 """
 
 from importlib import import_module

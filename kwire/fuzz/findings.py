@@ -1,7 +1,6 @@
-"""Findings: files that describe how to reproduce a failure of a broker, and functions that reduce findings to fewer
-steps.
+"""Findings: files with the requests that reproduce a failure of a broker.
 
-This module uses no sockets.
+``shrink`` reduces a finding to fewer and shorter requests. This module uses no sockets.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ FORM = 1  # version of the file format
 
 
 class FindingError(ValueError):
-    """The error for a file that does not contain a valid finding."""
+    """The error for a finding file whose content is not valid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +39,10 @@ class Finding:
     Attributes:
         kind: kind of failure, one of KINDS.
         detail: description of the failure.
-        seed: seed of the run.
-        case: number of the case in the run.
-        names: topic, group and member names of the run that found the failure.
-        steps: requests that were sent in that run.
+        seed: seed of the random choices of the run.
+        case: number of the test case in the run, from 0.
+        names: names of the topic and the groups of the run that found the failure.
+        steps: requests of the test case that reproduce the failure.
     """
 
     kind: str
@@ -57,7 +56,7 @@ class Finding:
     def what(self) -> str:
         """The description of the malformed request.
 
-        If that request was removed, the description of the last step; "" without steps.
+        If ``shrink`` has removed this request, the description of the last request; "" without requests.
         """
         return next((step.what for step in self.steps if step.broken), self.steps[-1].what if self.steps else "")
 
@@ -100,10 +99,16 @@ class Finding:
 
 
 class Recorded:
-    """The steps of a finding, adapted to another run.
+    """A script that sends the requests of a finding again, adapted to another run.
 
-    The names in the steps are replaced by the names of the new run, and the member ids by those that the broker assigns
-    in the new run. A member id is replaced only by one of equal length, which all member ids of one client id have.
+    The names of the first run are replaced by the names of the new run. The member ids are replaced by those that the
+    broker
+    assigns in the new run. The new member id must have the length of the old one, which is true for equal client ids.
+
+    Args:
+        steps: requests of the finding.
+        then: names of the run that found the failure.
+        now: names of the new run.
     """
 
     def __init__(self, steps: Sequence[Step], then: Names, now: Names) -> None:
@@ -114,7 +119,7 @@ class Recorded:
             self._now[then.topic_id.bytes] = now.topic_id.bytes
 
     def next(self) -> Step | None:
-        """Return the next request to send; None after the last one."""
+        """Return the next request to send, or None after the last request."""
         if not self._rest:
             return None
         step = self._rest.pop(0)
@@ -125,7 +130,7 @@ class Recorded:
         return self.steps[-1]
 
     def answered(self, response: Response) -> None:
-        """Process the response to the last step: if it is a JoinGroup response, store its member id."""
+        """Process the response to the last request. From a JoinGroup response, the new member id is stored."""
         step = self.steps[-1]
         if isinstance(response.body, JoinGroupResponse) and len(response.body.member_id) == len(step.learned) > 0:
             self._now[step.learned.encode()] = response.body.member_id.encode()
@@ -133,13 +138,14 @@ class Recorded:
 
 
 def shrink(steps: Sequence[Step], holds: Callable[[Sequence[Step]], bool], tries: int) -> tuple[Step, ...]:
-    """Remove steps of a finding, and bytes of its last step, as long as the failure is reproduced; return the remaining
-    steps.
+    """Remove requests of a finding, and bytes of its last request, as long as the failure is reproduced.
 
     Args:
-        steps: steps of the finding.
-        holds: function that returns True if steps reproduce the failure.
+        steps: requests of the finding.
+        holds: function that returns True if the passed requests reproduce the failure.
         tries: maximum number of calls of ``holds``.
+
+    Returns: the remaining requests.
     """
     remaining = tries
     best = list(steps)
@@ -157,7 +163,7 @@ def shrink(steps: Sequence[Step], holds: Callable[[Sequence[Step]], bool], tries
 
 
 def _smaller_variants(steps: list[Step]) -> Iterator[list[Step]]:
-    """Yield smaller variants of a sequence of steps, the largest reduction first."""
+    """Yield smaller variants of a sequence of requests. The variant with the largest reduction is first."""
     if len(steps) > 1:
         yield from (steps[:at] + steps[at + 1 :] for at in range(len(steps)))
     if steps:

@@ -1,7 +1,8 @@
-"""The fuzzer: it sends malformed requests to a broker and checks the broker. This module uses sockets and a clock.
+"""The fuzzer, which sends malformed requests to a broker and checks that the broker survives.
 
-After every test case, a second connection checks that the broker accepts connections, that an independent group still
-has its member, generation and offsets, and that the topic of the run exists.
+After every test case, a second connection checks that the broker accepts connections and that the topic of the run
+exists. It also checks that a group without malformed requests still has its member, generation and offsets. This module
+uses sockets and a clock.
 """
 
 from __future__ import annotations
@@ -55,11 +56,11 @@ NOT_READY = frozenset(  # until the offsets topic of a new cluster exists and it
 
 
 class BrokerError(Exception):
-    """The error for a broker that cannot be fuzzed: it is unreachable, or it does not serve a required API."""
+    """The error for a broker that cannot be fuzzed: it is unreachable, or it does not support a required API."""
 
 
 class Script(Protocol):
-    """The interface of objects that supply the requests of a test case one by one: Session and Recorded."""
+    """The interface of ``Session`` and ``Recorded``, which supply the requests of a test case one by one."""
 
     steps: list[Step]
 
@@ -70,7 +71,7 @@ class Script(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """A failure of the broker, which becomes a Finding.
+    """A failure of the broker in a test case. The fuzzer adds the requests and returns it as a ``Finding``.
 
     Attributes:
         kind: kind of failure, one of KINDS.
@@ -82,7 +83,7 @@ class Trouble:
 
 
 class Wire:
-    """A connection that sends and receives raw bytes."""
+    """A TCP connection that sends raw bytes, and receives frames."""
 
     def __init__(self, address: Address) -> None:
         self._sock = socket.create_connection(address, timeout=RESPONSE_TIME)
@@ -96,15 +97,16 @@ class Wire:
         self._sock.close()
 
     def send(self, data: bytes) -> None:
-        """Send bytes. If the broker has closed the connection, no error is raised; ``receive`` then returns b""."""
+        """Send bytes. No error is raised if the broker has closed the connection; then ``receive`` returns b""."""
         self._sock.settimeout(RESPONSE_TIME)
         with suppress(*LOST):
             self._sock.sendall(data)
 
     def receive(self, within: float) -> bytes | None:
-        """Return the next frame.
+        """Return the next frame from the broker.
 
-        ``within``: maximum time to wait, in seconds.
+        Args:
+            within: maximum time to wait, in seconds.
 
         Returns: the frame; b"" if the broker has closed the connection; None if no frame arrived in time.
 
@@ -129,7 +131,10 @@ class Wire:
 
 
 class Client:
-    """A client that sends only correct requests, and waits for each response. Raises: OSError, WireError."""
+    """A client that sends only valid requests, and waits for each response.
+
+    Raises: OSError if the connection fails; WireError for an invalid response.
+    """
 
     def __init__(self, address: Address, offered: Mapping[int, range]) -> None:
         self._sock = socket.create_connection(address, timeout=STEADY)
@@ -153,7 +158,7 @@ class Client:
             key: API key of the request.
             most: highest version to use.
 
-        Raises: BrokerError if there is no such version.
+        Raises: BrokerError if broker and kwire have no common version up to ``most``.
         """
         versions = [version for version in self._offered.get(key, ()) if version <= most]
         if not versions:
@@ -171,10 +176,11 @@ class Client:
 
 
 class Healthy:
-    """A control group with one correct member, which the fuzzer uses to check that the broker keeps an independent
-    group intact.
+    """A control group with one member that sends only valid requests.
 
-    Raises: BrokerError, OSError, WireError.
+    With this group, the fuzzer checks that malformed requests do not affect other groups.
+
+    Raises: BrokerError, OSError or WireError if the group cannot be set up.
     """
 
     def __init__(self, address: Address, offered: Mapping[int, range], names: Names, group: str) -> None:
@@ -191,7 +197,7 @@ class Healthy:
             raise
 
     def _settle(self) -> None:
-        """Set up the group: find the coordinator, join, get an empty assignment, and commit an offset."""
+        """Set up the control group: find the coordinator, join, receive an empty assignment, and commit an offset."""
         self._must(self._once_ready(self._find), "find the coordinator of a group")
         answer = self._once_ready(self._join)
         if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
@@ -206,7 +212,10 @@ class Healthy:
     def _once_ready(self, ask: Callable[[], Any]) -> Any:
         """Send a request, and repeat it for at most READY_WITHIN seconds while the response has an error in NOT_READY.
 
-        ``ask``: function that sends the request and returns the response. Returns: the last response.
+        Args:
+            ask: function that sends the request and returns the response.
+
+        Returns: the last response.
         """
         until = time.monotonic() + READY_WITHIN
         while (answer := ask()).error_code in NOT_READY and time.monotonic() < until:
@@ -214,7 +223,7 @@ class Healthy:
         return answer
 
     def _find(self) -> Any:
-        """Send FindCoordinator and return the response.
+        """Send FindCoordinator for the control group, and return the response.
 
         In a new Kafka cluster, this request creates __consumer_offsets.
         """
@@ -246,7 +255,7 @@ class Healthy:
             raise BrokerError(f"a correct client cannot {what}: the broker returned {_named(answer.error_code)}")
 
     def trouble(self) -> Trouble | None:
-        """Check the broker and the group. Return the failure; None if both are healthy."""
+        """Check the broker and the control group. Return the failure, or None if both are healthy."""
         try:
             newcomer = Client(self._address, self._offered)
         except LOST as error:
@@ -274,7 +283,7 @@ class Healthy:
         return None
 
     def leave(self) -> None:
-        """Leave the group and close the connection."""
+        """Send LeaveGroup for the member of the control group, and close its connection."""
         with suppress(*LOST, WireError, BrokerError):
             self._client.ask(LeaveGroupRequest(group_id=self._group, member_id=self._member_id), 13, most=2)
         self._client.close()
@@ -283,10 +292,12 @@ class Healthy:
 class Fuzzer:
     """A fuzzing run against one broker.
 
-    The requests are determined by the seed, the versions that the broker supports, and its responses.
+    The seed, the versions that the broker supports, and its responses determine the requests.
 
     Args:
-        api: key of the only API to mutate, or None for all.
+        address: host and port of the broker.
+        seed: seed of the random choices.
+        api: key of the only API to mutate; None for all APIs.
 
     Raises: BrokerError if the broker cannot be fuzzed.
     """
@@ -317,7 +328,7 @@ class Fuzzer:
         return {one.api_key: range(one.min_version, one.max_version + 1) for one in answer.api_keys}
 
     def _prepare(self, names: Names) -> Names:
-        """Create the topic of the run; return ``names`` with the id of the topic."""
+        """Create the topic of the run. Return ``names`` with the topic id that the broker has assigned."""
         with Client(self._address, self.offered) as client:
             topic = CreateTopicsRequest.Topic(name=names.topic, num_partitions=PARTITIONS, replication_factor=1)
             client.ask(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 19)
@@ -334,14 +345,20 @@ class Fuzzer:
         return Healthy(self._address, self.offered, self._names, group)
 
     def close(self) -> None:
-        """Let the member of the healthy group leave, and delete the topic of the run."""
+        """Let the member of the control group leave, and delete the topic of the run."""
         self._healthy.leave()
         with suppress(*LOST, WireError, BrokerError), Client(self._address, self.offered) as client:
             names = [self._names.topic]
             client.ask(DeleteTopicsRequest(topic_names=names, timeout_ms=10_000), 20, most=5)
 
     def run(self, cases: Sequence[int] | range) -> Iterator[Finding | None]:
-        """Run test cases; yield a Finding or None for each. Stop if the broker is no longer reachable."""
+        """Run test cases. Stop after the case in which the broker crashed.
+
+        Args:
+            cases: numbers of the test cases.
+
+        Yields: for each case a Finding, or None if the broker survived.
+        """
         for case in cases:
             chance = Random(f"{self._seed}-{case}")  # noqa: S311 - not for secrets
             session = Session(chance, self._names, case, self.offered, self._api)
@@ -357,7 +374,7 @@ class Fuzzer:
                 return
 
     def replay(self, finding: Finding) -> Trouble | None:
-        """Repeat the steps of a finding. Return the failure; None if the broker does not fail again."""
+        """Send the requests of a finding again. Return the failure, or None if the broker does not fail again."""
         return self._play(Recorded(finding.steps, finding.names, self._names))
 
     def _shrunk(self, steps: tuple[Step, ...], kind: str) -> tuple[Step, ...]:
@@ -384,7 +401,7 @@ class Fuzzer:
             self._counting = True
 
     def _play(self, script: Script) -> Trouble | None:
-        """Run one test case: send its requests, then check the broker. Return the failure; None if the broker is
+        """Send the requests of one test case, then check the broker. Return the failure, or None if the broker is
         healthy.
         """
         trouble = None
@@ -411,10 +428,10 @@ class Fuzzer:
             self._healthy = self._new_healthy()
 
     def _exchange(self, wire: Wire, step: Step) -> Response | Trouble | bool | None:
-        """Send a step and receive its response.
+        """Send a request and receive its response.
 
         Returns: the response; a Trouble if the broker failed; True if the response belongs to an API that kwire does
-        not know; None if no further step can be sent.
+        not know; None if the connection can carry no further request.
         """
         limit = due(step.data, self.offered)
         wire.send(step.data)
@@ -456,7 +473,12 @@ class Fuzzer:
 
 
 def _partitions(client: Client, names: Names) -> int:
-    """Return the number of partitions of the run's topic that have a leader."""
+    """Return the number of partitions of the run's topic that have a leader.
+
+    Args:
+        client: client that sends the Metadata request.
+        names: names of the run.
+    """
     answer = client.ask(MetadataRequest(topics=[MetadataRequest.Topic(name=names.topic)]), 3)
     return sum(partition.leader_id >= 0 for topic in answer.topics for partition in topic.partitions)
 

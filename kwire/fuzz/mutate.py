@@ -1,8 +1,10 @@
-"""Mutations of frames: each is one change, with a one-line description.
+"""Mutations of frames. A mutation is one change of a frame, with a description of one line.
 
-Some mutations change fields (wrong lengths and counts, nulls, overlong varints, repeated or disordered tags, extreme
-integers, record batches with a wrong checksum); the others change raw bytes. All functions are pure: randomness comes
-from a ``random.Random`` that the caller passes.
+Some mutations change fields. Examples are wrong lengths and counts, nulls, overlong varints, repeated or disordered
+tags,
+extreme integers, and record batches with a wrong checksum. Other mutations change raw bytes. All functions are pure:
+the
+caller passes a ``random.Random``.
 """
 
 from __future__ import annotations
@@ -48,13 +50,13 @@ CRC_AT, CRC_FROM = 17, 21
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """A mutated frame.
+    """A frame after one change.
 
     Attributes:
-        data: the frame after the change.
+        data: bytes of the changed frame.
         what: description of the change.
         path: path of the changed field; "" for a change of raw bytes.
-        offset: offset of the change in bytes.
+        offset: offset of the first changed byte.
     """
 
     data: bytes
@@ -70,7 +72,11 @@ class Mutation:
 class _Edit:
     """A change of a frame: the bytes ``frame[start:end]`` are replaced by ``new``.
 
-    ``what``: description of the change.
+    Attributes:
+        start: offset of the first replaced byte.
+        end: offset after the last replaced byte.
+        new: bytes of the changed frame at this place.
+        what: description of the change.
     """
 
     start: int
@@ -91,15 +97,15 @@ def mutate(
     other: bytes = b"",
     header: bool = True,
 ) -> Mutation:
-    """Return a mutated frame: with one random change of ``field_mutations``, or of raw bytes.
+    """Return a frame after one random change: a change from ``field_mutations``, or a change of raw bytes.
 
     Args:
         frame: request or response frame, without its length prefix.
         random: source of randomness.
         api_key: API key of a response; None for a request, whose header contains the key.
         api_version: API version of a response; None for a request, whose header contains the version.
-        other: another frame, parts of which may be inserted.
-        header: False to leave the header unchanged if the frame also has other fields.
+        other: another frame. A part of it may be inserted into ``frame``.
+        header: False to leave the header unchanged, unless the frame has no other fields.
     """
     sites = _sites(frame, api_key, api_version)
     if not header:
@@ -108,12 +114,12 @@ def mutate(
 
 
 def mutate_message(message: type, data: bytes, version: int, random: Random) -> Mutation:
-    """Return a message without header, such as a blob, with one random change.
+    """Return an encoded message without header, such as a blob, after one random change.
 
     Args:
         message: class of the message.
         data: encoded message.
-        version: version of the message.
+        version: version in which the message is encoded.
         random: source of randomness.
     """
     return _one(data, message_sites(message, data, version), random, b"")
@@ -155,8 +161,8 @@ def _edits(data: bytes, site: Site) -> list[_Edit]:
     """Return all possible changes at one mutation point. There is at least one, and each of them changes the bytes.
 
     Args:
-        data: the encoded bytes.
-        site: the mutation point.
+        data: frame or encoded message.
+        site: mutation point in ``data``.
     """
     edits: Iterable[_Edit]
     match site.node:
@@ -198,11 +204,11 @@ def _of_fixed(site: Site, wire: str) -> Iterator[_Edit]:
 
 
 def _length_edits(data: bytes, site: Site) -> Iterator[_Edit]:
-    """Yield edits that make the length or count wrong and leave the content unchanged.
+    """Yield edits that make a length or count wrong and leave the content unchanged.
 
     Args:
-        data: the encoded bytes.
-        site: the mutation point.
+        data: frame or encoded message.
+        site: mutation point of a string, of bytes or of an array.
     """
     assert isinstance(site.node, (Text, Blob, List))
     word = "count" if isinstance(site.node, List) else "length"
@@ -220,7 +226,14 @@ def _length_edits(data: bytes, site: Site) -> Iterator[_Edit]:
 
 
 def _length(node: Text | Blob | List, value: int) -> bytes | None:
-    """Return a length or count in the encoding of this node; None if the value cannot be encoded."""
+    """Return the encoded length of a string or bytes field, or the encoded count of an array.
+
+    Args:
+        node: layout of the field.
+        value: length or count; -1 for null.
+
+    Returns: the bytes, or None if the field cannot encode the value.
+    """
     if node.compact:
         return uvarint(value + 1) if value >= -1 else None
     try:
@@ -236,11 +249,11 @@ def _valid_length(node: Text | Blob | List, value: int) -> bytes:
 
 
 def _content_edits(site: Site, contents: tuple[bytes, ...]) -> Iterator[_Edit]:
-    """Yield edits that replace the content of a field with null and each of ``contents``, with correct length.
+    """Yield edits that replace the content of a field with null and with each of ``contents``. The length is correct.
 
     Args:
-        site: mutation point of the field.
-        contents: new contents.
+        site: mutation point of a string or of bytes.
+        contents: new contents of the field, without length.
     """
     assert isinstance(site.node, (Text, Blob))
     yield _Edit(site.offset, site.whole, _valid_length(site.node, -1), "is null")
@@ -251,11 +264,11 @@ def _content_edits(site: Site, contents: tuple[bytes, ...]) -> Iterator[_Edit]:
 
 
 def _element_edits(data: bytes, site: Site) -> Iterator[_Edit]:
-    """Yield edits that remove or add array elements and correct the count.
+    """Yield edits that remove or repeat array elements and correct the count.
 
     Args:
-        data: the encoded bytes.
-        site: the mutation point.
+        data: frame or encoded message.
+        site: mutation point of an array.
     """
     assert isinstance(site.node, List)
     yield _Edit(site.offset, site.whole, _valid_length(site.node, -1), "is null")
@@ -270,11 +283,13 @@ def _element_edits(data: bytes, site: Site) -> Iterator[_Edit]:
 
 
 def _batch_edits(data: bytes, site: Site) -> Iterator[_Edit]:
-    """Yield edits of the fields of the first record batch, each once with the old and once with a correct checksum.
+    """Yield edits of the first record batch in a field.
+
+    A batch field that the checksum covers is changed twice: with the old checksum, and with a correct checksum.
 
     Args:
-        data: the encoded bytes.
-        site: the mutation point.
+        data: frame or encoded message.
+        site: mutation point of a records field.
     """
     assert isinstance(site.node, Blob)
     begin = site.end
@@ -298,11 +313,11 @@ def _batch_edits(data: bytes, site: Site) -> Iterator[_Edit]:
 
 
 def _section_edits(data: bytes, site: Site) -> Iterator[_Edit]:
-    """Yield edits of a tagged section: a wrong count; repeated, disordered, additional or missing fields.
+    """Yield edits of a tagged section: a wrong count, or repeated, disordered, additional or missing fields.
 
     Args:
-        data: the encoded bytes.
-        site: the mutation point.
+        data: frame or encoded message.
+        site: mutation point of a tagged section.
     """
     count, entries = site.value, [data[entry.offset : entry.end] for entry in site.entries]
     for value in dict.fromkeys((0, count + 1, 127, 2**31 - 1)):
@@ -327,7 +342,12 @@ def _section_edits(data: bytes, site: Site) -> Iterator[_Edit]:
 
 
 def _tagged_field_edits(data: bytes, entry: Entry) -> Iterator[_Edit]:
-    """Yield edits of a tagged field: wrong sizes, and other tags."""
+    """Yield edits of one tagged field: wrong sizes, and other tag numbers.
+
+    Args:
+        data: frame or encoded message.
+        entry: position of the tagged field in ``data``.
+    """
     size = entry.end - entry.content_at
     for value in dict.fromkeys((0, max(size - 1, 0), size + 1, len(data) - entry.content_at + 1, 2**31 - 1)):
         change = f"size {size} of tagged field {entry.tag} becomes {value}"

@@ -1,7 +1,8 @@
-"""The requests of the fuzzing client: a consumer's session in which one request is malformed.
+"""The requests of one test case of the fuzzer: a consumer's session in which one request is malformed.
 
-The body of each request is built just before it is sent, from the earlier responses. The requests depend only on these
-responses and on the random number generator. This module uses no sockets.
+The body of each request is built from the earlier responses, just before the request is sent. The requests depend only
+on
+these responses and on the random number generator. This module uses no sockets.
 """
 
 from __future__ import annotations
@@ -121,7 +122,7 @@ EXCLUDED: Mapping[int, str] = {  # not mutated unless requested with --api, with
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """The names of topics, groups and members in a run.
+    """The names of the topic and the groups of a run.
 
     Attributes:
         nonce: eight characters that every name contains, different in each run.
@@ -145,12 +146,12 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A request of a test case.
+    """A request of a test case, as it was sent.
 
     Attributes:
         data: bytes of the request, with their length prefix.
         what: description of the request.
-        broken: True if this is the malformed request.
+        broken: True if this is the malformed request of the test case.
         learned: member id in the response; "" if the response has no member id.
     """
 
@@ -161,11 +162,14 @@ class Step:
 
 
 class Session:
-    """The requests of one test case: a consumer's session with one malformed request.
+    """A script of one test case: the requests of a consumer's session, one of which is malformed.
 
     Args:
+        random: source of randomness.
+        names: names of the run.
+        case: number of the test case, which the group id contains.
         offered: versions that the broker supports, by API key.
-        api: key of the only API to mutate; None for all.
+        api: key of the only API to mutate; None for all APIs.
     """
 
     def __init__(
@@ -192,7 +196,7 @@ class Session:
         return plan
 
     def next(self) -> Step | None:
-        """Return the next request to send; None after the last one."""
+        """Return the next request to send, or None after the last request."""
         number = len(self.steps)
         if number >= len(self._plan) or number > self._broken_at + AFTER:
             return None
@@ -210,7 +214,7 @@ class Session:
         return step
 
     def answered(self, response: Response) -> None:
-        """Process the response to the last step, because later requests depend on it."""
+        """Process the response to the last request. From a JoinGroup response, member id and generation are stored."""
         if isinstance(response.body, JoinGroupResponse) and response.body.member_id:
             self._member_id = response.body.member_id
             self._generation = response.body.generation_id
@@ -343,9 +347,12 @@ class Session:
 
 
 def shared(offered: Mapping[int, range]) -> dict[int, Sequence[int]]:
-    """Return the versions that both broker and kwire support, by API key. APIs without a common version have no entry.
+    """Return the versions that both broker and kwire support, by API key.
 
-    ``offered``: versions that the broker supports, by API key.
+    APIs without a common version have no entry.
+
+    Args:
+        offered: versions that the broker supports, by API key.
     """
     common: dict[int, Sequence[int]] = {}
     for key, versions in offered.items():
@@ -355,12 +362,13 @@ def shared(offered: Mapping[int, range]) -> dict[int, Sequence[int]]:
 
 
 def due(data: bytes, offered: Mapping[int, range]) -> float:
-    """Return the maximum time, in seconds, in which a broker must respond to bytes or close the connection.
+    """Return the maximum time, in seconds, until a broker responds to bytes or closes the connection.
 
-    The result is infinite if the bytes need no response.
+    The result is infinite if the bytes are incomplete, if they need no response, or if the broker may wait longer than
+    LONGEST_WAIT.
 
     Args:
-        data: the sent bytes.
+        data: bytes that were sent to the broker.
         offered: versions that the broker supports, by API key.
     """
     if len(data) < 4 or struct.unpack_from(">i", data)[0] > len(data) - 4:

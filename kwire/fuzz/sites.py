@@ -1,4 +1,4 @@
-"""Mutation points of a frame: each number, length, count, null marker and tag, with its position.
+"""Mutation points of a frame: the positions of all numbers, lengths, counts, null markers and tags.
 
 For a frame that cannot be decoded, only the mutation points before the invalid field are returned.
 """
@@ -26,11 +26,11 @@ class Entry:
     """The position of a tagged field in a frame, as offsets in bytes.
 
     Attributes:
-        offset: offset of the tag.
+        offset: offset of the tag number.
         size_at: offset of the size.
         content_at: offset of the content.
         end: offset of the byte after the field.
-        tag: number of the tag.
+        tag: tag number of the field.
     """
 
     offset: int
@@ -42,17 +42,17 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A mutation point of a frame. Offsets are in bytes; the end of a part is the offset of the byte after it.
+    """A mutation point of a frame. Offsets are in bytes; an end is the offset of the next byte.
 
     Attributes:
-        node: node of the field in the layout; for the tagged section of a struct, the Record of the struct.
-        path: path of the field.
+        node: layout of the field. For the tagged section of a struct, the Record of the struct.
+        path: path of the field, such as ``topics[0].name``.
         offset: start of the number, length, count or null marker.
         end: end of the number, length, count or null marker.
-        value: decoded number, length or count; for a nullable struct, whether it is present; None for null.
+        value: decoded number, length or count; None for null. For a nullable struct, whether the struct is present.
         whole: end of the content that follows the length, count or null marker.
-        first: end of the first element of an array.
-        entries: tagged fields of a tagged section.
+        first: end of the first element of an array; 0 for other fields.
+        entries: tagged fields of a tagged section; empty for other fields.
     """
 
     node: Node
@@ -77,7 +77,13 @@ def request_sites(frame: bytes) -> list[Site]:
 
 
 def response_sites(frame: bytes, api_key: int, api_version: int) -> list[Site]:
-    """Return the mutation points of a response frame to a request of this API and version, including the header."""
+    """Return the mutation points of a response frame, including the header.
+
+    Args:
+        frame: response frame, without its length prefix.
+        api_key: API key of the request.
+        api_version: version of the request.
+    """
     steps = response_sites_in_slices(frame, api_key, api_version, 0)
     while True:
         try:
@@ -90,9 +96,15 @@ def response_sites(frame: bytes, api_key: int, api_version: int) -> list[Site]:
 def response_sites_in_slices(
     frame: bytes, api_key: int, api_version: int, size: int
 ) -> Generator[None, None, list[Site]]:
-    """Find the mutation points of a response frame in steps: yield after every ``size`` of them (0: never).
+    """Find the mutation points of a response frame in steps, so that the caller can do other work in between.
 
-    Finally return the same list as ``response_sites``.
+    Args:
+        frame: response frame, without its length prefix.
+        api_key: API key of the request.
+        api_version: version of the request.
+        size: number of mutation points after which the generator yields; 0 for never.
+
+    Returns: the result of ``response_sites``, as the value of StopIteration.
     """
     walk = _Walk(frame, size)
     with suppress(DecodeError):
@@ -111,10 +123,10 @@ def message_sites(message: type, data: bytes, version: int) -> list[Site]:
 
 
 class _Walk:
-    """A decoder of one message that records the mutation points.
+    """A decoder of one message that collects the mutation points.
 
     Args:
-        data: the message.
+        data: encoded message, or frame.
         size: number of mutation points per step; 0 for a single step.
     """
 
@@ -129,12 +141,23 @@ class _Walk:
         return self.stream.tell()
 
     def message(self, message: type, version: int, prefix: str = "") -> None:
-        """Record the mutation points of a message without pauses."""
+        """Collect the mutation points of a message in one step.
+
+        Args:
+            message: class of the message.
+            version: version in which the message is encoded.
+            prefix: path of the message, such as ``header``; "" for the body.
+        """
         for _ in self.record(resolve(message, version), f"{ROOT} -> {prefix}" if prefix else ROOT):
             pass
 
     def record(self, record: Record, path: str) -> Generator[None, None, None]:
-        """Record the mutation points of a struct; yield at the end of each step."""
+        """Collect the mutation points of a struct; yield at the end of each step.
+
+        Args:
+            record: layout of the struct.
+            path: path of the struct.
+        """
         for slot in record.slots:
             yield from self.node(slot.node, f"{path} -> {slot.name}")
         if record.flexible:
@@ -198,10 +221,10 @@ class _Walk:
         """Add a mutation point that begins at ``start`` and ends at the current position.
 
         Args:
-            node: node of the field in the layout.
+            node: layout of the field.
             path: path of the field.
             start: offset in bytes.
-            value: decoded value.
+            value: decoded number, length or count; None for null.
 
         Returns: the index of the mutation point, with which the caller can set further attributes.
         """

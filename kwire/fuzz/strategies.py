@@ -1,7 +1,8 @@
-"""Hypothesis strategies for any message, header, blob or frame in one version, derived from its layout.
+"""Hypothesis strategies for any message, header, blob or frame in one version.
 
-Values are often edge cases: empty, null, lengths around a second varint byte, extreme integers, text that is not ASCII
-or not UTF-8, unknown tagged fields, NaN. This module needs Hypothesis: the extra ``kwire[fuzz]``.
+The strategies are derived from the layout. Values are often edge cases: empty, null, lengths at which a varint needs a
+second byte, extreme integers, text that is not ASCII or not UTF-8, unknown tagged fields, NaN. This module needs
+Hypothesis: the extra ``kwire[fuzz]``.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def messages(message: type[M], version: int, *, nan: bool = True) -> st.SearchSt
 
     Args:
         message: class of the message.
-        version: version of the message.
+        version: version whose fields get values.
         nan: False to exclude NaN, which is not equal to itself.
 
     Raises: SchemaError if the message does not have this version.
@@ -48,7 +49,12 @@ def messages(message: type[M], version: int, *, nan: bool = True) -> st.SearchSt
 def frames(draw: st.DrawFn, api: Api, version: int, direction: Direction, *, nan: bool = True) -> bytes:
     """Draw frames of one API, version and direction: header and body, without the length prefix.
 
-    ``nan``: False to exclude NaN, which is not equal to itself.
+    Args:
+        draw: function that Hypothesis passes.
+        api: API of the frames.
+        version: version of the frames.
+        direction: "request" or "response".
+        nan: False to exclude NaN, which is not equal to itself.
     """
     if direction not in ("request", "response"):
         raise ValueError(f"direction must be 'request' or 'response', got {direction!r}")
@@ -64,9 +70,11 @@ def frames(draw: st.DrawFn, api: Api, version: int, direction: Direction, *, nan
 
 @st.composite
 def any_message(draw: st.DrawFn, *, nan: bool = True) -> tuple[Any, int]:
-    """Draw a request or response body of any API, and one of its versions.
+    """Draw a request or response body of any API, and a version for it.
 
-    ``nan``: False to exclude NaN, which is not equal to itself.
+    Args:
+        draw: function that Hypothesis passes.
+        nan: False to exclude NaN, which is not equal to itself.
     """
     api = APIS[draw(st.sampled_from(sorted(APIS)))]
     message = draw(st.sampled_from([api.request, api.response]))
@@ -75,7 +83,7 @@ def any_message(draw: st.DrawFn, *, nan: bool = True) -> tuple[Any, int]:
 
 
 class _Fold:
-    """The strategies for the nodes of one layout, by kind of node."""
+    """A builder of strategies for the fields of one layout."""
 
     def __init__(self, nan: bool) -> None:
         self.nan = nan

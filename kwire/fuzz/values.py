@@ -1,4 +1,4 @@
-"""Creation of message values from a Layout, without Hypothesis: with every field set, or random."""
+"""Creation of message values without Hypothesis: a value with every field set, or a random value."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ NOTHING: Mapping[str, Any] = {}
 
 
 def full(message: type[M], version: int) -> M:
-    """Return a value in which every field is set.
+    """Return a message in which every field is set.
 
     Arrays have one element, nothing is null, and each struct has an unknown tagged field.
 
     Args:
         message: class of the message.
-        version: version of the message.
+        version: version whose fields are set.
     """
     value: M = _full(resolve(message, version))
     return value
@@ -46,12 +46,12 @@ def _full(node: Node) -> Any:
 
 
 def any_value(message: type[M], version: int, random: Random, known: Mapping[str, Any] = NOTHING) -> M:
-    """Return a random value that one version of a message can carry, often with edge cases.
+    """Return a random message that one version can carry, often with edge cases.
 
     Args:
-        message: message class.
-        version: version of the message.
-        random: random number generator.
+        message: class of the message.
+        version: version whose fields get values.
+        random: source of randomness.
         known: values for fields at any depth, by field name or by entity type (``groupId``). If the value is a list,
             one of its elements is chosen.
     """
@@ -60,7 +60,7 @@ def any_value(message: type[M], version: int, random: Random, known: Mapping[str
 
 
 def free_tag(record: Record, tag: int) -> int:
-    """Return ``tag`` if it is free in the struct, else the next higher free tag number."""
+    """Return the lowest tag number from ``tag`` on that no field of the struct uses."""
     used = {slot.tag for slot in record.tagged}
     while tag in used:
         tag += 1
@@ -68,7 +68,7 @@ def free_tag(record: Record, tag: int) -> int:
 
 
 class _Chance:
-    """The random choices for one value, from a ``random.Random``."""
+    """A source of random choices for one message value."""
 
     def __init__(self, random: Random, known: Mapping[str, Any]) -> None:
         self.random = random
@@ -125,7 +125,12 @@ class _Chance:
 
 
 def _fits(node: Node, value: Any) -> bool:
-    """Return whether a value has the Python type of a node of the layout."""
+    """Return whether a value has the Python type of a field.
+
+    Args:
+        node: layout of the field.
+        value: value to check.
+    """
     match node:
         case Fixed("uuid"):
             return isinstance(value, UUID)

@@ -1,1 +1,1 @@
-"""Messages as JSON: as objects, as text, and as expanded objects with topic names and decoded nested messages."""
+"""JSON forms of messages: objects, text, and expanded objects with topic names and decoded nested messages."""

@@ -1,8 +1,13 @@
-"""The expanded JSON form of messages, which includes decoded content of fields; built by generated functions.
+"""The expanded JSON form of messages, which includes topic names and the decoded content of bytes fields.
 
-The form is that of ``kwire.json.objects`` plus keys that begin with an underscore: ``_topic_name`` next to a topic id;
-``_metadata``, ``_assignment`` and similar, with the output of ``kwire blob``, next to bytes that are a message;
-``_records`` next to record batches, if requested. Redacted secrets are shown as ``[redacted]``.
+The form is that of ``kwire.json.objects`` plus keys that begin with an underscore:
+
+- ``_topic_name`` next to a topic id;
+- ``_metadata``, ``_assignment`` and similar keys next to bytes that contain a message, with the output of ``kwire
+  blob``;
+- ``_records`` next to record batches, if requested.
+
+Redacted secrets are shown as ``[redacted]``. Generated functions build the form.
 """
 
 from __future__ import annotations
@@ -37,12 +42,12 @@ MAX_RECORDS = 10_000  # maximum records shown of one field
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Information from outside of a message that its expanded JSON form contains.
+    """Information that the expanded JSON form of a message contains but the message itself does not.
 
     Attributes:
         name_of: function that returns the topic name of a topic id; None for an unknown id.
         records: True to decode record batches.
-        protocol_type: protocol type of the group; None if unknown.
+        protocol_type: protocol type of the message's group; None if unknown.
         assignor: name of the group's assignor; None if unknown.
     """
 
@@ -65,20 +70,20 @@ def form_of(message: Any, version: int, context: Context = PLAIN) -> Form:
     """Return the expanded JSON form of a message.
 
     Args:
-        message: the message.
+        message: decoded message.
         version: version whose fields are included.
-        context: information outside of the message, such as topic names.
+        context: information that the message does not contain, such as topic names.
     """
     return _former(message.__class__, version)(message, context)
 
 
 def error_of(message: Any, version: int) -> int | None:
-    """Return the first error code of a response that is not 0; the top-level code precedes nested codes.
+    """Return the first error code of a response that is not 0. The top-level error code precedes nested error codes.
 
     The result is 0 if all error codes are 0, and None if the response has no error code.
 
     Args:
-        message: the decoded response.
+        message: decoded response.
         version: API version of the response.
     """
     first_error = _errors(message.__class__, version)
@@ -93,10 +98,16 @@ def _former(message: type, version: int) -> Callable[[Any, Context], Form]:
 
 
 class _FormFunctions(StructFunctions):
-    """The builder of Python source with one function for each struct, which returns the JSON form of the struct."""
+    """A generator of Python source: one function per struct, which returns the expanded JSON form of the struct."""
 
     def record(self, record: Record) -> str:
-        """Generate the function that returns the JSON form of a struct; return the name of the function."""
+        """Generate the function that returns the expanded JSON form of a struct.
+
+        Args:
+            record: layout of the struct.
+
+        Returns: the name of the function.
+        """
         name, lines = self.begin("form", "o, c")
         struct = record.type.__qualname__
         carried = {slot.name for slot in record.slots}
@@ -117,8 +128,7 @@ class _FormFunctions(StructFunctions):
         return name
 
     def add_decoded(self, lines: Lines, struct: str, name: str, node: Node) -> None:
-        """Add the statements that store the decoded content of a bytes field under a key that begins with an
-        underscore.
+        """Add the statements that decode a bytes field and store the result under a key that begins with an underscore.
 
         Args:
             lines: lines of the generated function.
@@ -137,11 +147,11 @@ class _FormFunctions(StructFunctions):
             lines.add(f"m = {inner}", "if m is not None:", f'    d["_{name}"] = m')
 
     def value(self, node: Node, place: str) -> str:
-        """Return a Python expression for the JSON form of a value.
+        """Return a Python expression that computes the JSON form of a value.
 
         Args:
             node: layout of the value.
-            place: Python expression for the value.
+            place: Python expression that evaluates to the value.
         """
         match node:
             case Fixed("uuid"):
@@ -178,12 +188,14 @@ def _errors(message: type, version: int) -> Callable[[Any], int] | None:
 
 
 def _add_error_checks(lines: Lines, record: Record, depth: int) -> bool:
-    """Add statements that return the first error code of a struct; return False if the struct cannot contain one.
+    """Add the statements that return the first error code of a struct that is not 0.
 
     Args:
         lines: lines of the generated function.
         record: layout of the struct.
         depth: number of arrays around the struct.
+
+    Returns: False if the struct cannot contain an error code.
     """
     here, inner, has_code = f"o{depth}", f"o{depth + 1}", False
     for slot in record.slots:
@@ -235,7 +247,12 @@ def _topic(topic_id: UUID, context: Context) -> str | None:
 def _stored(name: str, data: bytes, assignor: str | None) -> Form | None:
     """Return the output of ``kwire blob`` for a message that is stored with its version.
 
-    The result is None if the bytes are not a valid message. It is cached, so callers must not change it.
+    The result is None if the bytes are not a valid message. Results are cached, so callers must not change them.
+
+    Args:
+        name: Kafka's name of the message.
+        data: version and message.
+        assignor: name of the group's assignor; None if unknown.
     """
     blob = BLOBS[name]
     try:
@@ -272,9 +289,12 @@ def _inside(data: bytes | None, name: str, context: Context) -> Form | None:
 
 
 def _opened(data: bytes | None) -> list[Form] | None:
-    """Return the JSON form of the record batches in ``data``, including their records.
+    """Return the JSON form of record batches, including their records.
 
-    The object of an invalid batch contains the error. The result is None if ``data`` is None.
+    The object of an invalid batch contains the error.
+
+    Args:
+        data: content of a records field; None returns None.
     """
     if data is None:
         return None

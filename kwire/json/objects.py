@@ -1,8 +1,8 @@
-"""Messages as JSON objects and back: the form that ``kwire decode`` prints.
+"""Conversion of messages to JSON objects and back, in the form that ``kwire decode`` prints.
 
-Keys are Kafka's field names in snake_case. Bytes are base64. Uuids are in Kafka's form: URL-safe base64 without
-padding. Fields that the version lacks, and tagged fields at their default, are left out. Unknown tagged fields are in
-``_unknown_tags`` of their struct.
+Keys are Kafka's field names in snake_case. Bytes are base64. UUIDs are in Kafka's form: URL-safe base64 without
+padding. Fields that the version lacks, and tagged fields with their default value, are left out. Unknown tagged fields
+are in ``_unknown_tags`` of their struct.
 """
 
 from __future__ import annotations
@@ -27,14 +27,24 @@ _NOT_NUMBERS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 def to_json(value: object, version: int) -> dict[str, Any]:
-    """Return the JSON form of a message in this version. Raises: SchemaError if the message does not
-    have this version.
+    """Return the JSON form of a message in one version.
+
+    Args:
+        value: message to convert.
+        version: version whose fields are included.
+
+    Raises: SchemaError if the message does not have this version.
     """
     return _dump_record(value, resolve(type(value), version))
 
 
 def from_json(message: type[M], form: object, version: int) -> M:
-    """Return a message from its JSON form; a missing field gets its default.
+    """Return the message that a JSON object describes. A missing field gets its default value.
+
+    Args:
+        message: class of the message.
+        form: JSON object, as ``to_json`` returns it.
+        version: version whose fields the object may have.
 
     Raises: EncodeError with the path of an unknown key or of a value of the wrong type; SchemaError if the message does
     not have this version.
@@ -64,7 +74,12 @@ def _dump_record(value: object, record: Record) -> dict[str, Any]:
 
 
 def dump(value: Any, node: Node) -> Any:
-    """Return the JSON form of one value of a message. ``node``: layout of the value."""
+    """Return the JSON form of one value of a message.
+
+    Args:
+        value: value of a field, or of an array element.
+        node: layout of the value.
+    """
     if value is None:
         return None
     match node:

@@ -1,7 +1,7 @@
-"""Messages as JSON text, written by generated functions: the result equals json.dumps of ``objects.to_json``, in a
-sixth of the time.
+"""Conversion of messages to JSON text by generated functions.
 
-A function is generated for each version of a message on first use, and cached.
+The result equals ``json.dumps`` of ``objects.to_json``, and takes a sixth of the time. A function is generated for each
+version of a message on first use, and cached.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ NULL = "null"
 
 
 def json_text(message: Any, version: int, *, records: bool = True) -> str:
-    """Return the JSON form of a message in this version, as one line of ASCII without spaces.
+    """Return the JSON form of a message in one version, as one line of ASCII without spaces.
 
     Args:
+        message: message to convert.
+        version: version whose fields are included.
         records: False to replace record batches with ``{"bytes": n}``, where ``n`` is their size.
 
     Raises: SchemaError if the message does not have this version.
@@ -41,14 +43,20 @@ def _writer(message: type, version: int, records: bool) -> Callable[[Any], str]:
 
 
 class _TextFunctions(StructFunctions):
-    """The builder of Python source with one function for each struct, which returns the JSON text of the struct."""
+    """A generator of Python source: one function for each struct, which returns the JSON text of the struct."""
 
     def __init__(self, title: str, records: bool) -> None:
         super().__init__(title)
         self.records = records
 
     def record(self, record: Record) -> str:
-        """Generate the function that returns the JSON text of a struct; return the name of the function."""
+        """Generate the function that returns the JSON text of a struct.
+
+        Args:
+            record: layout of the struct.
+
+        Returns: the name of the function.
+        """
         name, lines = self.begin("text", "o")
         items = ",".join(f'"{slot.name}":{{{self.value(slot.node, slot.name)}}}' for slot in record.slots)
         if not record.tagged and not record.flexible:
@@ -64,7 +72,12 @@ class _TextFunctions(StructFunctions):
         return name
 
     def value(self, node: Node, name: str) -> str:
-        """Return a Python expression for the JSON text of the field ``name``, for use in an f-string."""
+        """Return a Python expression for use in an f-string, which computes the JSON text of a field.
+
+        Args:
+            node: layout of the field.
+            name: name of the field. The expression reads it from the variable ``o``.
+        """
         match node:
             case Blob(records=True) if name == RECORDS and not self.records:
                 return f"size(o.{name})"
@@ -78,7 +91,7 @@ class _TextFunctions(StructFunctions):
                 return f"{self.function(node)}(o.{name})"
 
     def function(self, node: Node) -> str:
-        """Return the name of a generated function that returns the JSON text of a value with the layout ``node``."""
+        """Return the name of a function that returns the JSON text of values with the layout ``node``."""
         match node:
             case Fixed(wire):
                 return _FIXED.get(wire, "str")

@@ -1,4 +1,4 @@
-"""The request and response schemas of all APIs. Each API is a module, which is imported on first access."""
+"""The request and response schemas of all APIs. Each API has a module, which is imported on first access to the API."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MODULES = {key.value: key.name.lower() for key in ApiKey}  # API key to module
 
 
 class _Apis(Mapping[int, Api]):
-    """A mapping from API key to API, in key order; each module is imported on first access to its key."""
+    """A mapping of API keys to APIs, ordered by key. The module of an API is imported on first access to its key."""
 
     def __init__(self) -> None:
         self._loaded: dict[int, Api] = {}
@@ -37,7 +37,10 @@ APIS: Mapping[int, Api] = _Apis()
 
 
 def api_named(name: str) -> Api:
-    """Return the API with a Kafka name, such as ``JoinGroup``; case and underscores are ignored. Raises: KeyError."""
+    """Return the API with a Kafka name, such as ``JoinGroup``; case and underscores are ignored.
+
+    Raises: KeyError for an unknown name.
+    """
     stem = name.replace("_", "").lower()
     for key, module in MODULES.items():
         if module.replace("_", "") == stem:

@@ -1,6 +1,6 @@
 """AddOffsetsToTxn (key 25): make the offsets of a group part of a transaction (KIP-98).
 
-since v1, throttled clients get the response before the delay; v2 adds the error PRODUCER_FENCED; v3 is flexible; v4
+Since v1, throttled clients get the response before the delay; v2 adds the error PRODUCER_FENCED; v3 is flexible; v4
 adds the error TRANSACTION_ABORTABLE (KIP-890).
 """
 

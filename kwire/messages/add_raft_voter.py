@@ -1,6 +1,6 @@
 """AddRaftVoter (key 80): add a voter to a KRaft quorum (KIP-853).
 
-v1 adds a flag to respond before the change is committed.
+v1 adds a flag that makes the leader respond before the change is committed.
 """
 
 from uuid import UUID

@@ -1,8 +1,8 @@
-"""ApiVersions (key 18): request the supported APIs and versions of a broker, as the first request.
+"""ApiVersions (key 18): request the APIs and versions that a broker supports. Clients send it as their first request.
 
 v1 adds the throttle time; v3 is flexible, and adds the name and version of the client software (KIP-511) and the
-features (KIP-584); v4 allows features with a minimum level of 0. The response header is always v0, so that a client can
-decode the response to an unsupported version: error 35 in a v0 body.
+features (KIP-584); v4 allows features with a minimum level of 0. A broker responds to an unsupported version with error
+35 in a v0 body. The response header is always v0, so that clients can decode this response.
 """
 
 from kwire.schema import Api, Array, Bool, Int16, Int32, Int64, String, request, response, struct

@@ -1,4 +1,4 @@
-"""BrokerHeartbeat (key 63): renew a broker's registration; request unfencing or shutdown (KIP-631).
+"""BrokerHeartbeat (key 63): a broker renews its registration, or requests to be unfenced or shut down (KIP-631).
 
 v1 adds the log directories that failed (KIP-858).
 """

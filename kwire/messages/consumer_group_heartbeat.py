@@ -1,7 +1,8 @@
-"""ConsumerGroupHeartbeat (key 68): join, stay in, or leave a group of the consumer protocol (KIP-848).
+"""ConsumerGroupHeartbeat (key 68): join a group of the consumer protocol, stay in it, or leave it (KIP-848).
 
-A null field means no change since the last heartbeat. Member epochs: 0 joins, -1 leaves, -2 leaves temporarily (static
-members). v1 adds subscription by regular expression, and requires member ids that the client generates (KIP-1082).
+A null field is unchanged since the last heartbeat. With member epoch 0 a member joins, and with -1 it leaves. With -2 a
+static member leaves temporarily. v1 adds subscription by regular expression, and requires member ids that the client
+generates (KIP-1082).
 """
 
 from uuid import UUID

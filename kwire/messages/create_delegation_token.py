@@ -1,4 +1,4 @@
-"""CreateDelegationToken (key 38): create a token for authentication (KIP-48).
+"""CreateDelegationToken (key 38): create a delegation token, with which a client can authenticate (KIP-48).
 
 Since v1, throttled clients get the response before the delay; v2 is flexible; v3 adds tokens for another owner
 (KIP-373).

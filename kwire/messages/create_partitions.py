@@ -1,6 +1,6 @@
 """CreatePartitions (key 37): add partitions to topics.
 
-v2 is flexible; v3 has the same fields, but an exceeded quota is an error, THROTTLING_QUOTA_EXCEEDED (KIP-599).
+v2 is flexible; v3 has the same fields, and fails with THROTTLING_QUOTA_EXCEEDED if a quota is exceeded (KIP-599).
 """
 
 from kwire.schema import Api, Array, Bool, Int16, Int32, String, request, response, struct

@@ -1,8 +1,8 @@
 """CreateTopics (key 19): create topics, or check whether they could be created.
 
-v1 adds validate only and the error message; v2 adds the throttle time; v4 allows -1 partitions or replicas, which
-mean the broker's default (KIP-464); v5 is flexible, and adds partitions and configuration to the response (KIP-525);
-v7 adds topic ids.
+v1 adds the flag validate_only and the error message; v2 adds the throttle time; v4 allows -1 partitions or replicas,
+which means the default of the broker (KIP-464); v5 is flexible, and adds partitions and configuration to the response
+(KIP-525); v7 adds topic ids.
 """
 
 from uuid import UUID

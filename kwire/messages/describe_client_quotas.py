@@ -1,6 +1,6 @@
 """DescribeClientQuotas (key 48): request the quotas of users, client ids and addresses (KIP-546).
 
-Match types: 0 exact name, 1 default, 2 any name. v1 is flexible.
+A filter matches an exact name (match type 0), the default quota (1), or any name (2). v1 is flexible.
 """
 
 from kwire.schema import Api, Array, Bool, Float64, Int8, Int16, Int32, String, request, response, struct

@@ -1,4 +1,4 @@
-"""DescribeCluster (key 60): request the brokers and the controller, for admin clients (KIP-700).
+"""DescribeCluster (key 60): an admin client requests the brokers and the controller of the cluster (KIP-700).
 
 v1 adds the endpoint type: brokers or controllers (KIP-919); v2 adds fenced brokers (KIP-1073).
 """

@@ -1,7 +1,7 @@
 """DescribeConfigs (key 32): request the configuration of topics, brokers, and other resources.
 
-v1 replaces the flag for defaults by sources, and adds synonyms (KIP-226); v3 adds documentation and types (KIP-569); v4
-is flexible.
+v1 replaces the flag for default values by the source of each value, and adds synonyms (KIP-226); v3 adds documentation
+and types (KIP-569); v4 is flexible.
 """
 
 from kwire.schema import Api, Array, Bool, Int8, Int16, Int32, String, request, response, struct

@@ -1,4 +1,5 @@
-"""DescribeDelegationToken (key 41): request the tokens of owners, or all tokens that the client may see (KIP-48).
+"""DescribeDelegationToken (key 41): request the delegation tokens of some owners, or all that the client may see
+(KIP-48).
 
 Since v1, throttled clients get the response before the delay; v2 is flexible; v3 adds the requester of the token
 (KIP-373).

@@ -1,5 +1,6 @@
-"""DescribeTopicPartitions (key 75): request partitions of topics, page by page, with eligible leader replicas
-(KIP-966).
+"""DescribeTopicPartitions (key 75): request the partitions of topics, page by page (KIP-966).
+
+The response includes the eligible leader replicas.
 """
 
 from uuid import UUID

@@ -1,6 +1,6 @@
-"""Envelope (key 58): a broker forwards a client's request, with its principal, to the controller (KIP-590).
+"""Envelope (key 58): a broker forwards a client's request, with the client's principal, to the controller (KIP-590).
 
-Request and response data are whole frames (header and body) without length prefix.
+The fields for request and response contain whole frames (header and body) without length prefix.
 """
 
 from kwire.schema import Api, Bytes, Int16, request, response

@@ -1,4 +1,4 @@
-"""GetTelemetrySubscriptions (key 71): request which metrics the client has to push, and how often (KIP-714)."""
+"""GetTelemetrySubscriptions (key 71): a client requests which metrics it has to push, and how often (KIP-714)."""
 
 from uuid import UUID
 

@@ -1,6 +1,7 @@
-"""Heartbeat (key 12): renew a member's session; an error in the response requests a rejoin.
+"""Heartbeat (key 12): renew the session of a group member.
 
-v1 adds the throttle time; v3 adds static members (KIP-345); v4 is flexible.
+The error REBALANCE_IN_PROGRESS in the response requests the member to rejoin. v1 adds the throttle time; v3 adds static
+members (KIP-345); v4 is flexible.
 """
 
 from kwire.schema import Api, Int16, Int32, String, request, response

@@ -1,6 +1,6 @@
 """InitializeShareGroupState (key 83): initialize the stored state of a share group's partitions (KIP-932).
 
-Sent by group coordinators to share coordinators.
+Group coordinators send it to share coordinators.
 """
 
 from uuid import UUID

@@ -1,8 +1,8 @@
-"""JoinGroup (key 11): join a group; the response is sent when the join phase ends.
+"""JoinGroup (key 11): join a group. The coordinator sends the response when the join phase ends.
 
 v1 adds the rebalance timeout; v2 adds the throttle time; v4 fails the first join with MEMBER_ID_REQUIRED (KIP-394);
 v5 adds static members (KIP-345); v6 is flexible; v7 adds the protocol type to the response; v8 adds the reason
-(KIP-800); v9 adds skip assignment (KIP-814).
+(KIP-800); v9 adds the flag skip_assignment (KIP-814).
 """
 
 from kwire.schema import Api, Array, Bool, Bytes, Int16, Int32, String, request, response, struct

@@ -1,7 +1,7 @@
 """LeaveGroup (key 13): leave a group immediately, without waiting for the session timeout.
 
-v1 adds the throttle time; v3 allows several members, also by instance id (KIP-345); v4 is flexible; v5 adds the
-reason (KIP-800).
+v1 adds the throttle time; v3 removes several members with one request, by member id or instance id (KIP-345); v4 is
+flexible; v5 adds the reason (KIP-800).
 """
 
 from kwire.schema import Api, Array, Int16, Int32, String, request, response, struct

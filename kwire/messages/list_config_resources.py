@@ -1,6 +1,6 @@
 """ListConfigResources (key 74): list the names of configurable resources (KIP-1142).
 
-v0, then named ListClientMetricsResources, lists only client metrics (KIP-714); v1 adds resource types.
+v0 lists only client metrics (KIP-714), and was named ListClientMetricsResources; v1 adds resource types.
 """
 
 from kwire.schema import Api, Array, Int8, Int16, Int32, String, request, response, struct

@@ -1,7 +1,7 @@
 """ListOffsets (key 2): look up the offset at the start, the end, or a timestamp of a partition.
 
 Negative timestamps are special: -1 latest, -2 earliest, -3 record with the largest timestamp (v7), -4 earliest local
-(v8), -5 last tiered (v9), -6 earliest pending upload (v11). v0 returns a list of segment offsets; v1 returns one offset
+(v8), -5 last tiered (v9), -6 earliest pending upload (v11). v0 returns a list of segment offsets. v1 returns one offset
 with its timestamp; v2 adds the isolation level and the throttle time; v4 adds the leader epoch; v6 is flexible; v10
 adds the timeout.
 """

@@ -1,9 +1,9 @@
 """Metadata (key 3): request brokers, topics and partition leaders.
 
-v1 allows null topics, which mean all topics, and adds the controller and racks; v2 adds the cluster id; v3 adds the
-throttle time; v4 adds a flag for auto-creation of topics; v5 adds offline replicas; v7 adds the leader epoch; v8 adds
-authorized operations (those of the cluster only until v10); v9 is flexible; v10 adds topic ids (KIP-516); v12 adds
-the lookup by topic id; v13 adds the top-level error.
+v1 adds the controller and racks, and null topics, which mean all topics; v2 adds the cluster id; v3 adds the throttle
+time; v4 adds a flag for auto-creation of topics; v5 adds offline replicas; v7 adds the leader epoch; v8 adds authorized
+operations on topics and on the cluster; v9 is flexible; v10 adds topic ids (KIP-516); v11 removes the authorized
+operations on the cluster; v12 adds the lookup by topic id; v13 adds the top-level error.
 """
 
 from uuid import UUID

@@ -1,8 +1,9 @@
 """OffsetFetch (key 9): fetch committed offsets of a group.
 
-v2 allows null topics, which mean all topics, and adds the top-level error; v3 adds the throttle time; v5 adds the
-leader epoch; v6 is flexible; v7 adds require stable (KIP-447); v8 allows many groups in one request (KIP-709); v9
-adds the member id and epoch (KIP-848); v10 has topic ids instead of names.
+v2 adds the top-level error, and null topics, which mean all topics; v3 adds the throttle time; v5 adds the leader
+epoch;
+v6 is flexible; v7 adds the flag require_stable (KIP-447); v8 allows many groups in one request (KIP-709); v9 adds the
+member id and epoch (KIP-848); v10 has topic ids instead of names.
 """
 
 from uuid import UUID

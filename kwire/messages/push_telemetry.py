@@ -1,4 +1,4 @@
-"""PushTelemetry (key 72): send a client's metrics, as OTLP, optionally compressed (KIP-714)."""
+"""PushTelemetry (key 72): a client sends its metrics, in OTLP and optionally compressed (KIP-714)."""
 
 from uuid import UUID
 

@@ -1,6 +1,6 @@
 """ReadShareGroupState (key 84): request the stored state of a share group's partitions (KIP-932).
 
-Sent by partition leaders to share coordinators.
+Partition leaders send it to share coordinators.
 """
 
 from uuid import UUID

@@ -1,6 +1,6 @@
 """SaslHandshake (key 17): select a SASL mechanism.
 
-v0 is followed by tokens without header, v1 by SaslAuthenticate requests (KIP-152).
+After v0, clients send tokens without request header. After v1, they send SaslAuthenticate requests (KIP-152).
 """
 
 from kwire.schema import Api, Array, Int16, String, request, response

@@ -1,6 +1,6 @@
 """ShareAcknowledge (key 79): acknowledge records that a share group has acquired (KIP-932).
 
-v0 was early access in Kafka 3.9; v1 is the first stable version; v2 adds renewed locks (KIP-1222).
+v0 was early access in Kafka 3.9; v1 is the first stable version; v2 adds renewal of acquisition locks (KIP-1222).
 """
 
 from uuid import UUID

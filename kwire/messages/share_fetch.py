@@ -1,7 +1,7 @@
-"""ShareFetch (key 78): a member of a share group acquires records, and acknowledges earlier ones (KIP-932).
+"""ShareFetch (key 78): a member of a share group acquires records, and acknowledges earlier records (KIP-932).
 
-v0 was early access in Kafka 3.9; v1 is the first stable version; v2 adds the strictness of limits (KIP-1206) and
-renewed locks (KIP-1222).
+v0 was early access in Kafka 3.9; v1 is the first stable version; v2 adds a mode that enforces the maximum number of
+records (KIP-1206), and renewal of acquisition locks (KIP-1222).
 """
 
 from uuid import UUID

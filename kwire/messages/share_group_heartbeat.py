@@ -1,6 +1,6 @@
-"""ShareGroupHeartbeat (key 76): join, stay in, or leave a share group (KIP-932).
+"""ShareGroupHeartbeat (key 76): join a share group, stay in it, or leave it (KIP-932).
 
-A null field means no change since the last heartbeat. v0 was early access in Kafka 3.9; v1 is the first stable version.
+A null field is unchanged since the last heartbeat. v0 was early access in Kafka 3.9; v1 is the first stable version.
 """
 
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""SyncGroup (key 14): the leader sends the assignment of a generation, and each member receives its own.
+"""SyncGroup (key 14): the leader sends the assignment of a generation, and each member receives its own partitions.
 
 v1 adds the throttle time; v3 adds static members (KIP-345); v4 is flexible; v5 adds the protocol type and name, which
 the coordinator checks.

@@ -1,6 +1,6 @@
 """UpdateFeatures (key 57): change the finalized level of cluster features (KIP-584).
 
-v1 adds the kind of upgrade and validate only (KIP-778); v2 returns no results per feature.
+v1 adds the upgrade type and the flag validate_only (KIP-778); v2 returns no results for single features.
 """
 
 from kwire.schema import Api, Array, Bool, Int8, Int16, Int32, String, request, response, struct

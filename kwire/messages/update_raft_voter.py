@@ -1,4 +1,4 @@
-"""UpdateRaftVoter (key 82): a voter sends its endpoints and versions to the KRaft leader (KIP-853)."""
+"""UpdateRaftVoter (key 82): a voter sends its endpoints and supported KRaft versions to the leader (KIP-853)."""
 
 from uuid import UUID
 

@@ -1,4 +1,4 @@
-"""WriteTxnMarkers (key 27): a transaction coordinator makes brokers write the markers of ended transactions (KIP-98).
+"""WriteTxnMarkers (key 27): a transaction coordinator makes brokers write the end markers of transactions (KIP-98).
 
 v1 is flexible; v2 adds the transaction version (KIP-1228).
 """

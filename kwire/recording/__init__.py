@@ -1,6 +1,7 @@
 """Writers of recordings, in formats that ``kwire capture`` reads: frame logs, and pcapng with TCP/IP packets.
 
-A writer does no I/O. Its methods return bytes to append to the file; the file is valid after each of them.
+A writer does no I/O. Its methods return the bytes that the caller appends to the file. The file is valid after each
+append.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ from kwire.recording.pcapng import PcapngFile
 
 
 class RecordingWriter(Protocol):
-    """The interface of the writers. Connections are identified by number; times are microseconds since 1970.
+    """The interface of the writers of recordings.
 
-    A client or broker is text of the form ``host:port``.
+    The caller numbers the connections. Times are microseconds since 1970. The address of a client or broker is
+    ``host:port``.
     """
 
     def begin(self) -> bytes:
-        """Return the beginning of a file. It is also called when the recording continues in another file."""
+        """Return the first bytes of a file. The caller calls it again when the recording continues in another file."""
         ...
 
     def opened(self, connection: int, client: str, broker: str, time_us: int) -> bytes:
@@ -28,9 +30,9 @@ class RecordingWriter(Protocol):
 
         Args:
             connection: number of the connection.
-            client: address of the client.
-            broker: address of the broker.
-            time_us: time, in microseconds since 1970.
+            client: ``host:port`` of the client.
+            broker: ``host:port`` of the broker.
+            time_us: time of the opening, in microseconds since 1970.
         """
         ...
 
@@ -40,8 +42,8 @@ class RecordingWriter(Protocol):
         Args:
             connection: number of the connection.
             to_broker: True for a request, False for a response.
-            frame: the frame, without its length prefix.
-            time_us: time, in microseconds since 1970.
+            frame: header and body, without length prefix.
+            time_us: time of the frame, in microseconds since 1970.
         """
         ...
 
@@ -50,8 +52,8 @@ class RecordingWriter(Protocol):
 
         Args:
             connection: number of the connection.
-            time_us: time, in microseconds since 1970.
-            reset: True if the connection was closed by a TCP reset.
+            time_us: time of the end, in microseconds since 1970.
+            reset: True if a TCP reset closed the connection.
         """
         ...
 

@@ -6,7 +6,7 @@ import json
 
 
 class FrameLog:
-    """The writer of a frame log."""
+    """The writer that records each frame as a line with a JSON object."""
 
     def __init__(self) -> None:
         self._peers: dict[int, str] = {}

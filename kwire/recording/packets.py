@@ -1,5 +1,6 @@
-"""Construction of the TCP/IP packets of a recorded connection: handshake, sequence numbers, acknowledgements,
-checksums.
+"""Construction of the TCP/IP packets of a recorded connection.
+
+The packets have sequence numbers, acknowledgements and checksums, and include the TCP handshake.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ DEFAULT_PORT = 9_092
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One end of a TCP connection: its IP address and port."""
+    """The IP address and port of the client or the broker of a TCP connection."""
 
     address: IPv4Address | IPv6Address
     port: int
 
 
 def endpoint_of(text: str) -> Endpoint:
-    """Return the endpoint for ``host:port``.
+    """Return the endpoint for the text ``host:port``.
 
     A host name is replaced by an address in 10.0.0.0/8 that depends only on the name.
     """
@@ -46,13 +47,13 @@ def endpoint_of(text: str) -> Endpoint:
 
 
 class TcpConnection:
-    """The packets of one connection.
+    """A builder of the packets of one TCP connection.
 
     Args:
-        client: end that opens the connection.
-        broker: end that accepts the connection; if the client has an IPv6 address, the address of this end is converted
-            to one.
-        initial: initial sequence number of the client; the initial number of the broker is derived from it.
+        client: endpoint that opens the connection.
+        broker: endpoint that accepts the connection. If the client has an IPv6 address, the broker's IPv4 address is
+            converted to an IPv6 address.
+        initial: initial sequence number of the client, from which that of the broker is derived.
     """
 
     __slots__ = ("_ends", "_next", "_pseudo")
@@ -72,13 +73,17 @@ class TcpConnection:
 
         Args:
             to_broker: True for bytes from the client, False for bytes from the broker.
-            data: the bytes.
+            data: bytes of any length, which are divided into packets.
         """
         parts = [data[at : at + SEGMENT] for at in range(0, len(data), SEGMENT)]
         return [self._packet(to_broker, ACK | PUSH, part) for part in parts]
 
     def end(self, *, reset: bool = False) -> list[bytes]:
-        """Return the packets that close the connection. ``reset``: True for a reset by the client."""
+        """Return the packets that close the connection.
+
+        Args:
+            reset: True if the client resets the connection instead of closing it.
+        """
         if reset:
             return [self._packet(True, RST | ACK)]
         return [self._packet(True, FIN | ACK), self._packet(False, FIN | ACK), self._packet(True, ACK)]
@@ -97,7 +102,13 @@ class TcpConnection:
 
 
 def _ip(source: IPv4Address | IPv6Address, target: IPv4Address | IPv6Address, size: int) -> bytes:
-    """Return the IP header of a packet with ``size`` bytes of TCP header and payload."""
+    """Return the IP header of a packet.
+
+    Args:
+        source: address of the sender.
+        target: address of the receiver.
+        size: bytes of TCP header and payload.
+    """
     if source.version == 6:
         return IPV6.pack(6 << 28, size, TCP_PROTOCOL, TTL) + source.packed + target.packed
     fields = (0x45, 0, IPV4.size + 8 + size, 0, 0x4000, TTL, TCP_PROTOCOL)
@@ -119,10 +130,14 @@ def _as_ipv6(address: IPv4Address | IPv6Address) -> IPv6Address:
 
 
 def _sum(data: bytes) -> int:
-    """Return the sum of the 16-bit words of the data modulo 0xFFFF, or a number congruent to it."""
+    """Return the sum of the 16-bit words of the data, modulo 0xFFFF."""
     return int.from_bytes(data + b"\0" * (len(data) % 2), "big") % 0xFFFF
 
 
 def checksum(total: int) -> int:
-    """Return the Internet checksum for a sum of 16-bit words that are not all 0. Source: RFC 1071."""
+    """Return the Internet checksum of data (RFC 1071).
+
+    Args:
+        total: sum of the 16-bit words of the data, which are not all 0.
+    """
     return 0xFFFF - (total % 0xFFFF or 0xFFFF)

@@ -1,4 +1,7 @@
-"""The writer of pcapng files. Packets begin with the IP header (link type RAW), without MAC addresses."""
+"""The writer of recordings in pcapng files.
+
+Packets begin with the IP header (link type RAW), without MAC addresses.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +21,9 @@ ISN_STEP = 0x01000193  # distance of the initial sequence numbers of two connect
 
 
 class PcapngFile:
-    """The writer of a pcapng file, with one TCP connection for each connection of the recording.
+    """The writer that records the frames of each connection as packets of a TCP connection.
 
-    A connection with the same endpoints as another open connection gets another client port.
+    If another open connection has the same endpoints, a new connection gets another client port.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Checks of declared fields, after Kafka's ``FieldSpec`` and ``MessageSpec``."""
+"""Checks of declared fields against the rules of Kafka's ``FieldSpec`` and ``MessageSpec``."""
 
 from __future__ import annotations
 
@@ -20,13 +20,16 @@ from kwire.schema.fields import (
 def check_field(
     where: str, field: Field, annotation: object, versions: Versions | None, flexible: Versions | None
 ) -> None:
-    """Check one field of a message or struct. Raises: SchemaError if the field breaks a rule.
+    """Check one field of a message or struct against Kafka's rules.
 
     Args:
-        where: names of class and field, with which the error begins.
+        where: names of class and field, with which the error message begins.
+        field: declaration of the field.
         annotation: type annotation of the field in the class body.
         versions: versions of the message; None for a nested struct.
         flexible: flexible versions of the message; None for a nested struct.
+
+    Raises: SchemaError if the field breaks a rule.
     """
     if versions is not None and field.versions not in (ALL_VERSIONS, NO_VERSIONS):
         inside = Versions(field.versions.first, versions.last if field.versions.last is None else field.versions.last)

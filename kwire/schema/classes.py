@@ -1,7 +1,8 @@
-"""Construction of the classes of declared messages, with slots and the methods of a dataclass.
+"""Construction of message classes, with slots and the methods of a dataclass.
 
-``dataclasses`` would build the same classes ten times slower; there are a thousand structs, and a program uses only a
-few of them.
+``dataclasses`` would build the same classes ten times slower. kwire declares a thousand structs, and a program uses
+only
+a few of them.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def _set_owner(method: Any, cls: type) -> None:
 
 
 def _first_init(cls: Any) -> Any:
-    """Return a placeholder for ``__init__``. On the first call, it generates the real ``__init__`` and calls that.
+    """Return a placeholder for ``__init__``. Its first call generates the real ``__init__`` and calls it.
 
     This makes imports faster, because a program calls the constructors of only a few struct classes.
     """
@@ -67,8 +68,9 @@ def _first_init(cls: Any) -> Any:
 
 
 class _Signature:
-    """A descriptor that computes ``__signature__`` for ``inspect.signature``: the keyword arguments of the
-    constructor.
+    """A descriptor that computes ``__signature__`` for ``inspect.signature``.
+
+    The signature has the keyword arguments of the constructor.
     """
 
     def __get__(self, _: object, cls: Any) -> inspect.Signature:
@@ -77,7 +79,7 @@ class _Signature:
 
 
 def _init(fields: Mapping[str, Field]) -> Any:
-    """Return the constructor of a slots class: its arguments are keyword-only and have defaults."""
+    """Generate the constructor of a slots class. Its arguments are keyword-only and have defaults."""
     fresh = {name for name, field in fields.items() if field.is_fresh}
     space: dict[str, Any] = {
         f"_{name}": (list if f.kind == "array" else f.struct) if name in fresh else f.initial()
@@ -95,7 +97,11 @@ def _init(fields: Mapping[str, Field]) -> Any:
 
 
 def _methods(names: tuple[str, ...]) -> tuple[Any, ...]:
-    """Return the methods of a dataclass other than the constructor. ``names``: all slots, unknown_tags last."""
+    """Generate the methods of a dataclass other than the constructor.
+
+    Args:
+        names: names of all slots, with unknown_tags as the last.
+    """
     values: Any = attrgetter(*names) if len(names) > 1 else lambda self: (self.unknown_tags,)
 
     def __eq__(self: Any, other: object) -> Any:  # noqa: N807 - name of the method
@@ -116,14 +122,14 @@ _GENERATED_EQ = _methods(("first", "second"))[0].__code__
 
 
 def compares_by_fields(cls: type) -> bool:
-    """Return whether a slots class has the generated comparison, and does not define another one."""
+    """Return whether a class still has the ``__eq__`` that ``slots_class`` generated."""
     return getattr(cls.__eq__, "__code__", None) is _GENERATED_EQ
 
 
 class _Dataclass:
     """A descriptor for the attributes that ``dataclasses`` and ``pprint`` read.
 
-    The value is computed on first access, and then stored.
+    The first access computes the value and stores it in the class.
     """
 
     def __init__(self, attribute: str) -> None:

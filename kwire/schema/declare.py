@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 @dataclass_transform(kw_only_default=True)
 def struct(cls: type[T]) -> type[T]:
-    """Declare a class as a struct that is nested in messages; it has the versions of the message.
+    """Declare a class as a struct that is nested in messages. The struct has the versions of its message.
 
     Raises: SchemaError if the declaration is not valid.
     """
@@ -26,8 +26,9 @@ def struct(cls: type[T]) -> type[T]:
 
 @dataclass_transform(kw_only_default=True)
 def request(api: Api) -> Callable[[type[T]], type[T]]:
-    """Return a decorator that declares a class as the request of ``api``. Raises: SchemaError if a field breaks a
-    rule.
+    """Return a decorator that declares a class as the request of ``api``.
+
+    Raises: SchemaError if a field breaks a rule.
     """
 
     def declare(cls: type[T]) -> type[T]:
@@ -39,8 +40,9 @@ def request(api: Api) -> Callable[[type[T]], type[T]]:
 
 @dataclass_transform(kw_only_default=True)
 def response(api: Api) -> Callable[[type[T]], type[T]]:
-    """Return a decorator that declares a class as the response of ``api``. Raises: SchemaError if a field breaks a
-    rule.
+    """Return a decorator that declares a class as the response of ``api``.
+
+    Raises: SchemaError if a field breaks a rule.
     """
 
     def declare(cls: type[T]) -> type[T]:

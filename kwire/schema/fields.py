@@ -1,4 +1,4 @@
-"""Version ranges and field kinds, for the class body of a declaration."""
+"""Version ranges and field kinds, with which the class body of a message declares its fields."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ EXAMPLES = "0-9, 6+, 5 or none"  # examples of version ranges
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """A range of versions.
+    """A range of message versions.
 
     Attributes:
-        first: first version.
+        first: first version of the range.
         last: last version of the range; None if the range is open. An empty range has ``last < first``.
     """
 
@@ -91,7 +91,7 @@ UNSET: Any = _Unset()
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A declared field, constructed by the kind functions of this module, such as ``Int32``.
+    """A declared field. Functions of this module, such as ``Int32``, create it.
 
     Attributes:
         kind: wire kind, a key of PRIMITIVES, "array" or "struct".
@@ -101,7 +101,7 @@ class Field:
         default: value in versions that lack the field; UNSET for the default of the kind.
         ignorable: True if encoding drops a value that the version cannot carry, False if encoding raises EncodeError.
         flexible: versions in which the length is compact; None if these are the flexible versions of the message.
-        entity: Kafka's name for the kind of object that the value identifies, such as ``groupId``.
+        entity: Kafka's name for the kind of object that the value identifies, such as ``groupId``; "" for none.
         of: declaration of the elements of an array; None for other kinds.
         struct: class of a struct; None for other kinds.
     """
@@ -119,11 +119,11 @@ class Field:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether the default is mutable, so that each message needs its own copy."""
+        """Whether the default value is mutable, so that each message needs its own copy of the value."""
         return self.default is UNSET and self.kind in ("array", "struct")
 
     def initial(self) -> object:
-        """Return the default value of the field, as a new object if it is mutable."""
+        """Return the default value of the field. A mutable default is a new object for each call."""
         if self.default is not UNSET:
             return self.default
         if self.kind == "array":

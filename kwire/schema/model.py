@@ -1,4 +1,4 @@
-"""The declaration of a message or struct (``schema_of`` returns it), and the API that a message belongs to."""
+"""The class Schema, which describes a message or struct, and the class Api, which describes an API."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kwire.schema.fields import Field, Versions
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """The declaration of a message or struct.
+    """The declaration of a message or struct. ``schema_of`` returns it for a class.
 
     Attributes:
         name: name of the class.
@@ -30,11 +30,14 @@ class Schema:
 
 
 class Api:
-    """An API: its key, its versions, its request and response classes.
+    """An API of Kafka's protocol, with its request and response classes.
 
     Attributes:
-        request: class of the request; set by the decorator ``request``.
-        response: class of the response; set by the decorator ``response``.
+        key: API key.
+        versions: versions of the request and the response.
+        flexible: versions with compact lengths and tagged fields.
+        request: class of the request, which the decorator ``request`` sets.
+        response: class of the response, which the decorator ``response`` sets.
         name: Kafka's name, without "Request" or "Response".
     """
 
@@ -65,7 +68,7 @@ def schema_of(message: type) -> Schema:
 
 
 def unknown_tags(value: object) -> Mapping[int, bytes]:
-    """Return the undeclared tagged fields of a decoded struct: bytes by tag number.
+    """Return the tagged fields of a decoded struct that its declaration does not have: bytes by tag number.
 
     They are written again when the struct is encoded.
     """

@@ -1,4 +1,4 @@
-"""The script that ``spark-submit`` runs; ``python -m kwire.spark`` runs the same code as ``kwire pipeline``."""
+"""The script that ``spark-submit`` runs. ``python -m kwire.spark`` runs the same code as ``kwire pipeline``."""
 
 from kwire.spark.command import command
 

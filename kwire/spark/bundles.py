@@ -1,7 +1,7 @@
-"""Bundles: rows of one kind that a pipeline stage sends to the next stage, with the key by which Spark groups them.
+"""Bundles: encoded rows that a stage of the pipeline sends to the next stage.
 
-For Spark, the rows of a bundle are opaque bytes, so Spark moves few rows and converts no values. Counts are summed
-before they are bundled. This module does not depend on Spark.
+A bundle has the key by which Spark groups it. Its rows are opaque bytes for Spark, so Spark moves few rows and converts
+no values. Counts are summed before they are bundled. This module does not depend on Spark.
 """
 
 from __future__ import annotations
@@ -50,73 +50,94 @@ def about_group(name: str) -> str:
     """Return the key by which Spark groups the events of a consumer group.
 
     Consumer groups whose ids are not UTF-8 may share a key.
+
+    Args:
+        name: group id.
     """
     return str(printable(f"group {name}"))
 
 
 def about_slice(about: str, number: int) -> str:
-    """Return the key by which Spark groups the events of one slice of a large group.
+    """Return the key by which Spark groups the events of one slice of a large consumer group.
+
+    ``analysis.groups.slices`` describes slices.
 
     Args:
-        about: key of the group.
+        about: key of the consumer group, from ``about_group``.
         number: number of the slice, from 0.
     """
     return f"slice {number} of {about}"
 
 
 def group_of_slice(about: str) -> tuple[str, bool]:
-    """Return the key of the group of a slice, and whether it is the first slice. ``about``: key of the slice."""
+    """Return the key of the consumer group to which a slice belongs, and True if the slice is the group's first.
+
+    ``about``: key of the slice, from ``about_slice``.
+    """
     begin, _, group = about.partition(" of ")
     return group, begin == "slice 0"
 
 
 def about_client(client_id: str | None, host: str) -> str:
-    """Return the key by which Spark groups the calls and connections of a client."""
+    """Return the key by which Spark groups the calls and connections of a client.
+
+    Args:
+        client_id: client id of the request headers; None if they have none.
+        host: host of the client.
+    """
     return str(printable(f"client {client_id} {host}"))
 
 
 def about_transactions(transactional_id: str) -> str:
-    """Return the key by which Spark groups the steps of transactions of one transactional id."""
+    """Return the key by which Spark groups the transaction steps (``Step``) of a transactional id."""
     return str(printable(f"transactions {transactional_id}"))
 
 
 def about_minute(minute: int, broker: str) -> str:
-    """Return the key by which Spark groups the latencies of a broker in one minute. ``minute``: start of the minute in
-    microseconds.
+    """Return the key by which Spark groups the latencies of a broker in one minute.
+
+    Args:
+        minute: start of the minute in microseconds.
+        broker: ``host:port`` of the broker.
     """
     return str(printable(f"minute {minute} {broker}"))
 
 
 def about_share(name: str, *key: Any) -> str:
-    """Return the key by which Spark groups the rows of a count table: one of SHARES.
+    """Return the key by which Spark groups the rows of one share of a count table.
+
+    Each count table is divided into SHARES shares, and each share is summed by one task.
 
     Args:
-        name: name of the table.
-        key: values that are equal in all rows that are summed.
+        name: name of the count table, such as ``api_usage``.
+        key: column values that rows must have in common to be summed. They select the share.
     """
     return f"{name} {zlib.crc32(repr(key).encode()) % SHARES}"
 
 
 def mark_of(about: str) -> str:
-    """Return the file mark at the beginning of a key, up to the first space."""
+    """Return the first word of a key. A key from ``stream`` begins with the file mark of its rows."""
     return about.partition(" ")[0]
 
 
 def bucket_of(about: str) -> int:
-    """Return the bucket of a key: ``crc32`` of the key, as Spark computes it, modulo BUCKETS."""
+    """Return the bucket of a key: ``crc32`` of the key, modulo BUCKETS.
+
+    Spark's function ``crc32`` computes the same value.
+    """
     return zlib.crc32(about.encode()) % BUCKETS
 
 
 def bucket_mark(bucket: int) -> str:
-    """Return the text that marks the files of a bucket, as a part of their names."""
+    """Return the part of a file name, such as ``k07``, that is common to all files of a bucket."""
     return f"k{bucket:02}"
 
 
 class Bundle(NamedTuple):
-    """A group of rows of one kind that a stage of the pipeline sends to the next stage.
+    """Rows of one kind that a stage of the pipeline sends to the next stage.
 
     Attributes:
-        kind: kind of the rows.
+        kind: kind of the rows: the name of a table, or a name that ``Bundler`` assigns, such as ``events``.
         about: key by which Spark groups the bundles.
         rows: list of rows, encoded by ``plain``.
     """
@@ -131,12 +152,12 @@ ARROW = pa.schema([("kind", pa.string()), ("about", pa.string()), ("rows", pa.bi
 
 
 def bundle(kind: str, about: str, rows: Sequence[Any]) -> Bundle:
-    """Return rows as a bundle.
+    """Encode rows as a bundle.
 
     Args:
-        kind: kind of the rows.
+        kind: kind of the rows, see ``Bundle``.
         about: key by which Spark groups the bundles.
-        rows: the rows.
+        rows: objects of the types that ``plain`` encodes.
 
     Raises: plain.PlainError if a row has a value that cannot be encoded.
     """
@@ -150,24 +171,26 @@ def unbundle(data: bytes) -> list[Any]:
 
 
 def batch(bundles: Sequence[Bundle]) -> pa.RecordBatch:
-    """Return bundles as an Arrow batch."""
+    """Return bundles as an Arrow batch with the schema ARROW: one row per bundle."""
     columns = [pa.array(column, kind.type) for column, kind in zip(zip(*bundles, strict=True), ARROW, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=ARROW)
 
 
 def bundles_of(record_batch: pa.RecordBatch) -> Iterator[Bundle]:
-    """Yield the bundles of an Arrow batch."""
+    """Yield the bundles of an Arrow batch with the schema ARROW."""
     for values in zip(*(record_batch.column(name).to_pylist() for name in Bundle._fields), strict=True):
         yield Bundle._make(values)
 
 
 class Bundler:
-    """A collector that combines the rows of one task into bundles.
+    """A collector that combines the rows of one Spark task into bundles.
 
-    Each topic name, and each partition with commits, is emitted only once.
+    For the summary of the capture, it emits each topic name once, and each pair of a consumer group and a partition
+    with
+    commits once.
 
     Args:
-        slice_size: bytes of the events in one slice of a large group.
+        slice_size: bytes of the events in one slice of a large consumer group.
     """
 
     def __init__(self, slice_size: int = SLICE) -> None:
@@ -178,9 +201,12 @@ class Bundler:
         self._size = 0
 
     def add(self, rows: Rows) -> Iterator[Bundle]:
-        """Yield bundles of rows, and clear ``rows``.
+        """Yield bundles of rows, and remove all rows from ``rows``.
 
         Rows of count tables are only summed; ``finish`` yields the sums.
+
+        Args:
+            rows: lists of rows by kind, see ``Bundle``.
         """
         complete = list(self._bundles(rows))
         rows.clear()
@@ -191,8 +217,11 @@ class Bundler:
         yield from complete
 
     def finish(self) -> Iterator[Bundle]:
-        """Yield the bundles of the counts. Then yield two byte counts as bundles: the bytes of all rows so far, and of
-        the events of large groups.
+        """Yield the remaining bundles: the sums of the count tables, and the sizes of the bundles.
+
+        A bundle of the kind ``size`` has the bytes of all rows so far. A bundle of the kind ``large`` has the bytes of
+        the events
+        of each large consumer group.
         """
         for name, counts in self.counts.items():
             if counts:
@@ -240,17 +269,32 @@ class Bundler:
 
 
 def _shares(name: str, counts: Counts) -> Iterator[Bundle]:
-    """Yield the bundles of the sums of a count table, and reset them."""
+    """Yield the sums of a count table as bundles, and reset the sums.
+
+    Args:
+        name: name of the count table, such as ``api_usage``.
+        counts: sums of the table.
+    """
     return _by(name, counts.drain(), lambda row: about_share(name, row["client_id"]))
 
 
 def bundle_of_marks(about: str, marks: Iterable[Watermark]) -> Bundle:
-    """Return high watermarks of partitions as a bundle. ``about``: key by which Spark groups the bundles."""
+    """Encode high watermarks of partitions as a bundle.
+
+    Args:
+        about: key by which Spark groups the bundles.
+        marks: high watermarks from responses.
+    """
     return bundle("marks", about, list(map(_mark_values, marks)))
 
 
 def bundle_of_endings(about: str, endings: Iterable[Ending]) -> Bundle:
-    """Return ends of transactions as a bundle. ``about``: key by which Spark groups the bundles."""
+    """Encode commits and aborts of transactions as a bundle.
+
+    Args:
+        about: key by which Spark groups the bundles.
+        endings: ends of transactions.
+    """
     return bundle("endings", about, list(map(_ending_values, endings)))
 
 
@@ -263,7 +307,7 @@ def _by(kind: str, rows: Iterable[Any], key: Callable[[Any], str]) -> Iterator[B
 
 
 class Counts:
-    """The sums of the rows of a count table, such as ``api_usage``.
+    """A collector that sums the rows of a count table, such as ``api_usage``.
 
     Rows with the same key are combined into one row, which has the sum of their counts, the earliest first time and the
     latest last time.
@@ -279,7 +323,7 @@ class Counts:
         return len(self._rows)
 
     def add(self, rows: Sequence[Row]) -> None:
-        """Add rows to the sums."""
+        """Add rows of the count table to the sums."""
         for row in rows:
             key = tuple(row[name] for name in self.keys)
             total = self._rows.get(key)
@@ -292,7 +336,7 @@ class Counts:
             total["last_ts"] = max(total["last_ts"], row["last_ts"])
 
     def drain(self) -> list[Row]:
-        """Return the sums as rows, and reset them."""
+        """Return the sums as rows of the count table, and reset the sums."""
         rows, self._rows = self._rows, {}
         return list(rows.values())
 
@@ -309,20 +353,25 @@ _event_values, _mark_values, _ending_values = (
 
 
 def bundle_of_slice(about: str, events: Iterable[GroupEvent]) -> Bundle:
-    """Return events of a slice of a large group as a bundle. ``about``: key of the slice."""
+    """Encode events of one slice of a large consumer group as a bundle.
+
+    Args:
+        about: key of the slice, from ``about_slice``.
+        events: events of the consumer group.
+    """
     return bundle("sliced", about, list(map(_event_values, events)))
 
 
 def events_of(rows: Iterable[tuple[Any, ...]]) -> Iterator[GroupEvent]:
-    """Yield the events of one group id, decoded from the rows of a bundle."""
+    """Yield group events from the decoded rows of a bundle of the kind ``events`` or ``sliced``."""
     return (GroupEvent(**dict(zip(_FIELDS, row, strict=True))) for row in rows)
 
 
 def marks_of(rows: Sequence[tuple[Any, ...]]) -> Iterator[Watermark]:
-    """Yield the high watermarks of partitions, decoded from the rows of a bundle."""
+    """Yield high watermarks of partitions from the decoded rows of a bundle of the kind ``marks``."""
     return (Watermark(*row) for row in rows)
 
 
 def endings_of(rows: Sequence[tuple[Any, ...]]) -> Iterator[Ending]:
-    """Yield the ends of transactions, decoded from the rows of a bundle."""
+    """Yield ends of transactions from the decoded rows of a bundle of the kind ``endings``."""
     return (Ending(*row) for row in rows)

@@ -70,18 +70,19 @@ def command(
 ) -> None:
     """Convert captures into tables, with Spark.
 
-    docs/pipeline.md describes the tables. They can contain any number of captures; rows of an earlier run for the same
-    capture are replaced. With --what-if there are two more tables, with the results of another assignor.
+    docs/pipeline.md describes the tables. They can contain any number of captures. The rows of an earlier run for the
+    same capture are replaced. With --what-if, two more tables have the results of another assignor.
 
     \b
     kwire pipeline --input 'captures/*.pcap' --output tables
     kwire pipeline --input captures --output tables --stream
     kwire pipeline --input kafka://localhost:9092/frames --output tables --stream
 
-    The topic of the last line is what mockbroker proxy --record writes; Spark needs its Kafka connector to read it.
+    `mockbroker proxy --record` writes topics such as the one in the last line. Spark needs its Kafka connector to read
+    them.
 
-    The exit code is 1 if a file is damaged or its packets are truncated by a snap length; for a stream too, when it
-    ends. Everything that could be read is in the tables.
+    The exit code, also of a stream that ends, is 1 if a file is damaged or its packets are truncated by a snap length.
+    All data that could be read is in the tables.
     """
     if once and not stream:
         raise click.UsageError("--once requires --stream")

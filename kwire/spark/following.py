@@ -1,7 +1,7 @@
-"""The conversion of the segments of one connection to rows, in Spark tasks of batches and streams.
+"""The conversion of the TCP segments of one connection to table rows, for Spark tasks of batch and streaming jobs.
 
-Payload does not pass through Spark: a task reads it from the file when it decodes a connection, so that unused payload
-is never read. This module does not depend on Spark.
+Payload does not pass through Spark: the task that decodes a connection reads its payload from the capture file. Unused
+payload is never read. This module does not depend on Spark.
 """
 
 from __future__ import annotations
@@ -35,11 +35,12 @@ SEALED = 36  # length of the key of a TCP connection; keys of other lengths are 
 
 
 def log_key(connection: str, client: str, broker: str) -> bytes:
-    """Return the key of a frame log connection: a JSON list as bytes, padded to be longer than the key of any TCP
-    connection.
+    """Return the key of a connection in a frame log: a JSON list as bytes.
+
+    The key is padded so that it is longer than the key of any TCP connection.
 
     Args:
-        connection: text that identifies the connection.
+        connection: text that identifies the connection in the frame log.
         client: ``host:port`` of the client.
         broker: ``host:port`` of the broker.
     """
@@ -47,7 +48,7 @@ def log_key(connection: str, client: str, broker: str) -> bytes:
 
 
 def unpacked_at(folder: str, path: str) -> str:
-    """Return the path of the file with the decompressed content of a gzip file.
+    """Return the path of the file into which a gzip file is decompressed.
 
     Args:
         folder: folder of decompressed files.
@@ -59,7 +60,7 @@ def unpacked_at(folder: str, path: str) -> str:
 class Spool:
     """A writer of the decompressed content of a gzip file.
 
-    It writes to a temporary file and renames the complete file, so that several tasks can write the same content.
+    It writes a temporary file and renames it when it is complete. So several tasks can decompress the same gzip file.
     """
 
     def __init__(self, folder: str, path: str) -> None:
@@ -70,10 +71,10 @@ class Spool:
         self._size = 0
 
     def add(self, data: bytes, base: int) -> None:
-        """Write bytes at an offset; gaps are filled with zeros.
+        """Write decompressed bytes at an offset of the file, and fill a gap before them with zeros.
 
         Args:
-            data: the bytes; bytes that were already written are ignored.
+            data: bytes to write. Bytes at offsets that were already written are ignored.
             base: offset of the first byte.
         """
         if base > self._size:
@@ -89,16 +90,16 @@ class Spool:
 
 
 def reaches(files: Sequence[int], positions: Sequence[int], starts: Sequence[int], sizes: Sequence[int]) -> list[int]:
-    """Return the file position up to which to read ahead, for each segment of a connection.
+    """Return for each segment of a connection the file position up to which its payload is read ahead.
 
     Segments that are close together are read as one range. A range ends where a segment ends, and may include headers
     and a few packets of other connections. All connections together read each byte of a file once, plus at most
     1/FOREIGN of the bytes again.
 
     Args:
-        files: number of the file of each segment.
-        positions: position of each segment's record in the file.
-        starts: position of each segment's payload in the file.
+        files: file number of each segment.
+        positions: position of the packet record of each segment in the file.
+        starts: position of the payload of each segment in the file.
         sizes: captured bytes of each payload.
     """
     ends = [0] * len(starts)
@@ -118,12 +119,12 @@ def reaches(files: Sequence[int], positions: Sequence[int], starts: Sequence[int
 
 
 class Payloads:
-    """The payloads of segments in capture files, by their position in the file.
+    """A reader of payload bytes from capture files.
 
-    The method ``of`` selects the file to read.
+    ``payloads.of(file)[start:stop]`` returns the bytes between two positions of a file.
 
     Args:
-        paths: paths of the files, by number.
+        paths: paths of the files. The index of a path is its file number.
         unpacked: folder with the decompressed content of gzip files; None if no file is compressed.
     """
 
@@ -136,11 +137,11 @@ class Payloads:
         self._until = 0
 
     def of(self, file: int, until: int = 0) -> Payloads:
-        """Select a file; return self.
+        """Select the file for the next reads, and return this object.
 
         Args:
-            file: number of the file.
-            until: file position up to which the next read may continue, from ``reaches``.
+            file: number of the file, which is its index in ``paths``.
+            until: file position up to which the next read may read ahead, from ``reaches``.
         """
         self._until = until
         if file != self._file:
@@ -171,7 +172,7 @@ class Payloads:
         return self._data[begin : begin + stop - start]
 
     def close(self) -> None:
-        """Close the files."""
+        """Close the open capture files."""
         while self._open:
             self._open.popitem()[1].close()
         self._file = -1
@@ -179,9 +180,9 @@ class Payloads:
 
 @dataclass(slots=True)
 class ConnectionFollower:
-    """Converts the segments between two endpoints to rows, one connection after the other.
+    """A converter of the TCP segments between two endpoints to table rows, one connection after the other.
 
-    The state can be pickled between two segments.
+    A follower can be pickled between two segments.
     """
 
     key: bytes
@@ -193,14 +194,15 @@ class ConnectionFollower:
     observer: Observer = field(default_factory=Observer)
 
     def segment(self, row: Row, source: Any, base: int, path: str, rows: Rows) -> None:
-        """Process the next segment.
+        """Process the next TCP segment between the two endpoints. A segment that opens another connection ends the
+        previous one.
 
         Args:
             row: TCP segment, decoded from its packet.
             source: object that contains the payload, at ``row.start - base``.
             base: position in the file at which ``source`` begins.
             path: path of the file.
-            rows: rows by kind, to which the rows of completed calls are added.
+            rows: lists of rows by kind. If the previous connection ends, its remaining rows are added.
         """
         conversation = self.conversation
         if conversation is None or ((row.flags & SYN or conversation.done) and conversation.is_another(row)):
@@ -209,14 +211,14 @@ class ConnectionFollower:
         conversation.segment(row, source, base, path)
 
     def frame(self, logged: FrameOfLog) -> None:
-        """Process the next frame of a frame log."""
+        """Process the next frame of a connection in a frame log."""
         if self.conversation is None:
             name, client, broker = json.loads(self.key)
             self.conversation = Conversation.logged(name, client, broker, logged.time_us)
         self.conversation.frame(logged)
 
     def collect(self, rows: Rows) -> None:
-        """Add the rows of completed calls to ``rows``."""
+        """Add the rows of calls (requests with their responses) that are complete to ``rows``."""
         if self.conversation is None:
             return
         for call in self.conversation.taken():
@@ -240,12 +242,12 @@ class ConnectionFollower:
         rows["tallies"] += self.observer.drain()
 
     def notice(self, call: Call, events: Sequence[GroupEvent], rows: Rows) -> None:
-        """Add rows that only subclasses need; this class adds none.
+        """Add the rows of a call that only a subclass produces; this class adds none.
 
         Args:
-            call: a completed call.
+            call: completed call: a request with its response.
             events: group events of the call.
-            rows: rows by kind, to which the rows are added.
+            rows: lists of rows by kind, to which the subclass adds rows.
         """
 
     def finish(self, rows: Rows) -> None:
@@ -274,7 +276,9 @@ class ConnectionFollower:
 
 @dataclass(slots=True)
 class ReplayFollower(ConnectionFollower):
-    """A follower that also collects the data that a replay of groups needs: subscriptions, and partitions of topics."""
+    """A follower that collects two more kinds of data for the replay of groups: subscriptions, and partition counts of
+    topics.
+    """
 
     fresh: evidence.Fresh = field(default_factory=evidence.Fresh)
 

@@ -23,7 +23,7 @@ A_TASK = 1024 * 1024  # bytes of captures per task, for small inputs
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One run of the pipeline over captures.
+    """A run of the pipeline that converts captures to tables.
 
     Args:
         paths: paths of the captures, in the order of ``source.files``; or only the address of a topic with frames, see
@@ -31,12 +31,13 @@ class Job:
         output: output folder and format.
         capture_id: value of the column ``capture_id``.
         split_size: bytes of a file per task; None for 4 to 64 MiB, see ``tasks.task_size``.
-        guess: files whose split positions are guessed first; None for all. A wrong guess is detected before connections
-            are followed; then the file is read by one task, so the rows are the same.
-        assignor: assignor with which groups are replayed, which adds the tables ``what_if`` and
-            ``what_if_assignments``; None for no replay.
-        settings: changed thresholds of detectors.
-        slice_size: bytes of the events in one slice of a large group.
+        guess: files for which each task guesses at which packet record its part of the file begins; None for all files.
+            A
+            file with a wrong guess is read again by one task, so the rows are the same.
+        assignor: name of the assignor with which groups are replayed. The replay adds the tables ``what_if`` and
+            ``what_if_assignments``. None for no replay.
+        settings: thresholds of detectors that differ from their defaults, by name.
+        slice_size: bytes of the events in one slice of a large consumer group.
     """
 
     paths: Sequence[str]
@@ -49,7 +50,7 @@ class Job:
     slice_size: int = SLICE
 
     def run(self, spark: SparkSession) -> stages.CaptureSummary:
-        """Write the tables; return the summary, which includes damage of the files."""
+        """Write the tables to the output folder; return the summary, which lists the damaged files."""
         guess = set(self.paths if self.guess is None else self.guess)
         while True:
             with self.output.staging() as staging:
@@ -66,9 +67,9 @@ class Job:
         """Write the tables to the staging folder; return the summary and the paths of the written files.
 
         Args:
-            spark: Spark session.
-            staging: the staging folder.
-            guess: files that are divided at guessed record boundaries.
+            spark: session that runs the stages.
+            staging: temporary folder for incomplete tables.
+            guess: files whose parts begin at guessed positions of packet records.
         """
         follow = ConnectionFollower if self.assignor is None else ReplayFollower
         folders = stages.unpacked_in(staging), stages.wrong_in(staging)
@@ -101,16 +102,17 @@ def ordered_references(
     wrong: str | None = None,
     guess: Collection[str] | None = None,
 ) -> DataFrame:
-    """Return references to the segments of capture files, ordered by connection.
+    """Return references to the TCP segments of capture files, ordered by connection.
 
     Args:
-        spark: Spark session.
+        spark: session that runs the query.
         paths: paths of the files.
         split_size: bytes of a file per task; None for the default.
-        unpacked: folder to which the content of gzip files is decompressed; None to include it in the rows.
-        wrong: folder in which tasks show wrong guesses; see the data source.
-        guess: files that are divided at guessed record boundaries, while each other file is read by one task; None to
-            divide all files at exact boundaries, for which the driver reads their record headers.
+        unpacked: folder to which gzip files are decompressed; None to put their payload into the rows.
+        wrong: folder in which tasks report wrong guesses, see the option ``wrong`` of ``CaptureSource``.
+        guess: files whose parts begin at guessed positions of packet records. Each other file is read by one task. None
+            to
+            divide all files at exact positions, for which the driver reads their record headers.
     """
     if is_topic(paths[0]):
         return stages.by_connection(topic.references(spark, paths[0]), None)
@@ -131,8 +133,8 @@ def read_frames(
     """Return the requests and responses of captures as a DataFrame with the columns of the table ``frames``.
 
     Args:
-        spark: Spark session.
-        inputs: files, folders and patterns.
+        spark: session that runs the query.
+        inputs: capture files, folders and glob patterns.
         capture_id: value of the column ``capture_id``; None for the name of the input.
         split_size: bytes of a file per task; None for the default.
 

@@ -1,6 +1,6 @@
-"""The output folder of the pipeline.
+"""The output folder of the pipeline, with one folder per table.
 
-It contains a folder per table, with a folder per capture and day inside.
+The folder of a table has one folder per capture, which has one folder per day.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ FLAT = ("csv",)  # formats without lists and maps
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """The output folder and format.
+    """The folder and the file format of the tables.
 
     Attributes:
-        folder: folder that contains the folders of the tables, a path or an address.
-        form: file format, any that Spark can write.
+        folder: folder that contains the folders of the tables: a path, or an address such as ``s3://...``.
+        form: name of a file format that Spark can write.
         more: names of additional tables to write, such as ``what_if``.
     """
 
@@ -66,14 +66,15 @@ class Output:
         stale: Collection[str] | None = None,
         kept: str | None = None,
     ) -> None:
-        """Replace the files of a capture with newly written ones.
+        """Replace the files of a capture in the output folder with newly written files.
 
         Args:
-            spark: Spark session.
+            spark: session that converts the files if ``form`` is not Parquet.
             staging: folder with the written files.
             capture_id: name of the capture.
             written: paths of the files in ``staging``.
-            stale: marks of the files to replace; None for all.
+            stale: file marks, such as ``k07``: only files with one of them in their names are replaced. None to replace
+                all.
             kept: folder in which the Parquet files are kept if ``form`` is another format; required with ``stale``.
         """
         place = self.folder if self.form == PARQUET else kept or below(staging, "ready")
@@ -84,7 +85,12 @@ class Output:
             self._convert(spark, place, capture_id)
 
     def _delete_additional_tables(self, capture_id: str, names: Iterable[str]) -> None:
-        """Delete the additional tables in ``names`` that an earlier run has written for this capture."""
+        """Delete the rows of a capture from additional tables that an earlier run has written.
+
+        Args:
+            capture_id: name of the capture.
+            names: names of the additional tables.
+        """
         for name in names:
             files, inside = file_system(below(self.folder, name, parts.folder_of(capture_id)))
             if files.get_file_info(inside).type.name == "Directory":

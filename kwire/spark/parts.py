@@ -1,5 +1,4 @@
-"""The files of tables: tasks write Parquet files, one for each table and day, which are then moved to the output
-folder.
+"""The Parquet files that tasks write, one for each table and day. ``put`` moves them to the output folder.
 
 Tasks write Parquet themselves instead of passing rows to Spark, because most of a job's data is rows of ``frames``.
 This module does not depend on Spark.
@@ -34,27 +33,32 @@ _SPECIAL = re.compile(r"""[\x00-\x1f"#%'*/:=?\\\x7f{\[\]^]""")  # characters esc
 
 
 def day_of(table: Table) -> str | None:
-    """Return the name of the column whose time selects the day file of a row: the first column with a time.
+    """Return the name of a table's first column with a time, or None for a table without times.
 
-    The result is None for a table without times.
+    The time in this column selects the day folder of a row.
     """
     return next((column.name for column in table.columns if column.type == "timestamp"), None)
 
 
 def schema_of(table: Table) -> Any:
-    """Return the Arrow schema of a table's files, without ``capture_id``, which is in the folder name."""
+    """Return the Arrow schema of the files of a table.
+
+    The schema lacks the column ``capture_id``, whose value is in the folder name.
+    """
     schema = arrow_schema(table)
     return schema.remove(schema.get_field_index(CAPTURE))
 
 
 def folder_of(capture_id: str) -> str:
-    """Return the folder name of a capture, as Spark and Hive name partition folders."""
+    """Return the folder name of a capture, in the form ``capture_id=...`` that Spark and Hive use for partition
+    folders.
+    """
     return f"{CAPTURE}={_SPECIAL.sub(lambda special: f'%{ord(special[0]):02X}', capture_id)}"
 
 
 @dataclass(slots=True)
 class _Part:
-    """A Parquet file that is being written, with buffered rows."""
+    """A Parquet file that is being written, and the rows that are still to be written to it."""
 
     writer: Any
     buffered: list[Any] = field(default_factory=list)
@@ -79,7 +83,11 @@ class _Part:
 
 
 class Parts:
-    """The files that one task writes below ``folder``, which is a path or an address."""
+    """The Parquet files that one task writes, by table and day.
+
+    Args:
+        folder: folder of the files: a path, or an address such as ``s3://...``.
+    """
 
     def __init__(self, folder: str) -> None:
         self.files, self.folder = file_system(folder)
@@ -87,12 +95,12 @@ class Parts:
         self._open: dict[tuple[str, str | None, str], _Part] = {}
 
     def add(self, name: str, rows: Iterable[Row], mark: str = "") -> None:
-        """Add rows to a table.
+        """Add rows to the files of a table.
 
         Args:
             name: name of the table.
-            rows: rows of the table.
-            mark: text in the file name, by which ``put`` finds the file later.
+            rows: rows with values for the columns of the table.
+            mark: text in the file name, by which ``put`` finds the file when it replaces files.
         """
         table = EVERY[name]
         for day, some in _by_day(table, rows).items():
@@ -149,8 +157,8 @@ def put(
         folder: output folder.
         capture_id: name of the capture.
         written: paths of the files in ``staging``.
-        stale: marks in the names of the files to delete; None to delete all.
-        names: names of the tables.
+        stale: file marks, such as ``k07``: old files with one of them in their names are deleted. None to delete all.
+        names: names of the tables. A table without rows gets an empty file.
     """
     files, begin = file_system(staging)
     _, target = file_system(folder)
@@ -170,7 +178,13 @@ def put(
 
 
 def _delete_stale(files: Any, folder: str, stale: Collection[str] | None) -> int:
-    """Delete the files that have a mark in ``stale`` in their names; return the number of the remaining files."""
+    """Delete files of a capture; return the number of the remaining files.
+
+    Args:
+        files: file system.
+        folder: folder of the capture in a table.
+        stale: file marks: files with one of them in their names are deleted, and empty files. None to delete all.
+    """
     if stale is None:
         files.delete_dir_contents(folder)
         return 0
@@ -190,7 +204,7 @@ def _no_rows(files: Any, begin: str, table: Table) -> str:
     Args:
         files: file system.
         begin: staging folder.
-        table: the table.
+        table: table that gives the columns.
 
     Returns: the path of the file in the staging folder.
     """

@@ -1,9 +1,11 @@
 """Encoding of values as bytes whose decoding cannot run code.
 
-This is the format of a stream's work folder, which other users may be able to write. The bytes are a pickle in which
-``MADE`` is the only allowed name of a function or class. ``MADE`` is called with the name of a class in ``MODULES`` and
-the values of its fields; it creates the object without running code of the class. A value of an unknown type is not
-encoded.
+The streaming job encodes the state of connections this way, because other users may be able to write to its work
+folder.
+The bytes are a pickle in which ``MADE`` is the only allowed name of a function or class. ``MADE`` is called with the
+name
+of a class in ``MODULES`` and the values of its fields. It creates the object without running code of the class. A value
+of an unknown type is not encoded.
 """
 
 from __future__ import annotations
@@ -60,18 +62,18 @@ BY_NAME = {kind.__name__: kind for kind in STANDARD}
 
 
 class PlainError(ValueError):
-    """The error for a value whose type cannot be encoded, or for bytes that are not in this format."""
+    """The error for a value whose type cannot be encoded, or for bytes that ``dumps`` cannot have returned."""
 
 
 def dumps(value: object) -> bytes:
-    """Return a value as bytes. Raises: PlainError if its class is neither builtin nor in ``MODULES``."""
+    """Encode a value as bytes. Raises: PlainError if its class is neither builtin nor in ``MODULES``."""
     into = io.BytesIO()
     _Writer(into, PROTOCOL).dump(value)
     return into.getvalue()
 
 
 def loads(data: bytes) -> Any:
-    """Return the value that ``dumps`` encoded. Raises: PlainError if the bytes are not in this format."""
+    """Decode bytes that ``dumps`` returned. Raises: PlainError for any other bytes."""
     try:
         return _Reader(io.BytesIO(data)).load()
     except DAMAGE as error:
@@ -119,8 +121,9 @@ class _Writer(pickle.Pickler):
     """The pickler that encodes known classes as calls of ``MADE``."""
 
     def reducer_override(self, value: Any) -> Any:
-        """Return how pickle encodes an instance of a known class: as a call of ``MADE`` with the class name and the
-        fields.
+        """Return how pickle encodes an instance of a class in ``MODULES``: as a call of ``MADE``.
+
+        The arguments of the call are the class name and the values of the fields.
 
         Raises: PlainError for an instance of an unknown class.
         """
@@ -155,7 +158,9 @@ class _Reader(pickle.Unpickler):
 
 
 def _name(kind: Any) -> str:
-    """Return the name of a class in the encoded bytes. Raises: PlainError for an unknown class."""
+    """Return the name ``module:name`` that the encoded bytes contain for a class. Raises: PlainError for an unknown
+    class.
+    """
     name = f"{kind.__module__}:{kind.__qualname__}"
     if _class(name) is not kind:
         raise PlainError(f"class {name} is not allowed in the stored state")
@@ -164,8 +169,9 @@ def _name(kind: Any) -> str:
 
 @cache
 def _class(name: str) -> type:
-    """Return the class with this name, in the form ``module:name``. Raises: PlainError if it is unknown or not
-    allowed.
+    """Return the class with the name ``module:name``.
+
+    Raises: PlainError if the class is unknown or its module is not in ``MODULES``.
     """
     module, _, path = name.partition(":")
     if module not in MODULES and not module.startswith(MESSAGES):

@@ -1,4 +1,4 @@
-"""Spark sessions with the settings of the pipeline."""
+"""Start of Spark sessions with the configuration that the pipeline needs."""
 
 from __future__ import annotations
 

@@ -2,9 +2,11 @@
 
 A row contains the file position of the payload instead of the payload itself, so payload does not pass through Spark.
 Two kinds of row contain the payload: rows of some IP fragments, and rows of a gzip file without the option
-``unpacked``. With this option, the content of a gzip file is decompressed to another file, to which the rows refer.
-Large files are read in parts. The boundaries of the parts are found by one pass over the record headers, or guessed and
-then verified.
+``unpacked``. With this option, a gzip file is decompressed to another file, and the rows contain positions in that
+file.
+Large files are read in parts, one per task. A part begins at a packet record. The position of this record is found by
+one
+pass over the record headers of the file, or it is guessed and verified later.
 """
 
 from __future__ import annotations
@@ -75,14 +77,14 @@ ORDER = ("file", "position", "number")  # order of the segments of a connection
 
 @dataclass
 class Part(InputPartition):
-    """A part of a file that one task reads.
+    """A part of a capture file that one task reads.
 
     Attributes:
         file: number of the file, in reading order.
-        split: byte range.
-        unpacked: folder for decompressed content; None to include the content in the rows.
-        guess: True if the boundaries are guessed.
-        then: next part if the boundaries are guessed, else None.
+        split: byte range of the part.
+        unpacked: folder for decompressed content; None to put the content of a gzip file into the rows.
+        guess: True if the start of the part is guessed.
+        then: next part of the file if the starts of parts are guessed, to verify where this part ends; None otherwise.
         carried: True if rows contain the payload instead of its position.
     """
 
@@ -96,14 +98,15 @@ class Part(InputPartition):
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """A range of bytes of a file, from which a task finds its part, so that the driver opens no file.
+    """A byte range of a capture file. The task, not the driver, opens the file and finds the part that begins in the
+    range.
 
     Attributes:
         file: number of the file, in reading order.
         path: path of the file.
-        size: bytes of a range.
-        number: number of the range in the file.
-        unpacked: folder for decompressed content; None to include the content in the rows.
+        size: bytes of each range of the file.
+        number: number of the range in the file, from 0.
+        unpacked: folder for decompressed content; None to put the content of a gzip file into the rows.
     """
 
     file: int
@@ -113,7 +116,7 @@ class Range:
     unpacked: str | None = None
 
     def part(self) -> Part | None:
-        """Return the part that begins in this range; None if there is none."""
+        """Return the part of the file that begins in this range; None if no part begins in it."""
         far = is_address(self.path)  # each read is a request there, and connections have many short pieces in a file
         if CaptureFile(self.path).is_log:
             return None if self.number else Part(self.file, _whole_file(self.path))
@@ -128,18 +131,18 @@ class Range:
 
 @dataclass
 class Ranges(InputPartition):
-    """The work of one task: one byte range of a large file, or several small files."""
+    """The input of one task: one byte range of a large file, or several small files."""
 
     ranges: tuple[Range, ...]
 
 
 def register(spark: SparkSession) -> None:
-    """Register the data source with a session."""
+    """Register the data source ``kafka_pcap`` with a Spark session."""
     spark.dataSource.register(CaptureSource)
 
 
 def files(inputs: Sequence[str]) -> list[str]:
-    """Return the capture files that paths, folders and patterns refer to, in reading order.
+    """Return the capture files that paths, folders and glob patterns select, ordered by their first packets.
 
     Raises: OSError if a file or a folder cannot be read.
     """
@@ -147,14 +150,15 @@ def files(inputs: Sequence[str]) -> list[str]:
 
 
 def _globbed(pattern: str) -> list[str]:
-    """Return the paths that match a pattern. An address is returned unchanged, because its file system resolves
-    patterns.
+    """Return the paths that match a glob pattern.
+
+    An address, such as ``s3://...``, is returned unchanged, because its file system resolves patterns.
     """
     return [pattern] if is_address(pattern) else sorted(glob.glob(pattern))
 
 
 class CaptureSource(DataSource):
-    """The data source for captures.
+    """The Spark data source ``kafka_pcap``, which reads captures.
 
     One of three options selects the files:
 
@@ -164,12 +168,13 @@ class CaptureSource(DataSource):
 
     Further options:
 
-    - ``splitSize``: bytes of a part.
+    - ``splitSize``: bytes of a part of a file, which one task reads.
     - ``unpacked``: folder for the content of gzip files, see ``Payloads``.
-    - ``guess``: JSON list of the files whose boundaries are guessed; each other file is read by one task. A row with
-      the problem NOT_PROVEN shows a wrong guess. Without this option the driver reads the record headers of large
-      files.
-    - ``wrong``: folder in which a task writes an empty file if a guess was wrong, named by the number of the file.
+    - ``guess``: JSON list of the files whose parts begin at guessed positions of packet records. Each other file is
+      read by
+      one task. A row with the problem NOT_PROVEN reports a wrong guess. Without this option the driver reads the record
+      headers of large files.
+    - ``wrong``: folder in which a task reports a wrong guess: it writes an empty file whose name is the file number.
 
     Options of a stream:
 
@@ -206,7 +211,7 @@ class CaptureSource(DataSource):
 
 
 class CaptureReader(DataSourceReader):
-    """The reader of the data source for a batch query."""
+    """The reader for a batch query of the data source ``kafka_pcap``."""
 
     def __init__(
         self,
@@ -232,9 +237,9 @@ class CaptureReader(DataSourceReader):
         ]
 
     def _ranges(self, guess: Collection[str]) -> Iterator[Ranges]:
-        """Yield the work of each task: a range of a large file, or several small files together. No file is opened.
+        """Yield the input of each task: a range of a large file, or several small files together. No file is opened.
 
-        ``guess``: files whose boundaries are guessed.
+        ``guess``: files whose parts begin at guessed positions of packet records. Each other file is one range.
         """
         small: list[Range] = []
         together = 0
@@ -261,11 +266,12 @@ class CaptureReader(DataSourceReader):
 
 
 class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """The completed files of a rotating capture, in the order of their first packets, as a stream.
+    """The reader for a streaming query: it reads the complete files of a rotating capture, in the order of their first
+    packets.
 
-    An offset of the stream consists of the first timestamp and the path of a file, and ``calls``, a counter of the
-    times that no file arrived for ``idle`` seconds. A file that is compressed later (``tcpdump -z gzip``) keeps its
-    offset.
+    An offset of the stream has three fields: the first timestamp of a file, the path of this file, and ``calls``. The
+    counter ``calls`` is increased when no file has arrived for ``idle`` seconds. A file that is compressed later
+    (``tcpdump -z gzip``) keeps its offset.
     """
 
     def __init__(
@@ -302,10 +308,12 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return start
 
     def _timers_are_due(self, start: dict[str, Any]) -> bool:
-        """Return whether the timers of the last batch have expired, so that an empty batch is needed; True at most once
-        after each file.
+        """Return whether no file has arrived for ``idle`` seconds, so that an empty batch must advance Spark's timers.
 
-        ``start``: current offset of the stream.
+        The result is True at most once after each file.
+
+        Args:
+            start: current offset of the stream.
         """
         now = time.time()
         if self.quiet is None or self.quiet[0] != _place(start):
@@ -340,9 +348,11 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return complete
 
     def _paths_by_position(self) -> dict[Place, str]:
-        """Return the paths of the existing files, by position.
+        """Return the paths of the existing files, by their first timestamp and path without ``.gz``.
 
-        While a file is being compressed, two files have the same position; the uncompressed file is returned.
+        While a file is being compressed, its compressed and its uncompressed version exist. Only the uncompressed file
+        is
+        returned.
         """
         matches = [path for one in self.inputs for path in _globbed(one)]
         paths = [path for path in dict.fromkeys(each(matches)) if size_of(path)]
@@ -360,7 +370,7 @@ def _place(offset: dict[str, Any]) -> Place:
 
 
 def parts(path: str, size: int) -> list[Split]:
-    """Divide a capture into parts of about ``size`` bytes. Small files and gzip files are one part."""
+    """Divide a capture file into parts of about ``size`` bytes. Small files and gzip files are one part."""
     file = CaptureFile(path, block=65_536)
     if file.is_log:
         return [_whole_file(path)]
@@ -370,16 +380,16 @@ def parts(path: str, size: int) -> list[Split]:
 
 
 def _whole_file(path: str) -> Split:
-    """Return a part with the whole file, for a frame log or a file that is not a capture."""
+    """Return a part with all bytes of a file, which is a frame log or not a capture."""
     return Split(path, 0, None, "", (), pcapng=False)
 
 
 def references(part: Part, wrong: str | None = None) -> Iterator[pa.RecordBatch]:
-    """Yield references to the segments in a part of a file, one Arrow batch for each block.
+    """Yield references to the TCP segments in a part of a file, one Arrow batch for each block of the file.
 
     Args:
-        part: part of the file.
-        wrong: folder in which an empty file is written if a boundary of the part was guessed wrongly.
+        part: part of a capture file, or a whole frame log.
+        wrong: folder in which an empty file is written if the start of the part was guessed wrongly; None for no file.
     """
     if not part.split.order:
         yield from _frames_of_log(part)
@@ -408,7 +418,7 @@ def _write_empty(folder: str, name: str) -> None:
 
 
 def wrongly_guessed(folder: str) -> list[int]:
-    """Return the numbers of the files with a wrong guess, from the files that tasks have written to a folder.
+    """Return the numbers of the files for which tasks have reported a wrong guess.
 
     ``folder``: the option ``wrong`` of the data source.
     """
@@ -448,7 +458,9 @@ def _batch(part: Part, segments: Segments, number: int) -> pa.RecordBatch:
 
 
 def _frames_of_log(part: Part) -> Iterator[pa.RecordBatch]:
-    """Yield the frames of a frame log, including their bytes. For a file that is not a capture, yield the problem."""
+    """Yield the frames of a frame log, including their bytes. For a file that is not a capture, yield one row with the
+    problem.
+    """
     file = CaptureFile(part.split.path)
     frames = file.frames() if file.is_log else iter(())
     number = itertools.count()
@@ -483,7 +495,7 @@ def _frames_of_log(part: Part) -> Iterator[pa.RecordBatch]:
 
 
 def _remark(part: Part, remark: Problem | Skipped) -> pa.RecordBatch:
-    """Return a batch with one row about damage or skipped packets of the file."""
+    """Return a batch with one row that describes damage of the file or skipped packets."""
     row: dict[str, Any] = dict.fromkeys(REFERENCES.names)
     row |= {"connection": b"", "path": remark.file, "file": part.file, "position": 0, "number": 0}
     if isinstance(remark, Skipped):

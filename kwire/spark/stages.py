@@ -1,6 +1,6 @@
-"""The stages of the pipeline, which turn references to segments into tables.
+"""The stages of the pipeline, which turn references to TCP segments into tables.
 
-The first stage processes each connection, the second stage each group.
+The first stage processes each connection. The second stage processes each consumer group and each count table.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ A_TASK = 4 * 1024 * 1024  # bytes of bundles per task of the second stage
 
 
 def by_connection(references: DataFrame, partitions: int | None) -> DataFrame:
-    """Return the references to segments, ordered by connection. The payload stays in the files.
+    """Return the references to TCP segments, ordered by connection. The payload stays in the files.
 
     ``partitions``: number of Spark partitions; None for Spark's own choice.
     """
@@ -66,15 +66,17 @@ def connection_bundles(
     follow: type[ConnectionFollower] = ConnectionFollower,
     slice_size: int = bundles.SLICE,
 ) -> DataFrame:
-    """Return the rows of all connections as bundles; write the table ``frames`` and decompressed files to ``staging``.
+    """Return the rows of all connections as bundles, except the rows of the table ``frames``.
+
+    The tasks write the table ``frames`` and decompressed gzip files to ``staging``.
 
     Args:
-        ordered: references, ordered by connection.
-        paths: paths of the files, by number.
+        ordered: references to TCP segments, ordered by connection.
+        paths: paths of the files. The index of a path is its file number.
         capture_id: name of the capture.
         staging: folder for the written files.
-        follow: class that follows a connection: ReplayFollower if groups are replayed.
-        slice_size: bytes of the events in one slice of a large group.
+        follow: class that converts the segments of a connection; ReplayFollower if groups are replayed.
+        slice_size: bytes of the events in one slice of a large consumer group.
     """
     convert = partial(_connection_bundles, paths, capture_id, staging, follow, slice_size)
     return ordered.mapInArrow(convert, bundles.SPARK)
@@ -84,8 +86,8 @@ def frames(ordered: DataFrame, paths: Sequence[str], capture_id: str) -> DataFra
     """Return the table ``frames`` as a DataFrame.
 
     Args:
-        ordered: references, ordered by connection.
-        paths: paths of the files, by number.
+        ordered: references to TCP segments, ordered by connection.
+        paths: paths of the files. The index of a path is its file number.
         capture_id: name of the capture.
     """
     return ordered.mapInArrow(partial(_frames, list(paths), capture_id), spark_schema(FRAMES))
@@ -116,12 +118,12 @@ def _frames(paths: list[str], capture_id: str, batches: Iterator[pa.RecordBatch]
 
 
 def unpacked_in(staging: str) -> str:
-    """Return the folder for the decompressed content of gzip files."""
+    """Return the folder in ``staging`` into which gzip files are decompressed."""
     return below(staging, "unpacked")
 
 
 def wrong_in(staging: str) -> str:
-    """Return the folder in which tasks show wrong guesses of record boundaries."""
+    """Return the folder in ``staging`` in which tasks report wrong guesses of packet record positions."""
     return below(staging, "wrong")
 
 
@@ -132,16 +134,16 @@ def followed(
     unpacked: str | None = None,
     follow: type[ConnectionFollower] = ConnectionFollower,
 ) -> Iterator[Rows]:
-    """Yield the rows of calls and connections in portions, from references to segments.
+    """Yield the rows of calls and connections in portions, from references to TCP segments.
 
-    Every portion is the same dictionary: the caller has to remove the rows before it continues the iteration.
+    Each portion is the same dictionary of rows by kind. The caller must empty it before it continues the iteration.
 
     Args:
-        paths: paths of the files, by number.
+        paths: paths of the files. The index of a path is its file number.
         capture_id: name of the capture.
         batches: references, ordered by connection.
         unpacked: folder with the decompressed content of gzip files; None if the rows contain the payload.
-        follow: class that follows a connection.
+        follow: class that converts the segments of a connection.
     """
     payloads = Payloads(paths, unpacked)
     follower: ConnectionFollower | None = None
@@ -166,7 +168,7 @@ def followed(
 def runs(batch: pa.RecordBatch) -> Iterator[tuple[bytes, pa.RecordBatch]]:
     """Divide a batch of references into runs: consecutive rows of the same connection.
 
-    Yields: the key of the connection and the rows of each run.
+    Yields: the connection key and the rows of a run.
     """
     keys = batch.column("connection").to_pylist()
     begin = 0
@@ -180,10 +182,10 @@ def follow_segments(follower: ConnectionFollower, rows: pa.RecordBatch, payloads
     """Process the segments of a connection, and add the rows of completed calls to ``collected``.
 
     Args:
-        follower: state of the connection.
+        follower: follower of the connection. Its key is empty for rows about damage and skipped packets of files.
         rows: references to the segments.
-        payloads: payloads of the segments, by file and position.
-        collected: rows by kind.
+        payloads: reader of the payload of the segments.
+        collected: lists of rows by kind.
     """
     files = rows.column("file").to_pylist()
     if not follower.key:
@@ -214,7 +216,7 @@ def follow_segments(follower: ConnectionFollower, rows: pa.RecordBatch, payloads
 
 @dataclass(slots=True)
 class CaptureSummary:
-    """The results of the first stage that the Spark driver needs: mostly names, little data."""
+    """The results of the first stage for the Spark driver: names of topics and groups, file problems, and sizes."""
 
     names: dict[str, str] = field(default_factory=dict)  # topic names by id
     commits: set[tuple[str, str, int]] = field(default_factory=set)  # group, topic and partition
@@ -266,7 +268,7 @@ class CaptureSummary:
         return summary
 
     def __or__(self, other: CaptureSummary) -> CaptureSummary:
-        """Return the union of two summaries."""
+        """Return a summary of two sets of files. File problems are not included."""
         return CaptureSummary(
             self.names | other.names,
             self.commits | other.commits,
@@ -277,7 +279,7 @@ class CaptureSummary:
         )
 
     def slices(self, size: int) -> dict[str, int]:
-        """Return the number of slices of each large group, by its key.
+        """Return the number of slices of each large consumer group, by its key from ``about_group``.
 
         ``size``: bytes of the events in one slice.
         """
@@ -289,35 +291,36 @@ class CaptureSummary:
 
     @property
     def problems(self) -> list[Problem]:
-        """The damaged positions in files, in order."""
+        """The damaged positions in files, ordered by file and position."""
         return sorted(self.damage, key=lambda problem: (problem.file, problem.position, problem.reason))
 
     @property
     def skipped(self) -> list[Skipped]:
-        """The skipped packets, by file and reason, in order."""
+        """The numbers of skipped packets, ordered by file and reason."""
         return [Skipped(file, packets, reason) for (file, reason), packets in sorted(self.packets.items())]
 
     @property
     def damaged(self) -> list[Problem | Skipped]:
-        """The damaged positions in files, and the files with truncated packets."""
+        """The damaged positions in files, and the files whose packets are truncated."""
         return damage(self.problems, self.skipped)
 
     @property
     def notes(self) -> list[str]:
-        """The lines of text about skipped packets and about connections that were not decoded."""
+        """Lines for the user about skipped packets and about connections that were not decoded completely."""
         return notes(self.skipped, self.remarks)
 
     def name(self, topic: str) -> str:
         """Return the name of a topic.
 
-        ``topic``: the name; or the text ``id:`` followed by the topic id, which is returned unchanged if the name is
-        unknown.
+        ``topic``: name of the topic, which is returned unchanged, or ``id:`` and the topic id. If the name of a topic
+        id is
+        unknown, this text is returned unchanged, too.
         """
         return self.names.get(topic, topic)
 
     @property
     def groups(self) -> dict[tuple[str, int], list[str]]:
-        """The ids of the groups that commit offsets of a partition, by topic and partition."""
+        """The ids of the consumer groups that commit offsets of a partition, by topic and partition."""
         groups: dict[tuple[str, int], set[str]] = defaultdict(set)
         for group, topic, partition in self.commits:
             groups[self.name(topic), partition].add(group)
@@ -325,7 +328,7 @@ class CaptureSummary:
 
     @property
     def by_producer(self) -> dict[str, list[str]]:
-        """The ids of the groups to which a producer commits offsets, by transactional id."""
+        """The ids of the consumer groups to which a transactional producer commits offsets, by its transactional id."""
         groups_by_key: dict[str, set[str]] = defaultdict(set)
         for group, transactional_id in self.producers:
             groups_by_key[transactional_id].add(group)
@@ -333,7 +336,7 @@ class CaptureSummary:
 
     @property
     def replayed(self) -> dict[str, list[str]]:
-        """The ids of the groups that subscribe to a topic, by topic; empty unless groups are replayed."""
+        """The ids of the consumer groups that subscribe to a topic, by topic; empty if groups are not replayed."""
         groups_by_key: dict[str, set[str]] = defaultdict(set)
         for group, topic in self.wanted:
             groups_by_key[self.name(topic)].add(group)
@@ -344,6 +347,9 @@ def summary_of(extracted: DataFrame) -> CaptureSummary:
     """Return the summary of the first stage's bundles.
 
     This runs the first stage, so the caller should persist ``extracted`` first.
+
+    Args:
+        extracted: bundles of the first stage, as a DataFrame.
     """
     rows = extracted.where(sql.col("kind").isin(*SUMMARY_KINDS)).collect()
     return CaptureSummary.of(Bundle(row.kind, row.about, bytes(row.rows)) for row in rows)
@@ -359,21 +365,22 @@ def write_tables(
     settings: Mapping[str, float] | None = None,
     slice_size: int = bundles.SLICE,
 ) -> list[str]:
-    """Convert bundles to tables in ``staging``; return the paths of the files in this folder.
+    """Convert bundles to tables in ``staging``; return the paths of the files relative to this folder.
 
-    The events of a large group are divided into slices (``analysis.groups.slices``), and its findings are derived from
-    the rows of all slices in another stage. Groups are not divided in a stream, nor if they are replayed.
+    The events of a large consumer group are divided into slices, see ``analysis.groups.slices``. Another stage derives
+    the
+    findings of the group from the rows of all slices. A stream does not divide groups. Groups that are replayed are not
+    divided either.
 
     Args:
         extracted: bundles of the first stage.
         known: summary of the first stage.
         capture_id: name of the capture.
         staging: folder for the written files.
-        buckets: buckets to write besides frames and connections, each to its own files; None for all buckets, in common
-            files.
-        assignor: assignor with which groups are replayed; None for no replay.
-        settings: changed thresholds of detectors.
-        slice_size: bytes of the events in one slice of a large group.
+        buckets: buckets of groups and counts to write, each to its own files; None to write all rows to common files.
+        assignor: name of the assignor with which groups are replayed; None for no replay.
+        settings: thresholds of detectors that differ from their defaults, by name; None for all defaults.
+        slice_size: bytes of the events in one slice of a large consumer group.
     """
     groups, by_producer = known.groups, known.by_producer
     sliced = {} if buckets is not None or assignor is not None else known.slices(slice_size)
@@ -410,7 +417,12 @@ def write_tables(
 
 
 def _by_key(rows: DataFrame, tasks: int) -> DataFrame:
-    """Return bundles, ordered so that bundles with the same key are consecutive rows of one task."""
+    """Order bundles so that bundles with the same key are consecutive rows of one task.
+
+    Args:
+        rows: bundles.
+        tasks: number of Spark tasks.
+    """
     met = rows.repartition(tasks, "about") if tasks > 1 else rows.coalesce(1)
     return met.sortWithinPartitions("about", "kind")
 
@@ -420,13 +432,14 @@ def _written(parts: DataFrame) -> list[str]:
 
 
 def write_problems(known: CaptureSummary, capture_id: str, staging: str, mark: str = "") -> list[str]:
-    """Write damage and skipped packets to the table ``problems``; return the paths of the files in ``staging``.
+    """Write damage and skipped packets to the table ``problems``; return the paths of the files relative to
+    ``staging``.
 
     Args:
         known: summary of the first stage, which contains the problems.
         capture_id: name of the capture.
         staging: folder for the written files.
-        mark: text in the names of the files, by which they are replaced later.
+        mark: text in the names of the files, by which ``Output.put`` finds the files when it replaces them.
     """
     parts = Parts(staging)
     remarks: list[Problem | Skipped] = [*known.problems, *known.skipped]
@@ -447,22 +460,24 @@ def _send_to_groups(
     sliced: Mapping[str, int],
     batches: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """Send facts about topics and transactions to the groups that need them, so that one task has all data of a group.
+    """Send facts about topics and transactions to the consumer groups that need them.
 
-    Groups that commit offsets of a partition get its end offsets and the periods in which it was fetched. Groups that
-    subscribe to a topic get the topic's partitions. Groups to which a producer commits offsets get the ends of the
-    producer's transactions.
+    Then one task has all data of a group:
+
+    - Groups that commit offsets of a partition get its end offsets and the periods in which it was fetched.
+    - Groups that subscribe to a topic get its partition count.
+    - Groups to which a producer commits offsets get the ends of the producer's transactions.
 
     Args:
-        names: topic names; a key is the text ``id:`` followed by the topic id.
-        groups: group ids by topic and partition.
-        replayed: group ids by topic; empty unless groups are replayed.
-        by_producer: group ids by transactional id.
+        names: topic names, by the text ``id:`` and the topic id.
+        groups: ids of the groups that commit offsets, by topic and partition.
+        replayed: ids of the groups that subscribe to a topic, by topic; empty if groups are not replayed.
+        by_producer: ids of the groups to which a producer commits offsets, by transactional id.
         sliced: number of slices of each large group, by its key. End offsets are sent to the slice of the partition,
             and to the task that derives findings from all slices. Ends of transactions are sent to all slices.
         batches: bundles of the first stage.
 
-    Yields: bundles whose key is the group, instead of the topic or producer.
+    Yields: bundles whose key is the key of a group or of a slice, instead of the empty key.
     """
     for batch in batches:
         marks_by_group: Rows = defaultdict(list)
@@ -505,10 +520,10 @@ def _send_to_groups(
 
 
 def _slices_of(about: str, sliced: Mapping[str, int]) -> list[str]:
-    """Return the keys of the slices of a group; the key of the group if it has no slices.
+    """Return the keys of the slices of a consumer group, or the key of the group if it has no slices.
 
     Args:
-        about: key of the group.
+        about: key of the group, from ``about_group``.
         sliced: number of slices of each large group, by its key.
     """
     return [bundles.about_slice(about, n) for n in range(sliced[about])] if about in sliced else [about]
@@ -517,12 +532,14 @@ def _slices_of(about: str, sliced: Mapping[str, int]) -> list[str]:
 def _by_slice(
     about: str, marks: list[Watermark], names: Mapping[str, str], sliced: Mapping[str, int]
 ) -> Iterator[tuple[str, list[Watermark]]]:
-    """Yield the end offsets of a group's partitions by key: of the group, and of the slice of the partition.
+    """Yield a key and end offsets: first all end offsets of a consumer group, then the end offsets of each slice.
+
+    A group that is not large has no slices.
 
     Args:
-        about: key of the group.
+        about: key of the group, from ``about_group``.
         marks: end offsets of partitions.
-        names: topic names; a key is the text ``id:`` followed by the topic id.
+        names: topic names, by the text ``id:`` and the topic id.
         sliced: number of slices of each large group, by its key.
     """
     yield about, marks
@@ -538,14 +555,15 @@ def _by_slice(
 def _divide(
     names: Mapping[str, str], sliced: Mapping[str, int], batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Divide the events of large groups into slices.
+    """Divide the events of large consumer groups into slices.
 
     Args:
-        names: topic names; a key is the text ``id:`` followed by the topic id.
+        names: topic names, by the text ``id:`` and the topic id.
         sliced: number of slices of each large group, by its key.
         batches: bundles with the events of large groups.
 
-    Yields: bundles whose key is the slice. Their events have topic names.
+    Yields: bundles of the kind ``sliced``, whose key is the key of a slice. Their events have topic names instead of
+    ids.
     """
     for batch in batches:
         for one in bundles.bundles_of(batch):
@@ -561,10 +579,10 @@ def _divide(
 
 
 def _find(builder: TableBuilder, staging: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Write the findings of large groups; yield a bundle with the written files.
+    """Write the findings of large consumer groups; yield a bundle with the paths of the written files.
 
     Args:
-        builder: builder of the rows.
+        builder: builder that derives the findings.
         staging: folder for the written files.
         batches: rows of all slices of large groups, with end offsets and fetches of their partitions.
     """
@@ -575,7 +593,7 @@ def _find(builder: TableBuilder, staging: str, batches: Iterator[pa.RecordBatch]
 
 
 def _runs_of_keys(batches: Iterator[pa.RecordBatch]) -> Iterator[Rows]:
-    """Yield the rows of all bundles with the same key, by kind."""
+    """Yield for each key the decoded rows of its bundles, by kind. Bundles with the same key are consecutive."""
     every = (one for batch in batches for one in bundles.bundles_of(batch))
     for _, run in groupby(every, key=attrgetter("about")):
         met: Rows = defaultdict(list)
@@ -623,15 +641,15 @@ def _fold(
 
 @dataclass(frozen=True, slots=True)
 class TableBuilder:
-    """Converts the bundles of one key to rows of tables.
+    """A converter of the bundles with one key, such as the key of a consumer group, to rows of tables.
 
     Attributes:
         capture_id: name of the capture.
-        names: topic names; a key is the text ``id:`` followed by the topic id.
-        clusters: clusters of the brokers.
-        unread: periods in which calls may be missing.
-        assignor: assignor with which groups are replayed; None for no replay.
-        settings: changed thresholds of detectors.
+        names: topic names, by the text ``id:`` and the topic id.
+        clusters: the cluster of each broker.
+        unread: periods of connections in which calls may be missing.
+        assignor: name of the assignor with which groups are replayed; None for no replay.
+        settings: thresholds of detectors that differ from their defaults, by name.
     """
 
     capture_id: str
@@ -642,15 +660,22 @@ class TableBuilder:
     settings: Mapping[str, float] = field(default_factory=dict)
 
     def each(self, kind: str, rows: list[Row]) -> list[Row]:
-        """Return the rows of a kind that needs no aggregation. Connections get the column ``cluster``. ``kind``: one of
-        EACH.
+        """Return rows that need no aggregation. Rows of the table ``connections`` get the column ``cluster``.
+
+        Args:
+            kind: name of the table, one of EACH.
+            rows: rows from bundles of this kind.
         """
         return [located(row, self.clusters) for row in rows] if kind == "connections" else rows
 
     def rows(self, met: Rows) -> Mapping[str, Iterable[Row]]:
-        """Return the rows of all tables for one key: a group id, a share of a count table, or a minute of latencies.
+        """Return the rows of all tables for one key: a consumer group, a share of a count table, or a minute of
+        latencies.
 
-        ``met``: rows of the bundles with this key, by kind.
+        Args:
+            met: decoded rows of the bundles with this key, by kind.
+
+        Returns: rows by table name.
         """
         if "events" in met:
             ends, spans = self._ends(met), met.get("spans", [])
@@ -683,16 +708,18 @@ class TableBuilder:
         return counted
 
     def slice_rows(self, met: Rows) -> dict[str, dict[str, list[Row]]]:
-        """Return the rows of ``history.fold`` for one slice of a large group, by group id and table.
+        """Return the rows of ``history.fold`` for one slice of a large consumer group, by group id and table name.
 
-        ``met``: rows of the bundles of this slice, by kind.
+        Args:
+            met: decoded rows of the bundles of this slice, by kind.
         """
         return self._histories(met, "sliced", self._ends(met))
 
     def findings(self, met: Rows) -> list[Row]:
-        """Return the findings of a large group.
+        """Return the findings of a large consumer group.
 
-        ``met``: rows of its slices, and end offsets and fetches of its partitions, by kind.
+        Args:
+            met: rows of all slices of the group, and end offsets and fetches of its partitions, by kind.
         """
         of_slices: dict[str, list[dict[str, list[Row]]]] = defaultdict(list)
         for group, tables in met.get("rows", []):

@@ -1,10 +1,12 @@
 """The streaming job: it adds the files of a rotating capture to the same tables, one by one.
 
-Spark keeps the state of each connection between files. After each batch, the tables look as if the capture ended there:
-a copy of each open connection's state is finished, and the resulting rows are replaced after the next batch. Rows of
-frames and of finished connections are final. The tables of groups and counts are divided into buckets, each with its
-own files. A batch recomputes the buckets that it changes; if it changes the name of a topic or the cluster of a broker,
-it recomputes all buckets.
+Spark keeps the state of each connection between files. After each batch, the tables look as if the capture ended there.
+For this, the job finishes a copy of the state of each open connection, and replaces the resulting rows after the next
+batch. Rows of frames and of finished connections are final.
+
+The tables of groups and counts are divided into buckets, each with its own files. A batch recomputes the buckets that
+it
+changes. If it changes the name of a topic or the cluster of a broker, it recomputes all buckets.
 """
 
 from __future__ import annotations
@@ -58,7 +60,7 @@ EVERY = "5 seconds"  # interval between listings of the folder
 
 
 class Follower(StatefulProcessor):
-    """The stateful Spark processor for the connections between two endpoints, across batches."""
+    """A stateful Spark processor that keeps a ``ConnectionFollower`` for each pair of endpoints across batches."""
 
     def __init__(self, capture_id: str, idle: int = IDLE, unpacked: str | None = None) -> None:
         self.capture_id = capture_id
@@ -119,10 +121,10 @@ class Follower(StatefulProcessor):
 
 
 def connection_rows(collected: Rows, key: bytes, *, provisional: bool) -> Iterator[Row]:
-    """Yield the rows of a connection as bundles, in rows with the schema SAID.
+    """Yield bundles of a connection's rows as Spark rows with the schema SAID.
 
     Args:
-        collected: rows by kind.
+        collected: lists of rows by kind.
         key: bytes that identify the connection.
         provisional: True if the connection is open, so that its rows are replaced after the next batch.
     """
@@ -140,17 +142,19 @@ def connection_rows(collected: Rows, key: bytes, *, provisional: bool) -> Iterat
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """A Spark streaming job. It stores its checkpoints and the rows of connections in OUTPUT/_stream.
+    """A Spark streaming job that updates tables while captures are written.
+
+    It stores its checkpoints and the rows of connections in OUTPUT/_stream.
 
     Args:
         inputs: glob patterns and folders of capture files; or only the address of a topic with frames.
-        output: output folder and format.
+        output: folder and file format of the tables.
         capture_id: name of the capture in the tables.
         split_size: bytes of a file per task.
         settle: seconds without change after which the newest file counts as complete.
         files: maximum number of files per batch; 0 for no limit.
-        idle: milliseconds of inactivity after which the state of a connection is dropped.
-        settings: changed thresholds of detectors.
+        idle: milliseconds without segments after which a connection is finished and its state is dropped.
+        settings: thresholds of detectors that differ from their defaults, by name.
 
     Attributes:
         damaged: paths of the damaged files read since the start.
@@ -179,10 +183,10 @@ class Stream:
         return f"{self.work}/staging"
 
     def start(self, spark: SparkSession, *, once: bool = False) -> StreamingQuery:
-        """Start the query. The query continues where an earlier run stopped.
+        """Start the streaming query. It continues where an earlier run stopped.
 
         Args:
-            spark: Spark session.
+            spark: session that runs the query.
             once: True to stop after the files that exist now.
         """
         self._delete(self._staging)  # incomplete tables of a run that was killed
@@ -195,7 +199,7 @@ class Stream:
         return (writer.trigger(availableNow=True) if once else writer.trigger(processingTime=EVERY)).start()
 
     def connection_rows(self, spark: SparkSession) -> DataFrame:
-        """Return the rows of connections as a streaming DataFrame, with the schema SAID."""
+        """Return bundles of the rows of all connections as a streaming DataFrame, with the schema SAID."""
         if is_topic(self.inputs[0]):
             return self._followed(topic.references(spark, self.inputs[0], stream=True))
         source.register(spark)
@@ -210,14 +214,22 @@ class Stream:
         return self._followed(reader.options(**options).load())
 
     def _followed(self, references: DataFrame) -> DataFrame:
-        """Return the rows of connections, from references to segments or frames."""
+        """Return bundles of the rows of connections, with the schema SAID.
+
+        Args:
+            references: references to TCP segments, or frames of a topic.
+        """
         follower = Follower(self.capture_id, self.idle, self._unpacked)
         return references.groupBy("connection").transformWithState(follower, SAID, "Append", "ProcessingTime")
 
     def _write(self, batch: DataFrame, number: int) -> None:
-        """Store the rows of a batch, and recompute the tables that it changes.
+        """Store the rows of a batch, and recompute the tables that the batch changes.
 
-        If Spark repeats a batch, its rows are replaced.
+        If Spark repeats a batch, the rows of the first attempt are replaced.
+
+        Args:
+            batch: bundles of connection rows, with the schema SAID.
+            number: number of the batch, from 0.
         """
         spark = batch.sparkSession
         batch = batch.withColumn("bucket", (sql.crc32("about") % BUCKETS).cast("int")).persist()
@@ -284,7 +296,12 @@ class Stream:
 
     @staticmethod
     def _changed_buckets(connection_rows: DataFrame, summary: stages.CaptureSummary) -> set[int]:
-        """Return the buckets of the groups and counts that a batch changes."""
+        """Return the buckets of the consumer groups and count tables whose rows a batch changes.
+
+        Args:
+            connection_rows: bundles of the batch, and earlier bundles that it replaces.
+            summary: summary of all files up to the batch.
+        """
         rows = connection_rows.where(~sql.col("kind").isin(*EACH, *SUMMARY_KINDS, *MET))
         news = sql.when(sql.col("kind").isin(*NEWS), sql.col("rows")).alias("news")
         kind = sql.when(sql.col("kind").isin(*NEWS), sql.col("kind")).alias("kind")
@@ -313,9 +330,9 @@ class Stream:
         return f"{self.work}/standing/batch={number}"
 
     def _load_summary(self, number: int) -> stages.CaptureSummary:
-        """Return the summary of all files up to a batch.
+        """Return the stored summary of all files up to a batch.
 
-        ``number``: number of the batch; -1 for an empty summary.
+        ``number``: number of the batch; -1 returns an empty summary.
 
         Raises: plain.PlainError if the stored summary is missing or cannot be decoded.
         """
@@ -339,27 +356,27 @@ class Stream:
 
     @staticmethod
     def _delete(folder: str) -> None:
-        """Delete a folder of old batches, which Spark can no longer repeat."""
+        """Delete a folder and its files, if it exists."""
         files, inside = file_system(folder)
         if files.get_file_info(inside).type.name == "Directory":
             files.delete_dir(inside)
 
 
 def _with_mark(rows: DataFrame, mark: str) -> DataFrame:
-    """Return bundles whose key begins with the mark of their files, such that each connection has its own key.
+    """Replace the key of bundles: the new key consists of a file mark and the connection key.
 
     Args:
         rows: bundles whose rows are not combined with other rows, with the column ``key`` of the connection.
-        mark: the mark.
+        mark: text in the names of the files to which the rows are written.
     """
     return rows.withColumn("about", sql.concat(sql.lit(f"{mark} "), sql.hex(sql.col("key"))))
 
 
 def _mark(letter: str, number: int) -> str:
-    """Return the text that marks the files with final rows of a batch, as a part of their names.
+    """Return the file mark of the final rows of a batch: a text in the names of their files, such as ``f000012``.
 
     Args:
         letter: ``f`` for rows of frames and of capture files, ``c`` for rows of connections.
-        number: number of the batch.
+        number: number of the batch, from 0.
     """
     return f"{letter}{number:06}"

@@ -1,7 +1,7 @@
 """Frames in a topic of a Kafka cluster, as ``mockbroker proxy --record kafka://HOST:PORT/TOPIC`` writes them.
 
-Spark's Kafka connector reads them, in a batch or a stream. The value of a record is a frame; its headers are the other
-fields of a frame log line, and the frames of a connection are in one partition, in order.
+Spark's Kafka connector reads the topic, in a batch or a stream. The value of a record is a frame. Its headers are the
+other fields of a frame log line. All frames of a connection are in one partition, in order.
 """
 
 from __future__ import annotations
@@ -30,7 +30,11 @@ def is_topic(path: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class PartitionNames(Sequence[str]):
-    """The names of a topic's partitions, used in place of file paths. ``address``: address of the topic."""
+    """The names of a topic's partitions, used in place of file paths.
+
+    Attributes:
+        address: address of the topic, see ``is_topic``.
+    """
 
     address: str
 
@@ -48,11 +52,11 @@ class PartitionNames(Sequence[str]):
 
 
 def references(spark: SparkSession, address: str, *, stream: bool = False) -> DataFrame:
-    """Return the frames of a topic, from its first to its last record, with the columns of the data source.
+    """Return the frames of a topic, from its first to its last record, with the columns REFERENCES of the data source.
 
     Args:
         spark: Spark session with the Kafka connector.
-        address: address of the topic.
+        address: address of the topic, see ``is_topic``.
         stream: True for a streaming DataFrame.
     """
     found = ADDRESS.fullmatch(address)
@@ -74,11 +78,13 @@ def references(spark: SparkSession, address: str, *, stream: bool = False) -> Da
 
 
 def rows(records: pa.RecordBatch, address: str) -> pa.RecordBatch:
-    """Return the references of records. A record without the headers of a recording becomes a problem.
+    """Convert records to rows with the columns REFERENCES of the data source.
+
+    A record without the headers that ``mockbroker proxy`` writes becomes a row with a problem.
 
     Args:
         records: records, with the columns COLUMNS.
-        address: address of the topic.
+        address: address of the topic, see ``is_topic``.
     """
     columns = (records.column(name).to_pylist() for name in COLUMNS)
     found = [
