@@ -1,5 +1,6 @@
-"""The clock commands of ``mockbroker serve`` and ``mockbroker replay`` with ``--clock manual``: lines on stdin, each
-answered by a JSON line on stdout.
+"""The clock commands of ``mockbroker serve`` and ``mockbroker replay`` with ``--clock manual``.
+
+Each line on stdin is a command, such as ``advance 5``. The response to each command is a JSON line on stdout.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ log = logging.getLogger("mockbroker")
 
 
 class CommandedClock(Protocol):
-    """A clock that commands can control, such as ``mockbroker.api.clock.Clock``."""
+    """The interface of a clock that commands can control, such as ``mockbroker.api.clock.Clock``."""
 
     @property
     def running(self) -> bool:
@@ -27,11 +28,11 @@ class CommandedClock(Protocol):
         ...
 
     def now(self) -> float:
-        """Return the seconds since the start."""
+        """Return the time of the clock in seconds since the cluster was started."""
         ...
 
     def wall(self) -> float:
-        """Return the wall-clock time in seconds since 1970."""
+        """Return the wall-clock time that the cluster uses, in seconds since 1970."""
         ...
 
     def stop(self) -> None:
@@ -41,17 +42,23 @@ class CommandedClock(Protocol):
         """Let a stopped clock run again."""
 
     async def advance(self, seconds: float) -> list[Event]:
-        """Move the clock forward, and return the events that this causes. Raises: ValueError."""
+        """Move the clock forward by a number of seconds, and return the journal events of the deadlines that became
+        due.
+
+        Raises:
+            ValueError: The number of seconds is negative or too large.
+        """
         ...
 
 
 async def run_commands(clock: CommandedClock, stdin: int = STDIN) -> None:
-    """Run the clock commands in a file until the file ends or a response cannot be written. The broker continues to
-    run.
+    """Run the clock commands in a file until the file ends or a response cannot be written.
+
+    The end of the commands does not stop the broker.
 
     Args:
         clock: The clock to control.
-        stdin: File descriptor to read from.
+        stdin: File descriptor to read the commands from.
     """
     async for line in read_lines(stdin):
         try:

@@ -1,4 +1,4 @@
-"""Shell completion of the command ``mockbroker``: settings, and names that a running broker knows."""
+"""Shell completion of the command ``mockbroker``: it proposes settings, and names that a running broker knows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PATIENCE = 1.0  # seconds that a shell waits for the broker
 
 
 def _settings() -> list[str]:
-    """Return the names of the settings that have an effect, as proposals for the completion."""
+    """Return the names of the settings that have an effect, as proposals for the shell completion."""
     from mockbroker.cli.settings import rows  # on demand: it reads all definitions
 
     return [row.name for row in rows() if row.effect]
@@ -36,11 +36,12 @@ def case_names() -> list[str]:
 def running(path: str, key: str) -> Completer:
     """Return a ``shell_complete`` function that proposes names from the control API of a running broker.
 
-    The server is that of ``--url`` or the environment. There are no proposals if it does not respond.
+    The URL of the control API is the value of ``--url``, or comes from the environment. If the server does not respond,
+    the function proposes nothing.
 
     Args:
-        path: path of a list, such as ``/v1/topics``.
-        key: key of an item with its name.
+        path: URL path of a list in the control API, such as ``/v1/topics``.
+        key: JSON key under which each item of the list has its name.
     """
 
     def proposals(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:

@@ -24,10 +24,10 @@ BYE = "event: bye"  # the server stops
 
 
 class ControlError(click.ClickException):
-    """The error for a failed request to the control API. The exit code is 1.
+    """The error for a failed request to the control API. The command ends with exit code 1.
 
     Attributes:
-        problem: The problem details in the response; empty if there are none.
+        problem: The problem details in the response (RFC 9457); empty if the response has none.
         as_json: Whether the problem details are printed as JSON.
     """
 
@@ -38,7 +38,10 @@ class ControlError(click.ClickException):
         self.problem = problem or {}
 
     def show(self, file: IO[Any] | None = None) -> None:
-        """Print the error to stderr."""
+        """Print the error to stderr; with ``as_json``, print the problem details as JSON.
+
+        ``file``: open file to print to; None for stderr.
+        """
         if self.as_json and self.problem:
             click.echo(json_line(self.problem), file, err=True)
         else:
@@ -59,10 +62,11 @@ class ControlClient:
 
     Args:
         url: Base URL, such as ``http://127.0.0.1:8080``.
-        token: The token; None if the server needs none.
-        patience: Seconds until a request fails that does not wait for a condition.
+        token: The bearer token of the requests; None if the server requires no token.
+        patience: Seconds after which a request fails, in addition to the time that the server may wait for a condition.
 
-    Raises: click.UsageError if the URL is not valid.
+    Raises:
+        click.UsageError: The URL is not valid.
     """
 
     def __init__(self, url: str, token: str | None, patience: float = PATIENCE) -> None:
@@ -88,16 +92,17 @@ class ControlClient:
         body: Any = None,
         wait_ms: int = 0,
     ) -> Any:
-        """Send a request; return the JSON value of the response, None if it has no body.
+        """Send a request, and return the JSON value of the response; None if the response has no body.
 
         Args:
             method: HTTP method.
-            path: Path with encoded segments.
-            query: Query parameters; parameters with the value None are left out.
-            body: JSON value of the body; None for no body.
+            path: Path with percent-encoded segments.
+            query: Query parameters; a parameter with the value None is omitted.
+            body: JSON value of the request body; None for no body.
             wait_ms: Milliseconds that the server may wait for a condition.
 
-        Raises: ControlError if the server cannot be reached, or answers with an error.
+        Raises:
+            ControlError: The server cannot be reached, or returns an error.
         """
         with closing(self._connection(self._patience + wait_ms / 1000)) as connection:
             try:
@@ -107,21 +112,21 @@ class ControlClient:
                 raise self._unreachable(error) from error
 
     def pages(self, path: str, **query: object) -> dict[str, Any]:
-        """Return all items of a list, which is read page by page, and the other keys of its last page.
+        """Read all pages of a list, and return a JSON object with all items and the other keys of the last page.
 
         Args:
-            path: Path of the list.
-            query: Query parameters; parameters with the value None are left out.
+            path: URL path of the list.
+            query: Query parameters; a parameter with the value None is omitted.
         """
         return self.latest(path, None, **query)
 
     def latest(self, path: str, count: int | None, **query: object) -> dict[str, Any]:
-        """Return the last items of a list, and the other keys of its last page.
+        """Return a JSON object with the last items of a list, and the other keys of the list's last page.
 
         Args:
-            path: Path of the list.
+            path: URL path of the list.
             count: Maximum number of items; None for all.
-            query: Query parameters; parameters with the value None are left out.
+            query: Query parameters; a parameter with the value None is omitted.
         """
         items: deque[Any] = deque(maxlen=count)
         while True:
@@ -134,9 +139,10 @@ class ControlClient:
     def events(self, **query: object) -> Iterator[dict[str, Any]]:
         """Yield the events of the journal as they happen, until the server stops or the stream ends.
 
-        ``query``: query parameters; parameters with the value None are left out.
+        ``query``: query parameters; a parameter with the value None is omitted.
 
-        Raises: ControlError if the server cannot be reached, or answers with an error.
+        Raises:
+            ControlError: The server cannot be reached, or returns an error.
         """
         with closing(self._connection(IDLE)) as connection:
             try:

@@ -1,4 +1,4 @@
-"""The signals that end the commands that serve clients."""
+"""The signals that end the commands ``serve``, ``proxy`` and ``replay``."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import signal
 
 
 def end_signals() -> list[signal.Signals]:
-    """Return the signals that end the command: SIGTERM, SIGINT, and SIGHUP unless the process ignores it, as under
-    nohup.
+    """Return the signals that end the command: SIGTERM, SIGINT and SIGHUP.
+
+    SIGHUP is missing if the process ignores this signal, as under nohup.
     """
     signals = [signal.SIGTERM, signal.SIGINT]
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:

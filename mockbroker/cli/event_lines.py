@@ -1,4 +1,4 @@
-"""The lines of text for events of the journal, as ``mockbroker ctl events`` prints them."""
+"""Formatting of journal events as lines of text for ``mockbroker ctl events``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FIRST = ("id", "time", "time_ms", "kind", "group", "client", "member_id", "gener
 
 
 def event_line(event: Mapping[str, Any]) -> str:
-    """Return an event of the journal, as the control API returns it, as one line of text."""
+    """Return an event of the journal as one line of text. ``event``: the event as the control API returns it."""
     parts = [event["time"], event["kind"]]
     if group := event.get("group"):
         parts.append(f"group {group}")

@@ -17,15 +17,17 @@ TEMPORARY = frozenset({429, 503})  # status of a server that has too many stream
 def followed_events(
     client: ControlClient, after: int | None, notify: Callable[[str], None], **filters: object
 ) -> Iterator[dict[str, Any]]:
-    """Yield the events of the journal as they happen; reconnect when the stream ends or the server restarts.
+    """Yield the events of the journal as they happen. Reconnect when the stream ends or the server restarts.
 
     Args:
         client: The client of the control API.
-        after: Id of the event before the first one to yield; None for new events only.
+        after: Id of the last event that is already known, so that the events after it are yielded; None for new events
+            only.
         notify: Function that is called with a text when the connection is lost, and when it is restored.
-        filters: Further query parameters.
+        filters: Further query parameters, such as ``group``.
 
-    Raises: ControlError if the first connection fails, or the server refuses the request.
+    Raises:
+        ControlError: The first connection fails, or the server rejects the request.
     """
     begin = _begin(client)
     last: int = client.ask("GET", "/v1/events", query={"limit": 1})["last"] if after is None else after
@@ -46,13 +48,15 @@ def followed_events(
 
 
 def _begin(client: ControlClient) -> float:
-    """Return the start time of the server's journal, in seconds since 1970."""
+    """Return the time at which the server's journal began, in seconds since 1970. A restart of the
+    server changes it.
+    """
     clock = client.ask("GET", "/v1/clock")
     return datetime.fromisoformat(clock["time"]).timestamp() - float(clock["time_ms"]) / 1000
 
 
 def _wait_begin(client: ControlClient) -> float:
-    """Wait until the server responds; return the start time of its journal."""
+    """Wait until the server responds, and return the time at which its journal began, in seconds since 1970."""
     while True:
         Event().wait(RETRY)
         try:

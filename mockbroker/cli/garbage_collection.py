@@ -1,4 +1,4 @@
-"""Garbage collections of a server process: rare, because each one scans all live objects."""
+"""The limit on garbage collections in a server process, because each collection scans all live objects."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ COLLECT_AFTER = (10_000, 5, 1_000)
 
 
 def limit_garbage_collection() -> None:
-    """Make garbage collections rare: a server has many long-lived objects without cycles, which are slow to scan."""
+    """Make Python's garbage collections rare. A server has many long-lived objects without cycles, which are slow to
+    scan.
+    """
     gc.collect()
     gc.freeze()
     gc.set_threshold(*COLLECT_AFTER)

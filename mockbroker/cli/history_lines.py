@@ -19,7 +19,7 @@ ALL = "all"
 
 
 def compare(scheme: str, seed: int | None, seeds: int | None, *, as_json: bool, html: Path | None) -> None:
-    """Run scenarios under one or all rebalance protocols, and print the costs.
+    """Run scenarios under one or all rebalance protocols, and print the costs of each protocol.
 
     Args:
         scheme: Name of the protocol, or ``all``.

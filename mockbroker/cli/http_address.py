@@ -1,4 +1,4 @@
-"""The options of ``mockbroker serve`` for the control API: address, allowed names and token."""
+"""The values of the options of ``mockbroker serve`` for the control API: address, allowed host names and token."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ LAST_PORT = 65_535
 
 @dataclass(frozen=True, slots=True)
 class HttpAddress:
-    """The address of the control API, with the names and the token that requests need.
+    """The address of the control API, with the host names and the token that requests may or must contain.
 
     Attributes:
         host: Address to bind to.
-        port: Port to bind to; 0 picks a free one.
-        names: Further allowed names in the Host header.
-        token: The token that requests need; None if they need none.
+        port: Port to bind to; 0 picks a free port.
+        names: Names that the Host header may contain in addition to those of the address.
+        token: The bearer token that each request must contain; None if requests need no token.
     """
 
     host: str
@@ -35,9 +35,15 @@ class HttpAddress:
 
 
 def http_address(http: str | None, names: Iterable[str], token_file: Path | None) -> HttpAddress | None:
-    """Return the address for the options --http, --http-host and --http-token-file; None without --http.
+    """Return the address of the control API; None if --http was not given.
 
-    Raises: click.UsageError if an option is not valid.
+    Args:
+        http: Value of --http.
+        names: Values of --http-host.
+        token_file: Value of --http-token-file.
+
+    Raises:
+        click.UsageError: The value of an option is not valid.
     """
     names = tuple(names)
     if http is None:
@@ -59,13 +65,14 @@ def http_address(http: str | None, names: Iterable[str], token_file: Path | None
 
 
 def read_token(path: Path | None, option: str) -> str | None:
-    """Return the token in a file, else in the environment variable; None without a token.
+    """Return the token of the control API from a file or from the environment; None if there is no token.
 
     Args:
-        path: The file; None to read the environment.
-        option: Name of the option, for error messages.
+        path: The file; None to read the environment variable.
+        option: Name of the option that names the file, for error messages.
 
-    Raises: click.UsageError if the file has no valid token.
+    Raises:
+        click.UsageError: The file cannot be read or contains no valid token.
     """
     if path is None:
         text, source = os.environ.get(TOKEN_VARIABLE), TOKEN_VARIABLE

@@ -1,4 +1,4 @@
-"""The file of the option ``--journal``: each event of a journal as a line."""
+"""The file of the option ``--journal``, to which each event of the journal is written as a line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ log = logging.getLogger("mockbroker")
 
 
 def open_journal(path: Path) -> TextIO:
-    """Open the file of --journal, to append lines. Raises: click.UsageError if it cannot be opened."""
+    """Open the file of --journal, to append lines.
+
+    Raises:
+        click.UsageError: The file cannot be opened.
+    """
     try:
         return path.open("a", encoding="utf-8", buffering=1)
     except OSError as error:
@@ -26,14 +30,14 @@ def open_journal(path: Path) -> TextIO:
 
 
 def write_journal(journal: Journal, begin: float, file: TextIO) -> None:
-    """Write each new event to a file, one JSON object per line.
+    """Append each new event of the journal to a file, as one JSON object per line.
 
-    The object is that of ``Event.to_json``, with the additional key ``time``: the broker's wall clock.
+    The object is that of ``Event.to_json``, with the additional key ``time``: the broker's wall-clock time.
 
     Args:
-        journal: The journal.
+        journal: The journal whose events are written.
         begin: Time at which ``time_ms`` is 0, in seconds since 1970.
-        file: The file.
+        file: The file, open for writing.
     """
 
     def write(event: Event) -> None:

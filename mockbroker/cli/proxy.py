@@ -190,7 +190,13 @@ async def _serve(
 async def proxied_control_api(
     cluster: ProxiedCluster | None, settings: Settings, address: HttpAddress | None
 ) -> AsyncIterator[str | None]:
-    """Serve the control API of a proxy during an ``async with`` block, if there is an address; yield its base URL."""
+    """Serve the control API of a proxy during an ``async with`` block, and yield its base URL.
+
+    Args:
+        cluster: The cluster behind the proxy, as the control API shows it; None without --http.
+        settings: The broker settings that limit the control API.
+        address: Address of the control API; None to serve no control API and yield None.
+    """
     if cluster is None or address is None:
         yield None
         return
@@ -225,9 +231,15 @@ def _credentials(path: Path | None) -> Credentials | None:
 
 
 def _certificates(tls: str | None, client_ca: Path | None, host: str) -> Tls | None:
-    """Return the certificates for clients; None without --tls. ``host``: host that clients connect to.
+    """Return the certificates that the proxy uses for the connections of clients; None without --tls.
 
-    Raises: click.UsageError if they cannot be used.
+    Args:
+        tls: Value of --tls; None if it was not given.
+        client_ca: Value of --tls-client-ca; None if it was not given.
+        host: Host that clients connect to, which a generated certificate contains.
+
+    Raises:
+        click.UsageError: The certificates cannot be used.
     """
     if tls is None:
         if client_ca is not None:

@@ -11,7 +11,7 @@ SILENT = logging.CRITICAL + 1
 
 @contextmanager
 def quiet(level: int) -> Iterator[None]:
-    """Suppress mockbroker's log lines below a level of ``logging`` until the end of the block."""
+    """Suppress mockbroker's log lines during a ``with`` block. ``level``: lines below this level are suppressed."""
     log = logging.getLogger("mockbroker")
     before = log.level
     log.setLevel(level)

@@ -1,4 +1,4 @@
-"""The file of ``--ready-file``, which shows other programs that connections are accepted."""
+"""The file of ``--ready-file``, whose existence shows other programs that connections are accepted."""
 
 from __future__ import annotations
 
@@ -11,19 +11,26 @@ import click
 
 
 def check_ready_file(path: Path | None) -> None:
-    """Check that the directory of the ready file exists. Raises: click.UsageError if it does not. ``path``: value of
-    --ready-file.
+    """Check that the directory of the ready file exists.
+
+    ``path``: value of --ready-file; None if it was not given.
+
+    Raises:
+        click.UsageError: The directory does not exist.
     """
     if path is not None and not path.absolute().parent.is_dir():
         raise click.UsageError(f"--ready-file {path}: the directory {path.parent} does not exist")
 
 
 def write_ready_file(path: Path | None, content: Mapping[str, object]) -> None:
-    """Write the ready file, if the option is given. Raises: OSError if the file cannot be written.
+    """Write the ready file; do nothing without the option --ready-file.
 
     Args:
         path: The file, which is replaced atomically; None without the option.
-        content: The content, written as JSON with the process id.
+        content: The JSON object to write; the process id is added.
+
+    Raises:
+        OSError: The file cannot be written.
     """
     if path is not None:
         temporary = path.with_name(f".{path.name}.{os.getpid()}")

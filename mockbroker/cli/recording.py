@@ -1,4 +1,4 @@
-"""The options of commands that record traffic."""
+"""The options by which ``mockbroker proxy`` records the traffic of clients."""
 
 from __future__ import annotations
 
@@ -42,22 +42,23 @@ OPTIONS = (
 
 
 def recording_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of recordings to a command."""
+    """Add the options of recordings, such as --record, to a command."""
     for option in reversed(OPTIONS):
         command = option(command)
     return command
 
 
 def open_recording(to: str | None, size_mib: float | None, seconds: float | None) -> Recording | None:
-    """Create the first file of a recording, or the producer of a recording in a topic.
+    """Create the first file of a recording, or the producer of a recording in a topic; return None for no recording.
 
     Args:
         to: Path of the file, or ``kafka://HOST:PORT/TOPIC``; None for no recording.
         size_mib: Maximum size of a file in MiB; None for no limit.
         seconds: Maximum time span of a file in seconds; None for no limit.
 
-    Raises: click.UsageError for an unknown format, options that need a file, or a file that cannot be created;
-        click.ClickException without confluent-kafka.
+    Raises:
+        click.UsageError: The format is unknown, an option needs a file, or the file cannot be created.
+        click.ClickException: The recording needs confluent-kafka, which is not installed.
     """
     if (to is None or to.startswith(SCHEME)) and (size_mib is not None or seconds is not None):
         raise click.UsageError("--record-size and --record-time need --record FILE")

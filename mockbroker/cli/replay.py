@@ -1,4 +1,4 @@
-"""The command ``mockbroker replay``: a broker that answers with recorded responses."""
+"""The command ``mockbroker replay``: a broker that sends recorded responses."""
 
 from __future__ import annotations
 
@@ -99,7 +99,13 @@ def command(
 
 
 def _script(recording: str) -> Script:
-    """Read a recording, and print notes about it to stderr. Raises: click.ClickException if it cannot be replayed."""
+    """Read a recording, and print remarks about incomplete data to stderr.
+
+    Returns: The recorded responses, in the form that the replaying broker uses.
+
+    Raises:
+        click.ClickException: The recording cannot be replayed.
+    """
     try:
         from kwire.capture import Call, read
     except ModuleNotFoundError as error:

@@ -18,15 +18,18 @@ PLACE = re.compile(r"faults\[(\d+)\]\.?(.*)", re.DOTALL)  # paths of problems wi
 
 
 class RuleFileError(ValueError):
-    """The error for a file of fault rules that cannot be read, or has the wrong form."""
+    """The error for a file of fault rules that cannot be read or whose content is not valid TOML, YAML
+    or JSON rules.
+    """
 
 
 def read_rules(path: Path) -> list[Any]:
-    """Return the fault rules in a file, in their JSON form, unchecked.
-
-    Raises: RuleFileError if the content is not valid.
+    """Return the fault rules in a file, in the JSON form of the control API. The rules are not checked.
 
     ``path``: the file; its suffix names the format (.toml, .yaml, .yml or .json).
+
+    Raises:
+        RuleFileError: The file cannot be read, or its content is not valid.
     """
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
@@ -41,9 +44,12 @@ def read_rules(path: Path) -> list[Any]:
 
 
 def rules_of(content: Any) -> list[Any]:
-    """Return the rules in the decoded content of a file. Raises: RuleFileError if the content is not valid.
+    """Return the list of rules in the decoded content of a file.
 
-    ``content``: a list of rules, an object with the list as ``fault``, or one rule.
+    ``content``: a list of rules, an object with the list under the key ``fault``, or one rule.
+
+    Raises:
+        RuleFileError: The content has none of these forms.
     """
     if isinstance(content, list):
         return content
@@ -57,7 +63,7 @@ def rules_of(content: Any) -> list[Any]:
 
 
 def by_number(problems: Iterable[Problem]) -> list[str]:
-    """Return problems of fault rules as texts, each with the number of its rule, counted from 1."""
+    """Return problems of fault rules as texts. Each text contains the number of its rule in the file, from 1."""
     texts = []
     for each in problems:
         found = PLACE.fullmatch(each.path)

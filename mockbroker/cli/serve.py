@@ -255,7 +255,9 @@ def command(
 
 
 async def _cancel_at_end_of_stdin(scope: trio.CancelScope, clock: Clock, mode: str) -> None:
-    """Cancel ``scope`` when stdin ends. With a manual clock, the clock commands are read from stdin until then.
+    """Wait until stdin ends, and then cancel ``scope``.
+
+    With a manual clock, run each line on stdin as a clock command until then.
 
     Args:
         scope: Cancel scope of the cluster.
@@ -267,7 +269,12 @@ async def _cancel_at_end_of_stdin(scope: trio.CancelScope, clock: Clock, mode: s
 
 
 def _warn_unauthenticated(host: str, broker_settings: Mapping[str, str]) -> None:
-    """Log a warning if clients on other machines can connect without authentication."""
+    """Log a warning if clients on other machines can connect without authentication.
+
+    Args:
+        host: Value of --host, the address that the listeners are bound to.
+        broker_settings: The broker settings of the cluster.
+    """
     settings = Settings.parse(broker_settings)
     is_open = [each.name for each in of_settings(settings) if not each.sasl]
     if is_loopback(host) or not is_open or settings.ssl_client_auth == "required":
@@ -293,7 +300,7 @@ def _read_config(path: Path | None) -> dict[str, str]:
 
 
 def _file_problem(error: Exception) -> str:
-    """Return the reason why a text file cannot be used, for an error message."""
+    """Return why a text file cannot be used, for an error message. ``error``: the exception from reading the file."""
     if isinstance(error, UnicodeDecodeError):
         return f"not UTF-8: {error.reason} at byte {error.start}"
     return f"cannot read the file: {error.strerror}" if isinstance(error, OSError) else str(error)
@@ -324,7 +331,12 @@ def _parse_users(arguments: Iterable[str]) -> dict[str, str]:
 
 
 def _read_users(path: Path | None) -> dict[str, str]:
-    """Return the passwords by user name in a file with one NAME:PASSWORD per line. A line with ``#`` is a comment."""
+    """Return the passwords by user name from a file with one NAME:PASSWORD per line.
+
+    Empty lines, and lines that begin with ``#``, are ignored.
+
+    ``path``: value of --users-file; None if it was not given, for no users.
+    """
     passwords: dict[str, str] = {}
     try:
         lines = path.read_text("utf-8").splitlines() if path else []
@@ -343,7 +355,7 @@ def _read_users(path: Path | None) -> dict[str, str]:
 
 
 def _environment_users() -> dict[str, str]:
-    """Return passwords by user from the environment variable MOCKBROKER_USERS; empty if it is not set."""
+    """Return the passwords by user name from the environment variable MOCKBROKER_USERS; empty if it is not set."""
     try:
         return users_of(os.environ.get(USERS_VARIABLE, ""))
     except SettingsError as error:
@@ -355,10 +367,10 @@ def _environment_users() -> dict[str, str]:
 def _security(
     given: Mapping[str, str], listeners: Iterable[str], tls: bool, sasl: str | None, users: bool
 ) -> dict[str, str]:
-    """Return the broker settings for the options --listener, --tls and --sasl.
+    """Return the broker settings that result from the options --listener, --tls and --sasl.
 
     Args:
-        given: The broker settings given so far.
+        given: The broker settings from the other options.
         listeners: Values of --listener.
         tls: Whether --tls was given.
         sasl: Value of --sasl; None if it was not given.
@@ -388,11 +400,11 @@ def _security(
 
 
 def _advertised(host: str | None, given: Mapping[str, str], users: bool) -> dict[str, str]:
-    """Return the broker settings for the option --advertise.
+    """Return the broker settings that result from the option --advertise.
 
     Args:
         host: Value of --advertise; None if it was not given.
-        given: The broker settings given so far.
+        given: The broker settings from the other options.
         users: Whether SASL users are configured.
     """
     if host is None:
@@ -432,13 +444,14 @@ def _parse_topics(arguments: Iterable[str], default: int) -> dict[str, int]:
 
 
 def _journal_file(path: Path | None, stack: ExitStack) -> Callable[[Cluster], None]:
-    """Open the file of --journal; return the function that writes the events of a cluster to it.
+    """Open the file of --journal, and return the function that makes a cluster write its events to the file.
 
     Args:
-        path: Path of the file; None without --journal.
+        path: Path of the file; None without --journal, so that the function does nothing.
         stack: The stack that closes the file.
 
-    Raises: click.UsageError if the file cannot be opened.
+    Raises:
+        click.UsageError: The file cannot be opened.
     """
     if path is None:
         return lambda _: None

@@ -1,4 +1,4 @@
-"""The option --demo of ``mockbroker serve``, which runs the clients of a demo in the cluster."""
+"""The option --demo of ``mockbroker serve``, which runs the clients of a demo against the cluster."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Demo:
     """The clients that the option --demo runs.
 
     Attributes:
-        listener: Name of the listener for its consumers.
-        partitions: Number of partitions of its topic.
+        listener: Name of the listener that the consumers of the demo connect to.
+        partitions: Number of partitions of the topic that the demo uses.
     """
 
     listener: str
@@ -34,8 +34,8 @@ class Demo:
         """Print the address of the live page and a description of the demo, and run the demo until it is cancelled.
 
         Args:
-            cluster: The cluster.
-            release: The Kafka release that the cluster emulates.
+            cluster: The cluster that the clients connect to.
+            release: Name of the Kafka release that the cluster emulates.
             data: Description of where the cluster stores its data.
             url: URL of the control API.
         """
@@ -52,14 +52,16 @@ class Demo:
 
 
 def prepare(clock: str, settings: MutableMapping[str, str], topics: MutableMapping[str, int]) -> Demo:
-    """Return the demo for the option --demo, and add the topic and the setting that it needs to those of the cluster.
+    """Return the demo of the option --demo, and add the topic and the setting that the demo needs to those of the
+    cluster.
 
     Args:
         clock: Value of --clock.
-        settings: The broker settings, which are changed.
-        topics: Number of partitions by name of the topic, which is changed.
+        settings: The broker settings, to which the setting is added.
+        topics: Number of partitions by topic name, to which the topic is added.
 
-    Raises: click.UsageError if the other options do not allow a demo.
+    Raises:
+        click.UsageError: The demo does not work with another option.
     """
     if clock == MANUAL:
         raise click.UsageError("--demo: the consumers of the demo need a running clock: use --clock real")

@@ -61,14 +61,16 @@ def http_options(command: F) -> F:
 
 
 def fail(problem: str) -> NoReturn:
-    """End the command with exit code 1. ``problem``: the message."""
+    """Print a message to stderr, and end the command with exit code 1. ``problem``: the message."""
     click.echo(f"Error: {problem}", err=True)
     sys.exit(1)
 
 
 def read_faults(path: Path | None) -> list[Any]:
-    """Return the fault rules in the file of --faults, unchecked; an empty list without the option. Raises:
-    click.UsageError.
+    """Return the fault rules in the file of --faults, unchecked; an empty list without the option.
+
+    Raises:
+        click.UsageError: The file cannot be read, or its content is not valid.
     """
     try:
         return [] if path is None else read_rules(path)
@@ -77,15 +79,23 @@ def read_faults(path: Path | None) -> list[Any]:
 
 
 def refused_faults(path: Path | None, error: Exception) -> click.UsageError:
-    """Return the usage error for rules that are not valid. ``path``: the file of --faults."""
+    """Return the usage error for fault rules that the cluster does not accept.
+
+    Args:
+        path: The file of --faults.
+        error: The exception that the cluster has raised for the rules.
+    """
     texts = by_number(getattr(error, "problems", ())) or [str(error)]
     return click.UsageError("\n".join(f"--faults {path}: {text}" for text in texts))
 
 
 def check_extra(address: HttpAddress | None) -> None:
-    """Check that the packages of the control API are installed, if it is to be served. Raises: click.ClickException.
+    """Check that the packages that the control API needs are installed; do nothing without an address.
 
-    ``address``: address of the control API; None if there is none.
+    ``address``: address of the control API; None if --http was not given.
+
+    Raises:
+        click.ClickException: A package is missing.
     """
     if address is not None:
         try:
@@ -102,12 +112,12 @@ async def control_api(
     kind: str = "mock",
     capabilities: tuple[str, ...] | None = None,
 ) -> AsyncIterator[str | None]:
-    """Serve the control API during an ``async with`` block, if there is an address; yield its base URL.
+    """Serve the control API during an ``async with`` block, and yield its base URL.
 
     Args:
-        cluster: The cluster.
+        cluster: The cluster to observe and control.
         settings: The settings of the brokers.
-        address: The address; None for no control API.
+        address: The address to listen at; None to serve no control API and yield None.
         kind: Kind of the server, ``mock`` or ``proxy``.
         capabilities: Names of the optional features that the server supports; None for all.
     """

@@ -20,14 +20,14 @@ FIXED, OF_BROKER, OF_CLUSTER = "no", "one broker", "one or all brokers"
 
 @dataclass(frozen=True, slots=True)
 class SettingRow:
-    """A setting of a broker.
+    """A row in the output of ``mockbroker settings``: a broker setting.
 
     Attributes:
         name: Kafka's name of the setting.
         default: The default in mockbroker; None for null or a secret value.
-        effect: Description of the setting; None if it has no effect in mockbroker.
-        changes: Whether AlterConfigs can change it, and for which resources.
-        source: Kafka releases that have the setting, or OURS for mockbroker's own.
+        effect: Description of the effect; None if the setting has no effect in mockbroker.
+        changes: Whether AlterConfigs can change the setting, and for which resources.
+        source: Kafka releases that have the setting, or OURS for a setting that only mockbroker has.
     """
 
     name: str
@@ -38,7 +38,7 @@ class SettingRow:
 
 
 def rows() -> Iterator[SettingRow]:
-    """Yield all settings, sorted by name, without Kafka's internal ones."""
+    """Yield a row for each setting, sorted by name. Kafka's internal settings are omitted."""
     settings = Settings()
     public = {name for name, spans in kafka_settings().items() if not all(one.internal for one in spans.values())}
     for name in sorted(public | settings.by_name().keys()):

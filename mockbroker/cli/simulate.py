@@ -154,7 +154,9 @@ def _line(seed: int, scheme: str, outcome: Outcome) -> dict[str, object]:
 
 
 def _report_failure(outcome: Outcome, *, as_json: bool) -> None:
-    """Print the seed, the broken invariant, the last events and the smallest script that breaks the invariant."""
+    """Print a violated invariant, with the seed, the last events and the smallest script that violates
+    the invariant.
+    """
     from mockbroker.lab.simulation.shrink import Shrinker
 
     def write(text: str) -> None:

@@ -1,4 +1,6 @@
-"""The reader of stdin for ``mockbroker serve``: command lines, and the end of input when the parent process ends."""
+"""The reader of stdin for ``mockbroker serve``: it yields command lines, and detects that the parent
+process has ended.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,9 @@ MAX_LINE = 1_024  # bytes kept of an unfinished line; every command is shorter
 
 
 async def read_lines(file: int = STDIN) -> AsyncIterator[str]:
-    """Yield the lines of a file that are not blank, until it ends or cannot be read.
+    """Yield the lines of a file that are not blank, until the file ends or cannot be read.
 
-    A thread reads the file, so that a file shared with other processes need not be made non-blocking.
+    A thread reads the file. The file may be shared with other processes, and would become non-blocking for all of them.
 
     Args:
         file: File descriptor.
@@ -40,9 +42,12 @@ async def read_lines(file: int = STDIN) -> AsyncIterator[str]:
 
 
 async def wait_end(file: int = STDIN) -> None:
-    """Wait until a file ends; its content is ignored. ``file``: file descriptor.
+    """Read a file to its end, and ignore the content.
 
-    When a process dies, the system closes its pipes, so the end of stdin shows that the parent process has ended.
+    When a process dies, the operating system closes its pipes. The end of stdin therefore shows that the parent process
+    has ended.
+
+    ``file``: file descriptor.
     """
     async for _ in read_lines(file):
         pass

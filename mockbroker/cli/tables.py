@@ -14,10 +14,12 @@ LONGEST = 200  # characters of a value in a table
 
 
 def escape(value: object, most: int = LONGEST * 10) -> str:
-    """Return a value as one line of printable characters that stdout can encode; others are escaped, as ``\\x1b``.
+    r"""Return a value as one line of characters that a terminal shows; other characters are escaped, as in ``\x1b``.
+
+    Characters that the encoding of stdout lacks are escaped too.
 
     Args:
-        value: The value.
+        value: The value, which is converted to text.
         most: Maximum number of characters; a longer text is cut.
     """
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
@@ -34,7 +36,7 @@ def cell(value: object) -> str:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Return a table as text; numbers are aligned to the right.
+    """Return a table as text, with one line per row. Numbers are aligned to the right.
 
     Args:
         header: Titles of the columns.

@@ -26,13 +26,13 @@ PIPE_WIDTH = 120  # columns, if stdout is no terminal
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The state of a cluster at one time, from the control API.
+    """The state of a cluster at one time, as read from the control API.
 
     Attributes:
-        at: Time in seconds.
-        cluster: Answer of ``/v1/cluster``.
-        groups: The groups, as ``/v1/groups`` lists them.
-        written: End offset of each partition of topics that are not internal, by topic and partition.
+        at: Time in seconds at which the state was read.
+        cluster: The JSON object that ``/v1/cluster`` returned.
+        groups: The groups that ``/v1/groups`` returned.
+        written: End offset by topic and partition, without internal topics.
     """
 
     at: float
@@ -80,7 +80,7 @@ def command(url: str | None, token_file: Path | None, once: bool) -> None:
 
 
 def read_sample(client: ControlClient, now: float) -> Sample:
-    """Read the state of the cluster from the control API. ``now``: time in seconds."""
+    """Read the state of the cluster from the control API. ``now``: the current time in seconds."""
     written = {
         (topic["name"], part["partition"]): part["end"]
         for topic in client.pages("/v1/topics")["items"]
@@ -91,11 +91,11 @@ def read_sample(client: ControlClient, now: float) -> Sample:
 
 
 def frame(sample: Sample, before: Sample | None) -> Group:
-    """Return the screen content for a sample.
+    """Return the screen content that shows a sample.
 
     Args:
         sample: The state of the cluster.
-        before: The sample of the previous frame, for rates; None for the first frame.
+        before: The sample of the previous screen, from which rates are computed; None for the first screen.
     """
     from rich.console import Group
     from rich.table import Table
@@ -146,7 +146,7 @@ def _add_group(table: Table, group: Mapping[str, Any], sample: Sample, before: S
 
 
 def _add(table: Table, *values: str) -> None:
-    """Add a row to a table. The values are shown as they are, without interpreting markup."""
+    """Add a row to a table. The values are shown literally: rich's markup in them is not interpreted."""
     from rich.text import Text
 
     table.add_row(*(Text(cell(value) if value else "") for value in values))
@@ -157,14 +157,12 @@ def _offsets(group: Mapping[str, Any]) -> dict[tuple[str, int], int]:
 
 
 def _rate(now: Mapping[tuple[str, int], int], before: Mapping[tuple[str, int], int], seconds: float) -> float:
-    """Return the increase per second of the sum of all offsets.
-
-    A new partition counts from offset 0.
+    """Return by how much the sum of all offsets has grown per second. A new partition counts from offset 0.
 
     Args:
-        now: Offsets by topic and partition.
-        before: Earlier offsets by topic and partition.
-        seconds: Time between both, in seconds.
+        now: Current end offsets by topic and partition.
+        before: End offsets of the previous sample, by topic and partition.
+        seconds: Seconds between the two samples.
     """
     more = sum(max(offset - before.get(partition, 0), 0) for partition, offset in now.items())
     return more / max(seconds, 0.001)

@@ -1,1 +1,1 @@
-"""The proxy: it forwards the traffic of clients to a real cluster, and can observe and change it."""
+"""The proxy, which forwards the traffic of clients to a real cluster, and can observe and change the traffic."""

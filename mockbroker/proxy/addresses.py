@@ -1,7 +1,7 @@
 """The addresses of brokers in responses, and their replacement with addresses of the proxy.
 
-Responses of Metadata, FindCoordinator and DescribeCluster contain addresses; in versions with node endpoints (KIP-951),
-so do responses of Produce, Fetch, ShareFetch and ShareAcknowledge.
+Responses of Metadata, FindCoordinator and DescribeCluster contain addresses. Versions with node endpoints (KIP-951) of
+Produce, Fetch, ShareFetch and ShareAcknowledge contain addresses too.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class Address(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Address | None:
-        """Return the address in a text such as ``broker:9092`` or ``[::1]:9092``; None for another text.
+        """Return the address in a text such as ``broker:9092`` or ``[::1]:9092``; None if the text has another form.
 
-        The port has up to five digits, and may be out of range.
+        The port has up to five digits. The caller must check that it is in range.
         """
         match = HOST_AND_PORT.fullmatch(text)
         return None if match is None else cls(match["ipv6"] or match["host"], int(match["port"]))
@@ -45,7 +45,7 @@ Entries: TypeAlias = Callable[[Any], Iterator[tuple[Any, str]]]
 
 
 def _brokers(response: Any) -> Iterator[tuple[Any, str]]:
-    """Yield each broker entry in a response, with the name of the entry's field that contains the node id."""
+    """Yield each broker entry in a decoded response, together with the name of the entry's field for the node id."""
     for broker in response.brokers:
         yield broker, "node_id" if hasattr(broker, "node_id") else "broker_id"
 
@@ -74,11 +74,11 @@ FIRST_VERSIONS: Mapping[int, int] = {ApiKey.PRODUCE: 10, ApiKey.FETCH: 16}  # wi
 
 
 def may_have_addresses(api_key: int, version: int) -> bool:
-    """Return whether the response of an API in this version can contain addresses of brokers.
+    """Return whether responses of an API in a version can contain addresses of brokers.
 
     Args:
-        api_key: API key.
-        version: API version.
+        api_key: API key, which may be unknown to kwire.
+        version: API version of the response.
     """
     return api_key in ENTRIES and version >= FIRST_VERSIONS.get(api_key, 0)
 

@@ -1,4 +1,4 @@
-"""A response that may contain addresses, or that fault rules may change; a large one is processed in slices."""
+"""A response that may contain addresses, or that fault rules may change. A large response is processed in slices."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ SLICE = 1_000  # array elements of a slice
 class Changeable:
     """A response that may be changed before it is sent to the client.
 
-    ``decode`` and ``replace_addresses`` are generators that yield between slices; run each to its end.
+    ``decode`` and ``replace_addresses`` are generators that yield between slices. The caller runs each to its end.
 
     Attributes:
-        frame: The frame of the broker, with its length prefix.
+        frame: The frame from the broker, with its length prefix.
         exchange: The request with its response.
         changed: The frame for the client, with its length prefix: the same object as ``frame`` if unchanged.
         version: API version of the response.
-        response: The decoded response; None if it cannot be decoded.
-        addresses: The addresses in the response, by node id; empty if the response cannot be decoded.
+        response: The decoded response; None if kwire cannot decode the response.
+        addresses: The addresses in the response, by node id; empty if kwire cannot decode the response.
     """
 
     frame: bytes
@@ -47,7 +47,9 @@ class Changeable:
         self.version = self.exchange.version
 
     def decode(self) -> Generator[None, None, None]:
-        """Decode the response; leave ``response`` as None if that is not possible."""
+        """Decode the response, and set ``response`` and ``addresses``; leave both unchanged if kwire
+        cannot decode it.
+        """
         key, version = self.exchange.api_key, self.exchange.version
         data = self.frame[PREFIX.size :]
         try:
@@ -63,7 +65,8 @@ class Changeable:
             self.addresses = addresses_of(key, self.response)
 
     def replace_addresses(self, own: Mapping[int, Address]) -> Generator[None, None, None]:
-        """Replace the addresses in ``response`` and ``changed``; do nothing if there are none.
+        """Replace the broker addresses in ``response`` and ``changed``; do nothing if the response contains no
+        addresses.
 
         Args:
             own: Address of the proxy by node id.
@@ -80,7 +83,7 @@ class Changeable:
         self.changed = pack(header + body)
 
     def notify(self) -> None:
-        """Notify the observers of the response."""
+        """Call ``answered`` of the observers that see the exchange."""
         if self.exchange.observers:
             answer = self.frame[PREFIX.size :]
             changed = answer if self.changed is self.frame else self.changed[PREFIX.size :]

@@ -1,5 +1,6 @@
-"""The partitions of the fetch sessions at the real brokers, learned from the requests and responses that pass through
-the fault rules.
+"""The partitions of the fetch sessions at the real brokers.
+
+The proxy learns them from the Fetch requests and responses that pass through the fault rules.
 """
 
 from __future__ import annotations
@@ -17,17 +18,20 @@ Key: TypeAlias = tuple[str, UUID, int]  # topic name or topic id, whichever the 
 
 
 class ObservedFetchSessions:
-    """The partitions of each fetch session of one broker; the least recently used sessions are dropped."""
+    """The partitions of the fetch sessions at one real broker.
+
+    At most SESSIONS sessions are kept; the least recently used one is dropped.
+    """
 
     def __init__(self) -> None:
         self._sessions: OrderedDict[int, dict[Key, None]] = OrderedDict()
 
     def begin(self, session_id: int, request: FetchRequest) -> None:
-        """Store a session that a broker has created.
+        """Store a fetch session that a broker has created.
 
         Args:
-            session_id: Id of the session.
-            request: The request that began the session, with all its partitions.
+            session_id: Id of the session, from the response.
+            request: The full Fetch request to which the broker has responded, with all partitions of the session.
         """
         self._sessions[session_id] = dict.fromkeys(_requested(request))
         self._sessions.move_to_end(session_id)
@@ -35,13 +39,14 @@ class ObservedFetchSessions:
             self._sessions.popitem(last=False)
 
     def partitions_of(self, request: FetchRequest, version: int) -> list[Key] | None:  # noqa: ARG002
-        """Return the partitions that a request reads if it continues a known session; None for another request.
+        """Update a known fetch session from an incremental Fetch request, and return all partitions that the request
+        reads.
 
-        The partitions of the session are updated from the request.
+        Return None if the request is a full Fetch, ends its session or belongs to an unknown session.
 
         Args:
-            request: The request.
-            version: API version of the request.
+            request: The Fetch request.
+            version: API version of the request; not used.
         """
         session = self._sessions.get(request.session_id)
         if request.session_epoch in (INITIAL, FINAL) or session is None:

@@ -1,4 +1,4 @@
-"""The splitting of a byte stream into frames. Most frames are forwarded in pieces, as they arrive."""
+"""The splitting of a byte stream into frames. Most frames are forwarded in pieces, as the bytes arrive."""
 
 from __future__ import annotations
 
@@ -25,32 +25,34 @@ Skip: TypeAlias = Callable[[bytes, int], int]
 
 
 def no_skip(data: bytes, at: int) -> int:  # noqa: ARG001
-    """Return ``at`` unchanged, so that every frame is inspected; the default of the argument ``skip`` of FrameSplitter.
+    """Return ``at``, so that every frame is inspected. This is the default of the argument ``skip`` of FrameSplitter.
 
     Args:
-        data: Received bytes.
-        at: Offset of a frame.
+        data: Received bytes; not used.
+        at: Offset of a frame in ``data``.
     """
     return at
 
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """A complete frame, with its length prefix. It must be processed, and possibly changed, before it is forwarded."""
+    """A complete frame, with its length prefix, that must be processed and possibly changed before it is forwarded."""
 
     frame: bytes
 
 
 class FrameSplitter:
-    """The splitter of one direction of a connection.
+    """The splitter of the bytes that a connection carries in one direction.
 
     Args:
-        head: Number of bytes of a frame, after its length prefix, that ``inspect`` needs.
-        inspect: Function that decides whether a frame is forwarded in pieces. For other frames it may be called several
-            times.
-        copied: Function that is called with each copied frame, without its length prefix, before the last piece is
-            forwarded.
-        skip: Function that finds the next frame to inspect; the frames before it are forwarded as they arrive.
+        head: Number of bytes of a frame, after its length prefix, that ``inspect`` needs at least.
+        inspect: Function that gets the beginning of a frame and the frame's size. It returns PASS to forward the frame
+            in pieces, COPY to do this and call ``copied``, the frame's size to process it as a ``Whole``, or the number
+            of bytes that it needs to decide.
+        copied: Function that is called with each COPY frame, without its length prefix, before the last piece of the
+            frame is forwarded.
+        skip: Function that returns the offset of the next frame to inspect. The frames before it are forwarded in
+            pieces.
     """
 
     def __init__(self, head: int, inspect: Inspect, copied: Copied | None = None, skip: Skip = no_skip) -> None:
@@ -73,8 +75,9 @@ class FrameSplitter:
 
         ``data``: the received bytes.
 
-        Raises: RemoteProtocolError if the size of a frame is negative or above 100 MiB; everything before the frame is
-        yielded first.
+        Raises:
+            RemoteProtocolError: The size of a frame is negative or above 100 MiB. All bytes before the frame are
+                yielded first.
         """
         if len(data) <= self._passing:  # a part of a large frame
             self._passed(data)
@@ -134,8 +137,8 @@ class FrameSplitter:
 
         Args:
             data: Received bytes.
-            begin: Index of the first byte.
-            end: Index after the last byte; None for the end of ``data``.
+            begin: Index of the first forwarded byte.
+            end: Index after the last forwarded byte; None for the end of ``data``.
         """
         self._passing -= (len(data) if end is None else end) - begin
         if self._copy is not None:
@@ -145,14 +148,15 @@ class FrameSplitter:
                 self._copied(copy)
 
     def _frame_at(self, data: bytes, at: int) -> int | None:
-        """Return the size of the frame at an offset, with its length prefix, in bytes; None if its head has not
+        """Return the size of the frame at an offset, in bytes with its length prefix; None if too few of its bytes have
         arrived.
 
         Args:
             data: Received bytes.
-            at: Offset of the frame.
+            at: Offset of the frame in ``data``.
 
-        Raises: RemoteProtocolError if the size is out of range.
+        Raises:
+            RemoteProtocolError: The size is negative or above 100 MiB.
         """
         self._wanted = SIZE.size
         if len(data) - at < SIZE.size:
@@ -164,13 +168,14 @@ class FrameSplitter:
         return None if len(data) - at < self._wanted else SIZE.size + int(size)
 
     def _needed(self, data: bytes, at: int, size: int) -> int:
-        """Return the next step for a frame: PASS, COPY, or the number of its bytes that must have arrived before the
-        decision.
+        """Return how a frame is forwarded: PASS, COPY, or its size for a ``Whole``.
+
+        If too few bytes have arrived for ``inspect`` to decide, return the number of bytes that are needed.
 
         Args:
             data: Received bytes.
-            at: Offset of the frame.
-            size: Size of the frame, with its length prefix, in bytes.
+            at: Offset of the frame in ``data``.
+            size: Size of the frame in bytes, with its length prefix.
         """
         available = min(len(data) - at, size)
         needed = min(SIZE.size + self._head, size)

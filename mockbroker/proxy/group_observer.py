@@ -1,5 +1,4 @@
-"""An observer that keeps the state and the events of groups up to date from the requests and responses that pass the
-proxy.
+"""An observer that derives the state and the events of groups from the requests and responses that pass the proxy.
 
 ``kwire.analysis`` derives the same facts from captures, after it has read all calls of a group. Here, each response
 updates the state immediately. Facts that the coordinator sends to no client, such as the target assignment of a
@@ -43,13 +42,13 @@ Partitions = Mapping[tuple[str, int], Committed]
 
 
 class GroupObserver(Observer):
-    """The observer of the requests of group members.
+    """The observer of the requests that group members send.
 
     Args:
         broker: The observed state of the real cluster, whose groups are updated.
-        journal: The journal, which gets the events of groups.
-        now: Function that returns the time in seconds.
-        changed: Function that is called when deadlines may have changed.
+        journal: The journal, to which the events of groups are added.
+        now: Function that returns the current time in seconds.
+        changed: Function that is called when the next deadline of a session may have changed.
     """
 
     def __init__(
@@ -80,8 +79,9 @@ class GroupObserver(Observer):
         return api_key in self._handlers
 
     def requested(self, exchange: Exchange) -> None:
-        """Record that a rebalance begins if the request is a JoinGroup. The JoinGroup response comes only at the end of
-        the join phase.
+        """Record that a rebalance begins if the request is a JoinGroup.
+
+        The JoinGroup response would be too late, because the coordinator sends it at the end of the join phase.
         """
         if exchange.api_key != ApiKey.JOIN_GROUP or exchange.forwarded is None:
             return
@@ -95,7 +95,7 @@ class GroupObserver(Observer):
             self._touch(group)
 
     def answered(self, exchange: Exchange) -> None:
-        """Update the group from the response of the broker."""
+        """Update the group that a request is about from the response of the broker."""
         if exchange.forwarded is None or exchange.answer is None:
             return  # a fault rule has responded: the coordinator knows nothing of it
         try:
@@ -241,8 +241,10 @@ class GroupObserver(Observer):
         self._renew(group, member)
 
     def _set_task_partitions(self, group: ObservedGroup, member: ObservedMember, request: Any) -> None:
-        """Set the partitions that a member of a streams group reads. A task reads the partition of its number in each
-        source topic of its subtopology.
+        """Set the partitions that a member of a streams group reads.
+
+        A task reads one partition of each source topic of its subtopology: the partition whose index is the task's
+        number.
         """
         topology = getattr(request, "topology", None)
         if topology is not None:
@@ -262,8 +264,9 @@ class GroupObserver(Observer):
                     partitions[name] = own
 
     def _session_timeout(self, type_name: str) -> float:
-        """Return Kafka's default session timeout of a group type in seconds. (The broker sends the configured timeout
-        to no client.)
+        """Return Kafka's default session timeout for members of a group type, in seconds.
+
+        The configured session timeout is unknown, because the broker sends it to no client.
         """
         settings = self._broker.settings
         return {
@@ -318,7 +321,7 @@ class GroupObserver(Observer):
                 yield Note(event=EventKind.DELETE, group=each.group_id)
 
     def _accepted(self, request: Any, response: Any) -> dict[tuple[str, int], Committed]:
-        """Return the offsets in a request that the coordinator has stored, by topic and partition."""
+        """Return the offsets in an OffsetCommit that the coordinator has stored, by topic and partition."""
         refused = {
             (topic.name or getattr(topic, "topic_id", None), each.partition_index)
             for topic in response.topics
@@ -349,12 +352,13 @@ class GroupObserver(Observer):
         return self._broker.groups
 
     def _group(self, group_id: str, type_name: str, *, is_known: bool = False) -> ObservedGroup:
-        """Return a group, which is created if necessary.
+        """Return the group with an id; create it if it is unknown.
 
         Args:
             group_id: Group id.
-            type_name: Type for a new group, or for a group without members.
-            is_known: Whether a group of another type keeps its type.
+            type_name: Type of the group, such as ``classic``. A known group of another type is changed to this type and
+                loses its members.
+            is_known: True to leave a known group's type unchanged.
         """
         group = self._groups.get(group_id)
         if not isinstance(group, ObservedGroup):
@@ -381,12 +385,12 @@ class GroupObserver(Observer):
         return member
 
     def _renew(self, group: ObservedGroup, member: ObservedMember) -> None:
-        """Restart the session timeout of a member."""
+        """Restart the session timeout of a member, because the member has sent a request."""
         group.timers.set(session_timer(member.member_id), self._now() + member.session_timeout)
         self._touch(group)
 
     def _touch(self, group: ObservedGroup) -> None:
-        """Record that a group may have changed, so that the control API describes it again."""
+        """Record that a group may have changed, so that the control API reads it again."""
         self._groups.load(group)
 
     def _topic_name(self, topic_id: Any) -> str:
@@ -400,7 +404,10 @@ class GroupObserver(Observer):
 
 
 def _describe(member: ObservedMember, request: Any, response: Any) -> None:
-    """Update a member from a request and its response. Fields that are absent from both messages are unchanged."""
+    """Update the attributes of a member from a request and its response.
+
+    An attribute whose field is absent from both messages is unchanged.
+    """
     member.instance_id = getattr(request, "instance_id", None) or member.instance_id
     names = getattr(request, "subscribed_topic_names", None)
     if names is not None:
@@ -428,7 +435,12 @@ def _note(event: EventKind, group_id: str, member_id: str, exchange: Exchange, g
 
 
 def _subscription(protocol_type: str, metadata: bytes | None) -> list[str] | None:
-    """Return the subscribed topics of a classic consumer; None if they are unknown."""
+    """Return the subscribed topics of a consumer in a classic group; None if they are unknown.
+
+    Args:
+        protocol_type: Protocol type of the group; subscriptions of other types than ``consumer`` are unknown.
+        metadata: The encoded subscription in the JoinGroup; None if the JoinGroup has not been observed.
+    """
     if protocol_type != CONSUMER_PROTOCOL or metadata is None:
         return None
     try:

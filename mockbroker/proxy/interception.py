@@ -4,8 +4,8 @@ A request of an API that has rules is decoded and passed to the stages of a rout
 in ``mockbroker serve``. Instead of calling a handler, the proxy sends the request to the real broker and passes the
 response to the stages. The stages return orders (``orders.py``), which the relay carries out.
 
-While a connection has such a request, no other request of the connection is in flight. So a waiting request blocks
-later requests of its connection, as in a broker.
+While the fault rules process a request, no other request of its connection is in flight. A request that a rule delays
+therefore blocks the later requests of its connection, as in a broker.
 """
 
 from __future__ import annotations
@@ -42,23 +42,23 @@ from mockbroker.proxy.orders import End, Forward, Order, Send, SendMore
 
 @dataclass(slots=True, eq=False)
 class Channel:
-    """A client connection of the proxy, as the fault rules see it.
+    """A client connection of the proxy, with the request that the fault rules process.
 
     Attributes:
-        connection: The connection.
+        connection: The client's connection and the connection to the broker.
         wake: Function that is called after an order was added or the request was finished.
         cut: Function that closes the connection immediately; the argument is True for a TCP reset.
         since_ms: Time at which the connection was accepted, in milliseconds since 1970.
-        requests: Number of observed requests so far.
+        requests: Number of requests that were observed on the connection.
         client_id: The ``client.id`` of the last observed request.
-        orders: Orders for the relay, in the order of execution.
+        orders: Orders that the relay has not carried out yet, in the order of execution.
         ticket: Ticket of the request in progress; None if there is none.
         exchange: Exchange of the request in progress.
         decoded: The request as the client has sent it.
         response: The response frame of the broker, with its length prefix; None until it arrives.
         body: The decoded response of the broker, with the addresses of the proxy.
-        muted: Whether further requests must wait.
-        pacing: Whether a response is being sent slowly.
+        muted: Whether later requests must wait because of a fault rule.
+        pacing: Whether a fault rule makes the proxy send a response slowly.
     """
 
     connection: Connection
@@ -78,23 +78,24 @@ class Channel:
 
     @property
     def busy(self) -> bool:
-        """Whether a request is in progress, so that later requests must wait."""
+        """Whether a request is in progress, so that later requests of the connection must wait."""
         return self.ticket is not None or self.muted or self.pacing
 
 
 class Interception:
-    """The layer of a proxy that applies fault rules to requests and responses.
+    """The part of a proxy that applies fault rules to requests and responses.
 
     Args:
         broker: The observed state of the real cluster.
-        clock: The clock of delays.
-        listener: Name of the listener, for rules that name it.
+        clock: The clock that delays use.
+        listener: Listener name of all connections, for rules that match only one listener.
 
     Attributes:
-        router: The router, with the stage of the fault rules; it does not handle any request itself.
-        stage: The fault rules.
+        router: The router, which passes requests to the stage of the fault rules. Its handlers forward each request to
+            the real broker.
+        stage: The stage that applies the fault rules.
         channels: The open connections, by number.
-        clock: The clock of delays.
+        clock: The clock that delays use.
         rescheduled: Functions that are called when the next deadline may have changed.
     """
 
@@ -110,7 +111,7 @@ class Interception:
 
     @property
     def unfinished(self) -> int:
-        """The number of requests with remaining work that is done in slices."""
+        """The number of requests whose processing in slices is not finished."""
         return len(self._unfinished)
 
     @property
@@ -131,11 +132,11 @@ class Interception:
         return broker
 
     def intercepts(self, key: int, version: int) -> bool:
-        """Return whether requests of an API are passed to the fault rules, because a rule may apply to the API.
+        """Return whether requests of an API must be passed to the fault rules, because a rule may apply to the API.
 
         Args:
             key: API key.
-            version: API version.
+            version: API version of the request; False for a version that kwire cannot decode.
         """
         return key in self.router.outer_stages and version in APIS[key].versions
 
@@ -144,12 +145,19 @@ class Interception:
     def open(
         self, connection: Connection, wake: Callable[[], None], cut: Callable[[bool], None], since_ms: int
     ) -> Channel:
-        """Add a connection; return its channel. For the arguments, see ``Channel``."""
+        """Add a connection, and return its channel.
+
+        Args:
+            connection: The client's connection and the connection to the broker.
+            wake: Function that is called after an order was added or a request was finished.
+            cut: Function that closes the connection immediately; the argument is True for a TCP reset.
+            since_ms: Time at which the connection was accepted, in milliseconds since 1970.
+        """
         channel = self.channels[connection.number] = Channel(connection, wake, cut, since_ms)
         return channel
 
     def admit(self, channel: Channel) -> Admission | None:
-        """Apply the rules for new connections. Return None without such a rule: the connection is served as usual."""
+        """Return the decision of the fault rules about a new connection; None to serve the connection as usual."""
         connection = channel.connection
         client = NewConnection(self.node_of(connection), self.listener, connection.client.host)
         admission = self.stage.admit(connection.number, client, self.clock.read())
@@ -159,7 +167,7 @@ class Interception:
         return admission
 
     def close(self, channel: Channel) -> None:
-        """Remove a connection that was closed."""
+        """Remove a closed connection, and drop its request in progress."""
         self.channels.pop(channel.connection.number, None)
         self._note_dropped(channel)
         if channel.ticket is not None:
@@ -168,13 +176,11 @@ class Interception:
         self.reschedule()
 
     def is_silent(self, channel: Channel) -> bool:
-        """Return whether no further response may be sent on a connection, because of a rule with the action
-        ``no_response``.
-        """
+        """Return whether a rule with the action ``no_response`` has ended all responses on a connection."""
         return channel.busy and not channel.orders and self.stage.is_silent(channel.connection.number)
 
     def node_of(self, connection: Connection) -> int:
-        """Return the id of the broker of a connection; -1 if it is not known."""
+        """Return the id of the broker that a connection is forwarded to; -1 if the id is not known."""
         if connection.node >= 0:
             return connection.node
         return self.broker.node_at(connection.broker)
@@ -182,12 +188,13 @@ class Interception:
     # --- requests and responses ---
 
     def request(self, channel: Channel, exchange: Exchange, frame: bytes) -> Generator[None, None, None]:
-        """Process a request, which must be the only one in flight on its connection; yield between slices of a large
-        one.
+        """Pass a request to the fault rules; yield between slices of a large request.
+
+        No other request of the connection may be in flight.
 
         Args:
-            channel: The connection.
-            exchange: The exchange.
+            channel: The connection that the request came from.
+            exchange: The exchange that observers get for the request.
             frame: The request, with its length prefix.
         """
         data = frame[PREFIX.size :]
@@ -220,11 +227,11 @@ class Interception:
         self._deliver(self.router.step(Call(channel.ticket, client, decoded.body, data), now), now)
 
     def answer(self, channel: Channel, response: Changeable) -> None:
-        """Process the response of the broker to the request of a channel.
+        """Pass the response of the real broker to the fault rules.
 
         Args:
-            channel: The connection.
-            response: The response, with the addresses of the proxy.
+            channel: The connection that the request came from.
+            response: The response, in which broker addresses are replaced with those of the proxy.
         """
         ticket, exchange = channel.ticket, channel.exchange
         if ticket is None or exchange is None or response.exchange is not exchange or response.response is None:
@@ -254,7 +261,9 @@ class Interception:
         channel.wake()
 
     def _forward(self, broker: Broker, call: Call[Any], now: float) -> Effects:  # noqa: ARG002
-        """Send a request to the real broker. This is the router's handler for all APIs."""
+        """Order the relay to send a request to the real broker. The router uses this function as its handler of all
+        APIs.
+        """
         channel = self.channels.get(call.ticket.connection)
         if channel is None or channel.ticket is not call.ticket:
             return []  # the client and its broker have disconnected
@@ -273,16 +282,16 @@ class Interception:
     # --- time, and changes by the user ---
 
     def perform(self, effects: Effects) -> None:
-        """Carry out the effects of a change that did not come from a request, such as the release of held requests."""
+        """Carry out effects that do not come from a request, such as the release of held requests."""
         now = self.router.requests.now = self.clock.read()
         self._deliver(self.router.finish(effects, now), now)
 
     def deadline(self) -> float:
-        """Return the earliest time, in seconds, at which ``tick`` may have work."""
+        """Return the earliest time, in seconds, at which ``tick`` may have an action to run."""
         return -inf if self._unfinished else self.router.deadline()
 
     def tick(self) -> None:
-        """Run the actions whose time has come, such as the end of a delay."""
+        """Run the actions that are due, such as sending a delayed response."""
         while self.router.deadline() <= (now := self.clock.read()):
             self._deliver(self.router.tick(now), now)
         if self._unfinished:
@@ -291,7 +300,7 @@ class Interception:
                 self._deliver(work.resume(now), now)
 
     def reschedule(self) -> None:
-        """Notify the owner of the timer that the next deadline may have changed."""
+        """Call the functions in ``rescheduled``, because the next deadline may have changed."""
         for each in self.rescheduled:
             each()
 
@@ -353,7 +362,7 @@ class Interception:
         channel.orders.append(End(close.reason, close.reset))
 
     def _note_dropped(self, channel: Channel) -> None:
-        """Notify the observers that the client does not get the broker's response."""
+        """Call ``answered`` of the observers without a response, because a fault rule drops the broker's response."""
         exchange = channel.exchange
         if exchange is not None and channel.ticket is not None:
             exchange.fault = channel.ticket.fault
@@ -362,6 +371,11 @@ class Interception:
 
 
 def _body(frame: bytes, ticket: Ticket) -> bytes:
-    """Return the body of a response frame with its length prefix. ``ticket``: identity of the request."""
+    """Return the body of a response frame.
+
+    Args:
+        frame: The response, with its length prefix.
+        ticket: Identity of the request, with the API key and version of the response.
+    """
     header_version = response_header_version(APIS[ticket.api_key], ticket.version)
     return frame[decode_at(ResponseHeader, frame, PREFIX.size, header_version)[1] :]

@@ -1,6 +1,6 @@
 """The protocol logic of one proxied connection: which frames are forwarded unchanged, and which frames may be modified.
 
-This module does no I/O, and inspects only the beginning of most frames.
+This module does no I/O. It inspects only the beginning of most frames.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MORE = 256  # bytes of a Produce request that are read next to find its acks
 
 
 def _number_of(api_key: int, version: int) -> int:
-    """Return API key and version as one number, as ``HEAD_OF_REQUEST`` reads them."""
+    """Return API key and version as one number, as ``HEAD_OF_REQUEST`` reads these two fields of a request header."""
     return api_key << 16 | version
 
 
@@ -57,11 +57,11 @@ INSPECTED = frozenset(  # APIs and versions whose request decides whether there 
 
 @dataclass(frozen=True, slots=True)
 class Intercepted:
-    """A request that fault rules may apply to.
+    """A request that must be passed to the fault rules.
 
     Attributes:
         frame: The request, with its length prefix.
-        exchange: The exchange.
+        exchange: The exchange that observers get for the request.
     """
 
     frame: bytes
@@ -72,11 +72,12 @@ Intercepts: TypeAlias = Callable[[int, int], bool]
 
 
 def never(key: int, version: int) -> bool:  # noqa: ARG001
-    """Return False, so that no request is passed to fault rules; the default of the argument ``intercepts`` of Link.
+    """Return False, so that no request is passed to fault rules. This is the default of the argument ``intercepts`` of
+    Link.
 
     Args:
-        key: API key.
-        version: API version.
+        key: API key; not used.
+        version: API version; not used.
     """
     return False
 
@@ -84,11 +85,11 @@ def never(key: int, version: int) -> bool:  # noqa: ARG001
 class Link:
     """The protocol side of one proxied connection.
 
-    A Kafka broker answers the requests of a connection in order, so the next response belongs to the oldest pending
-    request. Requests whose responses pass unchanged are only counted.
+    A Kafka broker answers the requests of a connection in order. The next response therefore belongs to the oldest
+    pending request. Requests whose responses pass unchanged are only counted.
 
     Args:
-        connection: The connection.
+        connection: The client's connection and the connection to the broker.
         observers: The observers of the traffic.
         intercepts: Function that returns whether requests of an API key and version are passed to the fault rules.
 
@@ -122,14 +123,15 @@ class Link:
         return self._expected - self._arrived
 
     def requests(self, data: bytes, at: Moment = NEVER) -> Iterator[bytes | Intercepted]:
-        """Process bytes from the client; yield bytes to send to the broker, and requests to pass to the fault rules, in
-        order.
+        """Process bytes from the client. Yield, in order, bytes to send to the broker and requests to pass to the fault
+        rules.
 
         Args:
             data: The received bytes.
-            at: Time at which they were received.
+            at: Time at which the bytes were received.
 
-        Raises: WireError if the size of a frame is not valid.
+        Raises:
+            WireError: The size of a frame is not valid.
         """
         self._at = at
         for part in self._requests.feed(data):
@@ -142,24 +144,27 @@ class Link:
                 yield part
 
     def expect(self, exchange: Exchange, *, is_intercepted: bool) -> None:
-        """Record that an intercepted request is sent to the broker, and expects a response.
+        """Record that an intercepted request, which needs a response, is sent to the broker.
 
         Args:
-            exchange: The request.
-            is_intercepted: Whether the response is yielded as a whole, to be processed.
+            exchange: The exchange of the request.
+            is_intercepted: Whether ``responses`` yields the whole response, to pass it to the fault rules.
         """
         exchange.is_intercepted = is_intercepted
         self._note(exchange)
 
     def responses(self, data: bytes, at: Moment = NEVER) -> Iterator[bytes | Changeable]:
-        """Process bytes from the broker; yield bytes to send to the client, and responses that may contain addresses,
-        in order.
+        """Process bytes from the broker. Yield, in order, bytes to send to the client and responses that may be
+        changed.
+
+        A response may be changed if it can contain addresses or its request was passed to the fault rules.
 
         Args:
             data: The received bytes.
-            at: Time at which they were received.
+            at: Time at which the bytes were received.
 
-        Raises: WireError if the size of a frame is not valid, or for a response without a request.
+        Raises:
+            WireError: The size of a frame is not valid, or a response belongs to no request.
         """
         self._at = at
         for part in self._responses.feed(data):
@@ -179,8 +184,8 @@ class Link:
         """Return the offset of the next request to inspect, and count the requests before it.
 
         Args:
-            data: Received bytes.
-            at: Offset of a request.
+            data: Bytes from the client.
+            at: Offset at which a request begins.
         """
         if not self._skips or self._expects_tokens:
             return at
@@ -198,8 +203,8 @@ class Link:
         """Return the offset of the next response to process, and count the responses before it.
 
         Args:
-            data: Received bytes.
-            at: Offset of a response.
+            data: Bytes from the broker.
+            at: Offset at which a response begins.
         """
         last, read = len(data) - HEAD_OF_RESPONSE.size, HEAD_OF_RESPONSE.unpack_from
         arrived = self._arrived
@@ -272,14 +277,14 @@ class Link:
 
 
 def _may_be_changed(api_key: int, version: int) -> bool:
-    """Return whether a response may contain addresses, and kwire can decode it."""
+    """Return whether responses of an API in a version can contain addresses, and kwire can decode them."""
     return may_have_addresses(api_key, version) and version in APIS[api_key].versions
 
 
 def _is_request(head: bytes) -> bool:
-    """Return whether a frame after SaslHandshake v0 is a request, and not a SASL token, which has no header.
+    """Return whether a frame after SaslHandshake v0 is a Kafka request. Otherwise it is a SASL token without a header.
 
-    A token cannot begin like a request (API key and version): PLAIN begins with a null byte and text, SCRAM and
+    The first bytes of a token differ from an API key and version: PLAIN begins with a null byte and text, SCRAM and
     OAUTHBEARER with text, GSSAPI with 0x60 or a token id.
 
     ``head``: the beginning of the frame, with its length prefix.
@@ -291,14 +296,14 @@ def _is_request(head: bytes) -> bool:
 
 
 def _acks(head: bytes, version: int) -> int | None:
-    """Return ``acks`` of a Produce request.
+    """Return the field ``acks`` of a Produce request.
 
     Args:
         head: The beginning of the frame, with its length prefix.
         version: API version of the request.
 
     Returns:
-        The value; None if the version is unknown, or the bytes that contain the value have not arrived.
+        The value of ``acks``; None if kwire does not know the version, or if the bytes of the field have not arrived.
     """
     api = APIS[ApiKey.PRODUCE]
     if version not in api.versions:

@@ -1,6 +1,6 @@
-"""The login of the proxy to the real cluster: SASL with PLAIN, SCRAM or OAUTHBEARER, as a Kafka client.
+"""The login of the proxy to the real cluster, as a Kafka client with SASL (PLAIN, SCRAM or OAUTHBEARER).
 
-The functions here use no sockets.
+The functions in this module use no sockets.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ class LoginError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Credentials for the real cluster.
+    """Credentials with which the proxy logs in to the real cluster.
 
     Attributes:
         mechanism: Name of the SASL mechanism, one of ``MECHANISMS``.
         user: User name, for PLAIN and SCRAM.
         password: Password, for PLAIN and SCRAM.
-        token_file: File with the token, for OAUTHBEARER. It is read at each login, because tokens expire.
+        token_file: File with the token, for OAUTHBEARER. The proxy reads the file at each login, because tokens expire.
     """
 
     mechanism: str
@@ -63,7 +63,8 @@ class Credentials:
                 ``sasl.jaas.config`` with both; for OAUTHBEARER ``sasl.oauthbearer.token.endpoint.url``, the URL of a
                 file. Other properties are ignored.
 
-        Raises: LoginError if a property is missing or not supported.
+        Raises:
+            LoginError: A property is missing or not supported.
         """
         mechanism = properties.get("sasl.mechanism", "")
         if not mechanism:
@@ -96,13 +97,17 @@ def _token_file(url: str) -> Path:
 
 
 def login(credentials: Credentials, token: bytes = b"") -> Steps:
-    """Log in to a broker, as a generator: it yields each request without its length prefix, and is sent the response.
+    """Log in to a broker, as a generator that does no I/O.
+
+    The generator yields each request without its length prefix. The caller must send the response into the generator,
+    also without its length prefix.
 
     Args:
-        credentials: Credentials.
+        credentials: The SASL mechanism, with the user and the password.
         token: Token for OAUTHBEARER.
 
-    Raises: LoginError if the broker refuses the login.
+    Raises:
+        LoginError: The broker refuses the login.
     """
     mechanism = credentials.mechanism
     request = encode_request(
@@ -140,8 +145,10 @@ def _scram(credentials: Credentials) -> Steps:
 
 
 def _exchange(token: bytes) -> Generator[bytes, bytes, bytes]:
-    """Yield a SaslAuthenticate request with a token, and return the token in the response. Raises: LoginError if the
-    response has an error code.
+    """Yield a SaslAuthenticate request with a token, and return the token in the response.
+
+    Raises:
+        LoginError: The response has an error code.
     """
     request = SaslAuthenticateRequest(auth_bytes=token)
     response = yield encode_request(request, AUTHENTICATE_VERSION, correlation_id=0, client_id=CLIENT_ID)

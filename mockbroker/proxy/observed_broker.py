@@ -1,5 +1,6 @@
-"""The state of the real cluster, learned from the traffic of the proxy, in the form that fault rules and the control
-API use.
+"""The state of the real cluster, learned from the traffic of the proxy.
+
+Fault rules and the control API read this state as they read the state of a mockbroker cluster.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class ObservedState(ClusterState):
     """The brokers and topics of the real cluster, learned from Metadata responses.
 
     Attributes:
-        real_cluster_id: Cluster id of the real cluster; "" before it is known.
+        real_cluster_id: Cluster id of the real cluster; "" before the first Metadata response.
     """
 
     real_cluster_id = ""
@@ -40,12 +41,13 @@ class ObservedBroker(Broker):
     """The proxy's model of the real cluster: brokers, topics and groups, learned from the responses of the real
     brokers.
 
-    Fault rules and the control API read this model. The proxy forwards all requests, so the model answers none of them.
+    Fault rules and the control API read this model. The proxy forwards all requests, so the model answers none of
+    them.
 
     Args:
-        settings: Broker settings; only those of fault rules and of the control API are used.
+        settings: Broker settings, of which only those for fault rules and for the control API are used.
         new_uuid: Function that returns a new UUID.
-        wall_at_zero: Seconds since 1970 at time 0 of the clock.
+        wall_at_zero: Seconds since 1970 at time 0 of the proxy's clock.
 
     Attributes:
         coordinators: Broker ids of the coordinators, by group id.
@@ -76,7 +78,7 @@ class ObservedBroker(Broker):
         return next((node for node, each in self.real.items() if each == address), NO_LEADER)
 
     def fetch_sessions(self, node: int) -> ObservedFetchSessions:  # type: ignore[override]
-        """Return the known fetch sessions of the broker with id ``node``."""
+        """Return the observed fetch sessions at one broker. ``node``: id of the broker."""
         return self._observed_sessions.setdefault(node, ObservedFetchSessions())
 
     def learn(self, metadata: MetadataResponse) -> Generator[None, None, None]:
@@ -91,7 +93,9 @@ class ObservedBroker(Broker):
                 self._forget_topic(each.name)
 
     def learn_offsets(self, fetched: FetchResponse) -> None:
-        """Store the log end offsets of a Fetch response: the end offsets that a consumer can read."""
+        """Store the log start offsets and the high watermarks in a Fetch response as the start and end of each
+        partition.
+        """
         for each in fetched.responses:
             topic = self.cluster.by_id.get(each.topic_id) or self.cluster.topics.get(each.topic)
             for found in each.partitions:
@@ -127,7 +131,7 @@ class ObservedBroker(Broker):
             self.cluster.by_id.pop(topic.topic_id, None)
 
     def set_brokers(self, own: Mapping[int, Address], real: Mapping[int, Address]) -> None:
-        """Set the brokers.
+        """Replace the brokers of the model.
 
         Args:
             own: The address of the proxy for each broker, by node id.

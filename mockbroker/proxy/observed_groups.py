@@ -1,4 +1,4 @@
-"""The groups of a real cluster for the control API, learned from requests and responses."""
+"""The groups of a real cluster, learned from requests and responses, as the control API shows them."""
 
 from __future__ import annotations
 
@@ -36,22 +36,22 @@ EMPTY, PREPARING, COMPLETING, STABLE, RECONCILING = (
 
 @dataclass(slots=True, kw_only=True)
 class ObservedMember:
-    """A member of an observed group, learned from its requests.
+    """A member of an observed group, learned from its requests and the responses.
 
     Attributes:
         member_id: Member id.
-        client_id: The ``client.id``.
+        client_id: The ``client.id`` in the member's last request.
         client_host: Address of the client, after a slash as Kafka writes it.
         instance_id: The ``group.instance.id``; None for a dynamic member.
         session_timeout: Session timeout in seconds.
         subscription: Subscribed topics; None if unknown.
-        regex: Subscribed regular expression; None if there is none.
+        regex: Subscribed regular expression; None if the member subscribes to none.
         encoded: Assignment of a classic member, as its leader encoded it; None before a SyncGroup.
         assigned: Assigned partitions by topic id, in groups of other types.
         epoch: Member epoch; None in a classic group.
         tasks: Tasks of a member of a streams group; None in other groups.
         task_partitions: Partitions of the source topics of its active tasks, by topic.
-        process_id: Id of its process; None in other groups.
+        process_id: Id of the process of a member of a streams group; None in other groups.
     """
 
     member_id: str
@@ -83,12 +83,12 @@ class ObservedGroup(CoordinatedGroup):
 
     Attributes:
         state: State of a classic group.
-        generation: Generation of a classic group; otherwise the highest member epoch.
+        generation: Generation of a classic group; in groups of other types the highest member epoch.
         protocol: The selected assignment strategy or assignor; None before it is known.
         leader: Member id of the leader of a classic group; "" if there is none.
-        joined: Members that have joined the generation.
-        sources: By subtopology id of a streams group, the source topics and the repartition topics that it reads; empty
-            until a member that joins sends the topology.
+        joined: Ids of the members whose JoinGroup of the current generation has got a response.
+        sources: Topics that the tasks of a streams group read, by subtopology id: source topics and repartition topics.
+            Empty until a member sends the topology.
     """
 
     TRANSIENT: ClassVar[frozenset[str]] = frozenset(
@@ -122,7 +122,7 @@ class ObservedGroup(CoordinatedGroup):
 
     @property
     def has_unwritten_changes(self) -> bool:
-        """Always False: the real coordinator writes the records, not the proxy."""
+        """Always False, because the real coordinator writes the records of the group."""
         return False
 
     @property
@@ -134,11 +134,11 @@ class ObservedGroup(CoordinatedGroup):
         return STABLE if all(each.epoch == self.generation for each in self.members.values()) else RECONCILING
 
     def remove(self, member_id: str, event: EventKind, reason: str) -> list[Note]:
-        """Remove a member; return the events.
+        """Remove a member, and return the events for the journal; none if the member is unknown.
 
         Args:
-            member_id: Id of the member, which may be unknown.
-            event: Type of the event, such as a member that left.
+            member_id: Id of the member.
+            event: Kind of the event, such as LEAVE.
             reason: Reason for the journal.
         """
         member = self.members.pop(member_id, None)
@@ -162,8 +162,10 @@ class ObservedGroup(CoordinatedGroup):
         return notes + self.begin_rebalance(reason)
 
     def begin_rebalance(self, reason: str) -> list[Note]:
-        """Record that a rebalance of a classic group begins; return its event, or none if a rebalance is already in
-        progress.
+        """Record that a rebalance of a classic group begins, and return the event for the journal.
+
+        The list is empty if a rebalance is already in progress or the group is not a classic group. ``reason``: reason
+        for the journal.
         """
         if self.type_name != CLASSIC or self.state == PREPARING:
             return []
@@ -172,7 +174,7 @@ class ObservedGroup(CoordinatedGroup):
 
 
 class ObservedType:
-    """The description of observed groups for the control API, the same for all group types."""
+    """The GroupType of observed groups: it describes groups of all types for the control API."""
 
     def summary(self, group: ObservedGroup, context: Context) -> GroupSummary:  # noqa: ARG002
         """Return the group summary for the control API, without members."""
@@ -192,11 +194,11 @@ class ObservedType:
         topics: TopicNames,
         context: Context,  # noqa: ARG002
     ) -> list[MemberDescription]:
-        """Return some members as the control API shows them.
+        """Return some members of a group as the control API shows them.
 
         Args:
-            group: The group.
-            member_ids: Ids of the members; members that do not exist any more are left out.
+            group: The group whose members are described.
+            member_ids: Ids of the members; an id without a member is omitted.
             topics: Topic names by topic id.
             context: Data and functions shared by all groups.
         """
@@ -219,9 +221,13 @@ class ObservedType:
         ]
 
     def tick(self, group: ObservedGroup, context: Context, now: float) -> GroupEffects:  # noqa: ARG002
-        """Remove the members whose session has expired, as the real coordinator does; return the events.
+        """Remove the members whose session has expired, as the real coordinator does, and return the events for the
+        journal.
 
-        ``now``: the current time in seconds.
+        Args:
+            group: The group whose members are checked.
+            context: Data and functions shared by all groups.
+            now: The current time in seconds.
         """
         effects: list[Any] = []
         while timer := group.timers.pop_due(now):
@@ -230,7 +236,7 @@ class ObservedType:
 
 
 class ObservedTypes(GroupTypes):
-    """The group types of observed groups. All group types have the same ObservedType."""
+    """The group types of a proxy: every group has the type ObservedType."""
 
     def __init__(self) -> None:
         super().__init__(GROUP_TYPES.types)

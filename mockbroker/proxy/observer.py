@@ -39,7 +39,7 @@ REQUEST_HEAD = struct.Struct(">hhi")  # API key, version and correlation id of a
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """The time at which bytes were received.
+    """A time, such as the time at which bytes were received.
 
     Attributes:
         monotonic: Seconds of a clock that never goes back.
@@ -55,7 +55,7 @@ NEVER = Moment(0.0, 0.0)
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """A client's connection, and the connection to the broker to which its requests are forwarded.
+    """A client's connection, together with the connection to the broker to which the client's requests are forwarded.
 
     Attributes:
         number: Number of the connection, from 1 on; never used again.
@@ -77,15 +77,15 @@ class Exchange:
     """A request with its response.
 
     Attributes:
-        connection: The connection.
+        connection: The connection on which the client sent the request.
         api_key: API key of the request.
         version: API version of the request; it may be unknown to kwire.
-        correlation_id: Correlation id of both frames.
+        correlation_id: Correlation id of the request and of the response.
         requested_at: Time at which the last byte of the request arrived.
         request: The request as received from the client.
-        forwarded: The request as forwarded to the broker: the same object if unchanged; None if a fault rule answered
-            it instead.
-        answered_at: Time at which the last byte of the response arrived; None before that.
+        forwarded: The request as forwarded to the broker: the same object as ``request`` if unchanged; None if a fault
+            rule answered the request instead.
+        answered_at: Time at which the last byte of the response arrived; None before the response.
         answer: The response as received from the broker; None if a fault rule made the response.
         response: The response as sent to the client: the same object as ``answer`` if unchanged; None if nothing was
             sent.
@@ -123,7 +123,7 @@ class Exchange:
 
 
 class Observer:
-    """The base class of observers. Its methods do nothing."""
+    """The base class of observers. Its methods do nothing, and ``needs`` asks for no requests."""
 
     def needs(self, api_key: int, version: int) -> bool:  # noqa: ARG002
         """Return whether ``requested`` and ``answered`` are called for requests of an API.
@@ -135,28 +135,30 @@ class Observer:
         return True
 
     def opened(self, connection: Connection, at: Moment) -> None:
-        """Handle a new connection. ``at``: when it was accepted."""
+        """Handle a new connection. ``at``: time at which the connection was accepted."""
 
     def requested(self, exchange: Exchange) -> None:
-        """Handle a complete request."""
+        """Handle a complete request, before its last byte is sent to the broker."""
 
     def answered(self, exchange: Exchange) -> None:
-        """Handle a complete response. ``exchange``: the same object as in the call of ``requested``.
+        """Handle a complete response, before its last byte is sent to the client.
 
         This method is not called for a request without a response, such as Produce with acks=0.
+
+        ``exchange``: the same object as in the call of ``requested``.
         """
 
     def closed(self, connection: Connection, at: Moment) -> None:
-        """Handle the end of a connection. ``at``: when it ended."""
+        """Handle the end of a connection. ``at``: time at which the connection ended."""
 
 
 def notify_requested(exchange: Exchange, request: bytes, forwarded: bytes | None) -> None:
-    """Notify the observers of a complete request.
+    """Set the frames of a complete request in its exchange, and call ``requested`` of its observers.
 
     Args:
-        exchange: The exchange.
+        exchange: The exchange of the request.
         request: The frame from the client, without length prefix.
-        forwarded: The frame for the broker, without length prefix; None if the broker gets none.
+        forwarded: The frame for the broker, without length prefix; None if the broker gets no request.
     """
     exchange.request, _ = redacted_request(request, exchange.api_key)
     if forwarded is request or forwarded is None:
@@ -168,12 +170,12 @@ def notify_requested(exchange: Exchange, request: bytes, forwarded: bytes | None
 
 
 def notify_answered(exchange: Exchange, answer: bytes | None, response: bytes | None) -> None:
-    """Notify the observers of a complete response.
+    """Set the frames of a complete response in its exchange, and call ``answered`` of its observers.
 
     Args:
-        exchange: The exchange.
-        answer: The frame from the broker, without length prefix; None if there is none.
-        response: The frame for the client, without length prefix; None if the client gets none.
+        exchange: The exchange of the request.
+        answer: The frame from the broker, without length prefix; None if the broker sent no response.
+        response: The frame for the client, without length prefix; None if the client gets no response.
     """
     key, version = exchange.api_key, exchange.version
     exchange.answer = None if answer is None else redacted_response(answer, key, version)[0]

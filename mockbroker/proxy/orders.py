@@ -1,4 +1,4 @@
-"""Orders, which are actions that the fault rules make the relay carry out for a request, such as sending a response."""
+"""Orders: actions that the relay carries out for the fault rules, such as sending a response to the client."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Forward:
 
     Attributes:
         data: The request, with its length prefix.
-        is_answered: Whether the broker responds to it.
+        is_answered: Whether the broker sends a response to the request.
         is_intercepted: Whether the response is passed to the fault rules.
     """
 
@@ -38,15 +38,15 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class SendMore:
-    """The order to send as many further bytes of a slow response as its pace allows."""
+    """The order to send as many further bytes of a slow response as the pace of the response allows."""
 
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The order to close the connection.
+    """The order to close the client's connection.
 
     Attributes:
-        reason: Reason for the log; "" for no line in the log.
+        reason: Reason for the log; "" to log nothing.
         reset: Whether the connection is closed by a TCP reset.
     """
 

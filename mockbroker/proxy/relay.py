@@ -30,22 +30,22 @@ UNKNOWN = Address("", 0)  # before the connection to a broker
 
 
 class Proxy:
-    """A proxy in front of a cluster. Use ``run`` in a nursery.
+    """A proxy in front of a real cluster. Start its method ``run`` in a nursery.
 
     Args:
-        upstream: The real cluster.
+        upstream: The addresses of the real cluster, and how the proxy connects to them.
         host: Address to listen on.
         port: Port of the bootstrap listener; 0 for any free port. The other listeners have free ports.
         advertised: Host that responses advertise; "" for ``host``.
         observers: Observers of the traffic.
-        interception: The fault rules; None if there are none.
+        interception: The application of fault rules; None to apply none.
         tls: TLS context for the connections of clients; None for plain TCP.
 
     Attributes:
-        interception: The fault rules; None if there are none. Set it before ``run``.
+        interception: The application of fault rules; None to apply none. Set it before ``run``.
         own: The address that the proxy advertises for each broker, by node id.
-        observers: Observers of the traffic. Set it before ``run``.
-        brokers: The address that the cluster advertises for each broker, by node id.
+        observers: Observers of the traffic. Set them before ``run``.
+        brokers: The address that the real cluster advertises for each broker, by node id.
         connections: Number of open client connections.
     """
 
@@ -75,11 +75,13 @@ class Proxy:
 
     @property
     def bootstrap(self) -> Address:
-        """The address that clients are configured with."""
+        """The advertised address of the bootstrap listener, which clients use as ``bootstrap.servers``."""
         return Address(self._advertised, self._bootstrap_sock.getsockname()[1])
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Serve clients until cancelled."""
+        """Serve clients until cancelled. ``task_status``: trio's task status, set to started when connections are
+        accepted.
+        """
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             nursery.start_soon(self._accept, BOOTSTRAP, self._bootstrap_sock)
@@ -89,13 +91,13 @@ class Proxy:
             task_status.started()
 
     def close(self) -> None:
-        """Close the bootstrap listener, if ``run`` was not called."""
+        """Close the bootstrap listener. Call this only if ``run`` was not called."""
         self._bootstrap_sock.close()
 
     def update(self, addresses: dict[int, Address]) -> None:
-        """Open a listener for each new broker, and use the new address of a broker that has moved.
+        """Open a listener for each new broker, and forward to the new address of a broker that has moved.
 
-        ``addresses``: addresses of brokers by node id, from a response.
+        ``addresses``: addresses of brokers in the real cluster by node id, from a response.
         """
         for node, address in addresses.items():
             if self.brokers.get(node) != address:
@@ -167,8 +169,10 @@ class Proxy:
         self._rescheduled.set()
 
     def _learn(self, response: Changeable) -> Generator[None, None, Mapping[int, Address]]:
-        """Store the broker addresses in a response, and open missing listeners; return the proxy's address for each
-        broker, by node id. Yields between slices of a large response.
+        """Store the broker addresses in a response, open missing listeners, and yield between slices of a large
+        response.
+
+        Returns: The proxy's address for each broker, by node id.
         """
         if addresses := response.addresses:
             self.update(addresses)
@@ -178,7 +182,7 @@ class Proxy:
 
 
 def _peer(client: trio.SocketStream) -> Address:
-    """Return the address of a client, or a placeholder if it has already disconnected."""
+    """Return the address of a client; a placeholder if the client has already disconnected."""
     try:
         host, port, *_ = client.socket.getpeername()
     except OSError:

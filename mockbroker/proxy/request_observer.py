@@ -1,4 +1,4 @@
-"""An observer that fills the request log and counts requests by connection, for the control API."""
+"""An observer that fills the request log and counts the requests of each connection, for the control API."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from mockbroker.proxy.observer import Connection, Exchange, Moment, Observer
 
 
 class RequestObserver(Observer):
-    """The observer of all requests that fault rules do not process. (The router logs the requests that fault rules
-    process.)
+    """The observer of all requests that are not passed to the fault rules.
+
+    The router of the fault rules itself logs the requests that are passed to them.
 
     Args:
-        interception: The fault rules, whose router has the request log.
+        interception: The application of fault rules, whose router has the request log.
         now: Function that returns the time in seconds.
     """
 

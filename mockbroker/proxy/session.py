@@ -35,11 +35,13 @@ Receive: TypeAlias = Callable[[], Awaitable[bytes | bytearray]]
 
 
 class Ended(Exception):
-    """The exception that ends a connection's tasks, because a fault rule or the client has closed the connection."""
+    """The exception that ends the tasks of a connection, because a fault rule or the client has closed
+    the connection.
+    """
 
 
 def moment() -> Moment:
-    """Return the current time."""
+    """Return the current time of both clocks."""
     return Moment(trio.current_time(), time.time())
 
 
@@ -47,11 +49,11 @@ class Session:
     """One proxied connection of a client, with its tasks.
 
     Args:
-        client: The stream to the client; replaced by a TLS stream if TLS is used.
+        client: The stream to the client; ``encrypt`` replaces it by a TLS stream.
         sock: The socket of the client.
-        interception: The fault rules; None if there are none.
-        connection: The connection.
-        learn: Generator function that is called with each decoded response that may contain addresses; it yields
+        interception: The application of fault rules; None to apply none.
+        connection: The client's connection, before the connection to the broker exists.
+        learn: Generator function that is called with each decoded response that may contain addresses. It yields
             between slices of its work, and returns the address of the proxy for each broker, by node id.
     """
 
@@ -83,13 +85,13 @@ class Session:
         self._broker: trio.abc.Stream
 
     def cut(self, reset: bool) -> None:
-        """Close the connection immediately. ``reset``: True to send a TCP reset."""
+        """Close the client's connection immediately. ``reset``: True to send a TCP reset."""
         if reset:
             self._reset()
         self._scope.cancel()
 
     def wake(self) -> None:
-        """Wake the connection's task, because a fault rule added an order or a request was finished."""
+        """Wake the task of the connection, because a fault rule has added an order or finished a request."""
         self._woken.set()
 
     @property
@@ -98,7 +100,9 @@ class Session:
         return self._open_channel
 
     def connect(self, connection: Connection) -> None:
-        """Set the connection to the broker, once it is known. ``connection``: the connection with both addresses."""
+        """Set the broker to which requests are forwarded. ``connection``: the connection with the address of the
+        broker.
+        """
         if self._interception is not None:
             self._channel.connection = connection
 
@@ -110,7 +114,7 @@ class Session:
     # --- a new connection ---
 
     async def admitted(self) -> bool:
-        """Apply the fault rules to a new connection; return whether the connection is served."""
+        """Apply the fault rules for new connections to this one; return whether the connection is served."""
         if self._interception is None:
             return True
         admission = self._interception.admit(self._channel)
@@ -135,9 +139,9 @@ class Session:
         return False
 
     async def encrypt(self, tls: ssl.SSLContext) -> bool:
-        """Begin TLS with the client; return whether it succeeded. A failure is logged.
+        """Do the TLS handshake with the client; return whether it succeeded. A failure is logged.
 
-        ``tls``: the context.
+        ``tls``: TLS context for the connections of clients.
         """
         encrypted = trio.SSLStream(self.client, tls, server_side=True, https_compatible=True)
         try:
@@ -161,7 +165,7 @@ class Session:
         return self._scope
 
     async def run(self, link: Link, broker: trio.abc.Stream) -> None:
-        """Forward bytes in both directions until one side has ended.
+        """Forward bytes in both directions until the client or the broker has closed the connection.
 
         Args:
             link: The protocol side of the connection.
@@ -184,11 +188,11 @@ class Session:
     async def _copy(
         self, receive: Callable[[], Awaitable[bytes | bytearray]], send: Callable[[bytes], Awaitable[None]]
     ) -> None:
-        """Forward bytes in one direction until the stream ends, one side fails, or a frame is not valid.
+        """Forward bytes in one direction until the stream ends, sending or receiving fails, or a frame is not valid.
 
         Args:
-            receive: Function that returns the next bytes of one side; b"" at the end.
-            send: Function that processes these bytes.
+            receive: Function that returns the next bytes from the client or the broker; b"" at the end.
+            send: Function that processes the bytes and sends them on.
         """
         with suppress(*GONE):
             try:
@@ -198,7 +202,7 @@ class Session:
                 log.warning("connection closed: %s", error)
 
     async def _receive(self) -> bytes | bytearray:
-        """Return the next bytes from the client; b"" at the end."""
+        """Return the next bytes from the client; b"" if the client has ended sending."""
         if self._stash:
             stash, self._stash = self._stash, b""
             return stash
@@ -233,7 +237,7 @@ class Session:
     # --- fault rules ---
 
     async def _intercept(self, part: Intercepted) -> None:
-        """Pass a request to the fault rules, and carry out their orders until the next request can be read."""
+        """Pass a request to the fault rules, and carry out their orders until the client's next request can be read."""
         while self._link.pending or self._sending:
             await self._wait()
         assert self._interception is not None
@@ -241,7 +245,11 @@ class Session:
         await self._carry_out()
 
     async def _carry_out(self) -> None:
-        """Carry out orders until further requests can be read. Raises: Ended if an order closes the connection."""
+        """Carry out the orders of the fault rules until the client's next request can be read.
+
+        Raises:
+            Ended: An order closes the connection.
+        """
         assert self._interception is not None
         channel = self._channel
         while True:
@@ -273,7 +281,7 @@ class Session:
                 raise Ended
 
     async def _send_more(self) -> None:
-        """Send the part of a slow response that the pace allows now."""
+        """Send the bytes of a slow response that the pace of the response allows now."""
         if self._slow is None:
             return
         order, sent = self._slow
@@ -296,7 +304,8 @@ class Session:
     async def _wait(self) -> None:
         """Wait until ``wake`` is called, or the client ends the connection.
 
-        Raises: Ended if the client has reset it.
+        Raises:
+            Ended: The client has reset the connection.
         """
         self._woken = woken = trio.Event()
         if self._client_ended or len(self._stash) >= READ_SIZE:
@@ -327,7 +336,9 @@ class Session:
 
 
 async def end(broker: trio.abc.Stream) -> None:
-    """Shut down the sending side of the broker connection, so that the broker closes it after its last response."""
+    """Shut down the sending side of the connection to a broker, so that the broker closes it after the
+    last response.
+    """
     with suppress(*GONE):
         if isinstance(broker, trio.SocketStream):
             await broker.send_eof()

@@ -1,4 +1,4 @@
-"""Connections of a proxy to the real cluster: TCP, then TLS and SASL if they are configured."""
+"""The connections of a proxy to the real cluster: TCP, then TLS and SASL if they are configured."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ LOGIN_RESPONSE = 65_536  # maximum bytes of a response during the login
 
 @dataclass(frozen=True, slots=True)
 class Upstream:
-    """The real cluster.
+    """The real cluster, with the options by which the proxy connects to its brokers.
 
     Attributes:
         bootstrap: Addresses of brokers; the first one that accepts a connection is used.
         tls: TLS context for connections to the brokers; None for plain TCP.
-        credentials: Credentials with which the proxy logs in; None if clients authenticate with the cluster.
+        credentials: Credentials with which the proxy logs in. None if the proxy does not log in, so that clients
+            authenticate with the cluster themselves.
     """
 
     bootstrap: Sequence[Address]
@@ -37,10 +38,10 @@ class Upstream:
     credentials: Credentials | None = None
 
     async def connect(self, addresses: Sequence[Address]) -> tuple[trio.abc.Stream, Address] | None:
-        """Connect to a broker, and log in if there are credentials.
+        """Connect to the first of some addresses that accepts a connection, and log in if there are credentials.
 
         Args:
-            addresses: Addresses; the first one that accepts a connection is used.
+            addresses: Addresses of brokers, in the order in which they are tried.
 
         Returns:
             The stream and the address that was used; None, after a logged warning, if no broker accepts a connection.
@@ -76,8 +77,11 @@ class Upstream:
 
 
 async def _log_in(stream: trio.abc.Stream, credentials: Credentials) -> None:
-    """Log in to a broker. Raises: LoginError if the broker refuses the login; FrameError for a response that is too
-    large.
+    """Log in to a broker by SASL.
+
+    Raises:
+        LoginError: The broker refuses the login, or the file with the token cannot be read.
+        FrameError: A response of the broker is too large.
     """
     steps = login(credentials, _token(credentials.token_file))
     responses = FrameBuffer(LOGIN_RESPONSE)
@@ -96,7 +100,11 @@ async def _log_in(stream: trio.abc.Stream, credentials: Credentials) -> None:
 
 
 def _token(path: Path | None) -> bytes:
-    """Return the token in a file; b"" without a file. Raises: LoginError if the file cannot be read."""
+    """Return the OAUTHBEARER token in a file; b"" if ``path`` is None.
+
+    Raises:
+        LoginError: The file cannot be read.
+    """
     try:
         return b"" if path is None else path.read_bytes().strip()
     except OSError as error:

@@ -115,12 +115,12 @@ def wait(session: Session, name: str, applied: int | None, holding: int | None, 
 
 
 def _forms(rule: str | None, file: Path | None, options: Mapping[str, Any]) -> list[Any]:
-    """Return the rules that the arguments of ``ctl faults add`` describe, in their JSON form.
+    """Return the rules that the arguments of ``ctl faults add`` describe, in the JSON form of the control API.
 
     Args:
-        rule: The argument RULE: JSON, or ``-`` for stdin.
-        file: Value of --file.
-        options: Options such as --api, by name.
+        rule: The argument RULE: JSON, or ``-`` for stdin; None if it was not given.
+        file: Value of --file; None if it was not given.
+        options: Values of the options for one rule, such as --api, by name.
     """
     try:
         if file is not None:
@@ -162,7 +162,7 @@ def _show_one(session: Session, fault: Mapping[str, Any]) -> None:
 
 
 def _words(section: Mapping[str, Any]) -> str:
-    """Return a JSON object of a rule, such as its conditions, as text: ``name=value`` pairs."""
+    """Return a JSON object in a rule, such as the conditions of the rule, as text: ``name=value`` pairs."""
     return " ".join(
         f"{name}={value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
         for name, value in section.items()

@@ -106,7 +106,7 @@ def move_coordinator(session: Session, group: str, broker: int) -> None:
 
 
 def total_lag(group: Mapping[str, Any]) -> int:
-    """Return the sum of the lags of a group's partitions."""
+    """Return the sum of the lags of a group's partitions. ``group``: the group as the control API returns it."""
     return sum(each["lag"] or 0 for each in group["offsets"])
 
 

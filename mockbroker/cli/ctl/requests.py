@@ -56,7 +56,7 @@ def command(
 
 
 def _error(code: int | None) -> str | None:
-    """Return Kafka's name of an error code; None without an error."""
+    """Return Kafka's name of an error code; None if the response had no error code or the code 0."""
     if not code:
         return None
     return ErrorCode(code).name if code in set(ErrorCode) else str(code)

@@ -1,4 +1,4 @@
-"""The command ``mockbroker ctl reset``: reset the cluster to its state at the start."""
+"""The command ``mockbroker ctl reset``, which resets the cluster to the state in which it was started."""
 
 from __future__ import annotations
 

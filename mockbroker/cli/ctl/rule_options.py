@@ -123,8 +123,9 @@ OTHERS: Mapping[str, Callable[[Any], Any]] = {
 
 
 def rule_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options to a command, whose function gets the given ones as ``options``: keyword arguments of
-    ``faults.add``.
+    """Add the options for the keys of a fault rule to a command.
+
+    The function of the command gets the given options as its argument ``options``: keyword arguments of ``faults.add``.
     """
 
     @wraps(function)

@@ -1,4 +1,6 @@
-"""The parts that the subcommands of ``mockbroker ctl`` share: the client, the output format, and the click classes."""
+"""What the subcommands of ``mockbroker ctl`` share: the client of the control API, the output format and
+click classes.
+"""
 
 from __future__ import annotations
 
@@ -20,15 +22,15 @@ LONGEST_WAIT_MS = 60_000
 
 
 class Session:
-    """The server address and the output format of a command.
+    """The server address and the output format of a ``mockbroker ctl`` command.
 
     Attributes:
-        as_json: Whether answers are printed as JSON.
+        as_json: Whether the responses of the server are printed as JSON.
 
     Args:
         url: Value of --url; None to read the environment.
-        token_file: Value of --token-file.
-        as_json: Whether answers are printed as JSON.
+        token_file: Value of --token-file; None to read the token from the environment.
+        as_json: Whether the responses of the server are printed as JSON.
     """
 
     def __init__(self, url: str | None, token_file: Path | None, as_json: bool) -> None:
@@ -38,18 +40,22 @@ class Session:
 
     @cached_property
     def client(self) -> ControlClient:
-        """The client of the control API. Raises: click.UsageError if no URL was given, or an invalid one."""
+        """The client of the control API, created at the first use.
+
+        Raises:
+            click.UsageError: No URL was given, or the URL is not valid.
+        """
         url = self._url or os.environ.get(URL_VARIABLE)
         if not url:
             raise click.UsageError(f"no server is given: use --url or {URL_VARIABLE}, with the URL of serve --http")
         return ControlClient(url, read_token(self._token_file, "--token-file"))
 
     def show(self, value: Any, text: str | Callable[[], str]) -> None:
-        """Print an answer of the server.
+        """Print a response of the server.
 
         Args:
             value: The JSON value, which is printed with --json.
-            text: The text for people, or a function that returns it.
+            text: The text that is printed without --json, or a function that returns the text.
         """
         click.echo(json_line(value) if self.as_json else text if isinstance(text, str) else text())
 
@@ -57,7 +63,7 @@ class Session:
         """Print a list that the server returned: with --json as JSON, else as a table.
 
         Args:
-            answer: The JSON value.
+            answer: The JSON value that the server returned.
             header: Titles of the columns.
             rows: Cells of each row.
         """
@@ -70,7 +76,7 @@ class Session:
 
 
 class CtlCommand(click.Command):
-    """A click command that also accepts --json after its name, and prints errors in the session's output format."""
+    """A click command that accepts --json after its own name too, and prints errors in the session's output format."""
 
     context_class = Context
 
@@ -88,7 +94,7 @@ class CtlCommand(click.Command):
 
 
 class CtlGroup(click.Group):
-    """A click group that runs its first command if no command is given."""
+    """A click group that runs its first subcommand if the command line names no subcommand."""
 
     command_class = CtlCommand
     context_class = Context
@@ -126,7 +132,7 @@ pass_session = click.make_pass_decorator(Session)
 
 
 def timeout_option(function: F) -> F:
-    """Add the option --timeout-ms of a wait."""
+    """Add the option --timeout-ms to a command that waits for a condition."""
     return click.option(
         "--timeout-ms",
         type=click.IntRange(0, LONGEST_WAIT_MS),

@@ -163,5 +163,5 @@ def _act_on_replica(session: Session, topic: str, partition: int, broker: int, a
 
 
 def _text(data: Any) -> str | None:
-    """Return a key or value of a record as text; bytes that are not UTF-8 as base64."""
+    """Return a key or value of a record as text. Bytes that are not UTF-8 are returned as base64."""
     return f"base64:{data['base64']}" if isinstance(data, dict) else data
