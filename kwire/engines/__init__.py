@@ -1,3 +1,1 @@
-"""Engines of the codec, which decode and encode one version of a message by functions that are built from its
-Layout.
-"""
+"""Engines of the codec. An engine decodes and encodes one version of a message by functions built from its Layout."""

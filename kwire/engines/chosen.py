@@ -1,8 +1,8 @@
 """The choice of the default engine, DEFAULT, which is used if the caller names no engine.
 
-It is the native engine if the package kwire-native is installed, else the compiled engine. The environment variable
-KWIRE_ENGINE selects another one. The compiled and the native engine have the same interface: ``decode``, ``encode``,
-``rough_error``, and the tables of functions in use, ``readers`` and ``writers``.
+The default is the native engine if the package kwire-native is installed, else the compiled engine. The environment
+variable KWIRE_ENGINE selects another engine. The compiled and the native engine have the same interface: ``decode``,
+``encode``, ``rough_error``, and the tables of functions in use, ``readers`` and ``writers``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def available() -> tuple[Engine, ...]:
 
 
 def choose(wanted: str | None) -> Engine:
-    """Return the default engine. Raises: EngineError if it is unknown or not installed.
+    """Return the default engine. Raises: EngineError if the engine is unknown or not installed.
 
     Args:
         wanted: value of KWIRE_ENGINE; None or an empty text for the fastest installed engine.

@@ -2,7 +2,8 @@
 error context.
 
 A reader and a writer are generated when a version of a message is first decoded or encoded, and cached. They only
-accept or refuse their input; ``kwire.codec`` gets the reason of a refusal from the reference engine.
+accept or refuse their input. To find the reason of a refusal, ``kwire.codec`` repeats the work with the reference
+engine.
 """
 
 from __future__ import annotations
@@ -44,8 +45,9 @@ writers: dict[type, dict[int, Writer]] = {}
 
 
 def decode(message: type, data: bytes, offset: int, version: int, weight: int) -> tuple[Any, int]:
-    """Decode a message; return the message and the offset after its last byte. Raises: one of REFUSALS, without error
-    context.
+    """Decode a message, and return the message and the offset after its last byte.
+
+    Raises: one of REFUSALS, without error context.
 
     Args:
         message: class of the message.
@@ -80,7 +82,7 @@ def decode_in_slices(
 ) -> Generator[None, None, tuple[Any, int]]:
     """Decode a message in steps: yield after every ``size`` array elements, and finally return what ``decode`` returns.
 
-    The caller can handle other work between the steps. Raises: one of REFUSALS.
+    The caller can do other work between the steps. Raises: one of REFUSALS.
     """
     try:
         return (yield from _steps(message, version, SLICED)(data, offset, weight, size))
@@ -137,7 +139,7 @@ def encode(value: Any, version: int) -> bytes:
 def encode_in_slices(value: Any, version: int, size: int) -> Generator[None, None, bytes]:
     """Encode a message in steps: yield after every ``size`` array elements, and finally return the encoded bytes.
 
-    The caller can handle other work between the steps. Raises: one of REFUSALS.
+    The caller can do other work between the steps. Raises: one of REFUSALS.
     """
     write = writer_of(value.__class__, version, WriterOptions(sliced=True))
     encoded: bytes = yield from write(value, size)
@@ -146,7 +148,7 @@ def encode_in_slices(value: Any, version: int, size: int) -> Generator[None, Non
 
 @cache
 def reader_of(message: type, version: int, options: ReaderOptions) -> Callable[..., tuple[Any, int]]:
-    """Return the generated reader of one version: a function ``(data, offset) -> (message, end offset)``.
+    """Return the generated reader of one version of a message: a function ``(data, offset) -> (message, end offset)``.
 
     Raises: SchemaError if the message does not have the version.
     """

@@ -1,4 +1,4 @@
-"""Shared parts of generated readers and writers: their options, struct codes, and the globals of their source."""
+"""What generated readers and writers share: their options, struct codes, and the globals of their source."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ class ReaderOptions:
     Attributes:
         weighed: True to check the memory of decoded arrays against a maximum.
         escaped: True to decode text that is not UTF-8 with surrogate escapes.
-        sliced: True to make the reader a generator; its last argument is the number of array elements between yields.
+        sliced: True to generate a reader that is a generator; its last argument is the number of array elements between
+            two yields.
     """
 
     weighed: bool = False
@@ -66,10 +67,11 @@ class WriterOptions:
     """Options of a generated writer.
 
     Attributes:
-        careful: True to encode every text: surrogate escapes as the original bytes, and text of any length, even if the
-            length needs several bytes as varint. Without this option, such text raises UnicodeEncodeError or
-            IndexError.
-        sliced: True to make the writer a generator; its second argument is the number of array elements between yields.
+        careful: True to encode every text: surrogate escapes as the original bytes, and text of any length. False to
+            raise UnicodeEncodeError for surrogate escapes, and IndexError for a text whose length as a varint needs
+            several bytes.
+        sliced: True to generate a writer that is a generator; its second argument is the number of array elements
+            between two yields.
     """
 
     careful: bool = False
@@ -82,7 +84,7 @@ class WriterOptions:
 
 
 def run(source: str, names: Names) -> dict[str, Any]:
-    """Execute Python source; return the global variables that it defines, such as functions, by name.
+    """Execute Python source, and return the global variables that the source defines, such as functions, by name.
 
     Args:
         source: Python source.
@@ -92,7 +94,7 @@ def run(source: str, names: Names) -> dict[str, Any]:
 
 
 def missing(record: Record) -> list[tuple[str, Field]]:
-    """Return name and declaration of each field of a struct that does not exist in this version.
+    """Return name and declaration of each field of a struct that does not exist in the layout's version.
 
     A reader sets such a field to its default.
     """

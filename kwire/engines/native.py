@@ -1,8 +1,8 @@
 """The native engine: the package ``kwire-native``, an interpreter in Rust that decodes and encodes any message.
 
 ``reader_of`` and ``writer_of`` pass the layout of a version to the package as a table of tuples, once, and return
-functions with the same results as those of the compiled engine. The package knows no message, so a new API needs no
-change there. Like the compiled engine, it only accepts or refuses its input.
+functions with the same results as those of the compiled engine. The package contains no list of messages, so that it
+needs no change for a new API. Like the compiled engine, the native engine only accepts or refuses its input.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ writers: dict[type, dict[int, compiled.Writer]] = {}
 
 @cache
 def package() -> Any:
-    """Return the module ``kwire_native``; None if it is not installed, or does not accept the tables of this module."""
+    """Return the module ``kwire_native``; None if the module is not installed, or does not accept the tables of this
+    engine.
+    """
     try:
         module = import_module("kwire_native")
     except ImportError:
@@ -39,7 +41,9 @@ def package() -> Any:
 
 
 def decode(message: type, data: bytes, offset: int, version: int, weight: int) -> tuple[Any, int]:
-    """Decode a message; return the message and the offset after its last byte. Raises: one of compiled.REFUSALS.
+    """Decode a message, and return the message and the offset after its last byte.
+
+    Raises: one of compiled.REFUSALS, without error context.
 
     Args:
         message: class of the message.
@@ -67,9 +71,9 @@ def encode(value: Any, version: int) -> bytes:
 
 
 def reader_of(message: type, version: int) -> Callable[..., tuple[Any, int]]:
-    """Return the reader of one version: a function ``(data, offset, weight) -> (message, end offset)``.
+    """Return the reader of one version of a message: a function ``(data, offset, weight) -> (message, end offset)``.
 
-    Without ``weight`` the memory of the message is not limited.
+    If the reader is called without ``weight``, the memory of the message is not limited.
 
     Raises: SchemaError if the message does not have the version.
     """
@@ -96,9 +100,10 @@ def _walker(message: type, version: int) -> Any:
 
 
 class _Compiled:
-    """The substitute for a native reader and writer of a message: it calls the compiled engine.
+    """The substitute for the native reader and writer of a message: it calls the compiled engine.
 
-    It is used for a message class that overrides slots or attribute access, which the package does not accept.
+    The substitute is used for a message class that overrides slots or attribute access, because kwire-native does not
+    accept such classes.
     """
 
     def __init__(self, message: type, version: int) -> None:
@@ -112,13 +117,13 @@ class _Compiled:
 
 
 def rough_error(message: type, version: int, size: int, refusal: BaseException) -> DecodeError:
-    """Return the DecodeError for an invalid message above 64 KiB, which is not decoded again by the reference engine.
+    """Return the DecodeError for an invalid message above 64 KiB, which the reference engine does not decode again.
 
     Args:
         message: class of the message.
         version: version of the message.
         size: length of the data in bytes.
-        refusal: exception of the reader.
+        refusal: exception of the reader, which contains the offset.
     """
     what, at = refusal.args if isinstance(refusal, NativeRefused) else (INVALID, size)
     kind, reason = DecodeError, "invalid data near this offset"
@@ -130,8 +135,9 @@ def rough_error(message: type, version: int, size: int, refusal: BaseException) 
 
 
 def table(node: Node) -> tuple[Any, ...]:
-    """Return the table that describes a layout to the package: nested tuples of class, numbers and flags, each with its
-    kind first.
+    """Return the table that describes a layout to the package kwire-native.
+
+    The table consists of nested tuples of classes, numbers and flags. The first element of a tuple is its kind.
     """
     match node:
         case Fixed(wire):
@@ -160,7 +166,7 @@ def table(node: Node) -> tuple[Any, ...]:
 
 
 def _names(cls: type) -> list[str]:
-    """Return the slots of a struct. Raises: TypeError if the class overrides attribute access."""
+    """Return the names of a struct's slots. Raises: TypeError if the class overrides attribute access."""
     access: Any = cls
     if access.__setattr__ is not object.__setattr__ or access.__getattribute__ is not object.__getattribute__:
         raise TypeError(f"{cls.__name__} overrides __getattribute__ or __setattr__")
@@ -168,7 +174,9 @@ def _names(cls: type) -> list[str]:
 
 
 def _initial(field: Field) -> tuple[Any, ...]:
-    """Return the description of a field's default for the package: a shared object, an empty list, or a struct."""
+    """Return the description of a field's default for the package kwire-native: a shared object, an empty list, or a
+    struct.
+    """
     value = field.initial()
     if not field.is_fresh:
         return ("shared", value)

@@ -1,4 +1,4 @@
-"""Construct classes for Kafka's wire types; each checks a length or count before it uses it.
+"""Construct classes for Kafka's wire types. Each class checks a length or count before it uses the number.
 
 The classes of the construct package are not used for variable lengths: its varints have no length limit, its arrays
 loop over any count, and its errors have no byte offset. Every failure here is a DecodeError or EncodeError with the
@@ -57,7 +57,7 @@ def spend(context: Any, weight: int, path: str, start: int) -> None:
         path: path of the field, for the error.
         start: byte offset of the field, for the error.
 
-    Raises: LimitError if less memory remains.
+    Raises: LimitError if the budget is smaller than ``weight``.
     """
     budget = context._params.get("budget")
     if budget is None:
@@ -99,7 +99,8 @@ def read_uvarint(stream: BinaryIO, path: str, start: int) -> int:
         path: path of the field, for errors.
         start: byte offset of the field, for errors.
 
-    Raises: Truncated at the end of the data; LimitError if the varint is longer, or its value is above 2^31-1.
+    Raises: Truncated if the data ends too early; LimitError if the varint has more than 5 bytes or its value is above
+    2^31-1.
     """
     value = 0
     for shift in range(0, 35, 7):
@@ -117,11 +118,11 @@ def read_count(stream: BinaryIO, length: Length, smallest: int, path: str) -> in
 
     Args:
         stream: stream that contains the message.
-        length: encoding of the number.
+        length: how the number is encoded: fixed width, or unsigned varint.
         smallest: size of the shortest possible element, in bytes.
         path: path of the array, for errors.
 
-    Raises: Truncated; LimitError if the remaining bytes cannot contain so many elements.
+    Raises: Truncated if the data ends too early; LimitError if the remaining bytes cannot contain so many elements.
     """
     start = stream.tell()
     count = length._parse(stream, None, path)
@@ -150,8 +151,10 @@ def read_presence(stream: BinaryIO, tagged: bool, path: str) -> bool:
 
 
 def read_tag_count(stream: BinaryIO, path: str) -> int:
-    """Read the number of tagged fields in a struct. Raises: Truncated; LimitError if the remaining bytes are
-    too few.
+    """Read the number of tagged fields in a struct.
+
+    Raises: Truncated if the data ends too early; LimitError if the remaining bytes cannot contain so many tagged
+    fields.
     """
     start = stream.tell()
     count = read_uvarint(stream, path, start)
@@ -165,9 +168,9 @@ def read_tag_count(stream: BinaryIO, path: str) -> int:
 
 
 def check_tag_size(stream: BinaryIO, size: int, path: str) -> None:
-    """Check that the remaining bytes contain a tagged field of ``size`` bytes.
+    """Check that at least ``size`` bytes remain for the value of a tagged field.
 
-    Raises: Truncated if they do not.
+    Raises: Truncated if fewer bytes remain.
     """
     if size > bytes_left(stream):
         raise Truncated(f"expected {size} bytes, found {bytes_left(stream)}", path=where(path), offset=stream.tell())
@@ -176,7 +179,7 @@ def check_tag_size(stream: BinaryIO, size: int, path: str) -> None:
 def check_tag_end(stream: BinaryIO, tag: int, begin: int, size: int, path: str) -> None:
     """Check that the decoded value of a tagged field took exactly the announced number of bytes.
 
-    Raises: DecodeError if the bytes are not valid.
+    Raises: DecodeError if the value took fewer or more bytes.
 
     Args:
         stream: stream, positioned after the value.
@@ -245,8 +248,9 @@ class Uuid(Construct):
 
 
 class Length(Construct):
-    """The construct of a length or count: an integer of fixed width, or an unsigned varint of value + 1. Null is
-    None.
+    """The construct of a length or count.
+
+    On the wire, the number is an integer of fixed width, or an unsigned varint of the number plus 1. Null is None.
     """
 
     def __init__(self, code: str | None, null: bool) -> None:
@@ -280,7 +284,7 @@ class Length(Construct):
 
 
 class Text(Construct):
-    """The construct of a UTF-8 string: length, then text."""
+    """The construct of a UTF-8 string: the length in bytes, then the text."""
 
     def __init__(self, length: Length) -> None:
         super().__init__()
@@ -315,8 +319,9 @@ class Text(Construct):
 
 
 class Blob(Construct):
-    """The construct of bytes: length, then content. Records fields are also read as bytes, without decoding the
-    batches.
+    """The construct of bytes: the length, then the content.
+
+    A records field is read as bytes too, without decoding its batches.
     """
 
     def __init__(self, length: Length) -> None:
@@ -341,9 +346,10 @@ class Blob(Construct):
 
 
 class Counted(Construct):
-    """The construct of an array: count, then elements.
+    """The construct of an array: the count, then the elements.
 
-    If the remaining bytes cannot contain ``count`` elements, it raises before it reads the first one.
+    If the remaining bytes cannot contain that many elements, parsing raises LimitError before the first element is
+    read.
     """
 
     def __init__(self, element: Construct, length: Length, smallest: int, weight: int) -> None:
@@ -398,7 +404,7 @@ class Maybe(Construct):
 
 
 class Tagged(Construct):
-    """The tagged section at the end of a struct in a flexible version.
+    """The construct of the tagged section at the end of a struct in a flexible version.
 
     The decoded value is a pair: values of known fields by name, and bytes of unknown fields by tag.
 

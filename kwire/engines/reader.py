@@ -1,16 +1,21 @@
 """Generation of readers: Python source of a function that decodes one version of a message.
 
-The source is straight-line code. Adjacent fixed-size fields are read by one call of ``struct``, together with the
-length that follows them and the integer array that precedes them. A string or bytes value is one slice; its end is the
-position of the next field. Positions are local variables ``p``, ``p1``, ``p2`` ... that only grow. Lengths of one and
-two bytes are computed in place; longer ones, and tagged fields that are present, take a separate branch. All structs of
-an array are created at once, before they are filled. Only the last line of the function checks for the end of the data:
-unpackers and indexes raise by themselves, and a slice that is too short leaves the position past the end.
+The source is straight-line code, and uses these techniques:
 
-The function is ``(buf, p) -> (value, end)``. With the option ``weighed`` it is ``(buf, p, left) -> (value, end)`` and
-refuses a message that takes more than ``left`` bytes of memory (limits.weight_limit). With the option ``sliced`` it is
-a generator with one more argument, ``size``: the number of array elements between yields. Copied bytes count as
-elements (limits.COPIED_LIKE_AN_ELEMENT).
+- One call of ``struct`` reads adjacent fixed-size fields, together with the length that follows them and the integer
+  array that precedes them.
+- A string or bytes value is one slice; its end is the position of the next field.
+- Positions are local variables ``p``, ``p1``, ``p2`` ... that only grow.
+- Lengths of one and two bytes are computed in place. Longer lengths and tagged fields that are present take a separate
+  branch.
+- All structs of an array are created at once, before they are filled.
+- Only the last line of the function checks for the end of the data. Unpackers and indexes raise by themselves, and a
+  slice that is too short leaves the position past the end.
+
+The function is ``(buf, p) -> (value, end)``. With the option ``weighed`` the function is ``(buf, p, left) -> (value,
+end)``, and refuses a message that takes more than ``left`` bytes of memory (limits.weight_limit). With the option
+``sliced`` the function is a generator with one more argument, ``size``: the number of array elements between two
+yields. Copied bytes count as elements (limits.COPIED_LIKE_AN_ELEMENT).
 """
 
 from __future__ import annotations
@@ -25,12 +30,12 @@ from kwire.limits import COPIED_LIKE_AN_ELEMENT, MAX_TEXT, MAX_VARINT
 
 
 def reader_source(title: str, layout: Record, options: ReaderOptions) -> tuple[str, Names]:
-    """Return the Python source of a reader, and the global names that it needs besides those of ``runtime``.
+    """Return the Python source of a reader, and the global names that the source needs besides those of ``runtime``.
 
     Args:
         title: name and version of the message, for the name of the function.
         layout: layout of the version.
-        options: options of the reader.
+        options: options of the reader, which decide what the source checks.
     """
     names = Names()
     functions: list[Lines] = []
@@ -48,11 +53,14 @@ def reader_source(title: str, layout: Record, options: ReaderOptions) -> tuple[s
 class _ReadFunction:
     """The builder of the Python source of one function, which reads a struct.
 
+    A field is pending if no statement reads it yet; adjacent fixed-size fields are pending until one statement reads
+    them.
+
     Attributes:
         base: variable with the position of the next field, less ``offset``.
         offset: bytes between ``base`` and the next field that is not pending.
         array: pending array of fixed-size elements: its layout, the variable of its count, and its target.
-        run: pending fixed-size fields, which no statement reads yet, as struct code and target variable.
+        run: pending fixed-size fields, each as struct code and target variable.
         after: statements to add after the pending fields were read.
     """
 
@@ -74,9 +82,9 @@ class _ReadFunction:
         return f"{self.base} {'+' if offset > 0 else '-'} {abs(offset)}" if offset else self.base
 
     def settle(self, name: str = "") -> str:
-        """Read all pending fields; return a variable with the position of the next field.
+        """Add statements that read all pending fields, and return a variable with the position of the next field.
 
-        ``name``: the variable to use; by default a new one, if no variable contains the position.
+        ``name``: the variable to use; "" to create a variable if no variable contains the position.
         """
         self.flush()
         if self.offset or (name and name != self.base):
@@ -86,7 +94,7 @@ class _ReadFunction:
         return self.base
 
     def total(self) -> str:
-        """Return the variable with the number of bytes of the data."""
+        """Return the name of the variable that contains the length of the data in bytes."""
         first = "    total = len(buf)"
         if self.out.lines[1:2] != [first]:
             self.out.lines.insert(1, first)
@@ -116,9 +124,9 @@ class _ReadFunction:
                 self.record(node, inner)
 
     def record(self, record: Record, name: str, place: str = "") -> None:
-        """Add statements that read the fields of a new struct, the variable ``name``.
+        """Add statements that read the fields of a new struct into the variable ``name``.
 
-        ``place``: variable for the position after a flexible struct; by default one is chosen.
+        ``place``: variable for the position after a flexible struct; "" to choose one.
         """
         for slot in record.slots:
             self.node(slot.node, f"{name}.{slot.name}")
@@ -160,7 +168,7 @@ class _ReadFunction:
         self.out.add(*after)
 
     def length(self, node: Text | Blob | List) -> str:
-        """Read a length or count and all pending fields; return its variable.
+        """Add statements that read a length or count and all pending fields, and return the variable of the length.
 
         In the compact form, the variable contains the first byte of the varint, else the whole number. The length of a
         string is read as unsigned: a value above 32767 is null.
@@ -216,14 +224,14 @@ class _ReadFunction:
     # -- arrays --------------------------------------------------------------------------------------------------
 
     def count(self, node: List) -> str:
-        """Read the count of an array; return its variable."""
+        """Add statements that read the count of an array, and return the variable of the count."""
         count = self.length(node)
         if node.compact:
             self.long_number(count)
         return count
 
     def long_number(self, first: str) -> None:
-        """Add statements that read the rest of a varint, whose first byte is the variable ``first``."""
+        """Add statements that read the rest of a varint whose first byte is in the variable ``first``."""
         place = self.settle()
         self.out.add(f"if {first} > 127:", f"    {first}, {place} = uvarint(buf, {place}, {first})")
 
@@ -240,7 +248,7 @@ class _ReadFunction:
         Args:
             array: layout of the array, variable of its count, and its target.
             codes: struct codes of the fields after the array.
-            targets: targets of these fields.
+            targets: variables or attributes to which these fields are assigned.
         """
         node, count, target = array
         assert isinstance(node.element, Fixed)
@@ -277,7 +285,14 @@ class _ReadFunction:
             self.elements(node, target, count, place)
 
     def elements(self, node: List, target: str, count: str, place: str) -> None:
-        """Add statements that read the elements of an array; afterwards ``place`` contains the position."""
+        """Add statements that read the elements of an array.
+
+        Args:
+            node: layout of the array.
+            target: variable or attribute to which the list of elements is assigned.
+            count: variable with the number of elements.
+            place: variable with the position of the first element; after the statements, the position after the array.
+        """
         self.out.add(
             f"if not 0 <= {count} * {smallest(node.element)} <= {self.total()} - {place}:", "    raise Refused"
         )

@@ -1,6 +1,8 @@
-"""The reference engine: a Layout as a ``construct.Struct``, slow and exact, with path and offset of every field.
+"""The reference engine: a Layout as a ``construct.Struct``. It is slow, and its errors name path and offset of the
+field.
 
-``struct(message, version)`` is an ordinary Construct: it can be nested, and ``parse``, ``build`` and ``parse_stream``
+``struct(message, version)`` is an ordinary Construct: it can be nested, and ``parse``, ``build`` and
+``parse_stream``
 work. It parses bytes to an instance of the message class, and builds bytes from an instance or a mapping.
 """
 
@@ -111,9 +113,9 @@ class RecordStruct(Adapter):
 
 
 class Section(primitives.Tagged):
-    """The construct of a tagged section, without its own name in the paths of errors.
+    """The construct of a tagged section whose name does not appear in the paths of errors.
 
-    The path of a field in it is ``topics[0].node_id``, not ``topics[0].unknown_tags.node_id``.
+    The path of a field in the section is ``topics[0].node_id``, not ``topics[0].unknown_tags.node_id``.
     """
 
     def _parsereport(self, stream: BinaryIO, context: Any, path: str) -> Any:
@@ -124,7 +126,7 @@ class Section(primitives.Tagged):
 
 
 class MessageStruct(Subconstruct):
-    """The outermost construct of a message; it adds the message's name and version to every error."""
+    """The outermost construct of a message, which adds name and version of the message to every error."""
 
     def __init__(self, message: type, version: int, layout: Record) -> None:
         super().__init__(to_construct(layout))
@@ -150,7 +152,7 @@ _structs: dict[tuple[type, int], MessageStruct] = {}
 
 
 def struct(message: type, version: int) -> MessageStruct:
-    """Return the construct of one message version, from a cache after the first call.
+    """Return the construct of one version of a message. It is built at the first call, and then cached.
 
     Raises: SchemaError if the message does not have this version.
     """

@@ -1,4 +1,4 @@
-"""Runtime of compiled readers and writers: functions for arrays of numbers, varints, uuids, tagged sections.
+"""Functions that compiled readers and writers call: for arrays of numbers, varints, UUIDs and tagged sections.
 
 The functions keep no error context: invalid input raises Refused, or any exception of ``struct`` and Python.
 """
@@ -23,13 +23,15 @@ Read = Callable[[bytes, int], Any]
 
 
 class Refused(ValueError):
-    """The exception of a compiled reader or writer for invalid bytes or values. It contains no field and no offset."""
+    """The exception of a compiled reader or writer for invalid bytes or values. It contains no field path and no
+    offset.
+    """
 
 
 class NativeRefused(Refused):
     """The exception of a native reader or writer for invalid bytes or values.
 
-    Its arguments are the kind of the refusal (``native.rough_error``) and the offset that the reader had reached.
+    Its arguments are the kind of the refusal (see ``native.rough_error``), and the offset at which the reader stopped.
     """
 
 
@@ -42,7 +44,7 @@ class Unpackers(dict[int, Read]):
         code: struct code of an element.
         tail: struct codes of the fixed-size fields after the array.
         more: number that the encoding adds to a length: 1 in the compact form, else 0.
-        null: True if null is allowed; a null array is decoded as an empty one.
+        null: True if the array may be null; a null array is decoded as an empty list.
     """
 
     def __init__(self, code: str, tail: str, more: int, null: bool) -> None:
@@ -62,7 +64,8 @@ class Unpackers(dict[int, Read]):
 
 
 class Packers(dict[int, Callable[..., bytes]]):
-    """A cache of functions that write an array: its count, and the elements, which are the arguments.
+    """A cache of functions that write an array. A function gets the elements as arguments, and returns count and
+    elements.
 
     The key is the number of elements. At most TABLE_SIZE functions are cached.
 
@@ -84,9 +87,9 @@ class Packers(dict[int, Callable[..., bytes]]):
 
 
 def repeated(code: str, length: int) -> str:
-    """Return the format for Python's ``struct`` of an array of ``length`` elements.
+    """Return the format string of an array of ``length`` elements for Python's ``struct``.
 
-    Elements of several bytes, such as ``16s``, become one bytes object.
+    An element of several bytes, such as ``16s``, is unpacked together with all others as one bytes object.
     """
     return f"{int(code[:-1]) * length}s" if len(code) > 1 else f"{length}{code}"
 
@@ -95,6 +98,7 @@ def uvarint(buf: bytes, pos: int, first: int) -> tuple[int, int]:
     """Decode an unsigned varint of several bytes; return the value and the offset after the varint.
 
     Args:
+        buf: bytes that contain the varint.
         pos: offset of the second byte of the varint.
         first: value of the first byte, above 127.
     """
@@ -115,7 +119,7 @@ SECOND = tuple(byte << 7 if byte < 128 else 0 for byte in range(256))
 
 
 def long_slice(buf: bytes, pos: int, first: int, most: int, null: bool) -> tuple[bytes | None, int]:
-    """Return the bytes after a length of several bytes in the compact form, and the offset after them.
+    """Return the content of a bytes or string field whose compact length takes several bytes, and the offset after it.
 
     Args:
         buf: bytes that contain the message.
@@ -134,7 +138,7 @@ def long_slice(buf: bytes, pos: int, first: int, most: int, null: bool) -> tuple
 def long_slice_in_steps(
     buf: bytes, pos: int, first: int, most: int, null: bool
 ) -> Generator[None, None, tuple[bytes | None, int]]:
-    """Do the work of ``long_slice``, with the same arguments and result; yield between pieces of a long slice."""
+    """Do the work of ``long_slice`` with the same arguments and result, but yield between parts of a long content."""
     number, at = uvarint(buf, pos, first)
     end = at + number - 1
     if number <= STEP:
@@ -158,7 +162,7 @@ FLAGS = {False: 0, True: 1}
 
 
 def text_count(length: int) -> bytes:
-    """Return the encoded length of a string in the compact form, for strings of at least SHORT bytes.
+    """Return the encoded length of a string in the compact form. The string has at least SHORT bytes.
 
     Raises: Refused if ``length`` is above MAX_TEXT.
     """
@@ -174,7 +178,7 @@ _ZERO = ZERO_UUID.bytes
 
 
 def uuid(data: bytes) -> UUID:
-    """Return the UUID of 16 bytes, like ``UUID(bytes=data)`` but in a third of the time."""
+    """Return the UUID with 16 given bytes, like ``UUID(bytes=data)`` but in a third of the time."""
     if data == _ZERO:
         return ZERO_UUID
     value = _new(UUID)
@@ -184,26 +188,26 @@ def uuid(data: bytes) -> UUID:
 
 
 def uuids(data: bytes) -> list[UUID]:
-    """Return the uuids in ``data``, 16 bytes each."""
+    """Return the UUIDs in ``data``, 16 bytes each."""
     return [uuid(data[at : at + 16]) for at in range(0, len(data), 16)]
 
 
 def uuid_bytes(value: UUID) -> bytes:
-    """Return the 16 bytes of a uuid. Raises: Refused if it is not a UUID."""
+    """Return the 16 bytes of a UUID. Raises: Refused if the value is not a UUID."""
     if not isinstance(value, UUID):
         raise Refused
     return value.bytes
 
 
 def blob(value: Any) -> bytes:
-    """Return any bytes-like object as ``bytes``. Raises: Refused for a value of another type."""
+    """Return a bytes-like object as ``bytes``. Raises: Refused for a value of another type."""
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value)
     raise Refused
 
 
 def array(value: Any) -> Sequence[Any]:
-    """Return a list or tuple unchanged. Raises: Refused for a value of another type."""
+    """Check that a value is a list or tuple, and return it unchanged. Raises: Refused for a value of another type."""
     if isinstance(value, (list, tuple)):
         return value
     raise Refused
@@ -212,12 +216,12 @@ def array(value: Any) -> Sequence[Any]:
 def read_tags(
     buf: bytes, pos: int, count: int, known: Mapping[int, Callable[[bytes, int, int], tuple[Any, int, int]]], left: int
 ) -> tuple[dict[int, Any], dict[int, bytes] | None, int, int]:
-    """Decode the tagged section of a struct, if it has at least one field.
+    """Decode the tagged section of a struct that has at least one tagged field.
 
     Args:
         buf: bytes that contain the message.
-        pos: offset of the byte after the count.
-        count: first byte of the count.
+        pos: offset of the byte after the first byte of the count.
+        count: first byte of the number of tagged fields.
         known: functions that decode the value of a declared tag: ``(buf, pos, left) -> (value, pos, left)``.
         left: memory that the decoded message may still take, in bytes.
 
@@ -257,7 +261,7 @@ def write_tags(known: Mapping[int, bytes], unknown: Any, every_known: Collection
     """Return the encoded tagged section of a struct.
 
     Args:
-        known: encoded fields that are not at their default, by tag.
+        known: encoded values of the declared fields that differ from their default, by tag.
         unknown: bytes of undeclared fields by tag; None for an empty mapping.
         every_known: tags of all declared fields.
     """

@@ -9,7 +9,7 @@ _MORE = [bytes((low | 0x80,)) for low in range(128)]
 
 
 def uvarint(value: int) -> bytes:
-    """Return ``value`` as an unsigned varint of minimal length. Raises: ValueError if it is negative."""
+    """Return ``value`` as an unsigned varint of minimal length. Raises: ValueError if the value is negative."""
     if value < 0:
         raise ValueError(f"{value} is negative and cannot be an unsigned varint")
     low = b""

@@ -1,11 +1,11 @@
 """Generation of writers: Python source of a function that encodes one version of a message.
 
-The function collects byte strings and joins them once. Adjacent fixed-size fields are written by one
-``pack``, an array of numbers with its count by another. Short lengths come from a table.
+The function collects byte strings and joins them once. One ``pack`` writes adjacent fixed-size fields, another one an
+array of numbers with its count. Short lengths come from a table.
 
-The function is ``(value) -> bytes``. It checks the class of every struct and container, because otherwise a string
-would be accepted as an array of strings, and one struct as another. Other wrong values raise errors of ``struct`` and
-Python. With the option ``sliced`` the function is a generator that finally returns the same bytes.
+The function is ``(value) -> bytes``. The function checks the class of every struct and container, because otherwise a
+string would be accepted as an array of strings, and one struct as another. Other wrong values raise errors of
+``struct`` and Python. With the option ``sliced`` the function is a generator that finally returns the same bytes.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ MINUS_ONE = r'b"\xff\xff\xff\xff"'
 
 
 def writer_source(title: str, layout: Record, options: WriterOptions) -> tuple[str, Names]:
-    """Return the Python source of a writer, and the global names that it needs besides those of ``runtime``.
+    """Return the Python source of a writer, and the global names that the source needs besides those of ``runtime``.
 
     Args:
         title: name and version of the message, for the name of the function.
         layout: layout of the version.
-        options: options of the writer.
+        options: options of the writer, which decide which texts the source accepts.
     """
     names = Names()
     functions: list[Lines] = []
@@ -45,8 +45,8 @@ class _WriteFunction:
     """The builder of the Python source of one function, which writes a struct.
 
     Attributes:
-        run: pending fields, which no statement writes yet, as struct code and expression of the value.
-        parts: expressions of bytes to join.
+        run: fixed-size fields that no statement writes yet, each as struct code and expression of the value.
+        parts: expressions of the byte strings that follow the written ones.
         looped: True once the generated function contains a list ``out``.
     """
 
@@ -62,7 +62,7 @@ class _WriteFunction:
     # -- pending parts --------------------------------------------------------------------------------------------
 
     def end_run(self) -> None:
-        """Turn the pending fields of ``run`` into one expression in ``parts``."""
+        """Turn the fixed-size fields in ``run`` into one expression in ``parts``."""
         if not self.run:
             return
         self.parts.append(self.packed(self.run))
@@ -76,7 +76,7 @@ class _WriteFunction:
         return f"{name}({values})"
 
     def flush_parts(self) -> None:
-        """Add a statement to the generated function that appends all pending parts to its list ``out``."""
+        """Add a statement that appends all byte strings in ``parts`` to the list ``out`` of the generated function."""
         self.end_run()
         if not self.looped:
             self.out.add(f"out = [{', '.join(self.parts)}]")
@@ -174,8 +174,9 @@ class _WriteFunction:
         self.out.add(f"if {name}.__class__ is not {cls}:", f"    {name} = {convert}({name})")
 
     def count(self, node: Text | Blob | List, length: str) -> str:
-        """Return a Python expression for an encoded length: bytes in the compact form, else an integer that ``pack``
-        writes.
+        """Return a Python expression for an encoded length.
+
+        In the compact form, its value is bytes. In the other form, its value is an integer that ``pack`` writes.
         """
         if not node.compact:
             return length
@@ -293,9 +294,7 @@ class _WriteFunction:
             self.parts.append(f"{write} if {any_tags} else {ZERO}")
 
     def tag_writer(self, record: Record) -> str:
-        """Add a function that writes the tagged section of a struct with declared tagged fields; return the function's
-        name.
-        """
+        """Add a function that writes the tagged section of a struct, and return the function's name."""
         struct = self.names.struct(record.type)
         name = f"write_tags_of{struct}"
         if any(lines.lines[0] == f"def {name}(o):" for lines in self.functions):

@@ -44,7 +44,7 @@ def explain_response(frame: bytes, api_key: int, api_version: int) -> Explanatio
     Invalid bytes never raise an exception; they are part of the result.
 
     Args:
-        frame: the frame.
+        frame: the response, from its correlation id on.
         api_key: API key of the request.
         api_version: version of the request.
     """
@@ -57,10 +57,9 @@ def explain_response(frame: bytes, api_key: int, api_version: int) -> Explanatio
 
 
 def explain_blob(blob: type, data: bytes) -> Explanation:
-    """Return the explanation of a message that is stored after its version, an int16, such as a record of
-    __consumer_offsets.
+    """Return the explanation of a stored message, such as a record of __consumer_offsets.
 
-    Invalid bytes never raise an exception; they are part of the result.
+    The message follows its version, an int16. Invalid bytes never raise an exception; they are part of the result.
 
     Args:
         blob: class of the message.
@@ -70,10 +69,10 @@ def explain_blob(blob: type, data: bytes) -> Explanation:
 
 
 class _FrameWalk:
-    """The decoder of one frame: it decodes header and body, and collects their pieces.
+    """The decoder of one frame: it decodes header and body, and collects a Piece for each field.
 
     Attributes:
-        name: name and version of the message, as far as they have been decoded.
+        name: name and version of the message; a description such as the API key until both are decoded.
     """
 
     def __init__(self, frame: bytes, name: str) -> None:

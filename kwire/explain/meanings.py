@@ -30,8 +30,7 @@ NAMES: Mapping[str, Mapping[int, str]] = {
 
 
 def meaning(struct: str, field: str, wire: str, value: Any) -> str:
-    """Return the meaning of a field's value, such as the name of an error code; "" for a value without a special
-    meaning.
+    """Return the meaning of a field's value, such as the name of an error code; "" for a value without a known meaning.
 
     Args:
         struct: qualified name of the class that contains the field.
@@ -57,12 +56,12 @@ def _is_time(field: str, wire: str) -> bool:
 
 
 def error_name(code: int) -> str:
-    """Return Kafka's name of an error code; an empty string for an unknown code."""
+    """Return Kafka's name of an error code; "" for an unknown code."""
     return ErrorCode(code).name if code in tuple(ErrorCode) else ""
 
 
 def api_name(key: int) -> str:
-    """Return Kafka's name of an API without importing its module; an empty string for an unknown key."""
+    """Return Kafka's name of an API without importing the API's module; "" for an unknown key."""
     return "".join(word.capitalize() for word in MODULES.get(key, "").split("_"))
 
 

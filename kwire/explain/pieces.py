@@ -1,6 +1,7 @@
 """The parts of an explanation: a tree of pieces, whose leaves are the bytes of a frame in order.
 
-``TreeBuilder`` builds the tree while a frame is decoded, even if decoding fails.
+``TreeBuilder`` builds the tree while a frame is decoded. If decoding fails, the tree contains the pieces before the
+error, and a leaf for the remaining bytes.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ UNREAD = "unread"  # type of bytes that cannot be decoded
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """A range of bytes of a frame: a leaf, or a node with adjacent ``pieces`` that fill it.
+    """A range of bytes of a frame: a leaf, or a node with adjacent ``pieces`` that fill the range.
 
     Attributes:
         offset: offset of the first byte in the frame, or in the decompressed data.
@@ -32,7 +33,7 @@ class Piece:
         type: Kafka's name of the wire type; STRUCT, TAG_TYPE, UNREAD, or a part of a record batch.
         value: value in the JSON form. For an array: the count; for a tagged field: the tag; for a present nullable
             struct: 1. None for null and for pieces without a value.
-        note: meaning of the value, such as the name of an error code; empty if there is none.
+        note: meaning of the value, such as the name of an error code; empty if the value has no known meaning.
         head: size in bytes of the length at the start of a leaf.
         error: reason why the bytes could not be decoded or decompressed; empty if there is no error.
         unpacked: explanation of the decompressed content of a leaf, with offsets from the start of that content.
@@ -51,15 +52,15 @@ class Piece:
 
     @property
     def end(self) -> int:
-        """Offset of the byte after the piece."""
+        """Offset of the byte after the last byte of the piece."""
         return self.offset + self.length
 
     @property
     def name(self) -> str:
         """The last component of the path, such as ``metadata`` or ``topics[0]``.
 
-        For a piece that describes the next bytes, it is ``(count)``, ``(length)``, ``(tag)``, ``(size)`` or
-        ``(presence)``.
+        A piece for a number that describes the bytes after it is named ``(count)``, ``(length)``, ``(tag)``, ``(size)``
+        or ``(presence)``.
         """
         return self.path.rpartition(".")[2]
 
@@ -67,7 +68,7 @@ class Piece:
     def own(self) -> int:
         """The number of bytes at the start of the piece that are not part of an inner piece.
 
-        For a leaf these are all bytes; for a node, the bytes of its count or length.
+        For a leaf, this is the number of all its bytes. For a node, it is the size of its count or length.
         """
         if not self.pieces:
             return self.length
@@ -80,13 +81,13 @@ class Piece:
 
     @property
     def fields(self) -> tuple[Piece, ...]:
-        """The inner pieces that begin after the first ``own`` bytes, without the count or length."""
+        """The inner pieces without the count or length at the start of the piece."""
         return tuple(piece for piece in self.pieces if piece.name not in BOOKKEEPING)
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """All pieces of a frame, or of the decompressed content of a piece.
+    """The explanation of a frame, or of the decompressed content of a piece.
 
     Attributes:
         name: name and version of the message.
@@ -113,7 +114,7 @@ class Explanation:
 
 @dataclass(slots=True)
 class _Node:
-    """A node of the tree that is not closed yet, with the pieces added to it so far.
+    """A node of the tree that is still open, with the inner pieces that were added to it.
 
     Attributes:
         start: offset of the node in the data.
@@ -128,7 +129,7 @@ class _Node:
 
 
 class TreeBuilder:
-    """A builder of the tree of pieces.
+    """A builder of the tree of pieces, which is filled while data is decoded.
 
     Args:
         base: offset of the data in the frame.
@@ -143,10 +144,10 @@ class TreeBuilder:
         self._open = [_Node(start, prefix.removesuffix(".") if path is None else path, "", None, "", [])]
 
     def leaf(self, start: int, end: int, path: str, type_: str, value: Any = None, **more: Any) -> None:
-        """Add a leaf for some bytes of the data.
+        """Add a leaf for the bytes from ``start`` to ``end``.
 
         Args:
-            start: offset of the first byte.
+            start: offset of the first byte in the data.
             end: offset of the byte after the leaf.
             path: path of the field.
             type_: wire type of the field.
@@ -196,16 +197,15 @@ class TreeBuilder:
         self._open[-1].pieces.extend(pieces)
 
     def done(self) -> tuple[Piece, ...]:
-        """Return the finished tree as its outermost pieces. All nodes must be closed."""
+        """Return the outermost pieces of the finished tree. All nodes must be closed."""
         (root,) = self._open
         return tuple(root.pieces)
 
     def give_up(self, error: DecodeError, end: int) -> tuple[Piece, ...]:
-        """Finish the tree after a decoding error: return the pieces before the error, then an UNREAD piece up to
-        ``end``.
+        """Finish the tree after a decoding error, and return its outermost pieces.
 
-        The UNREAD piece is in the innermost open node and has its path if the error has none; pieces after the position
-        of the error are dropped.
+        The bytes from the error up to ``end`` become an UNREAD piece in the innermost open node. The piece has the path
+        of the error, or that of the node if the error has none. Pieces after the position of the error are dropped.
         """
         for node in self._open:
             node.pieces = _before(node.pieces, self.base + error.offset)

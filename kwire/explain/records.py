@@ -1,7 +1,7 @@
 """Explanation of records fields: batches of magic 2 with their records, and messages of magic 0 and 1.
 
-Decompressed data has a separate Explanation, because it is not part of the frame; its size is limited. Batches after
-an invalid batch are still decoded. Source: DefaultRecordBatch, DefaultRecord and LegacyRecord in
+Decompressed data has a separate Explanation, because it is not part of the frame. The size of decompressed data is
+limited. Batches after an invalid batch are still decoded. Source: DefaultRecordBatch, DefaultRecord and LegacyRecord in
 org.apache.kafka.common.record.
 """
 
@@ -63,7 +63,7 @@ TIMED_MESSAGE: Form = (*MESSAGE, ("timestamp", "int64"))
 
 
 class Allowance:
-    """The remaining limits for decompressed data in one frame.
+    """The amount of decompressed data that an explanation of one frame may still contain.
 
     Attributes:
         bytes: number of bytes that may still be decompressed.
@@ -76,7 +76,9 @@ class Allowance:
 
 
 def explain_records(data: bytes, base: int, prefix: str, allowance: Allowance) -> tuple[str, tuple[Piece, ...]]:
-    """Return a one-line summary of a records field, and its pieces. Invalid bytes never raise an exception.
+    """Return a one-line summary of a records field, and the pieces of its batches or messages.
+
+    Invalid bytes never raise an exception; they become UNREAD pieces.
 
     Args:
         data: bytes of the field.
@@ -89,7 +91,9 @@ def explain_records(data: bytes, base: int, prefix: str, allowance: Allowance) -
 
 
 class Reader:
-    """A reader that decodes ``data`` up to ``end`` and adds pieces to ``tree``.
+    """A decoder of record batches and messages that adds a Piece for each field to its attribute ``tree``.
+
+    It decodes ``data`` from the current position to its attribute ``end``.
 
     Args:
         allowance: remaining allowance for decompressed data in the frame.
@@ -105,9 +109,9 @@ class Reader:
         self.end = len(data)
 
     def _rest(self, path: str) -> Reader:
-        """Return another Reader for the bytes from the current position to ``end``.
+        """Return another Reader, with its own tree, for the bytes from the current position to ``end``.
 
-        ``path``: path of the root of the new reader's own tree.
+        ``path``: path of the root of the other tree.
         """
         tree = TreeBuilder(self.tree.base, self.tree.prefix, start=self.at, path=f"{self.tree.prefix}{path}")
         inner = Reader(self.data, tree, self.allowance, self.unpacked)
@@ -139,7 +143,7 @@ class Reader:
     def batch(self, path: str) -> None:
         """Add the pieces of the batch at the current position, and set ``end`` to the end of the batch.
 
-        Raises: DecodeError if the bytes are not valid.
+        Raises: DecodeError if the batch is invalid.
         """
         start = self.at
         fields = self._fields(BATCH, HEADER_SIZE, "a record batch")
@@ -172,9 +176,9 @@ class Reader:
         Args:
             path: path of the batch.
             batch: decoded fields of the batch header, by name.
-            count: number of records.
+            count: number of records in the batch header.
 
-        Raises: DecodeError if the bytes are not valid.
+        Raises: DecodeError if a record is invalid, or bytes remain after the last record.
         """
         for index in range(count):
             self._record(f"{path}[{index}]", batch)
@@ -217,9 +221,10 @@ class Reader:
         self.tree.close(self.at)
 
     def message(self, path: str) -> None:
-        """Read the message of magic 0 or 1 at the current position, and set ``end`` to its end.
+        """Add the pieces of the message of magic 0 or 1 at the current position, and set ``end`` to the end of the
+        message.
 
-        Raises: DecodeError if the bytes are not valid.
+        Raises: DecodeError if the message is invalid.
         """
         start = self.at
         form = TIMED_MESSAGE if self.data[start + MAGIC_AT] == 1 else MESSAGE
@@ -246,12 +251,12 @@ class Reader:
         self.tree.close(self.end)
 
     def _fields(self, form: Form, size: int, what: str) -> dict[str, int]:
-        """Decode the fixed-size fields at the current position, without adding pieces; return them by name.
+        """Return the values of the fixed-size fields at the current position by name, without adding pieces.
 
         Args:
             form: names and formats of the fields.
             size: total size of the fields, in bytes.
-            what: name of the part in the error, such as "a batch".
+            what: noun phrase for the error, such as "a batch".
 
         Raises: Truncated if the bytes end too early.
         """
@@ -265,15 +270,15 @@ class Reader:
         return values
 
     def _size(self, start: int, length: int, least: int, what: str) -> int:
-        """Return the size of a batch or message, and set ``end`` to its end.
+        """Return the size of a batch or message in bytes, and set ``end`` to the end of the batch or message.
 
-        Raises: DecodeError if the bytes are not valid.
+        Raises: DecodeError if the size is below the minimum, or exceeds the remaining bytes.
 
         Args:
             start: offset of the batch or message.
             length: value of its length field.
             least: minimum size in bytes.
-            what: name of the part in errors, such as "a batch".
+            what: noun phrase for the error, such as "a batch".
         """
         size = PREFIX + length
         if size < least:
@@ -297,7 +302,7 @@ class Reader:
             value: value in the JSON form.
             more: further attributes of the Piece.
 
-        Raises: LimitError if the allowance is used up.
+        Raises: LimitError if the allowance contains no further leaves.
         """
         if self.unpacked:
             if not self.allowance.leaves:
@@ -316,13 +321,14 @@ class Reader:
         return value
 
     def _bytes(self, path: str, length_at: Callable[[], tuple[int, int]]) -> bytes:
-        """Read and return bytes that are preceded by their length; a negative length means null.
+        """Add a leaf for a length and the bytes after it, and return the bytes. A negative length means null.
 
         Raises: Truncated if the bytes end too early.
 
         Args:
             path: path of the field.
-            length_at: function that decodes the length at the current position; returns it with the offset after it.
+            length_at: function that decodes the length at the current position, and returns the length and the offset
+                after it.
         """
         size, at = length_at()
         if size > self.end - at:
@@ -344,9 +350,9 @@ class Reader:
         return self._integer_at("int32")
 
     def _varint_at(self) -> tuple[int, int]:
-        """Return the zigzag varint at the current position, and the offset after it.
+        """Return the zigzag varint at the current position, and the offset after the varint.
 
-        Raises: Truncated if the bytes end too early; LimitError if a varint is too long.
+        Raises: Truncated if the bytes end too early; LimitError if the varint is too long.
         """
         value = 0
         for index in range(MAX_VARINT):
@@ -360,12 +366,12 @@ class Reader:
         raise LimitError(f"a varint is longer than the limit of {MAX_VARINT} bytes", offset=self.at)
 
     def _packed(self, path: str, attributes: int, read_content: Callable[[Reader], object]) -> None:
-        """Add a leaf for the remaining, compressed data, with an explanation of its decompressed content.
+        """Add a leaf for the remaining bytes, which are compressed, with an explanation of the decompressed content.
 
         Args:
             path: path of the batch or message.
             attributes: attributes of the batch or message, which contain the codec.
-            read_content: function that reads the decompressed data with another Reader.
+            read_content: function that adds the pieces of the decompressed data to another Reader.
         """
         packed = self.data[self.at : self.end]
         if not packed:
@@ -379,13 +385,15 @@ class Reader:
     def _unpack(
         self, path: str, codec: int, packed: bytes, read_content: Callable[[Reader], object]
     ) -> tuple[Explanation | None, str]:
-        """Return the explanation of compressed data and "", or None and the reason if the data cannot be decompressed.
+        """Decompress data, and explain the decompressed content.
 
         Args:
             path: path of the data.
             codec: compression codec.
             packed: the compressed data.
-            read_content: function that reads the decompressed data with another Reader.
+            read_content: function that adds the pieces of the decompressed data to another Reader.
+
+        Returns: the explanation and ""; None and the reason if the data cannot be decompressed.
         """
         if self.unpacked:
             return None, "compressed data inside decompressed data is not shown"
@@ -414,7 +422,7 @@ def _attributes(bits: int) -> str:
 
 
 def _batch_note(fields: Mapping[str, int], count: int, size: int, attributes: str, right: bool) -> str:
-    """Return a summary of a batch in one line.
+    """Return a one-line summary of a batch, such as its number of records, size and codec.
 
     Args:
         fields: decoded fields of the batch header, by name.
@@ -433,7 +441,7 @@ def _batch_note(fields: Mapping[str, int], count: int, size: int, attributes: st
 
 
 def _control_type(key: bytes) -> str:
-    """Return the name of a control record's type, such as "COMMIT". ``key``: encoded key, which is a version and a
+    """Return the name of a control record's type, such as "COMMIT". ``key``: encoded key, which contains version and
     type.
     """
     if len(key) < 4:

@@ -1,7 +1,7 @@
-"""The decoder of explanations, which decodes a message by its Layout and adds a piece for every field.
+"""The decoder of explanations, which decodes a message by its Layout and adds a Piece for every field.
 
-Leaves are decoded by ``engines.primitives``, so that explaining refuses the same input as decoding. The content of a
-field with another message or record batches is added below the field.
+``engines.primitives`` decodes the leaves, so that explaining refuses the same input as decoding. If a field contains
+another message or record batches, the pieces of that content are added below the field.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ USER_DATA_OF: Mapping[str, Sequence[tuple[type, int]]] = {
 
 
 class Walk:
-    """A decoder of ``data`` from its start that builds a tree of pieces.
+    """A decoder of ``data`` that builds a tree of pieces, from the start of the data on.
 
     Args:
         base: offset of the data in the frame.
         prefix: prefix of all paths.
-        seen: previously decoded strings by field name, such as the protocol type, which determine the format of bytes
-            fields.
+        seen: previously decoded strings by field name, such as the protocol type. They determine how the content of
+            bytes fields is decoded.
     """
 
     def __init__(self, data: bytes, *, base: int = 0, prefix: str = "", seen: Mapping[str, str] | None = None) -> None:
@@ -107,7 +107,10 @@ class Walk:
             self._tagged(record, path)
 
     def _slot(self, record: Record, name: str, node: Node, path: str) -> None:
-        """Decode a field and add its pieces, with the meaning of a number or the decoded content of bytes."""
+        """Decode a field and add its pieces. The piece of a number contains the meaning of the number.
+
+        If a bytes field contains a message or records, the pieces of that content are added too.
+        """
         struct = record.type.__qualname__
         start = self.at
         match node:
@@ -205,7 +208,7 @@ class Walk:
         self.tree.close(self.at)
 
     def _blob(self, node: Blob, path: str, field: str) -> None:
-        """Add bytes with their content: one leaf, or a node that contains the length and the pieces of the content."""
+        """Add a bytes field: one leaf, or a node that contains the length and the pieces of the content."""
         start = self.at
         value = to_construct(node)._parsereport(self.stream, None, path)
         head = self._head(start, node)
@@ -222,7 +225,7 @@ class Walk:
         self.tree.close(self.at)
 
     def _inside(self, node: Blob, value: bytes, field: str, path: str) -> tuple[str, tuple[Piece, ...]] | None:
-        """Return a one-line summary of the message or records inside the bytes of a field, and their pieces.
+        """Return a one-line summary of the message or records inside a bytes field, and the pieces of this content.
 
         The result is None if the content has no known format.
 
@@ -244,10 +247,11 @@ class Walk:
         return None if content.error and group is None else (content.name, content.pieces)
 
     def _user_data(self, value: bytes, base: int, prefix: str) -> tuple[str, tuple[Piece, ...]] | None:
-        """Explain the user data of the sticky assignors. The data contains no version, so the newest version that can
-        be decoded is used.
+        """Explain the user data of the sticky assignors in a subscription.
 
-        Returns: a summary and the pieces, or None if no version can be decoded.
+        The data contains no version, so the newest version that can be decoded is used.
+
+        Returns: a one-line summary and the pieces; None if no version can be decoded.
         """
         assignor = self.seen.get("protocol_name") or self.seen.get("name") or ""
         for blob, version in USER_DATA_OF.get(assignor, ()):
@@ -260,14 +264,14 @@ class Walk:
 
 
 def explain_stored(blob: type, data: bytes, base: int, prefix: str, seen: Mapping[str, str]) -> Explanation:
-    """Return the explanation of a message that follows its version, an int16.
+    """Return the explanation of a stored message, which follows its version, an int16.
 
     Args:
         blob: class of the message.
         data: the version and the message.
         base: offset of the data in the frame.
         prefix: prefix of all paths.
-        seen: previously decoded strings by field name, which determine the format of bytes fields.
+        seen: previously decoded strings by field name, which determine how the content of bytes fields is decoded.
     """
     walk = Walk(data, base=base, prefix=prefix, seen=seen)
     name = schema_of(blob).name
@@ -292,7 +296,7 @@ def explain_body(blob: type, version: int, data: bytes, base: int, prefix: str, 
         data: bytes of the message.
         base: offset of the data in the frame.
         prefix: prefix of all paths.
-        seen: previously decoded strings by field name, which determine the format of bytes fields.
+        seen: previously decoded strings by field name, which determine how the content of bytes fields is decoded.
     """
     walk = Walk(data, base=base, prefix=prefix, seen=seen)
     name = f"{schema_of(blob).name} v{version}"

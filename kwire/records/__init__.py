@@ -1,6 +1,7 @@
 """Records in Kafka's three formats, which Produce and Fetch carry as opaque bytes.
 
-``read`` decodes all three. ``build_batch`` builds magic 2 (since Kafka 0.11), ``build_message_set`` magic 0 and 1.
+``read`` decodes all three formats. ``build_batch`` builds magic 2 (since Kafka 0.11), ``build_message_set`` magic 0 and
+1.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ __all__ = ["Batch", "Message", "Record", "RecordSet", "build_batch", "build_mess
 class RecordSet(Protocol):
     """The common interface of a record batch (Batch, magic 2) and of a message of magic 0 or 1 (Message).
 
-    ``records`` decompresses the data; ``base_offset`` and ``count`` of a compressed Message also do. The other
-    attributes are available without decompression.
+    The method ``records`` decompresses the data. For a compressed Message, ``base_offset`` and ``count`` decompress the
+    data too. All other attributes are available without decompression.
 
     Attributes:
         data: encoded bytes.
@@ -52,7 +53,7 @@ class RecordSet(Protocol):
 def read(data: bytes | bytearray | memoryview | None) -> Iterator[RecordSet]:
     """Yield the batches and messages in the records field of a Produce request or Fetch response, in any mix of magics.
 
-    A truncated last batch or message is left out, because brokers cut Fetch responses at a size in bytes.
+    A truncated last batch or message is omitted, because brokers cut Fetch responses at a size in bytes.
 
     Raises: DecodeError for an invalid header, after the batches and messages before it were yielded.
     """

@@ -1,7 +1,7 @@
 """Record batches of magic 2: the header of 61 bytes, and the records.
 
 The header is available without decompressing the batch. A broker stores a batch unchanged except for base offset and
-leader epoch, which the checksum does not cover; ``rebase`` replaces these two.
+leader epoch, which the checksum does not cover. ``rebase`` replaces these two fields.
 Source: org.apache.kafka.common.record.DefaultRecordBatch.
 """
 
@@ -44,7 +44,7 @@ class Batch:
 
     Attributes:
         data: bytes of the batch, including the header.
-        position: byte offset of the batch in the data that was read; offsets in errors count from the start of that
+        position: byte offset of the batch in the data that was read. Offsets in errors count from the start of that
             data.
     """
 
@@ -87,7 +87,7 @@ class Batch:
 
     @property
     def delete_horizon(self) -> int | None:
-        """The time after which compaction may drop tombstones and markers of the batch; None if not set.
+        """The time after which compaction may drop tombstones and transaction markers of the batch; None if not set.
 
         The time is in milliseconds since 1970.
         """
@@ -109,7 +109,7 @@ class Batch:
     ) -> Iterator[R]:
         """Yield the decompressed records as instances of a subclass of Record, whose additional fields are not set.
 
-        For a compressed batch, the offset in an error is that of the compressed part; the error text contains the
+        For a compressed batch, the offset in an error is that of the compressed part. The error text contains the
         offset in the decompressed data. Raises: CrcError, DecodeError, LimitError.
 
         Args:
@@ -154,9 +154,10 @@ class Batch:
 
 
 def read_batch(data: bytes, at: int = 0) -> Batch:
-    """Decode the header of the batch that begins at offset ``at`` of ``data``; its records are not decoded.
+    """Decode the header of the batch that begins at offset ``at`` of ``data``. The records are not decoded.
 
-    Raises: Truncated; DecodeError if magic is not 2 or the length is invalid.
+    Raises: Truncated if the data ends before the end of the batch; DecodeError if magic is not 2 or the length is
+    invalid.
     """
     left = len(data) - at
     if left < HEADER.size:
@@ -177,7 +178,7 @@ def read_batch(data: bytes, at: int = 0) -> Batch:
 def batches(data: bytes) -> Iterator[Batch]:
     """Yield the record batches of magic 2 in the records field of a Produce request or Fetch response.
 
-    A truncated last batch is left out, because brokers cut Fetch responses at a size in bytes. Raises: DecodeError if
+    A truncated last batch is omitted, because brokers cut Fetch responses at a size in bytes. Raises: DecodeError if
     the bytes are not valid.
     """
     at = 0
@@ -191,8 +192,8 @@ def batches(data: bytes) -> Iterator[Batch]:
 
 
 def rebase(batch: Batch, base_offset: int, leader_epoch: int) -> bytes:
-    """Return the bytes of the batch with another base offset and leader epoch. The CRC does not cover these two
-    fields.
+    """Return the bytes of the batch with another base offset and leader epoch. The CRC does not change, because it does
+    not cover these two fields.
     """
     return REBASED.pack(base_offset, batch.length, leader_epoch) + batch.data[REBASED.size :]
 
@@ -200,10 +201,10 @@ def rebase(batch: Batch, base_offset: int, leader_epoch: int) -> bytes:
 def restamp(batch: Batch, max_timestamp: int, *, log_append_time: bool) -> Batch:
     """Return a copy of the batch with another largest timestamp and timestamp type, and with a new CRC.
 
-    A broker stores a batch in this form.
+    A broker does this before it stores a batch of a topic with LogAppendTime.
 
     Args:
-        batch: the batch.
+        batch: the batch to copy.
         max_timestamp: largest timestamp, in milliseconds since 1970.
         log_append_time: True if ``max_timestamp`` is the time at which the broker stored the batch.
     """
@@ -219,12 +220,12 @@ def recompress(batch: Batch, codec: int, *, level: int | None = None, limit: int
     """Return a copy of the batch with another compression codec, and with a new CRC. The records are not decoded.
 
     Args:
-        batch: the batch.
+        batch: the batch to copy.
         codec: number of the compression codec.
         level: compression level; None for the default of the codec.
         limit: maximum size of the decompressed records, in bytes; None for the default of ``records.limits``.
 
-    Raises: DecodeError for records that cannot be decompressed; LimitError.
+    Raises: DecodeError if the records cannot be decompressed; LimitError if the decompressed records exceed ``limit``.
     """
     body = compression.decompress(batch.codec, batch.data[HEADER.size :], limit=limit)
     if limit is not None and len(body) > limit:

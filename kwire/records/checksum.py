@@ -21,7 +21,7 @@ def _copied(data: bytes, start: int = 0, before: int = 0, /) -> int:
 
 
 def crc32c_with(engine: str) -> Callable[..., int]:
-    """Return the function ``crc32c`` of an engine; the native one does not copy the data."""
+    """Return the function ``crc32c`` of an engine. The function of the native engine does not copy the data."""
     if engine != "native":
         return _copied
     function: Callable[..., int] = package().crc32c

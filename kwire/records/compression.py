@@ -71,10 +71,10 @@ def decompress(codec: int, data: bytes, *, limit: int | None = None, old_lz4: bo
 
 
 def decompressed_pieces(codec: int, data: bytes, *, limit: int | None = None, old_lz4: bool = False) -> Iterator[bytes]:
-    """Yield the decompressed records of a batch in pieces, so that the caller can do other work between them.
+    """Yield the decompressed records of a batch in pieces, so that the caller can do other work between two pieces.
 
-    The pieces of gzip and of snappy-java's framing are small; data in another format is one piece (``is_one_piece``).
-    The arguments and errors are those of ``decompress``.
+    Data in gzip and in snappy-java's framing results in small pieces. Data in another format results in one piece
+    (``is_one_piece``). The arguments and errors are those of ``decompress``.
     """
     if codec == NONE:
         return iter((data,))
@@ -117,10 +117,10 @@ def compress(codec: int, data: bytes, *, level: int | None = None, old_lz4: bool
 
 
 def compressed_pieces(codec: int, data: bytes, *, old_lz4: bool = False) -> Iterator[bytes]:
-    """Yield ``data`` in compressed form in pieces, so that the caller can do other work between them.
+    """Yield ``data`` in compressed form in pieces, so that the caller can do other work between two pieces.
 
-    The same input always results in the same bytes. For gzip and zstd they differ from the result of ``compress``. The
-    arguments and errors are those of ``compress``.
+    The same input always results in the same bytes. For gzip and zstd, the bytes differ from the result of
+    ``compress``. The arguments and errors are those of ``compress``.
     """
     if codec == NONE:
         return iter((data,))
@@ -169,7 +169,7 @@ def _unsnappy(data: bytes, limit: int) -> Iterator[bytes]:
 def _xerial_blocks(data: bytes) -> Iterator[tuple[int, bytes]]:
     """Yield offset and bytes of each block of a snappy-java stream.
 
-    Concatenated streams have further headers between blocks, which are skipped.
+    If streams are concatenated, the stream headers between blocks are skipped.
     """
     at = 0
     while at < len(data):
@@ -207,7 +207,7 @@ def _unlz4(data: bytes, limit: int) -> Iterator[bytes]:
 
 
 def _with_correct_checksum(data: bytes) -> bytes:
-    """Return an lz4 frame with a correct header checksum."""
+    """Return an lz4 frame whose header checksum is replaced by the correct one."""
     if len(data) < 7:
         return data
     end = 6 + (data[4] >> 3 & 1) * 8 + (data[4] & 1) * 4  # content size and dictionary id are optional
@@ -215,8 +215,9 @@ def _with_correct_checksum(data: bytes) -> bytes:
 
 
 def _lz4_checksum(header: bytes) -> bytes:
-    """Return the header checksum of an lz4 frame: one byte of the xxHash-32 of ``header``, which has less than 16
-    bytes.
+    """Return the header checksum of an lz4 frame: one byte of the xxHash-32 of the header.
+
+    ``header``: the header that the checksum covers, with less than 16 bytes.
 
     Source: lz4_Frame_format.md, xxhash_spec.md.
     """
@@ -244,12 +245,13 @@ def _unzstd(data: bytes, limit: int) -> Iterator[bytes]:
 
 
 def _zstd_frames(data: bytes, limit: int) -> tuple[bytes, int]:
-    """Return zstd frames with smaller windows, and their total decompressed size in bytes (0 if a frame does not
-    contain it).
+    """Return zstd frames with smaller windows, and their total decompressed size in bytes.
+
+    The size is 0 if a frame does not declare its size.
 
     zstd allocates the window that a header declares: up to 128 MiB, even for a frame of a few bytes. A window larger
-    than the output limit is never needed, but high compression levels declare one. So such a frame is not refused; its
-    declared window is reduced. Source: RFC 8878, sections 3.1.1 and 3.1.2.
+    than the output limit is never needed, but high compression levels declare such a window. The frame is therefore not
+    refused; instead, its declared window is reduced. Source: RFC 8878, sections 3.1.1 and 3.1.2.
 
     Args:
         data: concatenated zstd frames.
@@ -282,9 +284,13 @@ def _zstd_frames(data: bytes, limit: int) -> tuple[bytes, int]:
 
 
 def _smaller_window(byte: int, limit: int) -> int:
-    """Return the window descriptor ``byte``; if its window is too large, return a smaller one.
+    """Return a window descriptor of a zstd frame, reduced if its window is larger than needed.
 
-    The smaller window is the smallest power of two that is not below ``limit``.
+    The reduced window is the smallest power of two that is not below ``limit``.
+
+    Args:
+        byte: window descriptor in the frame header.
+        limit: maximum size of the decompressed data, in bytes.
     """
     window = (8 + (byte & 7)) << (byte >> 3) + 7
     enough = max(limit - 1, 1023).bit_length()
@@ -301,13 +307,13 @@ def _after_blocks(data: bytes, at: int) -> int:
 
 
 def _into_buffers(name: str, into: Callable[[bytes, bytearray], Any], data: bytes, claimed: int, limit: int) -> bytes:
-    """Decompress data of unknown size: grow the output buffer until the output fits or the limit is reached.
+    """Decompress data of unknown size: enlarge the output buffer until the output fits or the limit is reached.
 
     Args:
         name: name of the codec, for errors.
         into: function that decompresses bytes into a buffer.
         data: compressed bytes.
-        claimed: decompressed size that the data declares, in bytes; it may be unknown or wrong.
+        claimed: decompressed size that the data declares, in bytes; 0 if unknown, and possibly wrong.
         limit: maximum size of the result, in bytes.
     """
     size = min(limit, claimed or max(4096, 4 * len(data)))

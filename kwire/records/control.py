@@ -1,7 +1,7 @@
-"""Control records: markers and metadata that brokers append in separate batches, which consumers skip.
+"""Control records: markers and metadata that brokers append in separate batches. Consumers skip them.
 
-The key contains the type of the record; the value of ABORT and COMMIT is the marker that ends a transaction. The other
-types are in the metadata log of the controllers. Source: org.apache.kafka.common.record.ControlRecordType.
+The key contains the type of the record. The value of ABORT and COMMIT is the marker that ends a transaction. The other
+types occur in the metadata log of the controllers. Source: org.apache.kafka.common.record.ControlRecordType.
 """
 
 from collections.abc import Iterator, Mapping
@@ -53,7 +53,7 @@ class ControlRecord:
     Attributes:
         offset: offset of the record in the partition.
         timestamp: milliseconds since 1970.
-        type: number of the type, as in the key; a ControlType if it is known.
+        type: number of the type, as in the key; a ControlType if the number is known.
         message: decoded value; None for a type that ControlType does not contain.
         value: encoded value.
     """
@@ -71,13 +71,14 @@ class ControlRecord:
 
     @property
     def name(self) -> str:
-        """Kafka's name of the type, or its number if it is unknown."""
+        """Kafka's name of the type; the number as text if the type is unknown."""
         return ControlType(self.type).name if self.type in tuple(ControlType) else str(self.type)
 
 
 def control_records(batch: Batch) -> Iterator[ControlRecord]:
-    """Yield the records of a control batch, decoded. Raises: DecodeError; ValueError if ``batch`` is not
-    a control batch.
+    """Yield the decoded records of a control batch.
+
+    Raises: DecodeError if a record is invalid; ValueError if ``batch`` is not a control batch.
     """
     if not batch.control:
         raise ValueError(f"the batch at offset {batch.base_offset} is not a control batch: check batch.control first")

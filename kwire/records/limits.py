@@ -1,8 +1,7 @@
-"""Limits on reading records, each with its reason. Sizes are in bytes.
+"""Limits on reading records, each with its reason. Sizes are in bytes. Kafka does not have these limits.
 
-A small batch can declare large numbers of records, long records, or a large decompressed size. These limits, which
-Kafka does not have, are far above what clients send, and prevent a hostile batch from costing more than its size
-justifies.
+A small batch can declare large numbers of records, long records, or a large decompressed size. The limits are far above
+what clients send. They prevent a hostile batch from costing much more time or memory than its size justifies.
 """
 
 MAX_DECOMPRESSED = (
@@ -20,5 +19,5 @@ RECORDS_AT_ONCE = 256  # records decoded ahead of the next one; a batch may decl
 
 
 def decompressed(size: int) -> int:
-    """Return the default limit, in bytes, for the decompressed size of a batch with ``size`` compressed bytes."""
+    """Return the default limit, in bytes, of the decompressed size of a batch with ``size`` compressed bytes."""
     return min(MAX_DECOMPRESSED, max(FREE_DECOMPRESSED, MAX_RATIO * size))

@@ -1,9 +1,9 @@
 """Message sets of magic 0 and 1: the record format of Produce and Fetch before record batches.
 
-A set is a sequence of messages. A compressed message is a wrapper: its value is another set. The offset of a wrapper is
-the offset of its last message; messages inside have absolute offsets in magic 0, and offsets relative to the first
-message in magic 1. Magic 1 adds the timestamp; with log append time, the timestamp of the wrapper applies to all
-messages inside. Source: org.apache.kafka.common.record.LegacyRecord, AbstractLegacyRecordBatch.
+A message set is a sequence of messages. A compressed message is a wrapper: its value is another message set. The offset
+of a wrapper is the offset of its last message. Messages inside a wrapper have absolute offsets in magic 0, and offsets
+relative to the first message in magic 1. Magic 1 adds the timestamp. With log append time, the timestamp of the wrapper
+applies to all messages inside. Source: org.apache.kafka.common.record.LegacyRecord, AbstractLegacyRecordBatch.
 """
 
 from __future__ import annotations
@@ -41,11 +41,12 @@ MESSAGE = "Message"
 
 @dataclass(slots=True)  # not frozen: creating a frozen one takes longer than reading its header
 class Message:
-    """A message of magic 0 or 1, or a wrapper: a compressed message that contains others, like a batch of magic 2.
+    """A message of magic 0 or 1, or a wrapper: a compressed message that contains other messages, like a batch of magic
+    2.
 
     Attributes:
-        position: byte offset of the message in the data that was read; offsets in errors count from the start of that
-            data.
+        position: byte offset of the message in the data that was read. Offsets in errors count from the start of
+            that data.
     """
 
     data: bytes
@@ -63,7 +64,9 @@ class Message:
 
     @property
     def log_append_time(self) -> bool:
-        """True if the timestamp is the broker's log append time; in a wrapper it applies to all messages inside."""
+        """True if the timestamp is the broker's log append time. The timestamp of a wrapper then applies to all
+        messages inside.
+        """
         return self.magic > 0 and bool(self.attributes & LOG_APPEND_TIME)
 
     @property
@@ -77,7 +80,7 @@ class Message:
 
     @property
     def base_offset(self) -> int:
-        """The offset of the first message; this decompresses a wrapper.
+        """The offset of the first message in a wrapper, which is decompressed; for another message its own offset.
 
         Raises: DecodeError if the bytes are not valid.
         """
@@ -88,7 +91,10 @@ class Message:
 
     @property
     def count(self) -> int:
-        """The number of messages; this decompresses a wrapper. Raises: DecodeError if the bytes are not valid."""
+        """The number of messages in a wrapper, which is decompressed; 1 for another message.
+
+        Raises: DecodeError if the bytes are not valid.
+        """
         return 1 if self.codec == compression.NONE else self._inner_offsets(self._open(None))[0]
 
     def crc_is_right(self) -> bool:
@@ -96,17 +102,17 @@ class Message:
         return zlib.crc32(self.data[CRC_FROM:]) == self.crc
 
     def records(self, *, verify_crc: bool = True, copy: bool = True, limit: int | None = None) -> Iterator[Record]:
-        """Yield the messages as records.
+        """Yield this message, or the messages inside this wrapper, as records.
 
-        For an invalid message, the error is raised after the messages before it were yielded; for an invalid message
-        size, before any message.
+        The error of an invalid inner message is raised after the messages before it were yielded. The error of an
+        invalid message size is raised before any message is yielded.
 
-        For a wrapper, the offset in an error is that of the wrapper's value; the error text contains the offset in the
+        For a wrapper, the offset in an error is that of the wrapper's value. The error text contains the offset in the
         decompressed data. Raises: CrcError, DecodeError, LimitError.
 
         Args:
             verify_crc: False to skip the check of the checksum.
-            copy: False for keys and values as memoryviews.
+            copy: False for keys and values as memoryviews, without a copy.
             limit: maximum decompressed size of a wrapper's messages, in bytes; None for the default of
                 ``records.limits``.
         """
@@ -140,7 +146,7 @@ class Message:
             raise
 
     def _locate(self, error: DecodeError) -> None:
-        """Change the path and offset in the error of an inner message, so that they refer to this wrapper."""
+        """Change path and offset in the error of a message inside this wrapper, so that both refer to the wrapper."""
         error.reason += f" (byte {error.offset} after decompression)"
         error.offset = self.position
 
@@ -191,7 +197,8 @@ class Message:
             raise
 
     def _inner_offsets(self, body: bytes) -> tuple[int, int, int]:
-        """Return the number of messages inside this wrapper, and the encoded offsets of the first and the last one.
+        """Return the number of messages inside this wrapper, the encoded offset of the first one, and that of the last
+        one.
 
         ``body``: decompressed message set of the wrapper.
         """
@@ -213,7 +220,7 @@ class Message:
         return count, first, last
 
     def _shift(self, last: int) -> int:
-        """Return the difference between absolute and encoded offsets of the messages inside this wrapper.
+        """Return the number to add to the encoded offset of a message inside this wrapper to get its absolute offset.
 
         ``last``: encoded offset of the last message.
         """
@@ -228,7 +235,7 @@ class Message:
 def read_message(data: bytes, at: int = 0) -> Message:
     """Decode the header of the message that begins at offset ``at`` of ``data``.
 
-    Raises: Truncated; DecodeError if magic or size is invalid.
+    Raises: Truncated if the data ends before the end of the message; DecodeError if magic or size is invalid.
     """
     left = len(data) - at
     if left < HEADER.size:
@@ -314,8 +321,9 @@ def _message(offset: int, magic: int, attributes: int, timestamp: int, key: byte
 
 
 def _prefixes(body: bytes) -> Iterator[tuple[int, int]]:
-    """Yield position in ``body`` and encoded offset of each message, without decoding the messages. A truncated last
-    message is left out, as in Kafka.
+    """Yield the position in ``body`` and the encoded offset of each message, without decoding the messages.
+
+    A truncated last message is omitted, as in Kafka.
     """
     at = 0
     while len(body) - at >= PREFIX.size:

@@ -1,7 +1,7 @@
-"""The parts of the package ``kwire-native`` that read and write records; None where Python does this work.
+"""The functions of the package ``kwire-native`` that read and write records.
 
-They are used if the default engine is the native one. They handle usual records and leave all others to Python, so that
-both accept and refuse the same records, with the same errors.
+They are used if the default engine is the native engine. They handle usual records, and leave all other records to
+Python. Both accept and refuse the same records, with the same errors.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ SLOTS = ["offset", "timestamp", "key", "value", "headers"]
 
 @cache
 def records_of(into: Any, engine: str = DEFAULT) -> Any:
-    """Return the native reader and writer of a class of records; None if Python reads and writes them.
+    """Return the native reader and writer for a class of records; None if Python reads and writes these records.
 
     Args:
         into: Record, or a subclass.
-        engine: the engine in use; only "native" has such a reader.
+        engine: the engine in use; only "native" has such a reader and writer.
     """
     if engine != "native" or into.__setattr__ is not object.__setattr__:
         return None
@@ -39,14 +39,15 @@ def written_natively(
     base_timestamp: int,
     batch: tuple[int, int, bytes] | None = None,
 ) -> bytes | None:
-    """Return the bytes of records; None if Python writes them.
+    """Return the encoded bytes of records; None if kwire-native cannot write them, so that Python must.
 
     Args:
         of: class of the records.
-        records: the records.
+        records: the records of one batch, in order.
         deltas: offset of each record relative to the batch's base offset; None for 0, 1, 2 ...
         base_timestamp: timestamp in the batch header, in milliseconds since 1970.
-        batch: base offset, leader epoch, and the part of the header that the checksum covers, to get the whole batch.
+        batch: base offset, leader epoch, and the part of the header that the checksum covers, to get the whole batch;
+            None to get only the records.
     """
     native = records_of(of)
     if native is None or records.__class__ is not list:

@@ -1,9 +1,8 @@
 """Encoding and decoding of records of magic 2: the decompressed bytes after the header of a batch.
 
-Decoding has a fast path for usual records, and a careful path for single records on which the fast path fails: those
-with varints of more than two bytes, and those with invalid data, for which the careful path raises the error. The fast
-path does not check bounds; an index past the end, or a record that does not end at its declared length, leads to the
-careful path. With the native engine, the package kwire-native takes the place of the fast path.
+A fast path decodes usual records. It does not check bounds: an index past the end, or a record that does not end at its
+declared length, leads to the careful path for this record. The careful path decodes varints of more than two bytes, and
+raises the error for invalid data. With the native engine, the package kwire-native takes the place of the fast path.
 
 Source: org.apache.kafka.common.record.DefaultRecord.
 """
@@ -55,7 +54,7 @@ class Record:
     headers: Headers = ()
 
     def __eq__(self, other: object) -> bool:
-        """Return whether all fields are equal; a list of headers equals a tuple with the same elements."""
+        """Return whether all fields are equal. A list of headers equals a tuple with the same elements."""
         if not isinstance(other, Record):
             return NotImplemented
         return (
@@ -73,7 +72,7 @@ R = TypeVar("R", bound=Record)
 
 
 class _Unusual(Exception):
-    """The exception of the fast path for a record that needs the careful path."""
+    """The exception by which the fast path leaves a record to the careful path."""
 
 
 _UNUSUAL = (_Unusual, IndexError, TypeError, struct.error, UnicodeDecodeError)
@@ -90,11 +89,12 @@ def read_records(
 ) -> Iterator[list[R]]:
     """Yield ``count`` records, in lists, from offset ``at`` to the end of ``data``.
 
-    The error of an invalid record is raised after the records before it. The path in the error begins below the batch;
-    the offset counts from the start of ``data``. Raises: DecodeError if the bytes are not valid.
+    The error of an invalid record is raised after the records before it were yielded. The path in the error begins
+    below the batch. The offset in the error counts from the start of ``data``. Raises: DecodeError if the bytes are not
+    valid.
 
     Args:
-        data: decompressed records; keys and values are memoryviews if it is a memoryview.
+        data: decompressed records. If this is a memoryview, keys and values are memoryviews.
         at: offset of the first record in ``data``.
         count: number of records.
         base_offset: base offset of the batch.
@@ -141,8 +141,7 @@ def _stamped(records: list[R], append_time: int | None) -> list[R]:
 def _read_some(
     data: bytes, at: int, most: int, index: int, base_offset: int, base_timestamp: int, some: list[R], into: type[R]
 ) -> int:
-    """Decode up to ``most`` records on the fast path, and append them to ``some``; return the offset of the next
-    record.
+    """Decode up to ``most`` records on the fast path, and append them to ``some``.
 
     This function is long and flat, because decoding spends most of its time here. A byte below 128 is a complete
     varint. For two bytes, a table contains the value; the lookup raises for a negative length and for a longer varint.
@@ -157,6 +156,8 @@ def _read_some(
         base_timestamp: timestamp in the batch header, in milliseconds since 1970.
         some: list to which the records are appended.
         into: Record, or a subclass whose additional fields are not set.
+
+    Returns: the offset of the next record.
     """
     new, head, append, low, high = object.__new__, _HEAD, some.append, _LOW, _HIGH
     names: dict[bytes, str] = {}
@@ -265,8 +266,8 @@ def _read_some(
 
 
 def _long_varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return the raw unsigned value of the varint at offset ``at``, without zigzag decoding, and the offset after
-    it.
+    """Return the unsigned value of the varint at offset ``at``, without zigzag decoding, and the offset after the
+    varint.
     """
     value = 0
     for shift in range(0, 56, 7):
@@ -354,7 +355,7 @@ def _varint(data: bytes, at: int, path: str, longest: int = _INT) -> tuple[int, 
         path: path of the field, for errors.
         longest: maximum length of the varint, in bytes.
 
-    Raises: Truncated if the bytes end too early; LimitError if a varint is too long.
+    Raises: Truncated if the bytes end too early; LimitError if the varint has more than ``longest`` bytes.
     """
     value = 0
     for index in range(longest):
@@ -382,7 +383,7 @@ def write_records(records: Sequence[Record], deltas: list[int] | None, base_time
     """Return the encoded records: the part of a batch after its header.
 
     Args:
-        records: the records.
+        records: the records of one batch, in order.
         deltas: offset of each record relative to the batch's base offset; None for 0, 1, 2 ...
         base_timestamp: timestamp in the batch header, in milliseconds since 1970.
 
@@ -454,7 +455,8 @@ def _zigzag(value: int) -> bytes:
 
 
 def int64(value: int) -> int:
-    """Return an integer wrapped around to 64 bits, as when a Java long overflows. ``value``: the sum of two such
-    integers.
+    """Return an integer wrapped around to 64 bits, as when a Java long overflows.
+
+    ``value``: the sum of two 64-bit integers.
     """
     return (value + 2**63) % 2**64 - 2**63

@@ -1,4 +1,4 @@
-"""Authorization of requests, for clusters with an authorizer: a stage between authentication and the handlers.
+"""Authorization of requests on clusters with an authorizer, in a stage between authentication and the handlers.
 
 This package does no I/O.
 """

@@ -1,5 +1,6 @@
-"""The authorization of one request: the allowed part, the denied parts, and the errors of the denied parts in the
-response.
+"""The authorization of one request.
+
+The request is split into an allowed part and denied elements. The response gets an error for each denied element.
 """
 
 from __future__ import annotations
@@ -66,8 +67,8 @@ class Authorization:
         call: The request as received.
         broker: The state of the cluster.
         access: The permissions of the client.
-        request: The part of the request that is allowed so far.
-        injections: The denied parts, with their errors.
+        request: The request without the elements that were denied until now.
+        injections: The denied elements, with their errors.
         adjust: Functions that change the response to ``request``. A function takes a response and returns it or a
             changed copy; it never modifies a response, because responses may be cached.
     """
@@ -91,49 +92,49 @@ class Authorization:
         return self.call.ticket.version
 
     def topic_name(self, topic_id: UUID) -> str | None:
-        """Return the name of a topic; None if no topic has this id."""
+        """Return the name of the topic with an id; None if no topic has this id."""
         topic = self.broker.cluster.by_id.get(topic_id)
         return None if topic is None else topic.name
 
     def allows_cluster(self, operation: Operation) -> bool:
-        """Return whether the client may perform an operation on the cluster."""
+        """Return whether the client may perform an operation on the resource CLUSTER."""
         return self.access.allows(operation, ResourceType.CLUSTER, CLUSTER_NAME)
 
     def describes(self, topic: str) -> bool:
-        """Return whether the client may describe a topic."""
+        """Return whether the client has DESCRIBE on a topic."""
         return self.access.allows(Operation.DESCRIBE, ResourceType.TOPIC, topic)
 
     def reads(self, topic: str) -> bool:
-        """Return whether the client may read a topic."""
+        """Return whether the client has READ on a topic."""
         return self.access.allows(Operation.READ, ResourceType.TOPIC, topic)
 
     def creates(self, topic: str) -> bool:
-        """Return whether the client may create a topic."""
+        """Return whether the client may create a topic: CREATE on the topic or on the cluster."""
         return self.allows_cluster(Operation.CREATE) or self.access.allows(Operation.CREATE, ResourceType.TOPIC, topic)
 
     def names(self, check: Check) -> Iterator[str]:
-        """Yield the names in the request of the resources that a check is about, such as its topics."""
+        """Yield the names in the request of the resources to which a check applies, such as the topics."""
         yield from self._names(request_level(self.key, self.version), self.request, TERMS[check.resource])
 
     def deny_names(self, check: Check, denied: frozenset[str]) -> Steps:
         """Deny the elements of the request that name a denied resource.
 
         Args:
-            check: The check that failed.
-            denied: Names of the resources.
+            check: The check that has denied the resources; it determines the type of the resources and the error.
+            denied: Names of the denied resources.
 
         Returns:
-            The response if nothing remains of the request, else None.
+            The response if no element of the request remains, else None.
         """
         call = replace(self.call, request=self.request)
         subject = Subject(call, Lookups(topic_name=self.topic_name))
         return (yield from self.deny(elements_naming(subject, TERMS[check.resource], denied), check.error))
 
     def deny_all(self, error: ErrorCode, operation: Operation | None = None) -> Effects:
-        """Deny the whole request; return the response.
+        """Deny the whole request, and return the response.
 
         Args:
-            error: The error.
+            error: Error code for all elements of the request.
             operation: The operation that the client needs, for the error message; None for no message.
         """
         has_text = self.key not in WITHOUT_OPERATION
@@ -141,15 +142,15 @@ class Authorization:
         return self._reply(finished(self._injection([WHOLE_REQUEST], error, text)).error_response())
 
     def deny(self, elements: Iterable[Element], error: ErrorCode, text: str | None = None) -> Steps:
-        """Deny elements of the request.
+        """Deny some elements of the request.
 
         Args:
-            elements: The elements.
-            error: The error of the elements.
+            elements: The elements to deny.
+            error: Error code of the elements in the response.
             text: Error message; None for the usual message of the API.
 
         Returns:
-            The response if nothing remains of the request, else None.
+            The response if no element of the request remains, else None.
         """
         injection = yield from self._injection(elements, error, text)
         rest = yield from injection.split_in_slices()
@@ -171,18 +172,18 @@ class Authorization:
 
     @property
     def has_many_denied(self) -> bool:
-        """Whether there are so many denied elements that the response must be built in slices."""
+        """Whether so many elements are denied that the response must be built in slices."""
         return any(injection.is_large for injection in self.injections)
 
     def final(self, response: Any) -> Any:
-        """Return the response to the whole request: the response to the allowed part, with errors for the denied parts.
+        """Return the response to the whole request, which contains an error for each denied element.
 
         ``response``: the response to the allowed part.
         """
         return finished(self.final_in_slices(response))
 
     def final_in_slices(self, response: Any) -> Generator[None, None, Any]:
-        """Return the same as ``final``; yield between slices of the work.
+        """Do the work of ``final`` and return its result; yield between slices of the work.
 
         ``response``: the response to the allowed part.
         """
@@ -193,8 +194,8 @@ class Authorization:
         return self._completed(response) if self.injections else response
 
     def _completed(self, response: Any) -> Any:
-        """Return a response with the denied elements at Kafka's positions, and with the fields that Kafka sets in
-        denied elements.
+        """Return a response in which the denied elements are at Kafka's positions and have the fields
+        that Kafka sets.
         """
         if self.key == ApiKey.ALTER_SHARE_GROUP_OFFSETS:
             topics = [
@@ -229,7 +230,7 @@ class Authorization:
         """Return the name of the resource that a field of the request identifies; None if it identifies no resource.
 
         Args:
-            identifier: Declaration of the field, with the field that gives its type.
+            identifier: Declaration of the field, and of the field that contains its type if there is one.
             struct: The struct that contains the field.
             value: The value of the field.
         """
@@ -241,7 +242,9 @@ class Authorization:
         return name
 
     def _visible_name(self, topic_id: UUID) -> str | None:
-        """Return the name of a topic; None if the topic does not exist, or the client may not describe it."""
+        """Return the name of the topic with an id; None if no topic has this id, or the client lacks DESCRIBE on the
+        topic.
+        """
         name = self.topic_name(topic_id)
         return name if name is not None and self.describes(name) else None
 

@@ -1,6 +1,6 @@
 """The table of the operations and resources that each API needs. Source: Kafka's KafkaApis and ControllerApis.
 
-``special.py`` and ``responses.py`` handle the APIs for which a check of names is not sufficient.
+For some APIs, a check of the named resources is not sufficient; ``special.py`` and ``responses.py`` handle these APIs.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Check:
     Attributes:
         operation: The operation that the client needs on each resource.
         resource: The type of the resources.
-        or_cluster: An operation on the cluster that also grants access; None if there is none.
+        or_cluster: An operation on the cluster that is sufficient instead; None if there is none.
         versions: The versions of the API to which the check applies.
     """
 
@@ -45,7 +45,7 @@ class Check:
 
     @property
     def error(self) -> ErrorCode:
-        """The error of elements that the check denies."""
+        """The error code of the elements that the check denies, such as TOPIC_AUTHORIZATION_FAILED."""
         return ERRORS[self.resource]
 
 

@@ -1,8 +1,8 @@
-"""The changes of responses that hide resources which the client may not describe, and list the operations it may
-perform.
+"""Functions that change responses for clients with limited permissions.
 
-Each function gets the authorization of a request and the response of the handler. A response may be cached, so a
-function returns a changed copy, or the response itself.
+They remove resources on which the client lacks DESCRIBE, and set the fields for the operations that the client may
+perform. Each function gets the authorization of a request and the response of the handler. A response may be cached, so
+a function returns a changed copy, or the response itself.
 """
 
 from __future__ import annotations
@@ -34,10 +34,9 @@ def is_large(auth: Authorization, response: Any) -> bool:
 
 
 def metadata(auth: Authorization, response: Any) -> Any:
-    """Return a Metadata response with the authorized operations, and without hidden topics if all topics were
-    requested.
+    """Return a Metadata response with the operations that are allowed on each topic.
 
-    Hidden topics are topics on which the client lacks DESCRIBE.
+    If the client has requested all topics, those on which it lacks DESCRIBE are omitted.
     """
     request = auth.call.request
     topics = response.topics
@@ -62,17 +61,18 @@ def describe_topic_partitions(auth: Authorization, response: Any) -> Any:
 
 
 def groups(auth: Authorization, response: Any) -> Any:
-    """Return a response that describes groups, with the operations that are allowed on each group."""
+    """Return a response that describes groups, such as DescribeGroups, with the operations that are allowed on each
+    group.
+    """
     field = "authorized_operations"
     described = [_with_operations(auth, group, field, ResourceType.GROUP, "group_id") for group in response.groups]
     return copy_with(response, groups=described)
 
 
 def consumer_groups(auth: Authorization, response: Any) -> Any:
-    """Return a response that describes groups, with an error for each group with a topic on which the client lacks
-    DESCRIBE.
+    """Return a ConsumerGroupDescribe or ShareGroupDescribe response with the operations that are allowed on each group.
 
-    The other groups get their allowed operations.
+    A group with an assigned topic on which the client lacks DESCRIBE is replaced by an error.
     """
     response = groups(auth, response)
     response.groups = [_hidden(group) if _has_hidden_topic(auth, group) else group for group in response.groups]
@@ -90,10 +90,9 @@ def _has_hidden_topic(auth: Authorization, group: Any) -> bool:
 
 
 def streams_groups(auth: Authorization, response: Any) -> Any:
-    """Return a response that describes streams groups, with an error for each group with a topic in its topology on
-    which the client lacks DESCRIBE.
+    """Return a StreamsGroupDescribe response with the operations that are allowed on each group.
 
-    The other groups get their allowed operations.
+    A group whose topology contains a topic on which the client lacks DESCRIBE is replaced by an error.
     """
     response = groups(auth, response)
     response.groups = [
@@ -168,10 +167,9 @@ def describe_delegation_token(auth: Authorization, response: Any) -> Any:
 
 
 def offset_fetch(auth: Authorization, response: Any) -> Any:
-    """Return an OffsetFetch response in which hidden topics are left out of each group whose offsets were all
-    requested.
+    """Return an OffsetFetch response without topics on which the client lacks DESCRIBE.
 
-    Hidden topics are topics on which the client lacks DESCRIBE.
+    Only groups whose offsets were all requested are changed. For named topics, the request was checked before.
     """
     request = auth.request
     if auth.version < 8:
@@ -195,8 +193,9 @@ def _with_visible_topics(auth: Authorization, struct: Any) -> Any:
 
 
 def create_topics(auth: Authorization, response: Any) -> Any:
-    """Return a CreateTopics response without the configurations of created topics on which the client lacks
-    DESCRIBE_CONFIGS.
+    """Return a CreateTopics response that describes only topics on which the client has DESCRIBE_CONFIGS.
+
+    For any other created topic, the configurations, partition count and replication factor are omitted, as in Kafka.
     """
     topics = []
     for topic in response.topics:
@@ -218,14 +217,14 @@ def _with_cluster_operations(auth: Authorization, response: Any) -> Any:
 
 
 def _with_operations(auth: Authorization, struct: Any, field: str, resource: ResourceType, name: str) -> Any:
-    """Return a struct of the response in which a bit field contains only the operations that the client may perform.
+    """Return a copy of a struct whose bit field contains only the operations that the client may perform.
 
     Args:
-        auth: The authorization.
-        struct: The struct.
+        auth: The authorization of the request.
+        struct: A struct of the response that describes a resource.
         field: Name of the bit field, whose bits are the operations that the broker supports.
         resource: Type of the resource.
-        name: Name of the field with the name of the resource.
+        name: Name of the field that contains the name of the resource.
     """
     reported = getattr(struct, field)
     if reported == NOT_REQUESTED:

@@ -1,7 +1,7 @@
 """The authorization of APIs for which the table in ``checks.py`` is not sufficient.
 
-Each function gets the authorization of a request. If it denies the whole request, it returns the response. Otherwise it
-removes the denied parts from the request, and returns None.
+Each function gets the authorization of a request. A function that denies the whole request returns the response. Any
+other function removes the denied elements from the request, and returns None.
 
 Source: Kafka's KafkaApis and ControllerApis.
 """
@@ -42,7 +42,7 @@ LOG_DIRS_ERROR_SINCE = 3
 
 
 def metadata(auth: Authorization) -> Steps:
-    """Deny topics on which the client lacks DESCRIBE, and new topics if it lacks CREATE.
+    """Deny topics on which the client lacks DESCRIBE, and topics that would be created if the client lacks CREATE.
 
     In the response, the denied topics follow the other topics.
     """
@@ -133,8 +133,9 @@ def configs(auth: Authorization) -> Effects | Steps | None:
 
 
 def delete_topics(auth: Authorization) -> Steps:
-    """Deny topics without DESCRIBE permission for the client, and existing topics without DELETE permission. DELETE on
-    the cluster is sufficient for all topics.
+    """Deny topics on which the client lacks DESCRIBE, and existing topics on which the client lacks DELETE.
+
+    DELETE on the cluster is sufficient for all topics.
     """
     if auth.allows_cluster(Operation.DELETE):
         return None
@@ -178,7 +179,7 @@ def describe_user_scram_credentials(auth: Authorization) -> Effects | None:
 
 
 def create_delegation_token(auth: Authorization) -> Effects | None:
-    """Deny a token for another owner if the client lacks CREATE_TOKENS on that user."""
+    """Deny a token for another owner if the client lacks CREATE_TOKENS on the resource USER of that owner."""
     broker, request, ticket = auth.broker, auth.request, auth.call.ticket
     requester = token_requests.requester(broker, ticket)
     owner = owner_of(request, requester)
@@ -192,7 +193,9 @@ def create_delegation_token(auth: Authorization) -> Effects | None:
 
 
 def describe_topic_partitions(auth: Authorization) -> Effects | None:
-    """Change a request for all topics to a request for the describable topics from the cursor on."""
+    """Replace a request for all topics by a request for the topics on which the client has DESCRIBE, from the cursor
+    on.
+    """
     request: DescribeTopicPartitionsRequest = auth.request
     if request.topics:
         return None
@@ -207,7 +210,7 @@ def describe_topic_partitions(auth: Authorization) -> Effects | None:
 
 
 def add_partitions_to_txn(auth: Authorization) -> Effects | None:
-    """Deny the whole request if the client lacks WRITE on one of its topics; no partition is added."""
+    """Deny the whole request if the client lacks WRITE on one of its topics, so that no partition is added."""
     request = auth.request
     if auth.version > CLIENT_VERSIONS:
         return None

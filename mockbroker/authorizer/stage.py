@@ -1,6 +1,7 @@
-"""The stage that authorizes requests, after authentication and before their handlers.
+"""The stage that authorizes requests, after authentication and before the handlers.
 
-The denied parts of a request get an error, or are missing in the response. The rest is processed as usual.
+A denied element of a request gets an error in the response, or is missing in the response. The remaining elements are
+processed as usual.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class AuthorizerStage(Stage):
     """The stage of request processing that applies the authorizer to the requests of all connections.
 
     Args:
-        router: The router.
+        router: The router, which passes the allowed part of each request to its handler.
         authorizer: The authorizer of the router's broker.
     """
 
@@ -85,7 +86,7 @@ class AuthorizerStage(Stage):
     def _access_of(self, call: Call[Any]) -> Access:
         """Return the permissions of the client that sent a request.
 
-        They are looked up once for each connection, because the principal of a connection does not change.
+        The permissions are looked up once for each connection, because the principal of a connection does not change.
         """
         number = call.ticket.connection
         access = self._access.get(number)
@@ -95,11 +96,11 @@ class AuthorizerStage(Stage):
         return access
 
     def _authorize(self, auth: Authorization) -> Generator[None, None, Outcome]:
-        """Apply all checks to a request; yield between slices of the work.
+        """Apply all checks of its API to a request; yield between slices of the work.
 
         Returns:
-            The response if the whole request is denied; a changed call if a part is denied or the response will be
-            changed; None to process the request unchanged.
+            The response if the whole request is denied. A changed call if elements are denied, the response must be
+            changed or the handler needs an AuthorizedCall. None to process the request unchanged.
         """
         key = auth.key
         if (special := BEFORE_CHECKS.get(key)) is not None and (answer := (yield from _run(special(auth)))) is not None:
@@ -118,16 +119,14 @@ class AuthorizerStage(Stage):
 
 
 def _run(answer: Effects | Generator[None, None, Effects | None] | None) -> Generator[None, None, Effects | None]:
-    """Return the result of a function of ``special``. If the function is a generator, run the generator and return its
-    return value.
-    """
+    """Return the result of a function of ``special``; run it to its end if it is a generator."""
     if isinstance(answer, Generator):
         answer = yield from answer
     return answer
 
 
 def _authorized_call(auth: Authorization) -> Outcome:
-    """Return the call as an AuthorizedCall, with functions that check which topics the client may describe, create and
+    """Return the request as an AuthorizedCall, whose functions check which topics the client may describe, create and
     read.
     """
     call = auth.call
@@ -150,9 +149,10 @@ def _check(auth: Authorization, check: Check) -> Generator[None, None, Effects |
 
 
 def _final(auth: Authorization, effect: Any) -> Any:
-    """Return an effect of a request; if it is the response, with the errors of the denied elements added.
+    """Return an effect of a request. If the effect is the response, add the errors of the denied elements.
 
-    A request without a response (acks=0) that has denied elements closes the connection.
+    If a request without a response (Produce with acks=0) has denied elements, return the effect of closing the
+    connection.
     """
     if isinstance(effect, Reply):
         response = auth.final(effect.response)
@@ -176,11 +176,11 @@ def _merged_in_slices(auth: Authorization, reply: Reply) -> Steps:
 
 
 def _final_in_slices(auth: Authorization, reply: Reply) -> Steps:
-    """Change a large response: first its elements, in slices, and then its other fields.
+    """Change a large response, first its elements in slices and then its other fields.
 
     Args:
         auth: The authorization of the request.
-        reply: The response.
+        reply: The response of the handler.
     """
     adjust, field = responses.ADJUSTED[auth.key], responses.LISTS[auth.key]
     items = getattr(reply.response, field)
@@ -199,7 +199,7 @@ def _is_group_allowed(access: Access, request: Any, _: Broker) -> bool:
 
 
 def _is_fetch_allowed(access: Access, request: Any, broker: Broker) -> bool:
-    """Return whether a Fetch outside of a fetch session names only topics that the client may read."""
+    """Return whether a full Fetch names only topics on which the client has READ; False for an incremental Fetch."""
     if request.session_epoch not in (INITIAL, FINAL) or request.forgotten_topics_data:
         return False
     for topic in request.topics:

@@ -134,9 +134,11 @@ class Interception:
     def intercepts(self, key: int, version: int) -> bool:
         """Return whether requests of an API must be passed to the fault rules, because a rule may apply to the API.
 
+        The result is False for a version that kwire cannot decode.
+
         Args:
             key: API key.
-            version: API version of the request; False for a version that kwire cannot decode.
+            version: API version of the request.
         """
         return key in self.router.outer_stages and version in APIS[key].versions
 

@@ -123,14 +123,14 @@ class Exchange:
 
 
 class Observer:
-    """The base class of observers. Its methods do nothing, and ``needs`` asks for no requests."""
+    """The base class of observers. Its methods do nothing, and ``needs`` returns True for every request."""
 
     def needs(self, api_key: int, version: int) -> bool:  # noqa: ARG002
-        """Return whether ``requested`` and ``answered`` are called for requests of an API.
+        """Return whether this observer gets the requests and responses of an API in a version.
 
         Args:
             api_key: API key; it may be unknown to kwire.
-            version: API version.
+            version: API version of the request.
         """
         return True
 

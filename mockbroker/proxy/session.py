@@ -41,7 +41,7 @@ class Ended(Exception):
 
 
 def moment() -> Moment:
-    """Return the current time of both clocks."""
+    """Return the current time."""
     return Moment(trio.current_time(), time.time())
 
 

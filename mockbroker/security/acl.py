@@ -11,7 +11,7 @@ CLUSTER_NAME = "kafka-cluster"  # the only name of a cluster resource
 
 
 class ResourceType(IntEnum):
-    """A type of resource, with its number in Kafka."""
+    """A type of resource that ACLs protect, such as TOPIC. The values are Kafka's numbers."""
 
     ANY = 1
     TOPIC = 2
@@ -35,7 +35,9 @@ class PatternType(IntEnum):
 
 
 class Operation(IntEnum):
-    """An operation that an ACL can allow, with its number in Kafka. Source: Kafka's AclOperation."""
+    """An operation that an ACL can allow or deny, such as READ. The values are Kafka's numbers. Source: Kafka's
+    AclOperation.
+    """
 
     ANY = 1
     ALL = 2
@@ -55,7 +57,9 @@ class Operation(IntEnum):
 
 
 class Permission(IntEnum):
-    """The permission of an ACL, allow or deny, with its number in Kafka. Source: Kafka's AclPermissionType."""
+    """Whether an ACL allows or denies its operation. The values are Kafka's numbers. Source: Kafka's
+    AclPermissionType.
+    """
 
     ANY = 1
     DENY = 2
@@ -64,15 +68,16 @@ class Permission(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Acl:
-    """An ACL. The numbers are those of the enumerations in this module.
+    """An ACL. The numbers are values of the enumerations in this module.
 
     Attributes:
-        resource_type: Type of the resource.
+        resource_type: Type of the resource, a ResourceType.
         pattern_type: LITERAL or PREFIXED.
-        name: Name of the resource, or its prefix; WILDCARD with LITERAL means every name.
+        name: Name of the resource with LITERAL, prefix of the name with PREFIXED. WILDCARD with LITERAL means every
+            name.
         principal: The principal, such as ``User:alice``; WILDCARD_PRINCIPAL means every user.
         host: Address of the client; WILDCARD means every address.
-        operation: The operation; ALL means every operation.
+        operation: The operation, an Operation; ALL means every operation.
         permission: ALLOW or DENY.
     """
 
@@ -87,16 +92,17 @@ class Acl:
 
 @dataclass(frozen=True, slots=True)
 class AclFilter:
-    """A filter of ACLs. A field with the number ANY or the value None matches every ACL.
+    """A filter of ACLs, as in DescribeAcls and DeleteAcls. A field with the number ANY or the value None matches every
+    ACL.
 
     Attributes:
-        resource_type: Type of the resource.
+        resource_type: Type of the resource, a ResourceType.
         pattern_type: LITERAL or PREFIXED for ACLs with this pattern type; MATCH for all patterns that match ``name``.
-        name: Name of the resource.
-        principal: The principal of the ACL.
-        host: The host of the ACL.
-        operation: The operation of the ACL.
-        permission: The permission of the ACL.
+        name: Name of the resource, or the prefix in the ACL.
+        principal: Principal in the ACL.
+        host: Host in the ACL.
+        operation: Operation in the ACL, an Operation.
+        permission: Permission in the ACL, ALLOW or DENY.
     """
 
     resource_type: int

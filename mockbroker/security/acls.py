@@ -11,8 +11,9 @@ from mockbroker.security.acl import WILDCARD, Acl, PatternType
 class Acls:
     """The ACLs of a cluster.
 
-    A name is looked up in a dictionary; so are its prefixes, for each prefix length that occurs in an ACL. So the cost
-    of ``matching`` depends on the number of different prefix lengths, not on the number of ACLs.
+    A lookup of a resource name reads one dictionary entry for the name, and one for each prefix of the name whose
+    length occurs in an ACL. The cost therefore depends on the number of different prefix lengths, not on the number of
+    ACLs.
 
     Attributes:
         version: Number that increases with every change of the ACLs.
@@ -34,7 +35,7 @@ class Acls:
         return acl in self._all
 
     def add(self, acls: Iterable[Acl]) -> None:
-        """Add ACLs; an ACL that exists is not added again."""
+        """Add ACLs. An ACL that exists already is ignored."""
         for acl in acls:
             if acl not in self._all:
                 self._all[acl] = None
@@ -52,10 +53,10 @@ class Acls:
         self.version += 1
 
     def matching(self, resource_type: int, name: str) -> Iterator[Acl]:
-        """Yield the ACLs whose pattern matches a resource.
+        """Yield the ACLs that apply to a resource because of their resource type and pattern.
 
         Args:
-            resource_type: Type of the resource.
+            resource_type: Type of the resource, a ResourceType.
             name: Name of the resource.
         """
         patterns = self._patterns

@@ -22,7 +22,9 @@ class Principal(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Principal:
-        """Return the principal that a text such as ``User:alice`` denotes."""
+        """Return the principal in a text such as ``User:alice``: the type before the first colon, and the name after
+        it.
+        """
         type_, _, name = text.partition(":")
         return cls(type_, name)
 
@@ -36,10 +38,10 @@ class DelegationToken:
 
     Attributes:
         token_id: Id of the token, which is the user name in a SCRAM exchange.
-        hmac: HMAC of the token id with the secret key of the cluster; its base64 form is the password.
+        hmac: HMAC of the token id with the secret key of the cluster.
         owner: The principal of clients that authenticate with the token.
         requester: The principal that created the token.
-        renewers: Principals that may renew the token; the owner may renew it too.
+        renewers: Principals that may renew the token, in addition to the owner.
         issued_ms: Time of the creation.
         expires_at_ms: Time at which the token expires, unless it is renewed.
         max_ms: Time at which the token expires even if it was renewed.
@@ -73,12 +75,12 @@ class DelegationToken:
 
 
 def token_hmac(token_id: str, secret_key: str) -> bytes:
-    """Return the HMAC (SHA-512) of a token id. ``secret_key``: secret key of the cluster."""
+    """Return the HMAC (SHA-512) of a token id. ``secret_key``: value of ``delegation.token.secret.key``."""
     return hmac.digest(secret_key.encode(), token_id.encode(), "sha512")
 
 
 class DelegationTokens:
-    """The delegation tokens of a cluster.
+    """The delegation tokens of a cluster, indexed by id and by HMAC.
 
     Attributes:
         size: Number of tokens plus number of their renewers.
@@ -96,11 +98,11 @@ class DelegationTokens:
         return len(self._by_id)
 
     def by_id(self, token_id: str) -> DelegationToken | None:
-        """Return the token with this id; None if there is none."""
+        """Return the token with a token id; None if no token has this id."""
         return self._by_id.get(token_id)
 
     def by_hmac(self, value: bytes) -> DelegationToken | None:
-        """Return the token with this HMAC; None if there is none."""
+        """Return the token with an HMAC; None if no token has this HMAC."""
         token_id = self._ids.get(value)
         return None if token_id is None else self._by_id[token_id]
 
@@ -119,9 +121,9 @@ class DelegationTokens:
         self.size -= 1 + len(token.renewers)
 
     def remove_expired(self, now_ms: int) -> bool:
-        """Delete the expired tokens; return whether there were any.
+        """Delete the expired tokens; return whether at least one was deleted.
 
-        ``now_ms``: the current time, milliseconds since 1970.
+        ``now_ms``: the current time, in milliseconds since 1970.
         """
         expired = [token for token in self if token.is_expired(now_ms)]
         for token in expired:

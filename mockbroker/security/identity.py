@@ -1,4 +1,4 @@
-"""The identity of a connection's client, which results from the listener and the authentication."""
+"""The identity of the client of a connection. It results from the listener and the authentication."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class Identity:
 
     Attributes:
         principal: The principal, such as ``User:alice``.
-        may_use_tokens: Whether the client may send requests about delegation tokens: False if it has authenticated with
-            a delegation token itself.
+        may_use_tokens: Whether the client may send requests about delegation tokens. False for a client that is not
+            authenticated, or has authenticated with a delegation token.
     """
 
     principal: str = ANONYMOUS

@@ -1,5 +1,4 @@
-"""The options of a login module in a JAAS setting of a listener, such as
-``listener.name.sasl_plaintext.plain.sasl.jaas.config``. The functions are pure.
+"""Parsing of JAAS settings, such as ``listener.name.sasl_plaintext.plain.sasl.jaas.config``. The functions are pure.
 
 Source: Kafka's JaasConfig, PlainServerCallbackHandler and OAuthBearerUnsecuredValidatorCallbackHandler.
 """
@@ -22,10 +21,11 @@ def parse_options(name: str, text: str) -> dict[str, str]:
     """Return the options of the login module in a JAAS setting.
 
     Args:
-        name: Kafka's name of the setting.
-        text: Its value: the class of the module, a control flag, options and a semicolon.
+        name: Kafka's name of the setting, for error messages.
+        text: Value of the setting: the class of the login module, a control flag, options and a semicolon.
 
-    Raises: SettingsError if the value does not have this form.
+    Raises:
+        SettingsError: The value does not have this form.
     """
     match = LOGIN_MODULE.fullmatch(text)
     if match is None:

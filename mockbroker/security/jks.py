@@ -1,4 +1,4 @@
-"""Keystores in the format JKS: what Java's KeyStore of that type reads. Pure.
+"""Reader of keystores in the format JKS, which Java's KeyStore of the type ``JKS`` writes. The functions are pure.
 
 Source: sun.security.provider.JavaKeyStore and KeyProtector of OpenJDK describe the format.
 """
@@ -70,13 +70,17 @@ def private_key(entry: JksEntry, password: str) -> bytes:
 
 
 class _Reader:
-    """Reads the numbers, texts and bytes of a keystore in their order."""
+    """A reader of the numbers, texts and byte strings that follow each other in a keystore."""
 
     def __init__(self, content: bytes, at: int) -> None:
         self._content, self._at = content, at
 
     def take(self, size: int) -> bytes:
-        """Return the next bytes. Raises: IndexError if there are fewer."""
+        """Return the next ``size`` bytes.
+
+        Raises:
+            IndexError: Fewer bytes remain.
+        """
         piece = self._content[self._at : self._at + size]
         if len(piece) < size:
             raise IndexError
@@ -109,7 +113,12 @@ def _certificate(reader: _Reader) -> bytes:
 
 
 def _protected(encoded: bytes) -> bytes:
-    """Return the octets of an EncryptedPrivateKeyInfo: a sequence of an algorithm and an octet string."""
+    """Return the encrypted key in an EncryptedPrivateKeyInfo, which is a DER sequence of an algorithm and an octet
+    string.
+
+    Raises:
+        ValueError: The DER encoding is malformed.
+    """
     _, at, _ = _der(encoded, 0)
     _, start, size = _der(encoded, at)
     tag, at, size = _der(encoded, start + size)
@@ -120,7 +129,12 @@ def _protected(encoded: bytes) -> bytes:
 
 
 def _der(encoded: bytes, at: int) -> tuple[int, int, int]:
-    """Return the tag of a value in DER, where its content begins, and its size."""
+    """Return the tag of the DER value at offset ``at``, the offset of its content, and the size of its content in
+    bytes.
+
+    Raises:
+        ValueError: The bytes end before the tag and the size.
+    """
     if len(encoded) < at + 2:
         raise ValueError("Cannot recover key")
     tag, size = unpack_from("BB", encoded, at)

@@ -1,5 +1,7 @@
-"""The rules for replacing a keystore: the new certificate has the same subject, and at least the same alternative
-names. The functions are pure.
+"""The rules by which AlterConfigs may replace a keystore.
+
+The new certificate must have the same subject, and at least the subject alternative names of the old certificate. The
+functions are pure.
 
 Source: Kafka's SslFactory (CertificateEntries.ensureCompatible), as recorded in fixtures/keystores.json.
 """
@@ -23,12 +25,12 @@ MAIL, DNS, DIRECTORY, URI, ADDRESS, REGISTERED_ID = 1, 2, 4, 6, 7, 8
 
 @dataclass(frozen=True, slots=True)
 class KeystoreEntry:
-    """The names in the certificate of a keystore.
+    """The names in the first certificate of a keystore.
 
     Attributes:
         subject: Distinguished name of the subject in Java's format.
         names: Subject alternative names, in the order of the certificate.
-        alias: Name of the entry.
+        alias: Name of the keystore entry with the key.
     """
 
     subject: str
@@ -37,7 +39,7 @@ class KeystoreEntry:
 
 
 def read_entry(keystore: Contents) -> KeystoreEntry:
-    """Return the entry of a keystore: its alias, and the names in its first certificate."""
+    """Return the alias of a keystore's key, with the names in the keystore's first certificate."""
     from cryptography.x509 import ExtensionNotFound, SubjectAlternativeName, load_pem_x509_certificate
 
     certificate = load_pem_x509_certificate(keystore.certificates[0])
@@ -50,7 +52,7 @@ def read_entry(keystore: Contents) -> KeystoreEntry:
 
 
 def replacement_error(existing: KeystoreEntry, new: KeystoreEntry) -> str | None:
-    """Return Kafka's error message if a keystore cannot replace another one; None if it can."""
+    """Return Kafka's error message if a new keystore cannot replace the existing one; None if it can."""
     if _canonical(existing.subject) != _canonical(new.subject):
         reason, before, after = "DistinguishedName does", f"DN={existing.subject}", f"DN={new.subject}"
     elif not set(existing.names) <= set(new.names):
@@ -91,13 +93,15 @@ def _ipv6_text(address: IPv6Address) -> str:
 
 
 def _listed(entry: KeystoreEntry) -> str:
-    """Return the alternative names as Java formats a HashSet of lists."""
+    """Return the subject alternative names as Java formats a HashSet of lists."""
     ordered = bucket_order(dict.fromkeys(entry.names), _hash)
     return f"[{', '.join(f'[{kind}, {text}]' for kind, text in ordered)}]"
 
 
 def _hash(name: AlternativeName) -> int:
-    """Return Java's hash code of a list with the type and the text of a name, as a signed number of 32 bits."""
+    """Return Java's hash code of a list with the type and the text of an alternative name, as a signed
+    32-bit number.
+    """
     kind, text = name
     code = (31 * (31 + kind) + string_hash(text)) & 0xFFFF_FFFF
     return code - (1 << 32) if code >> 31 else code

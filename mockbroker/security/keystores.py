@@ -1,6 +1,7 @@
-"""Keystores and truststores in PEM, JKS and PKCS12, with their passwords, as Kafka reads them. Pure but for the files.
+"""Reader of keystores and truststores in PEM, JKS and PKCS12, with their passwords, as Kafka reads them.
 
-Source: Kafka's DefaultSslEngineFactory, as recorded in fixtures/keystores.json.
+The only I/O of this module is reading the files. Source: Kafka's DefaultSslEngineFactory, as recorded in
+fixtures/keystores.json.
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ Text = Callable[[str], str | None]  # returns the value of a setting, None if it
 class KeystoreError(Exception):
     """The error for a keystore or truststore that cannot be used.
 
-    Its message is Kafka's; ``str`` of the error begins with the name of the Java exception.
+    The message is Kafka's. ``str`` of the error begins with the name of the Java exception.
 
     Attributes:
-        reason: The message.
-        hint: What to do, if Kafka's message does not tell; else "".
+        reason: Kafka's message, without the name of the exception.
+        hint: What the user can do, if Kafka's message does not contain this; "" otherwise.
     """
 
     def __init__(self, reason: str, java: str = INVALID, hint: str = "") -> None:
@@ -49,12 +50,12 @@ class KeystoreError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """A keystore or truststore that was read.
+    """The content of a keystore or truststore.
 
     Attributes:
         certificates: Certificates in PEM; in a keystore, the certificate of the key is first.
         key: Private key in PEM, unencrypted; empty for a truststore.
-        alias: Name of the entry with the key.
+        alias: Name of the keystore entry with the key.
     """
 
     certificates: tuple[bytes, ...]
@@ -63,17 +64,18 @@ class Contents:
 
     @property
     def pem(self) -> bytes:
-        """The key and the certificates as one file."""
+        """The key and the certificates, in this order, as the content of one PEM file."""
         return b"\n".join(filter(None, (self.key, *self.certificates))) + b"\n"
 
 
 def read_keystore(text: Text) -> Contents | None:
-    """Return the keystore that settings name; None if they name none.
+    """Read the keystore that ``ssl.keystore.*`` settings name; return None if they name no keystore.
 
     Args:
-        text: Function that returns the value of a setting ``ssl.*`` as text.
+        text: Function that returns the value of a setting ``ssl.*`` as text; None if it is not set.
 
-    Raises: KeystoreError if it cannot be used.
+    Raises:
+        KeystoreError: The keystore cannot be used.
     """
     path, password, kind = _place(text, "keystore")
     key, chain, key_password = (
@@ -108,11 +110,13 @@ def read_keystore(text: Text) -> Contents | None:
 
 
 def read_truststore(text: Text) -> Contents | None:
-    """Return the truststore that settings name; None if they name none.
+    """Read the truststore that ``ssl.truststore.*`` settings name; return None if they name no truststore.
 
-    ``text``: function that returns the value of a setting ``ssl.*`` as text.
+    Args:
+        text: Function that returns the value of a setting ``ssl.*`` as text; None if it is not set.
 
-    Raises: KeystoreError if it cannot be used.
+    Raises:
+        KeystoreError: The truststore cannot be used.
     """
     path, password, kind = _place(text, "truststore")
     if (certificates := text("ssl.truststore.certificates")) is not None:
@@ -138,13 +142,23 @@ def read_truststore(text: Text) -> Contents | None:
 
 
 def _place(text: Text, store: str) -> tuple[str | None, str | None, str | None]:
-    """Return path, password and type of a store, each None if it is not set."""
+    """Return location, password and type of a store from its settings, each None if it is not set.
+
+    Args:
+        text: Function that returns the value of a setting ``ssl.*`` as text; None if it is not set.
+        store: ``keystore`` or ``truststore``.
+    """
     path, password, kind = (text(f"ssl.{store}.{name}") for name in (LOCATION, PASSWORD, TYPE))
     return path, password, kind
 
 
 def _read(path: str, kind: str | None) -> tuple[bytes, str]:
-    """Return the content of a file and its type, which the content decides if ``kind`` is None."""
+    """Return the content of a file, and the type of the store in it.
+
+    Args:
+        path: Path of the file.
+        kind: Value of the setting for the type; None to derive the type from the content.
+    """
     file = Path(path)
     try:
         content = file.read_bytes() if file.is_file() else b""  # a named pipe would block the broker
@@ -190,7 +204,11 @@ def _pem_truststore(content: bytes, failure: str) -> Contents:
 
 
 def _check_certificates(certificates: tuple[bytes, ...]) -> None:
-    """Raises: ValueError for a malformed one."""
+    """Check that each certificate is well-formed.
+
+    Raises:
+        ValueError: A certificate is malformed.
+    """
     from cryptography.x509 import load_pem_x509_certificate
 
     for each in certificates:
@@ -198,7 +216,16 @@ def _check_certificates(certificates: tuple[bytes, ...]) -> None:
 
 
 def _java_keystore(content: bytes, password: str, key_password: str | None, failure: KeystoreError) -> Contents:
-    """Return a keystore in JKS or PKCS12: Java reads either, whatever type is set."""
+    """Return the content of a keystore in JKS or PKCS12.
+
+    As in Java, the content decides about the format, not the configured type.
+
+    Args:
+        content: Bytes of the file.
+        password: Password of the keystore.
+        key_password: Password of the key; None if it is the password of the keystore.
+        failure: Error to raise if the content has neither format or the password is wrong.
+    """
     from cryptography.exceptions import UnsupportedAlgorithm
 
     of_key = password if key_password is None else key_password
@@ -238,7 +265,13 @@ def _pkcs12_keystore(content: bytes, password: str, of_key: str) -> Contents:
 
 
 def _java_truststore(content: bytes, password: str | None, failure: KeystoreError) -> Contents:
-    """Return a truststore in JKS or PKCS12. Without a password, Java reads no encrypted certificates."""
+    """Return the content of a truststore in JKS or PKCS12.
+
+    Args:
+        content: Bytes of the file.
+        password: Password of the truststore. None to read only unencrypted certificates, as Java does.
+        failure: Error to raise if the content has neither format or the password is wrong.
+    """
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives import serialization as form
     from cryptography.hazmat.primitives.serialization import pkcs12

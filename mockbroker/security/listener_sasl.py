@@ -13,7 +13,7 @@ OF_VALIDATOR = "unsecuredValidator"  # prefix of the options of OAuthBearerLogin
 
 @dataclass(frozen=True, slots=True)
 class TokenRules:
-    """The rules for unsecured OAUTHBEARER tokens.
+    """The rules by which a listener checks unsecured OAUTHBEARER tokens.
 
     Attributes:
         principal_claim: Name of the claim with the user's name.
@@ -33,7 +33,7 @@ class ListenerSasl:
     """The SASL settings of a listener.
 
     Attributes:
-        mechanisms: Enabled mechanisms of this listener, separated by commas; "" for those of all listeners.
+        mechanisms: Mechanisms that the listener enables, separated by commas; "" to use ``sasl.enabled.mechanisms``.
         token_rules: The rules for OAUTHBEARER tokens.
     """
 
@@ -48,7 +48,8 @@ def listener_sasl(settings: Settings, listener: str) -> ListenerSasl:
         settings: The static settings of the brokers.
         listener: Name of the listener.
 
-    Raises: SettingsError if a setting of the listener is not valid.
+    Raises:
+        SettingsError: A SASL setting of the listener is not valid.
     """
     prefix = listener_prefix(listener)
     mechanisms = settings.others.get(f"{prefix}{MECHANISMS}")
@@ -68,9 +69,10 @@ def all_mechanisms(settings: Settings, listeners: Iterable[str]) -> set[str]:
 
 
 def jaas_users(settings: Settings) -> dict[str, str]:
-    """Return the passwords of the users in the JAAS settings of PLAIN, by user.
+    """Return the passwords by user name from the JAAS settings of PLAIN of all listeners.
 
-    Raises: SettingsError if a setting is not valid.
+    Raises:
+        SettingsError: A JAAS setting is not valid.
     """
     names = [name for name in settings.others if name.startswith(OF_LISTENER) and name.endswith(f".plain.{JAAS}")]
     if not names:
@@ -93,11 +95,12 @@ def token_rules(name: str, options: Mapping[str, str]) -> TokenRules:
     """Return the rules by which a listener checks OAUTHBEARER tokens, from its JAAS configuration.
 
     Args:
-        name: The JAAS setting that contains the options, for error messages.
+        name: Name of the JAAS setting that contains the options, for error messages.
         options: The options of OAuthBearerLoginModule. Options that do not begin with ``unsecuredValidator`` configure
             clients, and are ignored.
 
-    Raises: SettingsError if an option is not valid.
+    Raises:
+        SettingsError: The value of an option is not valid.
     """
     from mockbroker.security.jaas import SCOPE  # late: few clusters
 

@@ -48,9 +48,10 @@ class Rule:
     """A rule of ``ssl.principal.mapping.rules``.
 
     Attributes:
-        pattern: Regular expression that must match the whole name; None for DEFAULT, which maps every name to itself.
-        replacement: The name of the user, with references such as $1 to groups of the pattern.
-        case: "L" to convert the result to lower case, "U" to upper case, "" to keep it.
+        pattern: Regular expression that must match the whole distinguished name; None for DEFAULT, which maps every
+            distinguished name to itself.
+        replacement: Name of the user, with references such as $1 to groups of the pattern.
+        case: "L" to convert the result to lower case, "U" to upper case, "" to leave it unchanged.
     """
 
     pattern: re.Pattern[str] | None
@@ -58,7 +59,7 @@ class Rule:
     case: str = ""
 
     def apply(self, name: str) -> str | None:
-        """Return the name of the user; None if the rule does not apply. ``name``: the distinguished name."""
+        """Return the name of the user for the distinguished name ``name``; None if the rule does not match it."""
         if self.pattern is None:
             return name
         if self.pattern.fullmatch(name) is None:
@@ -78,7 +79,11 @@ class Rule:
 
 @cache
 def parse_rules(text: str) -> tuple[Rule, ...]:
-    """Parse the value of ``ssl.principal.mapping.rules``. Raises: SettingsError if it is not valid."""
+    """Parse the value of ``ssl.principal.mapping.rules``, and return its rules in order.
+
+    Raises:
+        SettingsError: The value is not valid.
+    """
     rules, at = [], 0
     text = text.strip()
     while at < len(text):
@@ -97,11 +102,11 @@ def parse_rules(text: str) -> tuple[Rule, ...]:
 
 
 def principal_of(certificate: bytes, rules: tuple[Rule, ...]) -> str | None:
-    """Return the principal of a client certificate, such as ``User:CN=client``; None if no rule applies.
+    """Return the principal of a client certificate, such as ``User:CN=client``; None if no rule matches its subject.
 
     Args:
         certificate: The certificate in DER.
-        rules: The rules; the first rule that applies is used.
+        rules: The rules of ``ssl.principal.mapping.rules``; the first rule that matches is used.
     """
     name = distinguished_name(certificate)
     mapped = (rule.apply(name) for rule in rules)
@@ -166,8 +171,9 @@ def _encoded_value(attribute: NameAttribute[Any]) -> bytes:
 
 
 def _content(encoded: bytes) -> tuple[bytes, bytes]:
-    """Split DER data into the content of the first element (without tag and length) and the bytes after that
-    element.
+    """Split DER data after its first element.
+
+    Returns: The content of the first element, without tag and length, and the bytes after the element.
     """
     size, start = encoded[1], 2
     if size >= 0x80:

@@ -29,16 +29,16 @@ _IMPLIED_BY: Mapping[int, frozenset[int]] = {
 
 
 class StandardAuthorizer:
-    """The authorizer of a cluster.
+    """The authorizer of a cluster, with the rules of Kafka's StandardAuthorizer.
 
     Args:
-        acls: The ACLs.
-        super_users: Principals that are allowed everything.
+        acls: The ACLs of the cluster.
+        super_users: Principals that are allowed everything (``super.users``).
         everyone_without_acl: Whether all clients may use a resource without a matching ACL
             (``allow.everyone.if.no.acl.found``).
 
     Attributes:
-        decided: Number of decisions cached since the caches were last cleared.
+        decided: Number of decisions that were cached since the caches were last cleared.
     """
 
     def __init__(self, acls: Acls, super_users: Iterable[str], *, everyone_without_acl: bool) -> None:
@@ -50,7 +50,7 @@ class StandardAuthorizer:
 
     @classmethod
     def configured(cls, settings: Settings, acls: Acls) -> StandardAuthorizer | None:
-        """Return the authorizer that the settings configure; None without ``authorizer.class.name``."""
+        """Return the authorizer that the settings configure; None if ``authorizer.class.name`` is empty."""
         if not settings.authorizer_class_name:
             return None
         super_users = (name.strip() for name in settings.super_users.split(";"))
@@ -58,11 +58,11 @@ class StandardAuthorizer:
         return cls(acls, filter(None, super_users), everyone_without_acl=everyone)
 
     def access_of(self, principal: str, host: str) -> Access:
-        """Return the permissions of a client.
+        """Return the permissions of a client, which are shared by all connections with the same principal and address.
 
         Args:
             principal: The principal, such as ``User:alice``.
-            host: Address of the client.
+            host: Address of the client, without port.
         """
         access = self._access.get((principal, host))
         if access is None:
@@ -83,12 +83,12 @@ class Access:
     """The permissions of a principal at one address. Decisions are cached until the ACLs change.
 
     Args:
-        authorizer: The authorizer.
+        authorizer: The authorizer that decides.
         principal: The principal, such as ``User:alice``.
-        host: Address of the client.
+        host: Address of the client, without port.
 
     Attributes:
-        is_super_user: Whether everything is allowed.
+        is_super_user: Whether the principal is in ``super.users`` and therefore allowed everything.
     """
 
     __slots__ = ("_acls", "_authorizer", "_decisions", "_host", "_principal", "_version", "is_super_user")
@@ -104,8 +104,8 @@ class Access:
         """Return whether an operation on a resource is allowed.
 
         Args:
-            operation: The operation.
-            resource_type: Type of the resource.
+            operation: The operation, an Operation.
+            resource_type: Type of the resource, a ResourceType.
             name: Name of the resource.
         """
         if self.is_super_user:
@@ -124,7 +124,7 @@ class Access:
         return decision
 
     def forget_decisions(self) -> None:
-        """Clear the cached decisions."""
+        """Clear the cached decisions about this principal and address."""
         self._decisions.clear()
 
     def _decide(self, operation: int, resource_type: int, name: str) -> bool:
@@ -142,7 +142,7 @@ class Access:
         return allowed or (not has_acls and self._authorizer.everyone_without_acl)
 
     def allows_any(self, operation: int, resource_type: int) -> bool:
-        """Return whether an operation is allowed on at least one resource of a type, which need not exist.
+        """Return whether an operation is allowed on at least one name of a resource type. No such resource need exist.
 
         Source: Kafka's Authorizer.authorizeByResourceType, which ignores implied operations.
         """
@@ -159,10 +159,10 @@ class Access:
         return any(acl.permission != _DENY and not _is_dominated(acl, denied) for acl in acls)
 
     def operations(self, resource_type: int, name: str, supported: int) -> int:
-        """Return the allowed operations as bits, as in the field ``authorized_operations``.
+        """Return the allowed operations on a resource as bits, as in the field ``authorized_operations``.
 
         Args:
-            resource_type: Type of the resource.
+            resource_type: Type of the resource, a ResourceType.
             name: Name of the resource.
             supported: The operations to check, as bits.
         """
@@ -177,9 +177,11 @@ class Access:
 
 
 def _is_dominated(acl: Acl, denied: Collection[tuple[int, str]]) -> bool:
-    """Return whether a DENY covers every name to which an ACL applies.
+    """Return whether a DENY pattern covers every name to which an ACL applies.
 
-    ``denied``: pattern type and name of each ACL that denies.
+    Args:
+        acl: The ACL, which allows an operation.
+        denied: Pattern type and name of each ACL that denies the operation.
     """
     if acl.pattern_type == PatternType.LITERAL:
         if acl.name == WILDCARD:

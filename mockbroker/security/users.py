@@ -1,4 +1,4 @@
-"""The users of a cluster: configured passwords, and the SCRAM credentials, which clients can change."""
+"""The users of a cluster: configured passwords, and SCRAM credentials that clients can change."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SCRAM_NUMBERS = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}  # Kafka's ScramMechani
 
 @dataclass(frozen=True, slots=True)
 class ScramCredential:
-    """A SCRAM credential (RFC 5802). It is sufficient to verify a password, but does not contain the password."""
+    """A SCRAM credential (RFC 5802), by which the broker can verify a password that it does not know."""
 
     salt: bytes
     iterations: int
@@ -26,12 +26,12 @@ class ScramCredential:
     def from_salted_password(
         cls, mechanism: str, salted_password: bytes, salt: bytes, iterations: int
     ) -> ScramCredential:
-        """Create a credential from the salted and hashed password in an AlterUserScramCredentials request.
+        """Create a credential from the salted password in an AlterUserScramCredentials request.
 
         Args:
             mechanism: Name of the mechanism, such as ``SCRAM-SHA-256``.
-            salted_password: The salted and hashed password.
-            salt: The salt.
+            salted_password: The password after salting and hashing (SaltedPassword of RFC 5802).
+            salt: The salt that the client has chosen.
             iterations: Number of iterations of the hash function.
         """
         name = SCRAM_HASHES[mechanism]
@@ -47,8 +47,8 @@ class Users:
     """The users of a cluster.
 
     Attributes:
-        passwords: Configured passwords by user.
-        scram: SCRAM credentials by user and mechanism, which AlterUserScramCredentials changes.
+        passwords: Configured passwords by user name.
+        scram: SCRAM credentials by user name and mechanism, which AlterUserScramCredentials changes.
         tokens: The delegation tokens of the cluster.
     """
 
@@ -60,7 +60,7 @@ class Users:
     def alter(self, altered: Mapping[tuple[str, str], ScramCredential | None]) -> None:
         """Set or delete SCRAM credentials.
 
-        ``altered``: credentials by user and mechanism; None deletes the credential.
+        ``altered``: credentials by user name and mechanism; None deletes the credential.
         """
         for key, credential in altered.items():
             if credential is None:
@@ -81,5 +81,5 @@ class Users:
         return {mechanism: credential for mechanism, credential in credentials if credential is not None}
 
     def with_scram_credentials(self) -> list[str]:
-        """Return the names of the users that have SCRAM credentials, sorted."""
+        """Return the sorted names of the users that have SCRAM credentials."""
         return sorted({name for name, _ in self.scram})
