@@ -365,8 +365,6 @@ TESTED_ELSEWHERE = {
     "mockbroker/topics/broker_alteration": "tests/mockbroker/topics/test_alteration.py, with the other resource types",
     "mockbroker/topics/logger_alteration": "tests/mockbroker/topics/test_alteration.py, with the other resource types",
     "mockbroker/topics/config_changes": "tests/mockbroker/topics/test_alteration.py, with the other resource types",
-    "mockbroker/topics/configs": "tests/mockbroker/broker/handlers/test_describe_configs.py",
-    "mockbroker/topics/epochs": "tests/mockbroker/broker/handlers/test_offset_for_leader_epoch.py",
     "mockbroker/transactions/*": "tests/mockbroker/transactions/test_registry.py",
     "*/__main__": "cli/test_main.py, as a process",
     "*/__init__": "test_init.py, or the tests beside it",

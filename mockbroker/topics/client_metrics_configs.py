@@ -60,7 +60,8 @@ def configs_error(name: str, configs: Mapping[str, str | None]) -> tuple[ErrorCo
     try:
         values = {each: parse_value(each, CONFIGS[each], text or "") for each, text in configs.items()}
         interval = values.get(INTERVAL, DEFAULT_INTERVAL_MS)
-        if isinstance(interval, int) and not SHORTEST_INTERVAL_MS <= interval <= LONGEST_INTERVAL_MS:
+        assert isinstance(interval, int)
+        if not SHORTEST_INTERVAL_MS <= interval <= LONGEST_INTERVAL_MS:
             limits = f"between {SHORTEST_INTERVAL_MS} and {LONGEST_INTERVAL_MS} (1 hour)"
             return ErrorCode.INVALID_REQUEST, f"Invalid value {interval} for {INTERVAL}, interval must be {limits}"
         _patterns(configs.get(MATCH) or "")

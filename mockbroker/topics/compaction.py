@@ -261,8 +261,6 @@ class _Cleaner:
         return _with_records(batch, records, self._horizon_ms if sets_horizon else horizon)
 
     def _is_retained(self, record: Record, horizon: int | None) -> bool:
-        if record.offset >= self._until:
-            return True
         if record.key is None or record.offset < self._latest.get(record.key, -1):
             return False
         return record.value is not None or horizon is None or self._now_ms < horizon

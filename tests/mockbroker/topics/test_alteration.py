@@ -18,9 +18,16 @@ POLICY, RETENTION = "cleanup.policy", "retention.ms"
 LARGEST = "message.max.bytes"
 
 
-def alter(broker: Broker, kind: int, name: str, changes: list[Change], release: Release = KAFKA_4_2) -> Refusal:
+def alter(
+    broker: Broker, kind: int, name: str, changes: list[Change], release: Release = KAFKA_4_2, **options: bool
+) -> Refusal:
     alteration = Alteration(
-        cluster=broker.cluster, release=release, brokers=broker.broker_settings, loggers=broker.loggers, node=0
+        cluster=broker.cluster,
+        release=release,
+        brokers=broker.broker_settings,
+        loggers=broker.loggers,
+        node=0,
+        **options,
     )
     (result,) = alteration.alter_all([((kind, name), changes)])
     return result
@@ -153,3 +160,157 @@ def test_number_of_settings_of_a_broker_is_limited():
     refusal = alter(broker, BROKER, "0", many)
     assert refusal.text == "The resource would have 1001 settings, the maximum is 1000: delete some first."
     assert alter(broker, BROKER, "0", many[1:]).error == E.NONE
+
+
+RESOURCES = [  # resource type, name, a change, another
+    pytest.param(2, "t", ("retention.ms", "5"), ("retention.bytes", "6"), id="topic"),
+    pytest.param(BROKER, "0", ("message.max.bytes", "5"), ("log.retention.ms", "6"), id="broker"),
+    pytest.param(BROKER, "", ("message.max.bytes", "5"), ("log.retention.ms", "6"), id="all brokers"),
+    pytest.param(16, "s", ("metrics", "a."), ("interval.ms", "1000"), id="client metrics"),
+    pytest.param(
+        GROUP, "g", ("share.auto.offset.reset", "earliest"), ("consumer.session.timeout.ms", "50000"), id="group"
+    ),
+]
+
+
+def configured(broker: Broker, kind: int, name: str) -> dict[str, str | None]:
+    """Return the configurations that are set on a resource."""
+    cluster = broker.cluster
+    own = {2: cluster.topics["t"].configs, BROKER: cluster.broker_configs.get(name, {})}
+    own |= {16: cluster.client_metrics.get(name, {}), GROUP: cluster.group_configs.get(name, {})}
+    return dict(own[kind])
+
+
+@pytest.mark.parametrize(("kind", "name", "first", "second"), [*RESOURCES[:2], *RESOURCES[3:]])
+def test_only_alter_configs_resets_what_it_omits(
+    kind: int, name: str, first: tuple[str, str], second: tuple[str, str]
+) -> None:
+    broker = BrokerHarness().broker
+    assert alter(broker, kind, name, [Change(first[0], SET, first[1])]).error == E.NONE
+    assert alter(broker, kind, name, [Change(second[0], SET, second[1])]).error == E.NONE
+    assert configured(broker, kind, name) == dict([first, second])
+    assert alter(broker, kind, name, [Change(second[0], SET, second[1])], replace_all=True).error == E.NONE
+    assert configured(broker, kind, name) == dict([second])
+
+
+@pytest.mark.parametrize(("kind", "name", "first", "second"), RESOURCES)
+def test_validated_change_is_not_applied(kind: int, name: str, first: tuple[str, str], second: tuple[str, str]) -> None:
+    broker = BrokerHarness().broker
+    changes = [Change(each, SET, value) for each, value in (first, second)]
+    assert alter(broker, kind, name, changes, validate_only=True).error == E.NONE
+    assert configured(broker, kind, name) == {}
+    assert alter(broker, kind, name, [Change(first[0], 9, "1")], validate_only=True).error != E.NONE
+
+
+@pytest.mark.parametrize(("kind", "name", "first", "second"), RESOURCES)
+def test_unknown_operation_is_refused(kind: int, name: str, first: tuple[str, str], second: tuple[str, str]) -> None:
+    refusal = alter(BrokerHarness().broker, kind, name, [Change(first[0], 9, second[1])])
+    expected = (E.INVALID_REQUEST, "Unknown operations type 9") if kind == BROKER else (E.UNKNOWN_SERVER_ERROR, None)
+    assert (refusal.error, refusal.text) == expected
+
+
+def test_resource_that_occurs_twice_is_refused() -> None:
+    broker = BrokerHarness().broker
+    alteration = Alteration(
+        cluster=broker.cluster, release=KAFKA_4_2, brokers=broker.broker_settings, loggers=broker.loggers, node=0
+    )
+    change = [Change("retention.ms", SET, "5")]
+    results = alteration.alter_all([((2, "t"), change), ((GROUP, "t"), []), ((2, "t"), change)])
+    assert [each.error for each in results] == [E.INVALID_REQUEST, E.NONE, E.INVALID_REQUEST]
+    assert results[0].text == "Each resource must appear at most once."
+    assert broker.cluster.topics["t"].configs == {}
+
+
+def test_log_level_is_changed() -> None:
+    broker = BrokerHarness().broker
+    assert alter(broker, 8, "0", [Change("mockbroker", SET, "DEBUG")], validate_only=True).error == E.NONE
+    assert broker.loggers.effective()["mockbroker"] == "INFO"
+    assert alter(broker, 8, "0", [Change("mockbroker", SET, "DEBUG"), Change("root", SET, "WARN")]).error == E.NONE
+    assert broker.loggers.effective() == {"root": "WARN", "mockbroker": "DEBUG", "mockbroker.http": "DEBUG"}
+    assert alter(broker, 8, "0", [Change("mockbroker", DELETE, None)]).error == E.NONE
+    assert broker.loggers.effective()["mockbroker"] == "WARN"
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "expected"),
+    [
+        (8, "0", (E.INVALID_REQUEST, "Unknown resource type 8")),
+        (2, "", (E.INVALID_REQUEST, "Default topic resources are not allowed.")),
+        (2, "a/b", (E.INVALID_TOPIC_EXCEPTION, None)),
+        (2, "u", (E.UNKNOWN_TOPIC_OR_PARTITION, "The topic 'u' does not exist.")),
+    ],
+)
+def test_resource_that_cannot_be_altered(kind: int, name: str, expected: tuple[E, str | None]) -> None:
+    refusal = alter(BrokerHarness().broker, kind, name, [], replace_all=True)
+    assert refusal.error == expected[0]
+    assert expected[1] is None or refusal.text == expected[1]
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "expected"),
+    [
+        (8, "1", "Unexpected node id. Expected 0, but received 1"),
+        (8, "", "Node id must be an integer, but it is: "),
+        (8, "x", "Node id must be an integer, but it is: x"),
+        (BROKER, "1", "Unexpected broker id, expected 0, but received 1"),
+        (BROKER, "x", "Node id must be an integer, but it is: x"),
+        (BROKER, "12345678901", "Node id must be an integer, but it is: 12345678901"),
+    ],
+)
+def test_broker_changes_only_itself(kind: int, name: str, expected: str) -> None:
+    refusal = alter(BrokerHarness().broker, kind, name, [])
+    assert (refusal.error, refusal.text) == (E.INVALID_REQUEST, expected)
+    assert alter(BrokerHarness().broker, kind, "+0", []).error == E.NONE
+
+
+def test_change_of_a_broker_that_is_no_list_is_refused() -> None:
+    broker = BrokerHarness().broker
+    texts = [
+        alter(broker, BROKER, "0", [Change("message.max.bytes", operation, "1")]).text
+        for operation in (APPEND, SUBTRACT)
+    ]
+    assert texts == [
+        "Config value append is not allowed for config key: message.max.bytes",
+        "Config value subtract is not allowed for config key: message.max.bytes",
+    ]
+    unknown = alter(broker, BROKER, "0", [Change("a.b", APPEND, "1")])
+    assert unknown.error == E.UNKNOWN_SERVER_ERROR
+
+
+def test_settings_of_the_same_resource_count_once() -> None:
+    broker = BrokerHarness().broker
+    long = "x" * (MAX_SIZE - len("a.b"))
+    for _ in range(2):
+        assert alter(broker, BROKER, "", [Change("a.b", SET, long)]).error == E.NONE
+
+
+def test_number_of_threads_is_compared_with_the_current_one() -> None:
+    broker = BrokerHarness().broker
+    refused = alter(broker, BROKER, "", [Change("num.io.threads", SET, "17")])  # 8 by default
+    assert refused.error == E.INVALID_REQUEST
+    assert "should not be greater than double the current value 8" in (refused.text or "")
+    for value in ("16", "32"):
+        assert alter(broker, BROKER, "", [Change("num.io.threads", SET, value)]).error == E.NONE
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ([Change("a", SET, "1"), Change("a", DELETE, None)], "Error due to duplicate config keys"),
+        ([Change("a", SET, None), Change("b", APPEND, None)], "Null value not supported for : a, b"),
+    ],
+)
+@pytest.mark.parametrize("kind", [2, BROKER, 8, 16, GROUP])
+def test_changes_with_a_structural_error_are_refused(kind: int, changes: list[Change], text: str) -> None:
+    name = "t" if kind == 2 else "0"
+    refusal = alter(BrokerHarness().broker, kind, name, changes)
+    assert (refusal.error, refusal.text) == (E.INVALID_REQUEST, text)
+
+
+def test_cluster_wide_min_in_sync_replicas_is_not_reset() -> None:
+    """KIP-966: eligible leader replicas need it, so AlterConfigs has to name it."""
+    broker = BrokerHarness().broker
+    refusal = alter(broker, BROKER, "", [Change(LARGEST, SET, "5")], replace_all=True)
+    assert refusal.error == E.INVALID_CONFIG
+    both = [Change(LARGEST, SET, "5"), Change("min.insync.replicas", SET, "1")]
+    assert alter(broker, BROKER, "", both, replace_all=True).error == E.NONE

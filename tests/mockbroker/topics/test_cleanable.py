@@ -7,7 +7,7 @@ import pytest
 from kwire.records.batch import Record, build_batch, read_batch
 from mockbroker.base.release import KAFKA_4_2
 from mockbroker.base.settings import Settings
-from mockbroker.topics.cleanable import cleanable_log
+from mockbroker.topics.cleanable import CleanableLog, cleanable_log
 from mockbroker.topics.log_config import LogConfig
 from mockbroker.topics.log_segments import SegmentLimits
 from mockbroker.topics.model import Partition
@@ -60,3 +60,73 @@ def test_old_records_make_a_compaction_necessary(ratio, lag, now_ms, needed):
 
 def test_empty_log_is_not_cleanable():
     assert cleanable_log(Partition("t", 0, [0]), now_ms=0).dirty_bytes == 0
+
+
+def stamped(*timestamps: int) -> Partition:
+    """Return a partition with one batch in each segment, with these timestamps, and an active segment."""
+    made = Partition("t", 0, [0])
+    made.log.limits = SegmentLimits(size=1)
+    for timestamp in (*timestamps, 1):
+        made.append(read_batch(build_batch([Record(key=b"k", value=b"v", timestamp=timestamp)])))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("timestamps", "overdue"),
+    [((0, 9_000), False), ((-1, 9_000), False), ((1, 9_000), True), ((9_000, 1), True), ((9_000, 4_999), True)],
+)
+def test_oldest_first_timestamp_decides_the_maximum_lag(timestamps, overdue):
+    """LogCleanerManager: timestamps of 0 and below are unknown."""
+    assert cleanable_log(stamped(*timestamps), max_lag_ms=5_000, now_ms=10_000).overdue is overdue
+
+
+def test_bytes_are_counted_on_both_sides_of_the_first_dirty_offset():
+    of = stamped(1, 2, 3)
+    of.cleaned_until = 1
+    sizes = [segment.size for segment in of.log.segments]
+    result = cleanable_log(of, now_ms=0)
+    assert (result.clean_bytes, result.dirty_bytes) == (sizes[0], sizes[1] + sizes[2])
+    assert (result.first_dirty, result.until, result.segments, result.overdue) == (1, 3, 3, False)
+
+
+def test_segments_before_the_log_start_offset_are_clean():
+    of = stamped(1, 2, 3)
+    of.log.start = 2
+    assert cleanable_log(of, now_ms=0).first_dirty == 2
+    of.cleaned_until = 3
+    assert cleanable_log(of, now_ms=0).first_dirty == 3
+
+
+@pytest.mark.parametrize(
+    ("clean", "dirty", "overdue", "needed"),
+    [
+        (50, 50, False, False),
+        (49, 51, False, True),
+        (100, 0, True, False),
+        (99, 1, True, True),
+        (0, 1, False, True),
+        (99, 1, False, False),
+    ],
+)
+def test_compaction_is_needed_above_the_dirty_ratio(clean, dirty, overdue, needed):
+    config = LogConfig.of({"min.cleanable.dirty.ratio": "0.5"}, Settings(), KAFKA_4_2)
+    assert CleanableLog(0, 1, 1, clean, dirty, overdue).needs_compaction(config) is needed
+
+
+def test_open_transaction_ends_the_cleanable_part():
+    of = stamped(1, 2)
+    data = build_batch([Record(key=b"k")], producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
+    of.append(read_batch(data))  # offset 3
+    for _ in range(3):
+        of.append(read_batch(build_batch([Record(key=b"k")])))
+    result = cleanable_log(of, now_ms=0)
+    assert (result.until, result.segments) == (3, 3)
+    of.end_transaction(1, 0, committed=True, coordinator_epoch=0, timestamp=1)
+    assert cleanable_log(of, now_ms=0).until == 7
+
+
+def test_young_clean_segments_do_not_count():
+    of = stamped(9_000, 1_000, 9_000)
+    of.cleaned_until = 1
+    result = cleanable_log(of, min_lag_ms=2_000, now_ms=10_000)
+    assert (result.until, result.segments, result.dirty_bytes) == (2, 2, of.log.segments[1].size)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from kwire import ErrorCode as E
 from mockbroker.topics.client_metrics_configs import (
+    ATTRIBUTES,
     MAX_SIZE,
     MAX_SUBSCRIPTIONS,
     configs_error,
@@ -43,3 +45,52 @@ def test_number_and_size_of_subscriptions_are_limited() -> None:
     assert limit_error("new", {}, full) == "100 client metrics subscriptions exist, the maximum: delete one first."
     assert limit_error("1", {}, full) is None
     assert "maximum is 65536" in (limit_error("s", {"metrics": "x" * MAX_SIZE}, {}) or "")
+
+
+@pytest.mark.parametrize(("interval", "valid"), [(99, False), (100, True), (3_600_000, True), (3_600_001, False)])
+def test_push_interval_is_a_tenth_of_a_second_to_an_hour(interval: int, valid: bool) -> None:
+    error = configs_error("s", {"interval.ms": str(interval)})
+    assert (error is None) is valid
+    assert error is None or error[0] == E.INVALID_REQUEST
+
+
+@pytest.mark.parametrize(
+    ("name", "configs", "error"),
+    [
+        ("", {}, (E.INVALID_REQUEST, "Subscription name can't be empty")),
+        ("s", {"a": "1"}, (E.INVALID_REQUEST, "Unknown client metrics configuration: a")),
+        ("s", {"metrics": "a,,b"}, (E.INVALID_CONFIG, "Configuration 'metrics' values must not be empty.")),
+        ("s", {"match": "client_id=a,"}, (E.INVALID_CONFIG, "Configuration 'match' values must not be empty.")),
+        ("s", {"match": "client_id"}, (E.INVALID_CONFIG, "Illegal client matching pattern: client_id")),
+        ("s", {"match": "client_id="}, (E.INVALID_CONFIG, "Illegal client matching pattern: client_id=")),
+        ("s", {"match": "client_id=a=b"}, (E.INVALID_CONFIG, "Illegal client matching pattern: client_id=a=b")),
+        ("s", {"match": "user=a"}, (E.INVALID_CONFIG, "Illegal client matching pattern: user=a")),
+        ("s", {"match": "client_id=("}, (E.INVALID_CONFIG, "Illegal client matching pattern: client_id=(")),
+        ("s", {"match": None, "metrics": None, "interval.ms": "100"}, None),
+    ],
+)
+def test_invalid_subscription_is_refused(
+    name: str, configs: dict[str, str | None], error: tuple[E, str] | None
+) -> None:
+    assert configs_error(name, configs) == error
+
+
+@pytest.mark.parametrize("attribute", sorted(ATTRIBUTES))
+def test_pattern_matches_each_attribute_of_a_client(attribute: str) -> None:
+    assert matches({"match": f"{attribute}=x+"}, {attribute: "xx"})
+    assert not matches({"match": f"{attribute}=x+"}, {attribute: "xy"})
+
+
+def test_size_of_a_subscription_counts_name_and_values() -> None:
+    fits = {"metrics": "x" * 65_000, "match": "y" * 535}
+    assert limit_error("s", fits, {}) is None
+    assert limit_error("st", fits, {}) == (
+        "the subscription has 65537 characters, the maximum is 65536: use fewer metrics and patterns."
+    )
+
+
+def test_client_pattern_has_limited_memory() -> None:
+    assert configs_error("s", {"match": f"client_id={'a' * 500}"}) is None
+    error = configs_error("s", {"match": "client_id=((a{100}){100}){10}"})
+    assert error is not None
+    assert error[0] == E.INVALID_CONFIG

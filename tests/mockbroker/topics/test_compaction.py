@@ -10,7 +10,14 @@ from kwire.records.batch import Batch, Record, build_batch, read_batch
 from kwire.records.compression import GZIP, NONE
 from kwire.records.control import ControlType, build_marker
 from mockbroker.topics.cleanable import cleanable_log
-from mockbroker.topics.compaction import _CompactedGroup, _groups, _Transactions, compaction
+from mockbroker.topics.compaction import (
+    _Cleaner,
+    _CompactedGroup,
+    _groups,
+    _LatestRecords,
+    _Transactions,
+    compaction,
+)
 from mockbroker.topics.log_segments import LogSegment, SegmentLimits
 from mockbroker.topics.model import Aborted, Partition
 
@@ -188,3 +195,232 @@ def test_compacted_segment_without_batches_keeps_its_time() -> None:
     compacted = group.finish(replaced)
     assert (compacted.segment.modified_ms, compacted.segment.last_offset, compacted.changed) == (8, 9, True)
     assert not _CompactedGroup(0).finish(replaced[:1]).changed
+
+
+def transaction(partition: Partition, *records: Record, committed: bool, producer: int = 7) -> None:
+    """Append one batch of a transaction of a producer, then its marker."""
+    sequence = sum(each.last_sequence + 1 for each in partition.producers if each.producer_id == producer)
+    data = build_batch(
+        list(records), producer_id=producer, producer_epoch=0, base_sequence=sequence, transactional=True
+    )
+    partition.append(read_batch(data))
+    partition.end_transaction(producer, 0, committed=committed, coordinator_epoch=0, timestamp=NOW_MS)
+
+
+def record(key: bytes, value: bytes | None = b"v") -> Record:
+    return Record(key=key, value=value, timestamp=1)
+
+
+def test_committed_transaction_after_an_aborted_one_supersedes() -> None:
+    partition = Partition("t", 0, [0])
+    append(partition, record(b"a", b"1"))
+    transaction(partition, record(b"a", b"2"), committed=False)
+    transaction(partition, record(b"a", b"3"), committed=True)
+    append(partition, record(b"z"))
+    compact(partition)
+    values = {each.offset: each.value for one in partition.log.batches() if not one.control for each in one.records()}
+    assert values == {3: b"3", 5: b"v"}
+
+
+def test_aborted_transactions_are_listed_while_they_have_batches() -> None:
+    partition = Partition("t", 0, [0])
+    transaction(partition, record(b"a"), committed=False)
+    transaction(partition, record(b"b"), committed=False, producer=8)
+    append(partition, record(b"z"))
+    compact(partition)
+    assert [(each.producer_id, each.first, each.last) for each in partition.aborted] == [(7, 0, 1), (8, 2, 3)]
+    append(partition, record(b"z"))
+    transaction(partition, record(b"c"), committed=False)
+    partition.log.roll()
+    active = [(7, 6, 7)]
+    compact(partition)
+    assert [(each.producer_id, each.first, each.last) for each in partition.aborted][-1:] == active
+
+
+def test_second_of_two_compactions_is_abandoned() -> None:
+    partition = Partition("t", 0, [0])
+    for _ in range(3):
+        append(partition, record(b"k"))
+    partition.log.roll()
+    steps = [compaction(partition, cleanable_log(partition, now_ms=NOW_MS), NOW_MS) for _ in range(2)]
+    assert len(list(steps[0])) == 6
+    segments = list(partition.log.segments)
+    next(steps[1], None)
+    assert all(map(lambda one, other: one is other, partition.log.segments, segments))
+    other = Partition("t", 0, [0])
+    for _ in range(3):
+        append(other, record(b"k"))
+    other.log.roll()
+    steps = [compaction(other, cleanable_log(other, now_ms=NOW_MS), NOW_MS) for _ in range(2)]
+    next(steps[0])
+    next(steps[1])
+    assert len(list(steps[0])) == 5
+    segments = list(other.log.segments)
+    assert list(steps[1])
+    assert all(map(lambda one, kept: one is kept, other.log.segments, segments))
+
+
+def test_cost_of_a_step_is_bytes_and_records() -> None:
+    partition = Partition("t", 0, [0])
+    append(partition, record(b"a"), record(b"b"))
+    append(partition, record(b"c"))
+    sizes = [len(each.data) for each in partition.log.batches()]
+    partition.log.roll()
+    steps = list(compaction(partition, cleanable_log(partition, now_ms=NOW_MS), NOW_MS))
+    assert steps == [sizes[0] + 100, sizes[1] + 50] * 2
+
+
+def test_superseded_batches_need_not_be_decoded() -> None:
+    latest = _LatestRecords(2)
+    batches = [
+        ([b"a", b"b"], 2),
+        ([b"a", b"c"], 4),
+        ([b"b", b"a"], 6),
+        ([b"c", b"c"], 8),
+        ([None], 10),
+        ([b"d"], 11),
+    ]
+    for keys, base in batches:
+        records = [Record(key=key, value=b"v") for key in keys]
+        latest.add(read_batch(build_batch(records, base_offset=base)))
+    assert latest.superseded == {3, 5, 10}
+    assert latest.offsets == {b"a": 7, b"b": 6, b"c": 9, b"d": 11}
+
+
+def test_records_before_the_dirty_part_supersede_nothing() -> None:
+    latest = _LatestRecords(3)
+    latest.add(read_batch(build_batch([record(b"a"), record(b"b")], base_offset=2)))
+    assert (latest.offsets, latest.superseded) == ({b"b": 3}, set())
+    latest.add(read_batch(build_batch([record(b"b"), record(b"a")], base_offset=4)))
+    assert (latest.offsets, latest.superseded) == ({b"b": 4, b"a": 5}, set())
+
+
+def test_segment_without_a_batch_of_the_compaction_is_changed() -> None:
+    replaced = [LogSegment(0, last_offset=4, modified_ms=5)]
+    [kept] = batches_of(record(b"a"))
+    for retained, changed in ((None, True), (kept, False), (batches_of(record(b"b"))[0], True)):
+        group = _CompactedGroup(0)
+        partition = Partition("t", 0, [0])
+        partition.append(kept)
+        group.add(partition.log.stored()[0], retained and read_batch(replace_leader(retained.data)))
+        assert group.finish(replaced).changed is changed
+
+
+def replace_leader(data: bytes) -> bytes:
+    """Return a batch of leader epoch 0, as a log has it."""
+    return data[:12] + bytes(4) + data[16:]
+
+
+def batches_of(*records: Record) -> list[Batch]:
+    return [read_batch(build_batch([each])) for each in records]
+
+
+def test_batch_without_tombstones_has_no_delete_horizon() -> None:
+    partition = Partition("t", 0, [0])
+    append(partition, record(b"a"), record(b"b"))
+    append(partition, record(b"c", None), record(b"d"))
+    append(partition, record(b"a"))
+    append(partition, record(b"z"))
+    whole = partition.log.stored()[3].data
+    compact(partition)
+    horizons = [each.delete_horizon for each in partition.log.batches()]
+    assert horizons == [None, NOW_MS + DAY_MS, None, None]
+    assert partition.log.stored()[3].data == whole
+
+
+@pytest.mark.parametrize(("later_ms", "counts"), [(DAY_MS - 1, [1, 1]), (DAY_MS, [0])])
+def test_unneeded_marker_is_removed_at_its_delete_horizon(later_ms: int, counts: list[int]) -> None:
+    """The marker with the current epoch of its producer stays, without a record."""
+    partition = Partition("t", 0, [0])
+    append(partition, record(b"a"))
+    for epoch in (1, 2):
+        partition.end_transaction(8, epoch, committed=epoch == 1, coordinator_epoch=0, timestamp=1)
+    append(partition, record(b"z"))
+    compact(partition)
+    append(partition, record(b"z"))
+    compact(partition, NOW_MS + later_ms)
+    assert [each.count for each in partition.log.batches() if each.producer_id == 8] == counts
+
+
+ATTRIBUTES = (
+    *("base_offset", "last_offset", "leader_epoch", "producer_id", "producer_epoch", "base_sequence"),
+    *("log_append_time", "transactional", "control", "max_timestamp"),
+)
+REBUILT = [
+    pytest.param({}, id="plain"),
+    pytest.param({"codec": GZIP}, id="compressed"),
+    pytest.param({"producer_id": 9, "producer_epoch": 3, "base_sequence": 40}, id="idempotent"),
+    pytest.param({"log_append_time": 77}, id="LogAppendTime"),
+    pytest.param(
+        {"producer_id": 9, "producer_epoch": 3, "base_sequence": 40, "transactional": True}, id="transactional"
+    ),
+]
+
+
+@pytest.mark.parametrize("options", REBUILT)
+@pytest.mark.parametrize("kept", [True, False])
+def test_compacted_batch_keeps_its_attributes(options: dict[str, int], kept: bool) -> None:
+    partition = Partition("t", 0, [0])
+    partition.leader_epoch = 6
+    append(partition, record(b"first"))
+    partition.append(read_batch(build_batch([record(b"a"), record(b"b" if kept else b"a")], **options)))
+    if "transactional" in options:
+        partition.end_transaction(9, 3, committed=True, coordinator_epoch=0, timestamp=1)
+    before = partition.log.stored()[1]
+    append(partition, record(b"a"))
+    if not kept:
+        partition.log.delete_before(1)
+    steps = _retained(partition, until=3 if not kept else 99)
+    batch = read_batch(before.data)
+    result = steps.retained(batch)
+    assert result is not None
+    assert result.count == int(kept)
+    assert {name: getattr(result, name) for name in ATTRIBUTES} == {name: getattr(batch, name) for name in ATTRIBUTES}
+    assert result.crc_is_right()
+    if kept:
+        assert result.codec == batch.codec
+
+
+def _retained(partition: Partition, until: int) -> _Cleaner:
+    """Return the compaction rules for the whole log of a partition."""
+    latest = _LatestRecords(0)
+    for batch in partition.log.batches():
+        if not batch.control:
+            latest.add(batch)
+    return _Cleaner(partition, until, latest, NOW_MS, DAY_MS)
+
+
+def test_last_batch_of_an_active_producer_stays_without_records() -> None:
+    partition = Partition("t", 0, [0])
+    for sequence in range(2):
+        append(partition, record(b"a"), producer=5, sequence=sequence)
+    append(partition, record(b"a"))
+    first, second, third = partition.log.batches()
+    rules = _retained(partition, until=99)
+    assert rules.retained(first) is None
+    emptied = rules.retained(second)
+    assert emptied is not None
+    assert (emptied.count, emptied.base_sequence, emptied.last_offset) == (0, 1, 1)
+    assert rules.retained(emptied) is emptied
+    assert rules.retained(third) is third
+
+
+def test_marker_of_an_active_producer_stays_without_records() -> None:
+    """A producer whose last batch was removed is known by its marker."""
+    for epoch, stays in ((1, True), (0, False)):
+        partition = Partition("t", 0, [0])
+        partition.end_transaction(7, 1, committed=True, coordinator_epoch=0, timestamp=1)
+        rules = _retained(partition, until=99)
+        data = build_marker(ControlType.COMMIT, producer_id=7, producer_epoch=epoch, timestamp=1)
+        old = read_batch(data)
+        assert rules._must_stay(old) is stays
+
+
+@pytest.mark.parametrize(("until", "stays"), [(1, True), (2, False)])
+def test_last_batch_of_the_compaction_stays(until: int, stays: bool) -> None:
+    partition = Partition("t", 0, [0])
+    append(partition, record(b"a"))
+    append(partition, record(b"a"))
+    rules = _retained(partition, until)
+    result = rules.retained(next(partition.log.batches()))
+    assert (result is not None) is stays

@@ -7,7 +7,7 @@ from tools.consumer_group_harness import ConsumerGroupHarness
 
 from mockbroker.base.settings import Settings
 from mockbroker.topics.configs import DEFAULT, OF_GROUP
-from mockbroker.topics.group_configs import GROUP_CONFIGS, configs_error, effective, source
+from mockbroker.topics.group_configs import GROUP_CONFIGS, MAX_GROUPS, TYPES, configs_error, effective, source
 
 RESET, SESSION = "share.auto.offset.reset", "share.session.timeout.ms"
 
@@ -64,3 +64,79 @@ def test_configurations_of_a_consumer_group_take_effect() -> None:
     assert harness.join("a").answer.heartbeat_interval_ms == 7
     harness.wait(1)
     assert harness.group.members == {}
+
+
+LIMITS = [  # name, lowest and highest valid value with the default limits of the brokers
+    *[(f"{kind}.session.timeout.ms", 45_000, 60_000) for kind in ("consumer", "share", "streams")],
+    *[(f"{kind}.heartbeat.interval.ms", 5_000, 15_000) for kind in ("consumer", "share", "streams")],
+    ("share.record.lock.duration.ms", 15_000, 60_000),
+]
+
+
+@pytest.mark.parametrize(("name", "least", "most"), LIMITS)
+def test_value_is_within_the_limits_of_the_broker(name: str, least: int, most: int) -> None:
+    texts = [configs_error({name: str(value)}, Settings()) for value in (least - 1, least, most, most + 1)]
+    kind, _, rest = name.partition(".")
+    assert texts == [
+        f"{name} must be greater than or equal to group.{kind}.min.{rest}",
+        None,
+        None,
+        f"{name} must be less than or equal to group.{kind}.max.{rest}",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "least"),
+    [
+        *[(f"{kind}.{rest}", 1) for kind in TYPES for rest in ("session.timeout.ms", "heartbeat.interval.ms")],
+        ("share.record.lock.duration.ms", 1_000),
+        ("streams.num.standby.replicas", 0),
+        ("streams.initial.rebalance.delay.ms", 0),
+    ],
+)
+def test_value_is_at_least_kafkas_minimum(name: str, least: int) -> None:
+    error = f"Invalid value {least - 1} for configuration {name}: Value must be at least {least}"
+    assert configs_error({name: str(least - 1)}, Settings()) == error
+    config = GROUP_CONFIGS[name]
+    assert config.check is not None
+    config.check(name, least)
+
+
+@pytest.mark.parametrize(("replicas", "valid"), [("0", True), ("2", True), ("3", False)])
+def test_standby_replicas_are_at_most_those_of_the_broker(replicas: str, valid: bool) -> None:
+    assert (configs_error({"streams.num.standby.replicas": replicas}, Settings()) is None) is valid
+
+
+def test_other_values_of_a_consumer_group_are_the_brokers() -> None:
+    """The session timeout is compared with the heartbeat interval of the broker's settings."""
+    broker = {
+        "group.consumer.heartbeat.interval.ms": 14_000,
+        "group.consumer.min.session.timeout.ms": 1,
+        "group.consumer.session.timeout.ms": 50_000,
+    }
+    error = "consumer.session.timeout.ms must be greater than consumer.heartbeat.interval.ms"
+    for timeout, expected in (("14000", error), ("14001", None)):
+        assert configs_error({"consumer.session.timeout.ms": timeout}, Settings.parse(broker)) == expected
+    broker = {"group.consumer.session.timeout.ms": 10_000, "group.consumer.min.session.timeout.ms": 1}
+    for interval, expected in (("10000", error), ("9999", None)):
+        assert configs_error({"consumer.heartbeat.interval.ms": interval}, Settings.parse(broker)) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "valid"), [("by_duration:PT0S", True), ("earliest", True), ("latest", True), ("PT1H", False), ("", False)]
+)
+def test_share_offset_is_reset_to_an_end_or_a_time(value: str, valid: bool) -> None:
+    assert (configs_error({RESET: value}, Settings()) is None) is valid
+
+
+def test_defaults_of_groups_are_kafkas() -> None:
+    assert {name: effective({}, name, Settings()) for name in GROUP_CONFIGS} == {
+        **{f"{kind}.session.timeout.ms": 45_000 for kind in TYPES},
+        **{f"{kind}.heartbeat.interval.ms": 5_000 for kind in TYPES},
+        "share.record.lock.duration.ms": 30_000,
+        "share.auto.offset.reset": "latest",
+        "share.isolation.level": "read_uncommitted",
+        "streams.num.standby.replicas": 0,
+        "streams.initial.rebalance.delay.ms": 3_000,
+    }
+    assert MAX_GROUPS == 10_000

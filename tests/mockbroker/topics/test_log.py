@@ -9,9 +9,9 @@ import pytest
 from tools.compacted_logs import compact_to
 
 from kwire import DecodeError
-from kwire.records.batch import Record, batches, build_batch, read_batch
+from kwire.records.batch import Batch, Record, batches, build_batch, read_batch
 from kwire.records.compression import GZIP, SNAPPY
-from mockbroker.topics.log import CompactedSegment, PartitionLog
+from mockbroker.topics.log import MAX_RECORDS_PER_BATCH, CompactedSegment, PartitionLog
 
 
 def batch(*timestamps: int, codec: int = 0, value: bytes = b"v") -> bytes:
@@ -321,3 +321,193 @@ def test_each_compacted_segment_ends_where_the_next_begins() -> None:
     log.replace_segments(3, compacted)
     assert listener.calls == [(0, 1, 1), (2, 3, 1)]
     assert bases(log) == [0, 1, 2, 3]
+
+
+# --- lookups, compared with a search through all batches ---
+
+LAID_OUT = {0: [(0, 1), (2, 2)], 4: [(4, 6)], 8: [(9, 9), (10, 12), (15, 15)], 20: []}  # segment -> offsets of batches
+END = 22
+
+
+@pytest.fixture
+def laid_out() -> PartitionLog:
+    """A compacted log with four segments, the last one empty; each batch has another size."""
+    log = PartitionLog()
+    log.restore(laid_out_batches(), 1, END, list(LAID_OUT))
+    return log
+
+
+def laid_out_batches() -> list[Batch]:
+    return [
+        read_batch(build_batch([Record(value=b"v" * (7 * last + 1))] * (last - first + 1), base_offset=first))
+        for each in LAID_OUT.values()
+        for first, last in each
+    ]
+
+
+def segment_of(offset: int) -> int:
+    """Return the base offset of the segment of ``LAID_OUT`` that contains an offset."""
+    return max(base for base in LAID_OUT if base <= offset)
+
+
+def expected(offset: int, limit: int, *, at_least_one: bool, before: int | None, until: int = END) -> list[int]:
+    """Return the base offsets of the batches that a read returns."""
+    found: list[int] = []
+    size, segment = 0, None
+    for each in laid_out_batches():
+        if each.last_offset < offset:
+            continue
+        segment = segment_of(each.base_offset) if segment is None else segment
+        size += len(each.data)
+        is_allowed = size <= limit or (at_least_one and not found)
+        is_before = before is None or each.base_offset < before
+        if segment_of(each.base_offset) != segment or not is_allowed or not is_before or each.base_offset > until:
+            break
+        found.append(each.base_offset)
+    return found
+
+
+LIMITS = (0, 1, 70, 150, 230, 500, 10_000)
+
+
+@pytest.mark.parametrize("at_least_one", [True, False])
+def test_read_returns_the_batches_of_one_segment(laid_out: PartitionLog, at_least_one: bool) -> None:
+    for offset in range(END + 1):
+        for limit in LIMITS:
+            for before in (None, *range(END + 1)):
+                data = laid_out.read(offset, limit, at_least_one=at_least_one, before=before)
+                wanted = expected(offset, limit, at_least_one=at_least_one, before=before)
+                assert offsets(data) == wanted, (offset, limit, before)
+
+
+@pytest.mark.parametrize("at_least_one", [True, False])
+def test_select_returns_the_batches_of_one_segment(laid_out: PartitionLog, at_least_one: bool) -> None:
+    for offset in range(END + 1):
+        for limit in LIMITS:
+            for until in range(offset, END + 1):
+                for before in (None, offset + 1, END):
+                    found = laid_out.select(offset, limit, until, at_least_one=at_least_one, before=before)
+                    wanted = expected(offset, limit, at_least_one=at_least_one, before=before, until=until)
+                    assert [each.base_offset for each in found] == wanted, (offset, limit, until, before)
+
+
+def test_size_between_two_offsets_is_that_of_the_batches(laid_out: PartitionLog) -> None:
+    for offset in range(END + 1):
+        for before in range(END + 1):
+            sizes = [
+                len(each.data)
+                for each in laid_out_batches()
+                if each.last_offset >= offset and each.base_offset < before
+            ]
+            assert laid_out.size_from(offset, before) == sum(sizes), (offset, before)
+
+
+def test_offset_after_a_size_is_that_of_a_batch(laid_out: PartitionLog) -> None:
+    for offset in range(END + 1):
+        for size in range(0, 700, 5):
+            passed, wanted = 0, END
+            for each in laid_out_batches():
+                if each.last_offset < offset:
+                    continue
+                if passed >= size:
+                    wanted = each.base_offset
+                    break
+                passed += len(each.data)
+            assert laid_out.offset_after(offset, size) == wanted, (offset, size)
+
+
+def test_offsets_are_in_different_segments(laid_out: PartitionLog) -> None:
+    for offset in range(END):
+        for end in range(offset, END + 1):
+            assert laid_out.spans_segments(offset, end) is (segment_of(offset) != segment_of(end))
+    assert not log_of(batch(1), batch(2)).spans_segments(0, 1)
+
+
+def test_batches_of_a_segment(laid_out: PartitionLog) -> None:
+    for index, each in enumerate(LAID_OUT.values()):
+        stored = laid_out.segment_batches(index)
+        assert [(one.base_offset, one.last_offset) for one in stored] == each
+
+
+@pytest.mark.parametrize("offset", range(END + 1))
+def test_deletion_removes_whole_segments_before_the_start(laid_out: PartitionLog, offset: int) -> None:
+    laid_out.delete_before(offset)
+    left = [each for each in laid_out_batches() if each.last_offset >= offset or offset <= 1]
+    assert [each.base_offset for each in laid_out.stored()] == [each.base_offset for each in left]
+    assert bases(laid_out) == [base for base in LAID_OUT if base >= segment_of(offset)]
+    assert (laid_out.start, laid_out.end) == (max(offset, 1), END)
+    assert laid_out.size == sum(len(each.data) for each in left)
+
+
+@pytest.mark.parametrize("end", range(END + 1))
+def test_truncation_removes_batches_and_later_segments(laid_out: PartitionLog, end: int) -> None:
+    laid_out.truncate(end)
+    left = [each for each in laid_out_batches() if each.last_offset < end]
+    is_cut = len(left) < len(laid_out_batches())
+    assert [each.base_offset for each in laid_out.stored()] == [each.base_offset for each in left]
+    assert laid_out.size == sum(len(each.data) for each in left)
+    if is_cut:
+        active = laid_out.segments[-1]
+        own = [each for each in left if each.base_offset >= active.base_offset]
+        cut = laid_out_batches()[len(left)].base_offset
+        assert active.base_offset == segment_of(cut)
+        assert active.size == sum(len(each.data) for each in own)
+        last = left[-1].last_offset + 1 if left else 0
+        assert laid_out.end == max(last, laid_out.start)
+    else:
+        assert (laid_out.end, bases(laid_out)) == (END, list(LAID_OUT))
+
+
+def test_segment_counts_its_bytes_and_times() -> None:
+    log = PartitionLog()
+    log.append(read_batch(batch(5, 9)), 0, now_ms=100)
+    log.append(read_batch(batch(7)), 0, now_ms=90)
+    [segment] = log.segments
+    assert (segment.size, segment.last_offset) == (len(batch(5, 9)) + len(batch(7)), 2)
+    assert (segment.first_timestamp, segment.max_timestamp, segment.modified_ms) == (9, 9, 100)
+
+
+def test_roll_begins_one_empty_segment() -> None:
+    log = PartitionLog(listener := RecordingListener())
+    log.roll()
+    assert (bases(log), listener.calls) == ([], [])
+    log.append(read_batch(batch(1)), 0)
+    log.roll()
+    log.roll()
+    assert (bases(log), listener.calls[1:]) == ([0, 1], [("rolled", 1)])
+
+
+def test_deleted_last_segment_leaves_an_empty_one() -> None:
+    log = log_of_segments(3)
+    log.delete_segments(2)
+    assert (bases(log), log.start, log.end) == ([2], 2, 3)
+    log.delete_segments(1)
+    assert (bases(log), log.start, log.end, log.size) == ([3], 3, 3, 0)
+
+
+def test_compaction_keeps_the_positions_of_later_batches() -> None:
+    log = log_of_segments(4)
+    positions = [each.position for each in log.stored()]
+    first, second, *_ = log.segments
+    kept = replace(log.stored()[1])
+    log.replace_segments(2, [CompactedSegment(replace(first), []), CompactedSegment(second, [kept])])
+    assert [each.position for each in log.stored()] == positions[1:]
+    assert log.size == 3 * len(batch(1))
+    assert offsets(log.read(0, 10_000, at_least_one=True)) == [1]
+
+
+def test_lookup_by_timestamp_decodes_at_most_100_000_records() -> None:
+    for count in (MAX_RECORDS_PER_BATCH, MAX_RECORDS_PER_BATCH + 1):
+        data = bytearray(batch(5))
+        data[57:61] = count.to_bytes(4, "big")  # the number of records
+        with pytest.raises(DecodeError) as raised:
+            log_of(bytes(data)).at_timestamp(5)
+        is_refused = "100001 records in one batch exceed the limit of 100000" in str(raised.value)
+        assert is_refused is (count > 100_000)
+
+
+def test_records_before_the_log_start_offset_have_no_timestamp() -> None:
+    log = log_of(batch(5, 6, 7), batch(8))
+    log.delete_before(1)
+    found = [log.at_timestamp(timestamp) for timestamp in (0, 5, 6, 7, 8, 9)]
+    assert found == [(1, 6), (1, 6), (1, 6), (2, 7), (3, 8), None]

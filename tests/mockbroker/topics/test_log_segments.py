@@ -60,3 +60,63 @@ def test_empty_active_segment_is_never_deleted():
     assert expired_segments(segments, 10**6, retention_ms=0, retention_bytes=0) == 1
     assert next_expiry(segments[1:], 10**6, retention_ms=0) is None
     assert next_expiry([], 10**6, retention_ms=0) is None
+
+
+@pytest.mark.parametrize(("offset", "full"), [(1_000 + 2**31 - 1, False), (1_000 + 2**31, True)])
+def test_offsets_of_a_segment_are_relative_to_its_base(offset, full):
+    """The index stores int32 offsets."""
+    assert segment(1_000).is_full(offset, 1, 0, LIMITS) is full
+
+
+def test_first_batch_without_a_timestamp_starts_no_duration():
+    made = segment(0, timestamp=-1)
+    assert not made.is_full(1, 1, 10_000, LIMITS)
+    assert segment(0, timestamp=0).is_full(1, 1, 501, LIMITS)
+
+
+def test_segment_has_its_largest_times_and_all_bytes():
+    made = LogSegment(5)
+    assert (made.size, made.first_timestamp, made.max_timestamp, made.modified_ms, made.last_offset) == (
+        0,
+        -1,
+        -1,
+        -1,
+        -1,
+    )
+    for offset, timestamp, now in ((5, 7, 100), (6, 9, 90), (8, 8, 110)):
+        made.add(offset, 10, timestamp, now)
+    assert (made.size, made.first_timestamp, made.max_timestamp, made.modified_ms, made.last_offset) == (
+        30,
+        7,
+        9,
+        110,
+        8,
+    )
+    assert made.largest_timestamp == 9
+
+
+@pytest.mark.parametrize(("timestamp", "expected"), [(-1, 50), (0, 0), (3, 3)])
+def test_segment_without_timestamps_has_the_time_of_its_append(timestamp, expected):
+    assert segment(0, timestamp=timestamp, modified=50).largest_timestamp == expected
+
+
+def test_default_limits_are_kafkas():
+    assert (SegmentLimits().size, SegmentLimits().duration_ms) == (1 << 30, 604_800_000)
+
+
+def test_size_limit_is_applied_before_the_age():
+    segments = [segment(0, timestamp=10), segment(1, timestamp=90), segment(2, timestamp=10), segment(3, timestamp=95)]
+    assert expired_segments(segments, 100, retention_ms=50, retention_bytes=200) == 3
+    assert expired_segments(segments, 100, retention_ms=50, retention_bytes=300) == 1
+    assert expired_segments(segments, 100, retention_ms=50) == 1
+
+
+def test_segment_without_any_time_does_not_expire():
+    assert expired_segments([segment(0, timestamp=-1, modified=-1)], 10**6, retention_ms=1) == 0
+    assert expired_segments([segment(0, timestamp=0, modified=-1)], 10**6, retention_ms=1) == 1
+
+
+def test_next_expiry_without_limits_is_never():
+    assert next_expiry([segment(0, timestamp=5)], 10**6) is None
+    assert next_expiry([segment(0, timestamp=5)], 10**6, retention_ms=10) == 16
+    assert next_expiry([segment(0, timestamp=5), segment(1, 0)], 7, retention_ms=10) == 16
