@@ -97,3 +97,46 @@ def test_the_end_of_a_move_that_was_cancelled_changes_nothing():
     dirs = LogDirs(["/a", "/b"])
     dirs.complete_move(replica(0))
     assert dirs.of(replica(0), "t") == "/a"
+
+
+def test_deleted_topic_leaves_the_replicas_of_others() -> None:
+    dirs = LogDirs(["/a", "/b"])
+    kept = Replica(0, UUID(int=2), 0)
+    homes = {each: dirs.of(each, "t") for each in (replica(0), replica(1), kept)}
+    moved = {"/a": "/b", "/b": "/a"}
+    for each, home in homes.items():
+        assert dirs.begin_move(each, "t", moved[home])
+    dirs.delete_topic(TOPIC)
+    assert dirs.future == {kept: moved[homes[kept]]}
+    assert dirs.of(kept, "u") == homes[kept]
+    dirs.complete_move(kept)
+    assert (dirs.of(kept, "u"), dirs.future) == (moved[homes[kept]], {})
+    dirs.complete_move(kept)
+    assert dirs.of(kept, "u") == moved[homes[kept]]
+
+
+def test_new_replica_is_in_the_directory_with_the_fewest() -> None:
+    dirs = LogDirs(["/a", "/b", "/a"])
+    assert dirs.paths == ["/a", "/b"]
+    assert [dirs.of(replica(partition), "t") for partition in range(3)] == ["/a", "/b", "/a"]
+    assert dirs.of(replica(0, node=1), "t") == "/a", "the replicas of another broker do not count"
+
+
+def test_preferred_directory_is_used_once() -> None:
+    dirs = LogDirs(["/a", "/b"])
+    dirs.prefer(0, "t", 0, "/b")
+    assert [dirs.of(replica(0), "t"), dirs.of(Replica(0, UUID(int=2), 0), "t")] == ["/b", "/a"]
+    assert (MAX_PREFERRED, VOLUME) == (10_000, 1 << 40)
+
+
+def test_directories_are_those_of_the_setting() -> None:
+    assert LogDirs.of_setting(" /a, ,/b ").paths == ["/a", "/b"]
+    assert LogDirs.of_setting("").paths == [IN_MEMORY]
+
+
+def test_move_to_the_own_directory_ends_a_move() -> None:
+    dirs = LogDirs(["/a", "/b"])
+    assert dirs.of(replica(0), "t") == "/a"
+    assert dirs.begin_move(replica(0), "t", "/b")
+    assert not dirs.begin_move(replica(0), "t", "/a")
+    assert dirs.future == {}

@@ -178,3 +178,55 @@ def test_message_set_survives_conversion_both_ways():
     assert isinstance(converted, bytes)
     (message,) = read(converted)
     assert list(message.records()) == RECORDS
+
+
+@pytest.mark.parametrize("beyond", [0, 1])
+def test_message_has_at_most_the_maximum_size(beyond: int) -> None:
+    data = build_message_set(RECORDS[:1])
+    result = to_batch(data, len(data) - beyond)
+    assert result == E.MESSAGE_TOO_LARGE if beyond else isinstance(result, Batch)
+
+
+def test_each_message_is_compared_with_the_maximum() -> None:
+    assert isinstance(to_batch(PLAIN, max(len(message.data) for message in read(PLAIN))), Batch)
+
+
+@pytest.mark.parametrize("count", [MAX_RECORDS_PER_BATCH, MAX_RECORDS_PER_BATCH + 1])
+def test_batch_of_100_000_records_is_converted(count: int) -> None:
+    batch = build_batch([Record()] * count)
+    assert isinstance(from_batches(batch, 0, 1), bytes) is (count == 100_000)
+
+
+def test_wrapper_of_100_000_messages_is_converted() -> None:
+    many = build_message_set([Record(timestamp=1)] * MAX_RECORDS_PER_BATCH, codec=GZIP)
+    assert isinstance(to_batch(many, LARGE), Batch)
+
+
+def test_codec_is_that_of_the_wrapper_with_a_valid_inner_checksum() -> None:
+    result = to_batch(build_message_set(RECORDS, codec=GZIP), LARGE)
+    assert isinstance(result, Batch)
+    assert result.codec == GZIP
+
+
+def test_timestamp_before_none_is_refused() -> None:
+    assert isinstance(to_batch(build_message_set([Record(timestamp=-1, value=b"v")]), LARGE), Batch)
+
+
+def test_set_ends_when_its_size_is_reached() -> None:
+    """The batches after the one that reaches the size are not converted."""
+    first = build_batch([Record(value=b"v")] * 50)
+    data = first + build_batch(RECORDS, codec=ZSTD, base_offset=50)
+    assert offsets(from_batches(data, 0, 1)) == list(range(50))
+    limit = build_batch([Record(value=b"v" * 100)])
+    rest = [build_batch([Record(value=b"v")], base_offset=1 + number) for number in range(3)]
+    assert offsets(from_batches(limit + b"".join(rest), 0, 1)) == [0, 1, 2, 3]
+
+
+def test_empty_parts_are_skipped() -> None:
+    data = build_batch(RECORDS) + build_batch(RECORDS, base_offset=3)
+    assert offsets(from_batches(data, 3, 1)) == [3, 4, 5]
+
+
+def test_magic_0_has_no_append_time() -> None:
+    (message, *_) = read(from_batches(build_batch(RECORDS, log_append_time=77), 0, 0))
+    assert not message.log_append_time

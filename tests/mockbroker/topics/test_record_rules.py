@@ -15,7 +15,8 @@ from kwire.records.batch import read_batch
 from kwire.records.compression import GZIP, NAMES, NONE, SNAPPY, ZSTD
 from mockbroker.base.release import KAFKA_4_2
 from mockbroker.base.settings import Settings
-from mockbroker.topics.record_rules import MAX_RECOMPRESSED, MAX_RECORD_ERRORS, RecordRules
+from mockbroker.topics.configs import MAX_LONG
+from mockbroker.topics.record_rules import HIGHEST_LEVELS, MAX_RECOMPRESSED, MAX_RECORD_ERRORS, RecordRules, rejection
 
 NOW = round(WALL * 1000)
 KEYED, BARE = Record(key=b"k", value=b"v", timestamp=NOW), Record(value=b"v", timestamp=NOW)
@@ -188,3 +189,121 @@ def test_timestamp_at_the_limit_needs_no_records() -> None:
     rules = rules_of(message_timestamp_after_max_ms="2000")
     assert not rules.need_records(read_batch(build_batch([LATE])), NOW)
     assert rules.need_records(read_batch(build_batch([LATE])), NOW - 1)
+
+
+MIN = -(2**63)
+TIMES = [  # timestamp of the record; limits before and after now in milliseconds; whether it is valid
+    (NOW, 0, 0, True),
+    (NOW - 1, 0, 0, False),
+    (NOW + 1, 0, 0, False),
+    (NOW - 5, 5, 0, True),
+    (NOW - 6, 5, 0, False),
+    (NOW + 5, 0, 5, True),
+    (NOW + 6, 0, 5, False),
+    (-1, 0, 0, True),  # no timestamp
+    (0, MAX_LONG, 0, True),
+    (0, NOW, 0, True),
+    (0, NOW - 1, 0, False),
+    (2**63 - 1, MAX_LONG, MAX_LONG, True),
+    (2**63 - 1, MAX_LONG, 5, False),
+]
+
+
+@pytest.mark.parametrize(("timestamp", "before", "after", "valid"), TIMES)
+def test_timestamp_is_within_the_limits(timestamp: int, before: int, after: int, valid: bool) -> None:
+    rules = rules_of(message_timestamp_before_max_ms=str(before), message_timestamp_after_max_ms=str(after))
+    record = Record(value=b"v", timestamp=timestamp)
+    batch = read_batch(build_batch([record]))
+    refused = rejection([record], batch, rules, "t-0", NOW)
+    assert (refused is None) is valid
+    if refused is not None:
+        earliest, latest = NOW - before, NOW + after
+        if before == MAX_LONG:
+            earliest = NOW - MAX_LONG
+        assert refused.error == E.INVALID_TIMESTAMP
+        assert refused.records == (
+            (
+                0,
+                f"Timestamp {timestamp} of message with offset 0 is out of range. "
+                f"The timestamp should be within [{earliest}, {latest}]",
+            ),
+        )
+        assert refused.text == "One or more records have been rejected due to invalid timestamp"
+
+
+def test_smallest_timestamp_is_in_the_future_as_in_java() -> None:
+    """Long.MIN_VALUE: the difference overflows."""
+    rules = rules_of()
+    data = bytearray(build_batch([BARE]))
+    data[27:35] = data[35:43] = MIN.to_bytes(8, "big", signed=True)
+    assert rules.need_records(read_batch(bytes(data)), NOW)
+    record = Record(value=b"v", timestamp=MIN)
+    assert rejection([record], read_batch(bytes(data)), rules, "t-0", NOW) is not None
+    assert not rules.need_records(read_batch(build_batch([Record(timestamp=MIN + 1), BARE])), NOW)
+
+
+@pytest.mark.parametrize(("first", "second", "needed"), [(2_000, 0, False), (2_001, 0, True), (0, 2_001, True)])
+def test_any_late_timestamp_of_the_header_needs_the_records(first: int, second: int, needed: bool) -> None:
+    rules = rules_of(message_timestamp_after_max_ms="2000")
+    batch = read_batch(build_batch([Record(timestamp=NOW + first), Record(timestamp=NOW + second)]))
+    assert rules.need_records(batch, NOW) is needed
+    header = bytearray(batch.data)
+    header[35:43] = NOW.to_bytes(8, "big")  # a largest timestamp that is not that of the records
+    assert rules.need_records(read_batch(bytes(header)), NOW) is (first > 2_000)
+
+
+@pytest.mark.parametrize(("policy", "every"), [("delete", False), ("compact", True), ("delete,compact", True)])
+def test_compacted_topic_reads_every_record(policy: str, every: bool) -> None:
+    rules = rules_of(cleanup_policy=policy)
+    assert (rules.compacted, rules.every_record) == (every, every)
+    assert rules.need_records(read_batch(build_batch([KEYED])), NOW) is every
+
+
+def test_default_rules_are_kafkas() -> None:
+    rules = rules_of()
+    assert (rules.largest_batch, rules.largest_segment) == (1_048_588, 1 << 30)
+    assert (rules.before_ms, rules.after_ms, rules.append_time) == (MAX_LONG, 3_600_000, False)
+
+
+def test_first_three_errors_are_shown() -> None:
+    rules = rules_of(cleanup_policy="compact")
+    records = [KEYED, *[BARE] * 5]
+    refused = rejection(records, read_batch(build_batch(records)), rules, "t-0", NOW)
+    assert refused is not None
+    text = "Compacted topic cannot accept message without key in topic partition t-0"
+    shown = ", ".join(f"RecordError(batchIndex={index}, message='{text}')" for index in (1, 2, 3))
+    assert refused.text == (
+        "One or more records have been rejected due to 5 record errors in total, "
+        f"and only showing the first three errors at most: [{shown}]"
+    )
+    assert refused.records == tuple((index, text) for index in range(1, 6))
+    assert MAX_RECORD_ERRORS == 1_000
+
+
+def test_type_of_timestamps_of_a_producer_is_create_time() -> None:
+    rules = rules_of(message_timestamp_type="LogAppendTime")
+    batch = read_batch(build_batch([KEYED], log_append_time=NOW))
+    assert rules.need_records(batch, NOW)
+    assert not rules.need_records(read_batch(build_batch([KEYED])), NOW)
+    refused = rejection([KEYED], batch, rules, "t-0", NOW)
+    assert refused is not None
+    assert refused.records == (
+        (
+            0,
+            f"Invalid timestamp type in message DefaultRecord(offset=0, timestamp={NOW}, key=1 bytes, value=1 bytes). "
+            "Producer should not set timestamp type to LogAppendTime.",
+        ),
+    )
+    assert rejection([KEYED], read_batch(build_batch([KEYED])), rules, "t-0", NOW) is None
+
+
+def test_at_most_100_000_records_are_checked() -> None:
+    rules = rules_of(cleanup_policy="compact")
+    records = [*[KEYED] * 100_000, BARE]
+    assert rejection(iter(records), read_batch(build_batch([KEYED])), rules, "t-0", NOW) is None
+    assert rejection(iter(records[1:]), read_batch(build_batch([KEYED])), rules, "t-0", NOW) is not None
+
+
+def test_batch_above_2_mib_is_not_recompressed() -> None:
+    assert MAX_RECOMPRESSED == 2 * 1024 * 1024
+    assert HIGHEST_LEVELS == {GZIP: 9, ZSTD: 12}
