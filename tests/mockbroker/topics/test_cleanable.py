@@ -80,7 +80,7 @@ def test_oldest_first_timestamp_decides_the_maximum_lag(timestamps, overdue):
     assert cleanable_log(stamped(*timestamps), max_lag_ms=5_000, now_ms=10_000).overdue is overdue
 
 
-def test_bytes_are_counted_on_both_sides_of_the_first_dirty_offset():
+def test_first_dirty_offset_divides_clean_and_dirty_bytes():
     of = stamped(1, 2, 3)
     of.cleaned_until = 1
     sizes = [segment.size for segment in of.log.segments]
