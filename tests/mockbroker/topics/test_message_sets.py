@@ -202,7 +202,7 @@ def test_wrapper_of_100_000_messages_is_converted() -> None:
     assert isinstance(to_batch(many, LARGE), Batch)
 
 
-def test_codec_is_that_of_the_wrapper_with_a_valid_inner_checksum() -> None:
+def test_codec_of_a_wrapper_is_the_codec_of_the_batch() -> None:
     result = to_batch(build_message_set(RECORDS, codec=GZIP), LARGE)
     assert isinstance(result, Batch)
     assert result.codec == GZIP
