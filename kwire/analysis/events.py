@@ -40,37 +40,37 @@ ACKNOWLEDGED = ("gaps", "accepted", "released", "rejected", "renewed")  # events
 SHARE_RECORDS = frozenset({"acquired", *ACKNOWLEDGED})
 
 EVENTS: Mapping[str, str] = {
-    "join_sent": "a JoinGroup, or a first heartbeat (epoch 0): `topics` subscribed, `partitions` still owned",
-    "member_id_given": "the response MEMBER_ID_REQUIRED: a member id to join with (KIP-394)",
-    "join_done": "the answer: `generation`; classic also `leader`, `protocol_name`, and to the leader `members`",
-    "join_error": "the answer refuses",
-    "sync_sent": "a SyncGroup",
-    "planned": "what the leader's SyncGroup gives to one member: `partitions`",
-    "sync_done": "the answer: `partitions` of the member",
-    "sync_error": "the answer refuses, often with REBALANCE_IN_PROGRESS",
-    "heartbeat": "a heartbeat that was answered without news; at the time of its request if no answer was seen",
-    "heartbeat_error": "a heartbeat was answered with an error; REBALANCE_IN_PROGRESS asks to rejoin",
-    "leave": "a member leaves by itself (or is removed by an admin); `generation` -2: a static one that will come back",
+    "join_sent": "JoinGroup, or a first heartbeat (epoch 0); `topics`: the subscription, `partitions`: still owned",
+    "member_id_given": "the response MEMBER_ID_REQUIRED, with the member id for the next JoinGroup (KIP-394)",
+    "join_done": "response to a join: `generation`; classic also `leader`, `protocol_name`; to the leader `members`",
+    "join_error": "response to a join with an error",
+    "sync_sent": "SyncGroup",
+    "planned": "assignment of one member in the leader's SyncGroup: `partitions`",
+    "sync_done": "response to SyncGroup: `partitions` of the member",
+    "sync_error": "response to SyncGroup with an error, often REBALANCE_IN_PROGRESS",
+    "heartbeat": "heartbeat whose response changes nothing; without a response, at the time of the request",
+    "heartbeat_error": "response to a heartbeat with an error; after REBALANCE_IN_PROGRESS the member rejoins",
+    "leave": "a member leaves, or an admin client removes it; `generation` -2: a static member that will rejoin",
     "subscribed": "KIP-848: a heartbeat with a subscription",
     "owned": "KIP-848: a heartbeat with the owned partitions, which acknowledges a revocation",
     "epoch_change": "KIP-848: the member receives another epoch",
     "assigned": "KIP-848: the member receives its assignment",
-    "fenced": "KIP-848: the member id is unknown or its epoch is wrong: it rejoins",
+    "fenced": "KIP-848: the member id is unknown or the epoch is wrong, so the member rejoins",
     "commit": "an offset of a partition is committed",
-    "commit_error": "an offset commit that is refused",
+    "commit_error": "an offset commit is rejected",
     "txn_commit": "an offset is committed in a transaction; `offset_commits.outcome` is its outcome",
-    "txn_commit_error": "an offset commit that is refused",
-    "acquired": "share groups: a ShareFetch gives a member `records` from `first_offset` on",
+    "txn_commit_error": "an offset commit in a transaction is rejected",
+    "acquired": "share groups: a member acquires `records` offsets from `first_offset` on with a ShareFetch",
     "accepted": "share groups: a member acknowledges records as processed",
-    "released": "share groups: a member gives records back, to be delivered again",
+    "released": "share groups: a member releases records, which are then delivered again",
     "rejected": "share groups: a member rejects records, which are not delivered again",
     "renewed": "share groups: a member renews the locks of records",
     "gaps": "share groups: a member acknowledges offsets without records",
-    "coordinator_found": "FindCoordinator: `leader` is where the coordinator is",
-    "coordinator_error": "FindCoordinator is refused",
+    "coordinator_found": "FindCoordinator; `leader`: host:port of the coordinator",
+    "coordinator_error": "FindCoordinator returns an error",
     "coordinator_moved": "inferred: the coordinator moved to another broker",
-    "member_silent": "inferred: no request of a member within its session timeout, and the group continues without it",
-    "static_restart": "inferred: a static member returned; `reason`: its previous id, and whether a rebalance followed",
+    "member_silent": "inferred: a member sent no request within its session timeout; the group continues without it",
+    "static_restart": "inferred: a static member rejoined; `reason`: its old member id, and if a rebalance followed",
     "revocation_acknowledged": "inferred: a member no longer owns partitions that it had to revoke",
 }
 
@@ -81,23 +81,32 @@ class GroupEvent:
 
     ts: Annotated[
         int,
-        moment("ts", "of the request, if the event is one that a member does; of the response, if the broker does it"),
+        moment(
+            "ts", "time of the request if the member causes the event; time of the response if the broker causes it"
+        ),
     ]
     group_id: Annotated[str, GROUP]
     protocol: Annotated[str | None, PROTOCOL]
-    event: Annotated[str, text("event", "what happened")]
+    event: Annotated[str, text("event", "kind of the event, see below")]
     inferred: Annotated[
-        bool, flag("inferred", "true if no frame says so, but the silence of a member or a change between two answers")
+        bool,
+        flag(
+            "inferred",
+            "true if no frame contains the event: it follows from missing requests, or from a difference between two "
+            "responses",
+        ),
     ] = False
     member_id: Annotated[str | None, MEMBER] = None
     instance_id: Annotated[str | None, INSTANCE] = None
     client_id: Annotated[str | None, CLIENT] = None
-    host: Annotated[str | None, text("host", "address of the client")] = None
+    host: Annotated[str | None, text("host", "IP address of the client")] = None
     generation: Annotated[int | None, GENERATION] = None
-    error_code: Annotated[int | None, integer("error_code", "of the response, for this member or partition")] = None
-    error_name: Annotated[str | None, text("error_name", "Kafka's name of it")] = None
+    error_code: Annotated[
+        int | None, integer("error_code", "error code in the response, for this member or partition")
+    ] = None
+    error_name: Annotated[str | None, text("error_name", "Kafka's name of the error code")] = None
     reason: Annotated[
-        str | None, text("reason", "what the client gave as its reason, or what an inferred event is inferred from")
+        str | None, text("reason", "reason in the request; of an inferred event, the observation from which it follows")
     ] = None
     session_timeout_ms: Annotated[int | None, integer("session_timeout_ms", "of a JoinGroup", "ms")] = None
     rebalance_timeout_ms: Annotated[
@@ -105,18 +114,22 @@ class GroupEvent:
     ] = None
     interval_ms: Annotated[int | None, integer("interval_ms", "heartbeat interval in a KIP-848 response", "ms")] = None
     protocol_name: Annotated[
-        str | None, text("protocol_name", "assignor: of the group in a JoinGroup answer, of the member in a heartbeat")
+        str | None,
+        text("protocol_name", "assignor: of the group in a JoinGroup response, of the member in a heartbeat"),
     ] = None
     leader: Annotated[
-        str | None, text("leader", "member id of the leader; `host:port` of the coordinator for events about that")
+        str | None, text("leader", "member id of the leader; in events about the coordinator, its host:port")
     ] = None
-    members: Annotated[list[str] | None, texts("members", "members that the answer to the leader lists")] = None
-    topics: Annotated[list[str] | None, texts("topics", "subscription; a regular expression stands as `/regex/`")] = (
-        None
-    )
+    members: Annotated[list[str] | None, texts("members", "member ids in the JoinGroup response to the leader")] = None
+    topics: Annotated[
+        list[str] | None, texts("topics", "subscription; a regular expression is written as `/regex/`")
+    ] = None
     partitions: Annotated[
         list[str] | None,
-        texts("partitions", "`topic-partition`: owned, received or planned; null where the message has none"),
+        texts(
+            "partitions",
+            "owned, received or planned partitions, as `topic-partition`; null if the message contains none",
+        ),
     ] = None
     topic: Annotated[str | None, text("topic", "of a commit")] = None
     partition: Annotated[int | None, integer("partition", "of a commit")] = None
@@ -132,12 +145,12 @@ class GroupEvent:
     ] = None
     standby: Annotated[
         list[str] | None,
-        texts("standby", "standby tasks of a streams group member, where `partitions` has the active ones"),
+        texts("standby", "standby tasks of a member of a streams group; its active tasks are in `partitions`"),
     ] = None
     broker: Annotated[str | None, text("broker", "host:port")] = None
     conn_id: Annotated[str | None, CONNECTION] = None
-    number: Annotated[int, long("number", "call of the connection, as in `frames`", "count")] = 0
-    part: Annotated[int, integer("part", "counts the events of one call", "count")] = 0
+    number: Annotated[int, long("number", "number of the call on its connection, as in `frames`", "count")] = 0
+    part: Annotated[int, integer("part", "index of the event among the events of its call", "count")] = 0
 
     def row(self, capture_id: str, cluster: str | None = None, life: int | None = None) -> Row:
         """Return the event as a row of ``group_events``.

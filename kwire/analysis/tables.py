@@ -48,7 +48,7 @@ CONNECTIONS = _table(
     moment("first_ts", "first packet"),
     moment("last_ts", "last packet"),
     text("status", "`kafka`, `tls`, `sasl_opaque` or `not_kafka`"),
-    flag("syn_seen", "whether the beginning was captured"),
+    flag("syn_seen", "whether the capture contains the SYN of the connection"),
     text("closed", "`fin`, `rst`, or null if it was still open"),
     CLIENT,
     text("software_name", "of the ApiVersions request, null before v3"),
@@ -56,13 +56,13 @@ CONNECTIONS = _table(
     long("bytes_to_broker", "payload, retransmissions not counted", "bytes"),
     long("bytes_to_client", "payload, retransmissions not counted", "bytes"),
     long("segments", "TCP segments", "count"),
-    long("retransmitted", "segments that brought nothing new", "count"),
-    long("out_of_order", "segments that came before an earlier one", "count"),
-    long("conflicts", "overlaps whose bytes differ; the first copy counts", "count"),
-    long("gaps", "places where bytes are missing: not captured, or cut by a snap length", "count"),
-    long("gap_bytes", "bytes that are missing", "bytes"),
-    long("resyncs", "times that frames were found again after a gap", "count"),
-    texts("notes", "what the reader remarked"),
+    long("retransmitted", "segments whose bytes had all been captured before", "count"),
+    long("out_of_order", "segments captured after a segment with a higher sequence number", "count"),
+    long("conflicts", "overlapping segments with different bytes; the first copy is used", "count"),
+    long("gaps", "places in the stream without bytes: not captured, or cut by a snap length", "count"),
+    long("gap_bytes", "bytes of these gaps", "bytes"),
+    long("resyncs", "gaps after which the next frame was found", "count"),
+    texts("notes", "notes of the decoder about the connection"),
 )
 
 FRAMES = _table(
@@ -70,7 +70,7 @@ FRAMES = _table(
     "one request with its response",
     "request_ts conn_id number",
     CONNECTION,
-    long("number", "counts the calls of the connection, by their requests", "count"),
+    long("number", "number of the call on its connection, in the order of the requests", "count"),
     text("client", "host:port"),
     text("broker", "host:port"),
     integer("correlation_id", "of the request header"),
@@ -83,23 +83,21 @@ FRAMES = _table(
     long("latency_us", "`response_ts - request_ts`, as seen where the capture was taken", "µs"),
     long("request_size", "frame without its length prefix", "bytes"),
     long("response_size", "frame without its length prefix", "bytes"),
-    text("reason", "why one side is missing or not decoded, else null"),
-    integer(
-        "error_code", "the first error code in the response that is not 0; 0 if there is none; null without response"
-    ),
-    text("error_name", "Kafka's name of it"),
+    text("reason", "reason why the request or the response is missing or not decoded; null if both are decoded"),
+    integer("error_code", "first non-zero error code in the response; 0 if there is none; null without a response"),
+    text("error_name", "Kafka's name of the error code"),
     integer("throttle_ms", "`throttle_time_ms` of the response", "ms"),
-    text("file", "file in which the request, or else the response, begins"),
-    long("position", "offset of its packet in the file", "bytes"),
+    text("file", "file in which the request begins; without a request, the file of the response"),
+    long("position", "offset in `file` of the packet in which the request (or the response) begins", "bytes"),
     text("response_file", "file in which the response begins"),
-    long("response_position", "offset of its packet in the file", "bytes"),
-    text("request", "body as JSON, by Kafka's field names; records are replaced by their size"),
-    text("response", "body as JSON, by Kafka's field names; records are replaced by their size"),
+    long("response_position", "offset in `response_file` of the packet in which the response begins", "bytes"),
+    text("request", "body as JSON, with Kafka's field names in snake_case; records are replaced by their size"),
+    text("response", "body as JSON, with Kafka's field names in snake_case; records are replaced by their size"),
 )
 
 GROUP_EVENTS = _table(
     "group_events",
-    "one thing that happened in a group; docs/pipeline.md lists them",
+    "one event of a group; docs/pipeline.md lists the kinds of events",
     "group_id cluster ts conn_id number part",
     *EVENT_COLUMNS,
 )
@@ -112,22 +110,23 @@ REBALANCES = _table(
     CLUSTER,
     LIFE,
     PROTOCOL,
-    integer("from_generation", "generation before; null if it is not known"),
+    integer("from_generation", "previous generation; null if unknown"),
     integer(
         "to_generation",
-        "generation after; null if the capture ends before it. A group that becomes empty counts one up",
+        "new generation; null if the capture ends before it begins. A group that becomes empty gets the next number "
+        "too",
     ),
     moment(
         "started_ts",
-        "the trigger: request of a join or leave; the end of the session of a member that expired",
+        "time of the trigger: of the request of a join or leave, or the end of the session of an expired member",
     ),
     moment(
         "joined_ts",
-        "classic: first answer to a JoinGroup of the generation; KIP-848: first time that a member receives it",
+        "classic: first JoinGroup response of the generation; KIP-848: first response with the epoch",
     ),
     moment(
         "ended_ts",
-        "classic: last answer to a SyncGroup of the generation; KIP-848: last member to receive the epoch or a share",
+        "classic: last SyncGroup response of the generation; KIP-848: last response with the epoch or a new share",
     ),
     millis("duration_ms", "`ended_ts - started_ts`"),
     text(
@@ -135,29 +134,32 @@ REBALANCES = _table(
         "`left`, `joined`, `restart`, `subscription`, `revocation`, `metadata`, `expired`, `sync timeout`, "
         "`coordinator moved` or `unknown`, as above",
     ),
-    text("trigger_member", "member id of the member that caused it"),
-    text("trigger_client", "its client id"),
-    text("trigger_evidence", "what was seen"),
-    text("trigger_confidence", "`observed`: a frame says so; `inferred`: concluded from silence or order"),
-    texts("members_before", "member ids of the generation before; null if it was not seen"),
-    texts("members_after", "member ids of this one"),
+    text("trigger_member", "member id of the member that caused the rebalance"),
+    text("trigger_client", "client id of this member"),
+    text("trigger_evidence", "the observation from which the trigger follows"),
+    text(
+        "trigger_confidence",
+        "`observed`: a frame contains the trigger; `inferred`: it follows from missing or later frames",
+    ),
+    texts("members_before", "member ids of the previous generation; null if it was not captured"),
+    texts("members_after", "member ids of the new generation"),
     text("leader", "member id; null in KIP-848 groups"),
     text("protocol_name", "assignor"),
     text(
         "stw_kind",
-        "what the stop-the-world times of this row are: `eager` (first JoinGroup to SyncGroup answer: nothing is "
-        "read; or longer, for partitions of a member that is gone: from the moment it left or was last heard of), "
-        "`cooperative` and `consumer` (a partition that moved: from the moment its owner had to give it "
-        "up, left or sent its last request, to the moment the new owner received it)",
+        "what the stop-the-world times of this row measure. `eager`: from the first JoinGroup to the SyncGroup "
+        "response, during which the member reads nothing; partitions of a member that left or expired already stop "
+        "with its last request. `cooperative` and `consumer`: a moved partition, from the moment at which its owner "
+        "had to revoke it, left or sent its last request, until the new owner received it",
     ),
     millis("stw_ms_max", "longest of the members' `stw_ms`; null if no member stopped"),
     millis("stw_ms_avg", "mean of the members' `stw_ms` that are not null"),
-    integer("partitions_moved", "partitions whose owner is another than the last that they had", "count"),
+    integer("partitions_moved", "partitions whose owner is not their previous owner", "count"),
     flag(
         "incomplete",
-        "true if a member of it never received its share, generations before it were not seen, or calls of the group "
-        "were not read (lost, cut by a snap length, not decodable) since the rebalance before the one before, or after "
-        "the last: the row may then be another",
+        "true if the row may be wrong: a member of the generation never received its share, earlier generations were "
+        "not captured, or calls of the group were not read (lost, cut by a snap length, not decodable) since two "
+        "rebalances before this one, or after the last rebalance",
     ),
 )
 
@@ -173,39 +175,54 @@ MEMBERS = _table(
     MEMBER,
     INSTANCE,
     CLIENT,
-    text("host", "address of the client"),
-    moment("joined_ts", "first answer that made it a member"),
-    moment("left_ts", "end of its membership; null if it was still there when the capture ended"),
+    text("host", "IP address of the client"),
+    moment("joined_ts", "first response that made the client a member"),
+    moment("left_ts", "end of the membership; null if the capture ended first"),
     text(
         "left_how",
-        "`leave`, `silent` (expired, inferred), `dropped` (not in the next generation or life), `fenced`, "
-        "`suspended` (a static member of a KIP-848 group said that it will be back, epoch -2; null again once it is, "
-        "under the same id), `replaced` (a static member that is back under another id, without having said so)",
+        "`leave`, `silent` (expired, inferred), `dropped` (not in the next generation or life), `fenced`, `suspended` "
+        "(a static member of a KIP-848 group left with epoch -2; null again when it rejoins with the same member id), "
+        "`replaced` (a static member rejoined with another member id, without having left)",
     ),
-    integer("session_timeout_ms", "of its JoinGroup; null in KIP-848 groups, where the broker has it", "ms"),
-    integer("rebalance_timeout_ms", "of its JoinGroup or heartbeat", "ms"),
-    texts("subscription", "topics of its last JoinGroup or heartbeat"),
-    flag("leader", "whether it made the plan"),
+    integer(
+        "session_timeout_ms",
+        "of the member's JoinGroup; null in KIP-848 groups, where it is a setting of the broker",
+        "ms",
+    ),
+    integer("rebalance_timeout_ms", "of the member's JoinGroup or heartbeat", "ms"),
+    texts("subscription", "topics in the member's last JoinGroup or heartbeat"),
+    flag("leader", "whether the member is the leader, which computes the assignment"),
     moment(
         "stopped_ts",
-        "begin of the stop that `stw_ms` measures; where `resumed_ts` is null, of one that lasted when the "
-        "generation or the capture ended",
+        "start of the stop that `stw_ms` measures; if `resumed_ts` is null, the stop lasted until the generation or "
+        "the capture ended",
     ),
     moment(
-        "resumed_ts", "when it received its share; of a KIP-848 share received in steps, the end of the longest stop"
+        "resumed_ts",
+        "time at which the member received its share; end of the longest stop, if a KIP-848 member received its share "
+        "in several responses",
     ),
-    millis("join_ms", "classic: its first JoinGroup since its last share, to its share; KIP-848: trigger to epoch"),
+    millis(
+        "join_ms",
+        "classic: from the member's first JoinGroup after its previous share to its new share; KIP-848: from the "
+        "trigger to the response with the epoch",
+    ),
     millis(
         "stw_ms",
-        "`resumed_ts - stopped_ts`: stop-the-world time, of the kind in `rebalances.stw_kind`; null for "
-        "one that had no share yet and got none of a member that is gone",
+        "`resumed_ts - stopped_ts`: stop-the-world time, measured as `rebalances.stw_kind` describes; null for a new "
+        "member that got no partition of a member that left or expired",
     ),
-    flag("incomplete", "true if calls of the group were not read from shortly before it joined to its end, as above"),
+    flag(
+        "incomplete",
+        "true if calls of the group were not read between the time shortly before the member joined and the end of its "
+        "membership, as in `rebalances`",
+    ),
 )
 
 ASSIGNMENTS = _table(
     "assignments",
-    "one partition of one member in one generation; of a KIP-848 epoch in the last share that the member received",
+    "one partition of one member in one generation; in KIP-848 groups, of the last share that the member received in "
+    "the epoch",
     "group_id cluster life generation member_id topic partition",
     GROUP,
     CLUSTER,
@@ -214,35 +231,37 @@ ASSIGNMENTS = _table(
     GENERATION,
     MEMBER,
     CLIENT,
-    text("topic", "topic name; `id:...` if only the id was seen"),
+    text("topic", "topic name; `id:...` if the capture contains only the topic id"),
     integer("partition", "partition number"),
-    text("from_prev_owner", "member id of the last owner before this generation, null if none was captured"),
+    text("from_prev_owner", "member id of the last owner before this generation; null if no owner was captured"),
     text("source", "`told`: in a response to the member; `planned`: only in the leader's SyncGroup"),
 )
 
 ASSIGNMENT_CHANGES = _table(
     "assignment_changes",
-    "one answer that gave a member another share than it had (KIP-848, share and streams groups)",
+    "one response that changed the share of a member (KIP-848, share and streams groups)",
     "group_id cluster life ts member_id",
-    moment("ts", "of the answer"),
+    moment("ts", "of the response"),
     GROUP,
     CLUSTER,
     LIFE,
     PROTOCOL,
-    integer("generation", "the latest epoch that any member had received by then, to which `assignments` counts it"),
+    integer(
+        "generation", "latest epoch that any member had received by then; `assignments` has the share under this epoch"
+    ),
     MEMBER,
     CLIENT,
-    texts("partitions", "`topic-partition`: the share from then on"),
-    texts("gained", "partitions that the share before did not have"),
-    texts("lost", "partitions that only the share before had"),
+    texts("partitions", "the new share, as `topic-partition`"),
+    texts("gained", "partitions that are only in the new share"),
+    texts("lost", "partitions that are only in the previous share"),
     millis(
         "unread_ms",
-        "how long `gained` was not read: since the owner had to give it up, left or sent its last request; the "
-        "longest of several partitions; null if no owner was seen before",
+        "time during which a partition in `gained` had no reader: since its owner had to revoke it, left or sent its "
+        "last request; of several partitions, the longest time; null if no earlier owner was captured",
     ),
     flag(
         "incomplete",
-        "true if calls of the group were not read since the change before, or the rebalance before the one before",
+        "true if calls of the group were not read since the previous change, or since two rebalances before",
     ),
 )
 
@@ -260,63 +279,70 @@ OFFSET_COMMITS = _table(
     text("topic", "topic name"),
     integer("partition", "partition number"),
     long("offset", "committed offset", "records"),
-    text("metadata", "text that the client stored with it"),
-    flag("transactional", "true for TxnOffsetCommit: it holds once the transaction commits, see `outcome`"),
-    integer("error_code", "of this partition in the response; null if that was not seen"),
-    text("error_name", "Kafka's name of it"),
+    text("metadata", "metadata that the client stored with the offset"),
+    flag(
+        "transactional",
+        "true for TxnOffsetCommit: the offset is valid when the transaction is committed, see `outcome`",
+    ),
+    integer("error_code", "of this partition in the response; null without a response"),
+    text("error_name", "Kafka's name of the error code"),
     text(
         "outcome",
-        "`committed`: the offset is the group's; `refused`: `error_code` is not 0; `aborted`: accepted in a "
-        "transaction that was aborted; `unknown`: the response, or the end of the transaction, was not seen",
+        "`committed`: the group has this committed offset; `refused`: `error_code` is not 0; `aborted`: accepted in a "
+        "transaction that was aborted; `unknown`: the response, or the end of the transaction, was not captured",
     ),
-    moment("outcome_ts", "when the transaction ended: its EndTxn, or what fenced it; null outside of transactions"),
+    moment(
+        "outcome_ts",
+        "end of the transaction: EndTxn, or the request that fenced the producer; null outside of transactions",
+    ),
     text("transactional_id", "of a TxnOffsetCommit"),
     long("producer_id", "of a TxnOffsetCommit"),
     integer("producer_epoch", "of a TxnOffsetCommit"),
     long(
         "lag",
-        "high watermark last seen before the commit, less the offset; null if none was seen, and for what is not the "
-        "group's: `refused` or `aborted`",
+        "last high watermark before the commit, minus the committed offset; null if unknown, and for the outcomes "
+        "`refused` and `aborted`",
         "records",
     ),
-    millis("lag_age_ms", "how long before the commit that watermark was seen (Fetch, ListOffsets answers)"),
+    millis("lag_age_ms", "time from the response with this high watermark (Fetch, ListOffsets) to the commit"),
 )
 
 SHARE_RECORDS = _table(
     "share_records",
-    "records of one partition that a member of a share group acquires or acknowledges with one call, by what it does",
+    "records of one partition that a member of a share group acquires or acknowledges with one call; one row for each "
+    "kind",
     "group_id cluster ts topic partition member_id kind",
-    moment("ts", "of the response that gives the records, or of the request that acknowledges them"),
+    moment("ts", "of the response that contains the acquired records, or of the request that acknowledges them"),
     GROUP,
     CLUSTER,
     LIFE,
     MEMBER,
     CLIENT,
-    text("topic", "topic name; `id:...` if only the id was seen"),
+    text("topic", "topic name; `id:...` if the capture contains only the topic id"),
     integer("partition", "partition number"),
     text("kind", "`acquired`, `accepted`, `released`, `rejected`, `renewed` or `gaps` (offsets without records)"),
-    long("first_offset", "of the records", "records"),
+    long("first_offset", "offset of the first record", "records"),
     long("records", "offsets that are acquired or acknowledged", "count"),
     integer("deliveries", "largest delivery count of the records; null for acknowledgements", "count"),
-    integer("error_code", "of the acknowledgements of the partition; null if no response was seen"),
-    text("error_name", "Kafka's name of it"),
+    integer("error_code", "of the acknowledgements of the partition; null without a response"),
+    text("error_name", "Kafka's name of the error code"),
 )
 
 ERRORS = _table(
     "errors",
-    "one error code about one thing, of one client",
+    "one error code that one client received for one group, topic or partition",
     "api_name error_code client_id cluster group_id topic partition",
     text("api_name", "Kafka's name of the API"),
-    integer("error_code", "any field of a response that holds an error code other than 0"),
-    text("error_name", "Kafka's name of it"),
+    integer("error_code", "a non-zero error code in any field of a response"),
+    text("error_name", "Kafka's name of the error code"),
     CLIENT,
     CLUSTER,
-    text("group_id", "group of the request, if it names one"),
-    text("topic", "topic that it is about, if any"),
-    integer("partition", "partition that it is about, if any"),
-    long("count", "responses, or places in them", "count"),
-    moment("first_ts", "first of them"),
-    moment("last_ts", "last of them"),
+    text("group_id", "group id in the request; null if the request has none"),
+    text("topic", "topic concerned; null if none"),
+    integer("partition", "partition concerned; null if none"),
+    long("count", "occurrences of the error code in responses", "count"),
+    moment("first_ts", "first occurrence"),
+    moment("last_ts", "last occurrence"),
 )
 
 CLIENTS = _table(
@@ -347,36 +373,36 @@ API_USAGE = _table(
     long("count", "requests", "count"),
     moment("first_ts", "first request"),
     moment("last_ts", "last request"),
-    flag("removed_in_4", "true if Kafka 4.2 does not serve this version of it"),
+    flag("removed_in_4", "true if Kafka 4.2 does not serve this version of the API"),
 )
 
 LATENCY = _table(
     "latency",
     "one API in one version at one broker in one minute",
     "bucket_ts api_key api_version broker",
-    moment("bucket_ts", "begin of the minute in which the request was sent"),
+    moment("bucket_ts", "start of the minute in which the request was sent"),
     integer("api_key", "of the request header"),
     text("api_name", "Kafka's name of the API"),
     integer("api_version", "of the request header"),
     text("broker", "host:port"),
     long("n", "calls with a request and a response", "count"),
-    millis("p50_ms", "median, nearest rank; waiting that the client asked for (Fetch, JoinGroup) is part of it"),
+    millis("p50_ms", "median, nearest rank; includes the time for which Fetch and JoinGroup wait at the broker"),
     millis("p90_ms", "90th percentile, nearest rank"),
     millis("p99_ms", "99th percentile, nearest rank"),
-    millis("max_ms", "longest"),
+    millis("max_ms", "longest latency"),
     Column(
         "histogram",
         "map<int,long>",
-        "calls by the power of two below their latency in µs: 10 is 1024 to 2047 µs",
+        "number of calls by the binary logarithm of their latency in µs, rounded down: 10 is 1024 to 2047 µs",
         "count",
     ),
 )
 
 VIOLATIONS = _table(
     "violations",
-    "one thing that the rules of the protocol do not allow, or that deserves a look",
+    "one violation of the rules of the protocol, or one suspicious event",
     "group_id cluster ts kind member_id topic partition",
-    moment("ts", "when it was seen"),
+    moment("ts", "of the violation"),
     GROUP,
     CLUSTER,
     LIFE,
@@ -389,63 +415,63 @@ VIOLATIONS = _table(
     GENERATION,
     MEMBER,
     CLIENT,
-    text("topic", "topic that it is about, if any"),
-    integer("partition", "partition that it is about, if any"),
-    text("detail", "what was seen, in words"),
+    text("topic", "topic concerned; null if none"),
+    integer("partition", "partition concerned; null if none"),
+    text("detail", "description of the violation"),
 )
 
 PROBLEMS = _table(
     "problems",
-    "packets of a file that were passed over or cut, damage in it, or a connection that could not be read in full",
+    "packets of a file that were skipped or cut, damage in a file, or a connection that could not be read in full",
     "file position reason conn_id",
-    moment("ts", "last packet of the connection, or last before the damage; null of packets"),
-    text("file", "the file; null of a connection"),
-    long("position", "where the damage begins", "bytes"),
-    text("conn_id", "id of the connection, as in `connections`; null of files"),
+    moment("ts", "last packet of the connection, or last packet before the damage; null for skipped packets"),
+    text("file", "path of the file; null for a connection"),
+    long("position", "offset in the file at which the damage begins", "bytes"),
+    text("conn_id", "id of the connection, as in `connections`; null for files"),
     text("client", "host:port"),
     text("broker", "host:port"),
     text(
         "reason",
         "packets: `not_ip`, `not_tcp`, `unknown_link`, `cut_headers`, `bad_headers`, `no_first_fragment`, `snaplen` "
-        "(cut by a snap length: damage, all the same); "
-        "connections: `tls`, `sasl_opaque`, `not_kafka`, `gaps` (bytes are missing), `noted`; null of other damage",
+        "(cut by a snap length, which counts as damage); connections: `tls`, `sasl_opaque`, `not_kafka`, `gaps` (bytes "
+        "are missing), `noted`; null for other damage",
     ),
-    long("packets", "packets of the file that were passed over, or cut, for this reason", "count"),
-    text("note", "the reason in words, and what the reader remarked"),
-    text("error", "what is damaged; null where nothing is"),
+    long("packets", "packets of the file that were skipped or cut for this reason", "count"),
+    text("note", "description of the reason, and notes of the decoder"),
+    text("error", "description of the damage; null if there is none"),
 )
 
 FINDINGS = _table(
     "findings",
-    "one thing that deserves attention, found by a detector of docs/findings.md",
+    "one finding of a detector (docs/findings.md)",
     "rank begin_ts finding cluster group_id client_id member_id topic partition sentence",
     integer("rank", "1 for `critical`, 2 for `warning`, 3 for `notice`"),
     text("severity", "`critical`, `warning` or `notice`"),
     text("finding", "name of the detector"),
-    text("group_id", "group that it is about, if any"),
+    text("group_id", "group concerned; null if none"),
     CLUSTER,
-    text("client_id", "client id that it is about, if any"),
-    text("member_id", "member id that it is about, if any"),
-    text("topic", "topic that it is about, if any"),
-    integer("partition", "partition that it is about, if any"),
+    text("client_id", "client id concerned; null if none"),
+    text("member_id", "member id concerned; null if none"),
+    text("topic", "topic concerned; null if none"),
+    integer("partition", "partition concerned; null if none"),
     moment("begin_ts", "first evidence"),
     moment("end_ts", "last evidence"),
     Column(
         "cost",
         "double",
-        "by which findings of one severity are ordered, the largest first: how long the trouble lasted in ms, or how "
-        "often it occurred",
+        "duration of the trouble in ms, or number of occurrences; findings of one severity are sorted by it, the "
+        "largest first",
     ),
     text("sentence", "the finding in one sentence"),
     texts("evidence", "the first 20 references to rows of other tables: `table column=value ...`; timestamps in µs"),
-    integer("evidence_count", "references that there are", "count"),
+    integer("evidence_count", "number of all references", "count"),
 )
 
 _AS_REBALANCES = "as in `rebalances`"
 
 WHAT_IF = _table(
     "what_if",
-    "one generation of a group as it was, beside what another assignor would have made of it",
+    "one generation of a group, with the result that another assignor would have had",
     "group_id cluster started_ts generation life protocol",
     GROUP,
     CLUSTER,
@@ -454,48 +480,53 @@ WHAT_IF = _table(
     GENERATION,
     moment("started_ts", _AS_REBALANCES),
     text("protocol_name", _AS_REBALANCES),
-    text("assignor", "the one that was asked for"),
+    text("assignor", "the other assignor, named by `--what-if`"),
     text("stw_kind", _AS_REBALANCES),
-    text("stw_kind_what_if", "the same of the assignor that was asked for"),
+    text("stw_kind_what_if", "`stw_kind` with the other assignor"),
     integer("members", "members of the generation", "count"),
-    integer("partitions", "partitions of the topics that they subscribe to", "count"),
+    integer("partitions", "partitions of the topics that the members subscribe to", "count"),
     text(
         "sized_by",
-        "where the numbers of partitions come from: `metadata` answers, `assignments` of this generation or earlier "
-        "ones, or `both`; null if there are no partitions",
+        "source of the numbers of partitions: `metadata` (responses to Metadata), `assignments` (of this or earlier "
+        "generations), or `both`; null if there are no partitions",
     ),
     integer(
         "rebalances_what_if",
-        "rebalances that the other assignor would have had: 1; 2 if it needs a follow-up that the capture has not; "
-        "0 for a follow-up of the capture that it does not need",
+        "number of rebalances with the other assignor: 1; 2 if it needs a follow-up rebalance that the capture does "
+        "not contain; 0 for a follow-up in the capture that it does not need",
         "count",
     ),
     integer("moved", "`rebalances.partitions_moved`", "count"),
-    integer("moved_what_if", "the same of what the other assignor gives", "count"),
-    integer("imbalance", "partitions of the member with most, less those of the member with least", "count"),
-    integer("imbalance_what_if", "the same of what the other assignor gives, after its follow-up", "count"),
-    partition_millis("stopped_ms", "how long partitions were without an owner, added up"),
-    partition_millis("stopped_ms_what_if", "the same of what the other assignor gives, in the times of the capture"),
-    partition_millis("avoided_ms", "`stopped_ms - stopped_ms_what_if`; below 0: it would have cost more"),
-    integer("elsewhere", "partitions that are not with the same member in both", "count"),
-    text("note", "why the other assignor was not asked, which makes what it would have done null"),
+    integer("moved_what_if", "`moved` with the other assignor", "count"),
+    integer("imbalance", "largest number of partitions of a member, minus the smallest", "count"),
+    integer("imbalance_what_if", "`imbalance` with the other assignor, after its follow-up", "count"),
+    partition_millis("stopped_ms", "time during which a partition had no owner, summed over partitions"),
+    partition_millis(
+        "stopped_ms_what_if", "`stopped_ms` with the other assignor, computed with the times of the capture"
+    ),
+    partition_millis(
+        "avoided_ms", "`stopped_ms - stopped_ms_what_if`; negative if the other assignor would have cost more time"
+    ),
+    integer("elsewhere", "partitions that the other assignor would have assigned to another member", "count"),
+    text("note", "reason why the other assignor was not computed; the columns `*_what_if` are then null"),
 )
 
 WHAT_IF_ASSIGNMENTS = _table(
     "what_if_assignments",
-    "one partition that a member would have in one generation, after a follow-up if it takes one",
+    "one partition that a member would have in one generation with the other assignor, after a follow-up if one is "
+    "needed",
     "group_id cluster life protocol generation member_id topic partition",
     GROUP,
     CLUSTER,
     LIFE,
     PROTOCOL,
     GENERATION,
-    text("assignor", "the one that was asked for"),
+    text("assignor", "the other assignor, named by `--what-if`"),
     MEMBER,
     CLIENT,
     text("topic", "topic name"),
     integer("partition", "partition number"),
-    text("from_prev_owner", "member id of the last owner under the other assignor, null if none"),
+    text("from_prev_owner", "member id of the last owner with the other assignor; null if none"),
 )
 
 TABLES: Mapping[str, Table] = {
