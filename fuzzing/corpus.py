@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import targets
+from tls_target import FROM_CLIENT, HANDSHAKES, SEALED
 
 from kwire.capture import Segments, read_segments, splits
 from kwire.layout import versions_of
@@ -133,7 +134,15 @@ def _captures() -> Iterator[bytes]:
 
 
 def _tls_sessions() -> Iterator[bytes]:
-    """Yield the first bytes of captured TLS connections."""
+    """Yield short connections of each handshake, and the first bytes of captured connections."""
+    request, response = b"\x17\0\0\0\x04\0\0\0\0", b"\x17\0\0\0\x04\0\0\0\0"
+    for number in range(1, len(HANDSHAKES) + 1):
+        sealed = [
+            struct.pack(">H", len(piece) | SEALED | (FROM_CLIENT if at % 2 == 0 else 0)) + piece
+            for at, piece in enumerate((request, response, b"\x15\1\0", request, response))
+        ]
+        yield bytes([number]) + b"".join(sealed)
+        yield bytes([number]) + b"".join(sealed[:2]) + struct.pack(">H", FROM_CLIENT) + b"".join(sealed[2:])
     for path in sorted((ROOT / "fixtures" / "tls").glob("*.pcap")):
         connections: dict[int, bytes] = {}
         for segments in read_segments(splits(str(path))[0]):
@@ -143,9 +152,9 @@ def _tls_sessions() -> Iterator[bytes]:
                 if payload := segments.payload(number):
                     low, high = segments.keys[flow][2], segments.keys[flow][5]
                     from_client = bool(segments.upward[number]) == (low > high)
-                    piece = struct.pack(">H", len(payload) | from_client << 15) + payload
+                    piece = struct.pack(">H", len(payload) | (FROM_CLIENT if from_client else 0)) + payload
                     connections[flow] = connections.get(flow, b"") + piece
-        yield from (data[:MOST] for data in connections.values())
+        yield from (b"\0" + data[: MOST - 1] for data in connections.values())
 
 
 def _client_hello(name: bytes) -> bytes:

@@ -16,13 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from google_crc32c import value as crc32c
+from tls_target import tls_session
 
 from kwire import WireError
 from kwire.capture.calls.frame_headers import is_tls, server_name
 from kwire.capture.calls.model import Call
 from kwire.capture.reading import read
-from kwire.capture.tls.keylog import KeyLog
-from kwire.capture.tls.session import TlsSession
 from mockbroker.broker.authentication import mechanism
 from mockbroker.broker.handlers import HANDLERS
 from mockbroker.broker.sasl.mechanism import Authenticated, Challenge, Failed
@@ -43,8 +42,6 @@ NONCE = "server"
 WALL_MS = 1_700_000_000_000
 RULE_SUFFIXES = (".toml", ".json", ".yaml")
 CRC_AT, CRC_FROM = 17, 21
-FROM_CLIENT = 0x8000
-CAPTURES = Path(__file__).parent.parent / "fixtures" / "tls"
 MEMORY = Path("/dev/shm")  # noqa: S108 - a file of each input: in memory where Linux has such a folder
 
 
@@ -61,24 +58,6 @@ def tls_hello(data: bytes) -> None:
     """Check the server name in a TLS ClientHello."""
     name = server_name(data) if is_tls(data) else None
     assert name is None or (name.isprintable() and name.encode() in data)
-
-
-def tls_session(data: bytes) -> None:
-    """Check the records of a TLS connection whose secrets are known. Two bytes before each piece are its length, with
-    the direction in the highest bit; a length of 0 means missing bytes.
-    """
-    session = TlsSession(_key_log())
-    at = plain = 0
-    while at < len(data) and session.refused is None:
-        number = int.from_bytes(data[at : at + 2], "big")
-        from_client, size = number >= FROM_CLIENT, number % FROM_CLIENT
-        piece = data[at + 2 : at + 2 + size]
-        at += 2 + size
-        if size:
-            plain += sum(len(part) for _, part in session.feed(from_client, piece))
-        else:
-            session.lost(from_client, 100)
-        assert plain + session.held <= len(data), "more plaintext than bytes"
 
 
 def segment(data: bytes) -> None:
@@ -147,13 +126,6 @@ def _rule(form: Any) -> None:
 @cache
 def _folder() -> Path:
     return Path(tempfile.mkdtemp(prefix="kwire-fuzz-", dir=MEMORY if MEMORY.is_dir() else None))
-
-
-@cache
-def _key_log() -> KeyLog:
-    keylog = KeyLog()
-    keylog.add((CAPTURES / "kafka_python_1_2.keys").read_bytes() + (CAPTURES / "kafka_python_1_3.keys").read_bytes())
-    return keylog
 
 
 @cache

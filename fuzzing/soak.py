@@ -1,9 +1,10 @@
 """A soak: ``python fuzzing/soak.py [--hours 1] [--seed N] [--keep FILE]``, or ``make soak HOURS=0.5``.
 
-Real clients produce, consume and process in transactions, over plaintext, TLS and SASL, while members and brokers come
-and go, fault rules hold, the process of the brokers is killed and its disk is full, at random times that depend on the
-seed. At the end a ledger proves what was delivered: every acknowledged record at least once to each group, and exactly
-once through the transactions. The slopes of memory, descriptors and threads have confidence bounds.
+Real clients of six families produce, consume and process in transactions, over plaintext, TLS and SASL, while members
+and brokers come and go, fault rules hold, the process of the brokers is killed and its disk is full, at random times
+that depend on the seed. Clients of Java, Go and Node.js are left out where their tools are not installed. At the end a
+ledger proves what was delivered: every acknowledged record at least once to each group, and exactly once through the
+transactions. The slopes of memory, descriptors, tasks and threads have confidence bounds.
 """
 
 from __future__ import annotations
@@ -17,14 +18,16 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from soak_broker import BROKERS, TOPICS, BrokerProcess
+import soak_foreign as foreign
+from soak_broker import BLOCKS, BROKERS, TOPICS, BrokerProcess
 from soak_figures import Overtaken, Sample, lost, not_exactly_once, slope
+from soak_foreign import FAMILIES
 
 CLIENTS = {  # name -> role and topic
     "pc": ("produce-confluent", "plain"),
@@ -38,21 +41,37 @@ CLIENTS = {  # name -> role and topic
     "a1": ("consume-aiokafka", "plain"),
     "t1": ("process", "in:out"),
     "t2": ("process", "in:out"),
+    "pj": ("produce-java", "plain"),
+    "pg": ("produce-franz-go", "plain"),
+    "pn": ("produce-kafkajs", "plain"),
+    "j1": ("consume-java", "plain"),
+    "g1": ("consume-franz-go", "plain"),
+    "g2": ("consume-franz-go", "plain"),
+    "n1": ("consume-kafkajs", "plain"),
 }
 AUDITORS = {
     name: ("audit", f"{topic}:{count}") for name, (topic, count) in zip(("r1", "r2", "r3"), TOPICS.items(), strict=True)
 }
-GROUPS = {"modern": ("c1", "c2"), "classic": ("k1", "k2"), "classic-aio": ("a1",)}
+FAMILIES_OF_PYTHON = ("confluent-kafka", "kafka-python", "aiokafka")
+GROUPS = {
+    "modern": ("c1", "c2"),
+    "classic": ("k1", "k2"),
+    "classic-aio": ("a1",),
+    "java": ("j1",),
+    "franz-go": ("g1", "g2"),
+    "kafkajs": ("n1",),
+}
 PROCESSORS = "processors"  # group of the clients that process in transactions
 READ = {**dict.fromkeys(GROUPS, "plain"), PROCESSORS: "in"}  # group -> its topic
-PRODUCERS = ("pc", "pk", "pa")
+PRODUCERS = ("pc", "pk", "pa", "pj", "pg", "pn")
+MOST_GROWN = 8  # types of objects in the table
 EVERY = 8.0  # mean seconds between two events
 SAMPLED_EVERY = 2.0  # seconds
 WARM_UP = 0.5  # minutes of each process of the broker that do not count for slopes
 FILLED = 300.0  # seconds until the logs are as long as retention allows; at most half of the soak
 ENDINGS = ("the process is killed", "the disk is full")
 LAST_WAIT = 180.0  # seconds for the consumers to read the rest
-MEASURED = {"memory": "KiB", "descriptors": "", "threads": ""}
+MEASURED = {"memory": "KiB", "descriptors": "", "tasks": "", "threads": ""}
 RULES: list[dict[str, Any]] = [
     {"match": {"api": ["Fetch", "Produce"]}, "action": {"delay_ms": 300}, "occurrence": {"times": 20}},
     {"match": {"api": ["Produce"]}, "action": {"disconnect": "after"}, "occurrence": {"times": 3}},
@@ -85,32 +104,55 @@ class Soak:
         folder: Its folder, with the ledgers and the output of the processes.
         random: Source of all random choices.
         broker: The process of the brokers.
+        foreign: The command of each family of clients in another language, by the end of its roles.
         clients: Processes of the clients, by name.
         away: Members that are to return: name -> time.
         down: Brokers that are stopped: id -> time of the return.
         samples: Measured values of the broker.
         events: How often each kind of event happened.
         overtaken: Records that retention deleted before a group had read them, by group.
+        objects: Number of objects of the broker by type, at half of a steady soak and at its end.
     """
 
     folder: Path
     random: Random
     broker: BrokerProcess
+    foreign: Mapping[str, Sequence[str]] = field(default_factory=dict)
     clients: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     away: dict[str, float] = field(default_factory=dict)
     down: dict[int, float] = field(default_factory=dict)
     samples: list[Sample] = field(default_factory=list)
     events: Counter[str] = field(default_factory=Counter)
     overtaken: dict[str, Overtaken] = field(default_factory=lambda: {group: Overtaken() for group in READ})
+    objects: list[dict[str, int]] = field(default_factory=list)
+
+    @property
+    def all_clients(self) -> dict[str, tuple[str, str]]:
+        """The clients, without those of families that are not installed, and the auditors."""
+        missing = [family for family in FAMILIES if family not in self.foreign]
+        return {
+            name: row for name, row in (CLIENTS | AUDITORS).items() if not row[0].endswith(tuple(missing) or ("-none",))
+        }
+
+    @property
+    def groups(self) -> dict[str, tuple[str, ...]]:
+        """The groups that read the topic ``plain``, with their members."""
+        return {group: names for group, names in GROUPS.items() if names[0] in self.all_clients}
+
+    @property
+    def producers(self) -> list[str]:
+        """The producers of the topic ``plain``."""
+        return [name for name in PRODUCERS if name in self.all_clients]
 
     def ledger(self, name: str) -> Path:
         return self.folder / f"{name}.ledger"
 
     def start_client(self, name: str) -> None:
-        role, topic = (CLIENTS | AUDITORS)[name]
+        role, topic = self.all_clients[name]
         self.ledger(name).touch()
         script = str(Path(__file__).with_name("soak_clients.py"))
-        command = [sys.executable, script, role, topic, name, str(self.ledger(name)), json.dumps(self.broker.addresses)]
+        program = self.foreign.get(role.partition("-")[2], [sys.executable, script])
+        command = [*program, role, topic, name, str(self.ledger(name)), json.dumps(self.broker.addresses)]
         with (self.folder / f"{name}.log").open("ab") as log:
             self.clients[name] = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)  # noqa: S603
 
@@ -183,6 +225,8 @@ class Soak:
         names = [name for name, (_, weight) in kinds.items() for _ in range(weight)]
         following = time.monotonic() + self.random.expovariate(1 / EVERY)
         while time.monotonic() < end:
+            if steady and not self.objects and time.monotonic() - begun > seconds / 2:
+                self.objects.append(self.broker.objects())
             if time.monotonic() - begun > min(FILLED, seconds / 2):
                 self.sample()
             self.bring_back()
@@ -193,10 +237,15 @@ class Soak:
                 self.events[name] += 1
                 following = time.monotonic() + self.random.expovariate(1 / EVERY)
             time.sleep(SAMPLED_EVERY)
+        if steady:
+            self.objects.append(self.broker.objects())
 
     def bring_back(self, *, everything: bool = False) -> None:
-        """Start the clients and brokers whose time has come."""
+        """Start the clients and brokers whose time has come, and the clients that have ended by themselves."""
         now = time.monotonic()
+        for name in [name for name, process in self.clients.items() if process.poll() is not None]:
+            self.events["a client ends by itself"] += 1
+            self.start_client(name)
         for name in [name for name, at in self.away.items() if everything or at <= now]:
             del self.away[name]
             self.start_client(name)
@@ -210,9 +259,12 @@ class Soak:
 
     def watch_retention(self) -> None:
         """Compare the log start offsets with the committed offsets of the groups. Nothing if the broker is down."""
+        try:
+            topics = self.broker.control("GET", "/v1/topics?limit=1000")["items"]
+        except OSError:
+            return
         for group, overtaken in self.overtaken.items():
             try:
-                topics = self.broker.control("GET", "/v1/topics?limit=1000")["items"]
                 committed = self.broker.control("GET", f"/v1/groups/{group}")["offsets"]
             except OSError:
                 continue
@@ -244,18 +296,18 @@ class Soak:
         """Return the promised values that a group has not got: those that it should have got, and those that retention
         deleted before.
         """
-        missing, deleted = lost(promised, self.noted(GROUPS[group])), self.deleted(group)
+        missing, deleted = lost(promised, self.noted(self.groups[group])), self.deleted(group)
         return [value for value in missing if value not in deleted], [value for value in missing if value in deleted]
 
     def finish(self) -> dict[str, Any]:
         """End the events and the producers, wait for the consumers, and return what the ledger says."""
         self.bring_back(everything=True)
-        for name in (*PRODUCERS, "in"):
+        for name in (*self.producers, "in"):
             self.stop_client(name, signal.SIGTERM)
-        promised, until = self.noted(PRODUCERS), time.monotonic() + LAST_WAIT
+        promised, until = self.noted(self.producers), time.monotonic() + LAST_WAIT
         while time.monotonic() < until:
             self.watch_retention()
-            missing = [value for group in GROUPS for value in self.undelivered(group, promised)[0]]
+            missing = [value for group in self.groups for value in self.undelivered(group, promised)[0]]
             if not missing and not self.unprocessed()[0]:
                 break
             time.sleep(2)
@@ -263,7 +315,7 @@ class Soak:
             self.stop_client(name, signal.SIGTERM)
         stored, processed = self.noted(["r2"]), self.noted(["r3"])
         twice, unread = self.unprocessed()
-        groups = {group: self.undelivered(group, promised) for group in GROUPS}
+        groups = {group: self.undelivered(group, promised) for group in self.groups}
         return {
             "acknowledged": len(promised) + len(self.noted(["in"])),
             "lost from the log": lost(promised, self.noted(["r1"])) + lost(self.noted(["in"]), stored),
@@ -277,11 +329,12 @@ class Soak:
 def soak(folder: Path, seconds: float, seed: int, *, steady: bool = False) -> dict[str, Any]:
     """Run a soak; return its result. ``steady``: the process of the brokers is not killed, and its disk not full."""
     random = Random(seed)  # noqa: S311
-    running = Soak(folder, random, BrokerProcess(folder, random))
+    (folder / "java").mkdir()
+    running = Soak(folder, random, BrokerProcess(folder, random), foreign.commands(folder / "java"))
     begun = time.monotonic()
     try:
         running.broker.start()
-        for name in CLIENTS | AUDITORS:
+        for name in running.all_clients:
             running.start_client(name)
         running.run(seconds, steady=steady)
         ledger = running.finish()
@@ -302,7 +355,23 @@ def soak(folder: Path, seconds: float, seed: int, *, steady: bool = False) -> di
         "samples": len(running.samples),
         "slopes": {name: asdict(found) if found else None for name, found in slopes.items()},
         "errors": tracebacks(folder),
+        "objects": most_grown(*running.objects) if len(running.objects) == 2 else {},
+        "families": [*FAMILIES_OF_PYTHON, *running.foreign],
         **ledger,
+    }
+
+
+def most_grown(half: Mapping[str, int], end: Mapping[str, int]) -> dict[str, tuple[int, int]]:
+    """Return the number of memory blocks, and of the types of objects that have grown most, at half and at the end.
+
+    Args:
+        half: numbers at half of the soak.
+        end: numbers at its end.
+    """
+    grown = sorted(end, key=lambda name: half.get(name, 0) - end[name])
+    return {
+        name: (half.get(name, 0), end[name])
+        for name in (BLOCKS, *[each for each in grown if each != BLOCKS][:MOST_GROWN])
     }
 
 
@@ -321,6 +390,7 @@ def lines(result: dict[str, Any]) -> list[str]:
     """Return the table of a result in Markdown."""
     rows = [
         ("duration, seed", f"{result['minutes']} minutes, {result['seed']}"),
+        ("families of clients", ", ".join(result.get("families", FAMILIES_OF_PYTHON))),
         ("one process of the brokers to the end", "yes" if result["steady"] else "no"),
         ("acknowledged records", f"{result['acknowledged']:,}"),
         ("lost from the log", len(result["lost from the log"])),
@@ -338,6 +408,10 @@ def lines(result: dict[str, Any]) -> list[str]:
         unit = f" {MEASURED[name]}".rstrip()
         text = f"{found['per_minute']:+.2f} ± {found['bound']:.2f}{unit} a minute" if found else "too few samples"
         rows.append((f"slope of {name}", text))
+    rows += [
+        (f"`{name}` at half, at the end", f"{half:,}, {end:,}")
+        for name, (half, end) in result.get("objects", {}).items()
+    ]
     return ["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows)]
 
 

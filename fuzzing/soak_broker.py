@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import signal
 import socket
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from random import Random
 from typing import Any
 
 import trustme
+from soak_server import OBJECTS, read_tasks
 
 from mockbroker.net.tls import pkcs8
 
@@ -23,7 +25,8 @@ LISTENERS = ("PLAINTEXT", "SASL_PLAINTEXT", "SASL_SSL")
 BROKERS = 3
 RETAINED = 2**18  # bytes of each partition: the memory of the broker stays level
 ROLLED = 15_000  # milliseconds after which a segment ends, so that retention can delete it
-READY = 60.0  # seconds
+READY = 180.0  # seconds
+BLOCKS = "memory blocks"  # in the numbers of objects
 TOPICS = {"plain": 6, "in": 4, "out": 4}
 
 
@@ -69,7 +72,9 @@ class BrokerProcess:
         ready = self.folder / "ready.json"
         ready.unlink(missing_ok=True)
         listeners = [f"{name}://:{self._port + BROKERS * number}" for number, name in enumerate(LISTENERS)]
-        command = [sys.executable, "-m", "mockbroker", "serve", "--brokers", str(BROKERS), "--port", str(self._port)]
+        server = Path(__file__).with_name("soak_server.py")
+        command = [sys.executable, str(server), str(self.folder), "serve", f"--brokers={BROKERS}"]
+        command += [f"--port={self._port}"]
         command += [f"--data-dir={self.folder / 'data'}", f"--http={self._http}", f"--ready-file={ready}"]
         command += [f"--users-file={self.folder / 'users'}", "--sasl=PLAIN,SCRAM-SHA-256"]
         command += [f"--listener={listener}" for listener in listeners]
@@ -113,14 +118,31 @@ class BrokerProcess:
         resource.prlimit(self.pid, resource.RLIMIT_FSIZE, (max(longest // 4, 4_096), resource.RLIM_INFINITY))
 
     def values(self) -> dict[str, float]:
-        """Return memory in KiB, descriptors and threads of the process. Raises: OSError if it has ended."""
+        """Return memory in KiB, descriptors, tasks and threads of the process. Raises: OSError if it has ended."""
         status = Path(f"/proc/{self.pid}/status").read_text("ascii", "replace")
         fields = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
         return {
             "memory": float(fields["VmRSS"].split()[0]),
             "descriptors": float(len(os.listdir(f"/proc/{self.pid}/fd"))),
+            "tasks": float(read_tasks(self.folder)),
             "threads": float(fields["Threads"]),
         }
+
+    def objects(self) -> dict[str, int]:
+        """Return the number of objects of the process by type, and of its memory blocks.
+
+        Raises: RuntimeError if the process does not write them.
+        """
+        file = self.folder / OBJECTS
+        file.unlink(missing_ok=True)
+        os.kill(self.pid, signal.SIGUSR1)
+        until = time.monotonic() + READY
+        while not file.exists():
+            if not self.alive or time.monotonic() > until:
+                raise RuntimeError("the broker does not count its objects")
+            time.sleep(0.05)
+        found = json.loads(file.read_text("utf-8"))
+        return {**found["types"], BLOCKS: found["blocks"]}
 
     def control(self, method: str, path: str, body: Any = None) -> Any:
         """Send a request to the control API. Raises: OSError."""

@@ -1,4 +1,4 @@
-"""The clients of a soak: ``python fuzzing/soak_clients.py ROLE NAME LEDGER ADDRESSES``, until SIGTERM.
+"""The Python clients of a soak: ``python fuzzing/soak_clients.py ROLE TOPIC NAME LEDGER ADDRESSES``, until SIGTERM.
 
 Each client is a process that appends to its ledger what the broker has promised: a producer the values whose
 acknowledgement it got, a consumer the values that it has processed, an auditor also their partitions and offsets. A

@@ -15,6 +15,7 @@ import input_targets
 import pytest
 import run
 import targets
+import tls_target
 from golden import ROOT
 from need import lacking
 
@@ -132,6 +133,25 @@ def test_corrected_checksums_reach_the_records() -> None:
     batch[-3] ^= 1
     targets.record_batch(b"\0" + batch)
     targets.record_batch(b"\1" + batch)
+
+
+@pytest.mark.parametrize("number", range(1, len(tls_target.HANDSHAKES) + 1))
+def test_sealed_records_must_be_decrypted(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    sealed = bytes([number, 0xC0, 5]) + b"\x17abcd"
+    tls_target.tls_session(sealed)
+    monkeypatch.setattr(tls_target.TlsSession, "feed", lambda *_: [])
+    with pytest.raises(AssertionError, match="not decrypted"):
+        tls_target.tls_session(sealed)
+
+
+def test_comparisons_of_arrays_are_not_instrumented() -> None:
+    if find_spec("atheris") is None:
+        lacking("atheris is not installed (extra fuzz-coverage): it has wheels for Linux and Python up to 3.13")
+    plain, arrays = "def f(x): return x == 1", "import numpy\ndef f(x): return x == 1"
+    for source, traced in ((plain, True), (arrays, False)):
+        code = run._instrument(compile(source, "", "exec"), True)
+        (function,) = (each for each in code.co_consts if hasattr(each, "co_consts"))
+        assert ("_trace_cmp" in function.co_names) == traced
 
 
 def test_with_the_fuzzer_itself() -> None:

@@ -12,9 +12,13 @@ from random import Random
 
 import pytest
 import soak
-from soak_broker import free_ports
+import trio
+import trio.testing
+from soak_broker import BrokerProcess, free_ports
 from soak_clients import ROLES
 from soak_figures import Overtaken, Sample, lost, not_exactly_once, slope
+from soak_foreign import FAMILIES
+from soak_server import TaskCount, read_tasks, write_objects
 
 
 def test_promised_values_must_be_delivered() -> None:
@@ -69,8 +73,43 @@ def test_slope_needs_samples_after_the_beginning() -> None:
 
 
 def test_every_client_has_a_role() -> None:
-    assert {role for role, _ in (soak.CLIENTS | soak.AUDITORS).values()} == ROLES.keys()
+    foreign = {f"{role}-{family}" for role in ("produce", "consume") for family in FAMILIES}
+    assert {role for role, _ in (soak.CLIENTS | soak.AUDITORS).values()} == ROLES.keys() | foreign
     assert {name for names in soak.GROUPS.values() for name in names} | set(soak.PRODUCERS) < soak.CLIENTS.keys()
+
+
+def test_clients_of_missing_families_are_left_out(tmp_path: Path) -> None:
+    without = soak.Soak(tmp_path, Random(1), BrokerProcess(tmp_path, Random(1)), {"java": ["java"]})
+    assert without.groups.keys() == {"modern", "classic", "classic-aio", "java"}
+    assert without.producers == ["pc", "pk", "pa", "pj"]
+    roles = {role for role, _ in without.all_clients.values()}
+    assert roles == ROLES.keys() | {"produce-java", "consume-java"}
+
+
+def test_most_grown_types_follow_the_memory_blocks() -> None:
+    half, end = {"memory blocks": 5, "list": 7, "dict": 9}, {"memory blocks": 6, "list": 9, "set": 50, "dict": 1}
+    assert soak.most_grown(half, end) == {"memory blocks": (5, 6), "set": (0, 50), "list": (7, 9), "dict": (9, 1)}
+
+
+async def test_tasks_of_the_event_loop_are_counted(tmp_path: Path) -> None:
+    instrument = TaskCount(tmp_path / "tasks")
+    trio.lowlevel.add_instrument(instrument)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(trio.sleep_forever)
+        nursery.start_soon(trio.sleep, 0)
+        await trio.testing.wait_all_tasks_blocked()
+        assert read_tasks(tmp_path) == 1
+        nursery.cancel_scope.cancel()
+    trio.lowlevel.remove_instrument(instrument)
+    assert read_tasks(tmp_path) == 0
+
+
+def test_objects_are_counted_by_type(tmp_path: Path) -> None:
+    kept = [soak.Overtaken() for _ in range(7)]
+    write_objects(tmp_path / "objects.json")
+    found = json.loads((tmp_path / "objects.json").read_text("utf-8"))
+    assert found["types"]["soak_figures.Overtaken"] == len(kept)
+    assert found["blocks"] > 10_000
 
 
 KEPT = {"lost from the log": [], "not delivered": {"g": []}, "not exactly once": [], "errors": 0}
