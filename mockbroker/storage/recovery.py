@@ -184,7 +184,8 @@ def _complete_swaps(disk: Disk, folder: str, files: SegmentFiles) -> dict[int, s
         end = batch.offset if isinstance(batch, Damage) else batch.last_offset + 1
     result = files.with_swaps(end)
     _remove(disk, folder, result.dropped)
-    _remove(disk, folder, [name for base in files.swaps for name in _indexes(base)])
+    replaced = files.segments.keys() - result.segments.keys() | files.swaps.keys()
+    _remove(disk, folder, [name for base in sorted(replaced) for name in _indexes(base)])
     disk.sync_folder(folder)
     segments = {base: name.removesuffix(SWAP) for base, name in result.segments.items()}
     for base, name in files.swaps.items():

@@ -16,9 +16,10 @@ from mockbroker.security.users import ScramCredential
 from mockbroker.storage.catalogue import CATALOGUE, Catalogue, decode_catalogue
 from mockbroker.storage.data_dir import DataDir
 from mockbroker.storage.disk import DataDirError
-from mockbroker.storage.layout import META_PROPERTIES
+from mockbroker.storage.layout import META_PROPERTIES, START_OFFSETS
 from mockbroker.storage.simulated_disk import CrashError, SimulatedDisk, none
 from mockbroker.topics.model import ClusterState
+from mockbroker.topics.reassignment import Reassignment
 
 
 def half(unsynced: int) -> int:
@@ -486,3 +487,190 @@ def test_removed_directory_is_durable_with_the_next_batch() -> None:
         changes.append(kept, 0)
         changes.flush()
     assert seen.count("sync_folder ") == 1
+
+
+def traced(disk: SimulatedDisk) -> list[str]:
+    """Return the list to which each operation of the disk is added from now on."""
+    seen: list[str] = []
+    disk.before = lambda operation, file: seen.append(f"{operation} {file}")
+    return seen
+
+
+def test_opened_directory_has_nothing_to_write() -> None:
+    disk = SimulatedDisk()
+    for first_id in (1, 1_000):
+        data_dir = opened(disk, first_id)
+        assert data_dir.collected == data_dir.synced
+        assert data_dir.next_work() is None
+    assert (DataDir(disk, "DIR").collected, DataDir(disk, "DIR").synced) == (0, 0)
+
+
+def test_append_after_a_restart_writes_no_catalogue() -> None:
+    disk = SimulatedDisk()
+    changes = DiskChanges(opened(disk))
+    changes.append(changes.topic("a", 1), 0)
+    changes.data_dir.close()
+    again = opened(disk, 1_000)
+    seen = traced(disk)
+    again.cluster.topics["a"].partitions[0].append(read_batch(a_batch("more")))
+    again.flush()
+    log = f"a-0/{0:020}.log"
+    assert [each for each in seen if "checkpoint" not in each] == [f"append {log}", f"sync {log}", "sync_folder "]
+
+
+def test_closed_directory_has_all_changes_and_indexes() -> None:
+    disk = SimulatedDisk()
+    changes = DiskChanges(opened(disk))
+    topic = changes.topic("a", 1)
+    changes.append(topic, 0, 2)
+    changes.data_dir.close()
+    assert {f"{0:020}{kind}" for kind in (".log", ".index", ".timeindex")} < set(disk.names("a-0"))
+    assert changes.data_dir.synced == changes.data_dir.collected
+    assert len(content(opened(disk, 1_000).cluster.topics["a"].partitions[0])) == 2
+
+
+def test_segment_without_batches_is_restored() -> None:
+    disk = SimulatedDisk()
+    changes = DiskChanges(opened(disk))
+    topic = changes.topic("a", 1)
+    changes.append(topic, 0, 2)
+    topic.partitions[0].log.roll()
+    changes.data_dir.flush()
+    assert disk.read(f"a-0/{2:020}.log") == b""
+    log = opened(disk, 1_000).cluster.topics["a"].partitions[0].log
+    assert [segment.base_offset for segment in log.segments] == [0, 2]
+
+
+def test_reassignment_survives_a_restart() -> None:
+    disk = SimulatedDisk()
+    cluster = (data_dir := opened(disk, brokers=3)).cluster
+    topic = cluster.create_topic("a", [[0, 1], [1, 2]], {})
+    cluster.reassign(topic.partitions[0], [2, 0, 1], Reassignment((2,), (0, 1)))
+    topic.partitions[0].catching_up = frozenset({2, 1})
+    cluster.changed()
+    data_dir.flush()
+    first, second = opened(disk, 1_000, brokers=3).cluster.topics["a"].partitions
+    assert (first.replicas, first.reassignment) == ([2, 0, 1], Reassignment((2,), (0, 1)))
+    assert (first.catching_up, second.catching_up, second.reassignment) == (frozenset({1, 2}), frozenset(), None)
+
+
+def test_catalogue_is_written_only_if_it_changed() -> None:
+    disk = SimulatedDisk()
+    changes = DiskChanges(opened(disk))
+    topic = changes.topic("a", 1)
+    changes.append(topic, 0)
+    changes.flush()
+    seen = traced(disk)
+    changes.append(topic, 0)
+    changes.flush()
+    assert not [each for each in seen if CATALOGUE in each]
+    changes.cluster.changed()
+    changes.flush()
+    assert [each for each in seen if CATALOGUE in each] == [
+        f"write {CATALOGUE}.tmp",
+        f"sync {CATALOGUE}.tmp",
+        f"rename {CATALOGUE}.tmp",
+    ]
+    assert seen[-1] == "sync_folder "
+
+
+def test_catalogue_is_written_before_directories() -> None:
+    """After a crash, each directory belongs to a topic of the catalogue."""
+    disk = SimulatedDisk()
+    changes = DiskChanges(opened(disk))
+    seen = traced(disk)
+    changes.topic("a", 1)
+    changes.flush()
+    assert seen.index(f"rename {CATALOGUE}.tmp") < seen.index("make_folder a-0")
+
+
+def test_deleted_topics_are_listed_until_the_next_catalogue() -> None:
+    disk = SimulatedDisk()
+    changes = DiskChanges(opened(disk))
+    first, second = changes.topic("a", 1), changes.topic("b", 1)
+    changes.flush()
+    for deleted in (first, second):
+        changes.cluster.delete_topic(deleted)
+        changes.data_dir.flush()
+        assert decode_catalogue(disk.read(CATALOGUE)).deleted == {deleted.topic_id}
+
+
+def test_log_start_offset_is_durable_before_segments_go() -> None:
+    disk = SimulatedDisk()
+    changes = DiskChanges(opened(disk))
+    topic = changes.topic("a", 2)
+    changes.append(topic, 0, 9)
+    changes.append(topic, 1, 9)
+    changes.flush()
+    seen = traced(disk)
+    changes.cut(topic, 0, 4)
+    changes.cut(topic, 1, 3)
+    changes.data_dir.flush()
+    assert disk.read(START_OFFSETS) == b"0\n2\na 0 4\na 1 3\n"
+    replaced = seen.index(f"rename {START_OFFSETS}.tmp")
+    removed = [number for number, each in enumerate(seen) if each == f"remove a-0/{0:020}.log"]
+    assert removed
+    assert replaced < removed[0]
+
+
+def test_deleted_topic_has_no_log_start_offsets() -> None:
+    disk = SimulatedDisk()
+    changes = DiskChanges(opened(disk))
+    topic, other = changes.topic("a", 1), changes.topic("b", 1)
+    for each in (topic, other):
+        changes.append(each, 0, 4)
+        changes.cut(each, 0, 1)
+    changes.flush()
+    changes.cluster.delete_topic(topic)
+    changes.data_dir.flush()
+    assert disk.read(START_OFFSETS) == b"0\n1\nb 0 1\n"
+    seen = traced(disk)
+    changes.cluster.delete_topic(changes.topic("c", 1))
+    changes.data_dir.flush()
+    assert not [each for each in seen if START_OFFSETS in each], "it had none"
+
+
+def test_changes_of_a_deleted_topic_are_not_written() -> None:
+    disk = SimulatedDisk()
+    changes = DiskChanges(opened(disk))
+    topic = changes.topic("a", 1)
+    changes.append(topic, 0, 3)
+    changes.flush()
+    seen = traced(disk)
+    changes.append(topic, 0)
+    topic.partitions[0].log.delete_before(2)
+    changes.cluster.delete_topic(topic)
+    changes.data_dir.flush()
+    assert not [each for each in seen if each.startswith("append")]
+    assert START_OFFSETS not in disk.names("")
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (OSError(errno.EIO, "Input/output error", "f"), "cannot write file f: Input/output error"),
+        (OSError(errno.EIO, "Input/output error"), "cannot write a file: Input/output error"),
+        (OSError("odd"), "cannot write a file: odd"),
+    ],
+)
+def test_failed_write_is_named(error: OSError, text: str) -> None:
+    disk = SimulatedDisk()
+    data_dir = opened(disk)
+
+    def fail(_operation: str, _file: str) -> None:
+        raise error
+
+    data_dir.changed()
+    disk.before = fail
+    with pytest.raises(DataDirError) as raised:
+        data_dir.flush()
+    assert str(raised.value) == f"data directory DIR: {text}"
+
+
+def test_brokers_of_the_directory_are_those_of_the_cluster() -> None:
+    disk = SimulatedDisk()
+    opened(disk, brokers=3)
+    for brokers, shown in ((1, "1 broker (id 0)"), (2, "2 brokers (ids 0, 1)")):
+        with pytest.raises(DataDirError) as raised:
+            opened(disk, 1_000, brokers)
+        assert f"a cluster of 3 brokers (ids 0, 1, 2), and cannot be opened with {shown}" in str(raised.value)

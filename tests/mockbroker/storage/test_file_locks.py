@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import os
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -42,3 +44,18 @@ def test_locked_log_directory_is_refused(locked: list[tuple[int, int]], tmp_path
     partitions(tmp_path)
     with pytest.raises(LogDirError, match="locked by a running broker"):
         partitions(tmp_path)
+
+
+@pytest.mark.parametrize("lock", [file_locks.lock_exclusively, file_locks.lock_shared])
+def test_first_byte_of_the_file_is_locked(
+    lock: Callable[[int], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    positions: list[int] = []
+    locking = SimpleNamespace(LK_NBLCK=2, locking=lambda number, *_: positions.append(os.lseek(number, 0, os.SEEK_CUR)))
+    monkeypatch.setattr(file_locks, "fcntl", None)
+    monkeypatch.setattr(file_locks, "msvcrt", locking)
+    with (tmp_path / "lock").open("w+b") as file:
+        file.write(b"12345")
+        file.flush()
+        lock(file.fileno())
+    assert positions == [0]

@@ -274,3 +274,151 @@ def test_swap_is_renamed_between_two_syncs_of_the_folder(disk: SimulatedDisk) ->
     renamed = seen.index(f"rename {FIRST}.swap")
     assert seen[renamed - 1] == seen[renamed + 1] == "sync_folder a-0"
     assert {f"remove {FIRST}", f"remove {SECOND}"} <= set(seen[:renamed])
+
+
+def test_recovery_of_two_damaged_segments_reads_neither_again(
+    disk: SimulatedDisk, caplog: pytest.LogCaptureFixture
+) -> None:
+    flip_bit(disk, FIRST, 30)
+    partition = reopened(disk)
+    assert (partition.log.start, partition.log.end, content(partition)) == (0, 0, ())
+    assert [message.partition(":")[0] for message in caplog.messages] == [FIRST, SECOND, THIRD]
+    assert partition.append(read_batch(a_batch("more"))) == 0
+
+
+def test_damaged_segment_has_no_indexes(disk: SimulatedDisk) -> None:
+    flip_bit(disk, SECOND, BATCH + 30)
+    reopened(disk)
+    names = disk.names("a-0")
+    assert {f"{0:020}.index", f"{0:020}.timeindex"} < set(names)
+    assert not {f"{3:020}.index", f"{3:020}.timeindex"} & set(names)
+
+
+def test_third_damage_gets_the_next_free_name(disk: SimulatedDisk) -> None:
+    for _ in range(3):
+        disk.append(THIRD, b"\0" * 100)
+        reopened(disk)
+    saved = f"{THIRD}.damaged".removeprefix("a-0/")
+    assert [name for name in disk.names("a-0") if "damaged" in name] == [saved, f"{saved}.1", f"{saved}.2"]
+
+
+def test_log_begins_at_its_first_segment_or_the_checkpoint(disk: SimulatedDisk) -> None:
+    disk.remove(FIRST)
+    assert (reopened(disk).log.start, reopened(disk).log.end) == (3, 9)
+    disk.write(START_OFFSETS, b"0\n1\na 0 5\n")
+    assert reopened(disk).log.start == 5
+    disk.write(START_OFFSETS, b"0\n1\na 0 20\n")
+    assert (reopened(disk).log.start, reopened(disk).log.end) == (20, 20)
+
+
+def test_checkpoint_of_unknown_partitions_is_written_again(disk: SimulatedDisk) -> None:
+    disk.write(START_OFFSETS, b"0\n3\na 0 4\na 7 1\nother 0 2\n")
+    assert reopened(disk).log.start == 4
+    assert disk.read(START_OFFSETS) == b"0\n1\na 0 4\n"
+    seen: list[str] = []
+    disk.before = lambda operation, file: seen.append(f"{operation} {file}")
+    reopened(disk)
+    assert not [each for each in seen if START_OFFSETS in each]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"0\n1\na 0\n", b"0\n1\na b 0 4\n", b"0\n1\na 0 -4\n", b"0\n2\na 0 4\n", b"0", b"\xff"],
+)
+def test_checkpoint_that_is_not_valid_is_refused(disk: SimulatedDisk, data: bytes) -> None:
+    disk.write(START_OFFSETS, data)
+    assert "is damaged" in open_error(disk)
+
+
+def test_directory_of_a_deleted_topic_is_removed_with_its_batches() -> None:
+    disk = SimulatedDisk()
+    changes = DiskChanges(opened(disk))
+    topic = changes.topic("a", 1)
+    changes.append(topic, 0, 3)
+    changes.flush()
+    left = {name: disk.read(f"a-0/{name}") for name in disk.names("a-0")}
+    changes.cluster.delete_topic(topic)
+    changes.data_dir.flush()
+    disk.make_folder("a-0")  # as after a crash between the catalogue and the removal
+    for name, data in left.items():
+        disk.write(f"a-0/{name}", data)
+    opened(disk, 1_000)
+    assert not [name for name in disk.names("") if name.startswith("a-0")]
+
+
+def test_directory_with_one_segment_of_batches_is_a_stray(disk: SimulatedDisk) -> None:
+    for name, contents in (("other-0", [b"", a_batch("precious")]), ("other-1", [a_batch("precious"), b""])):
+        disk.make_folder(name)
+        for base, data in enumerate(contents):
+            disk.write(f"{name}/{base:020}.log", data)
+    disk.make_folder(f"{'x' * 249}-3")
+    disk.write(f"{'x' * 249}-3/{0:020}.log", a_batch("precious"))
+    opened(disk, 1_000)
+    strays = {"other-0.unknown-stray", "other-1.unknown-stray", f"{'x' * 200}-3.unknown-stray"}
+    assert strays == {name for name in disk.names("") if name.endswith("-stray")}
+
+
+def test_directory_beyond_the_partitions_of_a_topic_is_a_stray(disk: SimulatedDisk) -> None:
+    [metadata] = [disk.read(f"a-0/{name}") for name in disk.names("a-0") if name == PARTITION_METADATA]
+    for index in (2, 3):
+        disk.make_folder(f"a-{index}")
+        disk.write(f"a-{index}/{PARTITION_METADATA}", metadata)
+        disk.write(f"a-{index}/{0:020}.log", a_batch("precious"))
+    opened(disk, 1_000)
+    names = disk.names("")
+    assert not {"a-2", "a-3"} & set(names)
+    assert len([name for name in names if name.endswith("-stray")]) == 2
+
+
+def test_other_names_in_the_directory_are_left_alone(disk: SimulatedDisk) -> None:
+    for name in ("a-0.0123-delete", "a-1.0123-stray", "notes"):
+        disk.make_folder(name)
+        disk.write(f"{name}/{0:020}.log", a_batch("kept"))
+    reopened(disk)
+    assert {"a-0.0123-delete", "a-1.0123-stray", "notes"} <= set(disk.names(""))
+
+
+def test_recovered_directory_is_durable(disk: SimulatedDisk) -> None:
+    seen: list[str] = []
+    disk.before = lambda operation, file: seen.append(f"{operation} {file}")
+    reopened(disk)
+    assert seen == ["sync_folder ", f"sync {THIRD}", "sync_folder a-0"]
+
+
+def test_swap_replaces_the_indexes_of_its_segment(disk: SimulatedDisk) -> None:
+    disk.write(f"{SECOND}.swap", disk.read(SECOND) + disk.read(THIRD))
+    partition = reopened(disk)
+    assert [read_batch(data).base_offset for data in content(partition)] == list(range(9))
+    assert sorted(name for name in disk.names("a-0") if name[0].isdigit()) == sorted(
+        [f"{0:020}{kind}" for kind in (".index", ".log", ".timeindex")] + [f"{3:020}.log"]
+    )
+
+
+def test_damaged_swap_ends_at_its_damage(disk: SimulatedDisk) -> None:
+    """Segments after the readable part of the last swap remain."""
+    disk.write(f"{FIRST}.swap", disk.read(FIRST) + b"\0" * 7)
+    assert [read_batch(data).base_offset for data in content(reopened(disk))] == [0, 1, 2]
+    assert {f"{base:020}.log.damaged" for base in (3, 6)} <= set(disk.names("a-0"))
+
+
+def test_several_swaps_replace_all_their_segments(disk: SimulatedDisk) -> None:
+    disk.write(f"{FIRST}.swap", disk.read(FIRST))
+    disk.write(f"{SECOND}.swap", disk.read(SECOND))
+    assert [read_batch(data).base_offset for data in content(reopened(disk))] == list(range(9))
+    assert not [name for name in disk.names("a-0") if name.endswith(".swap")]
+
+
+def test_index_without_its_time_index_is_not_used(disk: SimulatedDisk) -> None:
+    disk.remove(f"a-0/{0:020}.timeindex")
+    data_dir = opened(disk, 1_000)
+    data_dir.cluster.topics["a"].partitions[0].log.delete_before(3)
+    data_dir.flush()
+    assert f"{0:020}.log" not in disk.names("a-0")
+    assert f"{0:020}.index" in disk.names("a-0")
+
+
+def test_missing_partition_metadata_hides_no_batches(disk: SimulatedDisk) -> None:
+    disk.remove(f"a-0/{PARTITION_METADATA}")
+    partition = reopened(disk)
+    assert (partition.log.start, partition.log.end) == (0, 0)
+    assert disk.read(f"a-0.unknown-stray/{0:020}.log") != b""
