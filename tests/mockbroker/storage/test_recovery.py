@@ -330,7 +330,7 @@ def test_checkpoint_that_is_not_valid_is_refused(disk: SimulatedDisk, data: byte
     assert "is damaged" in open_error(disk)
 
 
-def test_directory_of_a_deleted_topic_is_removed_with_its_batches() -> None:
+def test_directory_of_a_deleted_topic_is_removed() -> None:
     disk = SimulatedDisk()
     changes = DiskChanges(opened(disk))
     topic = changes.topic("a", 1)
