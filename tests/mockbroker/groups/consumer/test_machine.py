@@ -537,3 +537,187 @@ def test_requested_rebalance_of_an_empty_group_has_no_effects(harness):
     harness.leave("a")
     harness.administer("g", Rebalance("on request"))
     assert harness.group.epoch == 2
+
+
+# --- what a heartbeat leaves unchanged, and what each change is called -----------------------------------------------
+
+
+FIELDS = [  # field of the heartbeat, attribute of the member, value, another value
+    ("instance_id", "instance_id", "i", None),
+    ("rack_id", "rack_id", "r", "s"),
+    ("rebalance_timeout_ms", "rebalance_timeout", 5_000, 7_000),
+    ("server_assignor", "assignor", "range", "uniform"),
+    ("subscribed_topic_names", "topics", ["t", "u"], ["u"]),
+    ("subscribed_topic_regex", "regex", "t.*", "u.*"),
+]
+
+
+@pytest.mark.parametrize(("field", "attribute", "value", "other"), FIELDS)
+def test_omitted_field_keeps_its_value(harness, field: str, attribute: str, value: Any, other: Any) -> None:
+    harness.join("a", **{field: value})
+    first = getattr(harness.group.members["a"], attribute)
+    assert first
+    default = -1 if field == "rebalance_timeout_ms" else None
+    given = {"member_epoch": harness.clients["a"].epoch, "instance_id": harness.group.members["a"].instance_id}
+    harness.beat("a", **given | {field: default if field != "instance_id" else "i"})
+    assert getattr(harness.group.members["a"], attribute) == first
+    if other is not None:
+        given["member_epoch"] = harness.group.members["a"].epoch
+        assert harness.beat("a", **given | {field: other}).error_code == E.NONE
+        assert getattr(harness.group.members["a"], attribute) not in (first, None)
+
+
+def reasons(harness: ConsumerGroupHarness) -> list[tuple[str, str, str]]:
+    """Return kind, member id and reason of the journal's events that have a reason."""
+    return [(event.event, event.member_id, event.reason) for event in harness.journal.events if event.reason]
+
+
+def test_journal_has_the_reason_of_each_epoch(harness):
+    harness.join("a", instance_id="i")
+    harness.poll("a", subscribed_topic_names=["t", "u"])
+    harness.broker.cluster.add_partitions(harness.broker.cluster.topics["u"], [[0]])
+    harness.poll("a")
+    harness.leave("a", -2)
+    harness.join("b", instance_id="i")
+    harness.leave("b")
+    harness.join("c")
+    harness.wait(6.0)
+    assert reasons(harness) == [
+        ("rebalance", "", "a joined"),
+        ("rebalance", "", "a subscribes to other topics"),
+        ("rebalance", "", "subscribed topics changed"),
+        ("away", "a", "static member left temporarily"),
+        ("rejoin", "b", "static member i rejoined, a is replaced"),
+        ("rebalance", "", "b subscribes to other topics"),
+        ("leave", "b", "left"),
+        ("rebalance", "", "left: b"),
+        ("rebalance", "", "c joined"),
+        ("expire", "c", "no heartbeat within the session timeout"),
+        ("rebalance", "", "no heartbeat within the session timeout: c"),
+    ]
+
+
+def test_journal_has_the_reason_of_a_late_revocation(harness):
+    harness.join("a", rebalance_timeout_ms=3_000)
+    harness.join("b")
+    harness.beat("a", member_epoch=1, topic_partitions=harness.lines(harness.clients["a"].assigned))
+    harness.wait(3.0)
+    assert reasons(harness)[-2:] == [
+        ("expire", "a", "partitions were not revoked within the rebalance timeout"),
+        ("rebalance", "", "partitions were not revoked within the rebalance timeout: a"),
+    ]
+
+
+@pytest.mark.parametrize("how", ["leave", "evict", "static member"])
+def test_removed_member_has_no_deadlines(harness, how: str) -> None:
+    harness.join("a", rebalance_timeout_ms=3_000, instance_id="i")
+    harness.join("b")
+    harness.beat("a", member_epoch=1, instance_id="i", topic_partitions=harness.lines(harness.clients["a"].assigned))
+    assert len([timer for timer in deadlines(harness) if timer[1] == "a"]) == 2
+    if how == "leave":
+        harness.leave("a")
+    elif how == "evict":
+        harness.administer("g", Evict("a", "evicted by an administrator"))
+    else:
+        harness.leave("a", -2)
+        harness.join("c", instance_id="i")
+    assert {timer[1] for timer in deadlines(harness)} == ({"b", "c"} if how == "static member" else {"b"})
+
+
+def deadlines(harness: ConsumerGroupHarness) -> list[Any]:
+    """Return the kinds and members of all deadlines of the group."""
+    timers = harness.group.timers
+    kinds = ("session", "rebalance", "join", "sync")
+    return [(kind, member) for member in ("a", "b", "c") for kind in kinds if (kind, member) in timers]
+
+
+def test_revocation_ends_the_rebalance_deadline(harness):
+    harness.join("a", rebalance_timeout_ms=3_000)
+    harness.join("b")
+    harness.beat("a", member_epoch=1, topic_partitions=harness.lines(harness.clients["a"].assigned))
+    assert ("rebalance", "a") in deadlines(harness)
+    harness.beat("a", member_epoch=1, topic_partitions=[])
+    assert deadlines(harness) == [("session", "a"), ("session", "b")]
+
+
+@pytest.mark.parametrize(
+    ("config", "heartbeat", "session"),
+    [
+        ({}, 5_000, 6.0),
+        ({"consumer.heartbeat.interval.ms": "7"}, 7, 6.0),
+        ({"consumer.session.timeout.ms": "2500"}, 5_000, 2.5),
+    ],
+)
+def test_timeouts_are_those_of_the_group(harness, config: dict[str, str], heartbeat: int, session: float) -> None:
+    harness.broker.cluster.configure_group("g", config)
+    assert harness.join("a").answer.heartbeat_interval_ms == heartbeat
+    harness.wait(session - 0.001)
+    assert "a" in harness.group.members
+    harness.wait(0.001)
+    assert "a" not in harness.group.members
+
+
+MESSAGES = [  # member id, fields of the heartbeat, error, message
+    ("x", {"member_epoch": 1}, E.UNKNOWN_MEMBER_ID, "Member x is not a member of group g."),
+    ("a", {"member_epoch": 1, "instance_id": "z"}, E.UNKNOWN_MEMBER_ID, "Instance id z is unknown."),
+    (
+        "b",
+        {"member_epoch": 1, "instance_id": "i"},
+        E.FENCED_INSTANCE_ID,
+        "Static member b with instance id i was fenced by member a.",
+    ),
+    (
+        "b",
+        {"member_epoch": 0, "instance_id": "i", "rebalance_timeout_ms": 1, "topic_partitions": []},
+        E.UNRELEASED_INSTANCE_ID,
+        "Static member b with instance id i cannot join the group because the instance id is owned by a member.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("member_id", "fields", "error", "message"), MESSAGES)
+def test_refused_heartbeat_has_kafkas_message(
+    harness, member_id: str, fields: dict[str, Any], error: E, message: str
+) -> None:
+    harness.join("a", instance_id="i")
+    if fields["member_epoch"] == 0:
+        fields = {**fields, "subscribed_topic_names": ["t"]}
+    answer = harness.beat(member_id, **fields)
+    assert (answer.error_code, answer.error_message) == (error, message)
+
+
+@pytest.mark.parametrize(
+    ("epoch", "message"),
+    [(1, "Consumer group g not found."), (-1, "Group g not found."), (-2, "Group g not found.")],
+)
+def test_unknown_group_is_named(harness, epoch: int, message: str) -> None:
+    answer = harness.beat("a", member_epoch=epoch, instance_id="i" if epoch == -2 else None)
+    assert (answer.error_code, answer.error_message) == (E.GROUP_ID_NOT_FOUND, message)
+
+
+def test_member_that_shares_a_regex_gets_its_topics_at_once(harness):
+    harness.join("a", [], subscribed_topic_names=None, subscribed_topic_regex="t.*")
+    harness.poll("a")
+    epoch = harness.group.epoch
+    harness.join("b", [], subscribed_topic_names=None, subscribed_topic_regex="t.*")
+    assert harness.group.epoch == epoch + 1
+    assert reasons(harness)[-1] == ("rebalance", "", "b subscribes to another regular expression")
+    harness.settle()
+    assert sorted(index for share in harness.owned().values() for index in share) == [0, 1, 2]
+
+
+def test_regex_is_resolved_again_after_its_refresh_interval():
+    harness = ConsumerGroupHarness(topics={"t": 1}, config={"group.consumer.regex.refresh.interval.ms": 20_000})
+    harness.join("a", [], subscribed_topic_names=None, subscribed_topic_regex="t.*")
+    first = next(iter(harness.group.resolved_regexes.values())).at
+    for seconds, again in ((20.0, False), (0.1, True)):
+        harness.wait(seconds)
+        harness.poll("a")
+        assert (next(iter(harness.group.resolved_regexes.values())).at > first) is again
+
+
+def test_regex_matches_only_topics_that_may_be_described(harness):
+    harness.join("a", [], subscribed_topic_names=None, subscribed_topic_regex="t.*")
+    group = harness.group
+    assert group.may_describe is None
+    assert [resolved.topics for resolved in group.resolved_regexes.values()] == [frozenset({"t"})]

@@ -242,3 +242,114 @@ def test_the_imported_form_has_the_status_of_partitions() -> None:
         [],
     )
     assert [(member["member_id"], member["member_epoch"]) for member in form["members"]] == [("a", 3), ("b", 3)]
+
+
+# --- what a heartbeat changes, and what each change is called ----------------------------------------------------------
+
+
+def reasons(harness: ShareGroupHarness) -> list[tuple[str, str, str]]:
+    """Return kind, member id and reason of the journal's events that have a reason."""
+    return [(event.event, event.member_id, event.reason) for event in harness.journal.events if event.reason]
+
+
+def test_journal_has_the_reason_of_each_epoch() -> None:
+    harness = ShareGroupHarness(topics={"t": 2, "u": 1}, config={"group.share.session.timeout.ms": 46_000})
+    cluster = harness.broker.cluster
+    harness.enter("a")
+    harness.poll("a")
+    harness.poll("a", subscribed_topic_names=["t", "u"])
+    harness.settle()
+    cluster.add_partitions(cluster.topics["u"], [[0]])
+    harness.poll("a")
+    harness.leave("a")
+    harness.enter("b")
+    harness.wait(46.0)
+    found = [each for each in reasons(harness) if each[2] != "share partitions were initialized"]
+    assert found == [
+        ("rebalance", "", "a joined"),
+        ("rebalance", "", "a subscribes to other topics"),
+        ("rebalance", "", "subscribed topics changed"),
+        ("leave", "a", "left"),
+        ("rebalance", "", "left: a"),
+        ("rebalance", "", "b joined"),
+        ("expire", "b", "no heartbeat within the session timeout"),
+        ("rebalance", "", "no heartbeat within the session timeout: b"),
+    ]
+    assert ("rebalance", "", "share partitions were initialized") in reasons(harness)
+    assert harness.journal.events[-1].event == "empty"
+
+
+def test_omitted_field_keeps_its_value() -> None:
+    harness = ShareGroupHarness(topics={"t": 2, "u": 1})
+    harness.enter("a", rack_id="r")
+    harness.poll("a")
+    member = harness.group.members["a"]
+    assert (member.rack_id, sorted(member.topics)) == ("r", ["t"])
+    harness.poll("a", rack_id="s", subscribed_topic_names=["u"])
+    member = harness.group.members["a"]
+    assert (member.rack_id, sorted(member.topics)) == ("s", ["u"])
+
+
+def test_response_has_the_assignment_only_if_it_changed() -> None:
+    harness = ShareGroupHarness(topics={"t": 2, "u": 1})
+    harness.enter("a")
+    harness.settle()
+    assert harness.poll("a").answer.assignment is None
+    assert harness.poll("a", subscribed_topic_names=["t"]).answer.assignment is not None
+    assert harness.poll("a", subscribed_topic_names=["t", "u"]).answer.assignment is not None
+
+
+def test_unsubscribed_topic_is_taken_at_once() -> None:
+    harness = ShareGroupHarness(topics={"t": 2, "u": 1})
+    harness.enter("a", ["t", "u"])
+    harness.settle()
+    assert sorted(harness.sharers["a"].assigned) == ["t", "u"]
+    harness.poll("a", subscribed_topic_names=["u"])
+    assert sorted(harness.sharers["a"].assigned) == ["u"]
+
+
+EPOCHS = [  # distance from the member epoch, error, part of the message
+    (0, E.NONE, ""),
+    (-1, E.NONE, ""),
+    (1, E.FENCED_MEMBER_EPOCH, "greater member epoch (4) than the one known by the group coordinator (3)"),
+    (
+        -2,
+        E.FENCED_MEMBER_EPOCH,
+        "smaller member epoch (1) than the one known by the group coordinator (3), and it does not match the previous "
+        "member epoch (2)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("distance", "error", "text"), EPOCHS)
+def test_epoch_that_is_refused_is_explained(distance: int, error: E, text: str) -> None:
+    harness = ShareGroupHarness(topics={"t": 2, "u": 1})
+    harness.enter("a")
+    for topics in (["u"], ["t"], ["u"], ["t"]):
+        if harness.sharers["a"].epoch < 3:
+            harness.poll("a", subscribed_topic_names=topics)
+    member = harness.group.members["a"]
+    assert (member.epoch, member.previous_epoch) == (3, 2)
+    answer = harness.beat("a", member_epoch=3 + distance)
+    assert answer.error_code == error
+    assert not error or answer.error_message == (
+        f"The share group member has a {text}. The member must abandon all its partitions and rejoin."
+    )
+
+
+def test_member_that_leaves_has_no_deadline() -> None:
+    harness = ShareGroupHarness(topics={"t": 2})
+    harness.enter("a")
+    harness.enter("b")
+    harness.leave("a")
+    assert [("session", name) in harness.group.timers for name in ("a", "b")] == [False, True]
+
+
+def test_assigned_event_has_the_partitions() -> None:
+    harness = ShareGroupHarness(topics={"t": 2})
+    harness.enter("a")
+    harness.settle()
+    assigned = [event for event in harness.journal.events if event.event == "assign"]
+    assert [event.assignment for event in assigned][-1] == {"t": [0, 1]}
+    harness.poll("a")
+    assert [event for event in harness.journal.events if event.event == "assign"] == assigned

@@ -5,6 +5,7 @@ The answers of real brokers, request by request, are in fixtures/conversations.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -28,7 +29,7 @@ from kwire.messages.leave_group import LeaveGroupRequest
 from kwire.messages.list_groups import ListGroupsRequest
 from kwire.messages.offset_commit import OffsetCommitRequest
 from kwire.messages.offset_delete import OffsetDeleteRequest
-from kwire.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
+from kwire.messages.streams_group_heartbeat import KeyValue, StreamsGroupHeartbeatRequest
 from mockbroker.groups.events import Evict, Rebalance
 from mockbroker.groups.streams.group_settings import group_settings
 from mockbroker.groups.streams.status import Status
@@ -365,3 +366,209 @@ def test_configurations_of_the_group_replace_the_settings() -> None:
     harness.broker.cluster.configure_group("g", {"streams.num.standby.replicas": "1"})
     settings = group_settings("g", context)
     assert (settings.standby_replicas, settings.heartbeat_interval_ms) == (1, 5_000)
+
+
+# --- what a heartbeat changes, and what each change is called ----------------------------------------------------------
+
+
+def reasons(harness: StreamsGroupHarness) -> list[tuple[str, str, str]]:
+    """Return kind, member id and reason of the journal's events that have a reason."""
+    return [(event.event, event.member_id, event.reason) for event in harness.journal.events if event.reason]
+
+
+def test_journal_has_the_reason_of_each_epoch(harness):
+    cluster = harness.broker.cluster
+    harness.join("a")
+    harness.poll("a", rack_id="r")
+    cluster.add_partitions(cluster.topics["t"], [[0]])
+    harness.poll("a")
+    cluster.configure_group("g", {"streams.num.standby.replicas": "1"})
+    harness.poll("a")
+    cluster.delete_topic(cluster.topics["t"])
+    harness.poll("a")
+    harness.leave("a")
+    assert reasons(harness) == [
+        ("rebalance", "", "a joined"),
+        ("rebalance", "", "a changed"),
+        ("rebalance", "", "topics of the topology changed"),
+        ("rebalance", "", "settings of the assignor changed"),
+        ("rebalance", "", "topics of the topology changed"),
+        ("leave", "a", "left"),
+        ("rebalance", "", "left: a"),
+    ]
+    assert harness.journal.events[-1].event == "empty"
+
+
+def test_journal_has_the_reason_of_an_expired_member(harness):
+    harness.join("a", rebalance_timeout_ms=3_000)
+    harness.join("b")
+    harness.beat("a", member_epoch=2, **owned_fields(harness.clients["a"].owns))
+    harness.wait(3.0)
+    assert reasons(harness)[-2:] == [
+        ("expire", "a", "tasks were not revoked within the rebalance timeout"),
+        ("rebalance", "", "tasks were not revoked within the rebalance timeout: a"),
+    ]
+    harness.wait(3.0)
+    assert reasons(harness)[-2] == ("expire", "b", "no heartbeat within the session timeout")
+
+
+FIELDS = [  # field of the heartbeat, attribute of the member, value, its form in the group
+    ("rack_id", "rack_id", "r", "r"),
+    ("rebalance_timeout_ms", "rebalance_timeout", 5_000, 5.0),
+    ("process_id", "process_id", "p", "p"),
+    ("client_tags", "client_tags", [KeyValue(key="k", value="v")], None),
+    ("user_endpoint", "endpoint", Endpoint(host="h", port=7), None),
+]
+
+
+@pytest.mark.parametrize(("field", "attribute", "value", "expected"), FIELDS)
+def test_omitted_field_keeps_its_value(harness, field: str, attribute: str, value: Any, expected: Any) -> None:
+    harness.join("a", **{field: value})
+    first = getattr(harness.group.members["a"], attribute)
+    assert first if expected is None else first == expected
+    harness.poll("a")
+    harness.poll("a")
+    assert getattr(harness.group.members["a"], attribute) == first
+    assert harness.clients["a"].answer.error_code == E.NONE
+
+
+@pytest.mark.parametrize(
+    ("epoch", "owned", "error"),
+    [
+        pytest.param(0, "all", E.NONE, id="current"),
+        pytest.param(-1, "all", E.NONE, id="previous, with all tasks"),
+        pytest.param(-1, "none", E.NONE, id="previous, without tasks"),
+        pytest.param(-1, None, E.FENCED_MEMBER_EPOCH, id="previous, tasks not reported"),
+        pytest.param(-1, "more", E.FENCED_MEMBER_EPOCH, id="previous, with a task that is not assigned"),
+        pytest.param(1, "all", E.FENCED_MEMBER_EPOCH, id="next"),
+        pytest.param(90, None, E.FENCED_MEMBER_EPOCH, id="far ahead"),
+    ],
+)
+def test_valid_member_epochs(harness, epoch: int, owned: str | None, error: E) -> None:
+    harness.join("a")
+    harness.join("b")
+    harness.settle()
+    member = harness.group.members["a"]
+    assert member.previous_epoch < member.epoch
+    reported = {"all": member.assigned, "none": NOTHING}
+    reported["more"] = Tasks(frozenset(("0", number) for number in range(3)))
+    fields = {} if owned is None else owned_fields(reported[owned])
+    number = member.previous_epoch if epoch == -1 else member.epoch + epoch
+    assert harness.beat("a", member_epoch=number, **fields).error_code == error
+
+
+TaskIds = StreamsGroupHeartbeatRequest.TaskIds
+
+
+@pytest.mark.parametrize(
+    ("name", "number", "message"),
+    [
+        ("0", 2, None),
+        ("0", 3, "Task 3 for subtopology 0 is invalid. Number of tasks for this subtopology: 3"),
+        ("0", -1, "Task -1 for subtopology 0 is invalid. Number of tasks for this subtopology: 3"),
+        ("9", 0, "Subtopology 9 does not exist in the topology."),
+    ],
+)
+@pytest.mark.parametrize("kind", ["active_tasks", "standby_tasks"])
+def test_reported_task_exists(harness, kind: str, name: str, number: int, message: str | None) -> None:
+    harness.join("a")
+    tasks = {"active_tasks": [], "standby_tasks": [], "warmup_tasks": []}
+    tasks[kind] = [TaskIds(subtopology_id=name, partitions=[number])]
+    answer = harness.beat("a", member_epoch=2, **tasks)
+    expected = (E.NONE, None) if message is None else (E.INVALID_REQUEST, message)
+    assert (answer.error_code, answer.error_message) == expected
+
+
+@pytest.mark.parametrize(("epoch", "message"), [(1, "Streams group g not found."), (-1, "Group g not found.")])
+def test_unknown_group_is_named(harness, epoch: int, message: str) -> None:
+    answer = harness.beat("a", member_epoch=epoch)
+    assert (answer.error_code, answer.error_message) == (E.GROUP_ID_NOT_FOUND, message)
+    assert "g" not in harness.broker.groups
+
+
+@pytest.mark.parametrize("epoch", [1, -1])
+def test_member_without_a_group_of_the_type_is_refused(harness, epoch: int) -> None:
+    stable_member(harness, "g")
+    answer = harness.beat("a", member_epoch=epoch)
+    assert (answer.error_code, answer.error_message) == (E.GROUP_ID_NOT_FOUND, "Group g is not a streams group.")
+
+
+OTHER = topology(part("0", "u"))
+
+
+@pytest.mark.parametrize(
+    ("sent", "epoch", "error"),
+    [
+        (STATELESS, 1, E.NONE),
+        (OTHER, 0, E.NONE),  # an older topology
+        (OTHER, 1, E.INVALID_REQUEST),
+        (OTHER, 2, E.INVALID_REQUEST),
+        (STATELESS, 2, E.INVALID_REQUEST),
+    ],
+)
+def test_topology_cannot_be_updated(harness, sent: Any, epoch: int, error: E) -> None:
+    harness.join("a", replace(STATELESS, epoch=1))
+    answer = harness.join("b", replace(sent, epoch=epoch)).answer
+    assert answer.error_code == error
+    assert not error or answer.error_message == "Topology updates are not supported yet."
+    assert harness.group.topology.epoch == 1
+
+
+def test_fenced_member_has_no_deadlines(harness):
+    harness.join("a", rebalance_timeout_ms=3_000)
+    harness.join("b")
+    harness.beat("a", member_epoch=2, **owned_fields(harness.clients["a"].owns))
+    timers = harness.group.timers
+    assert all((kind, "a") in timers for kind in ("session", "rebalance"))
+    harness.leave("a")
+    assert not any((kind, "a") in timers for kind in ("session", "rebalance"))
+    assert ("session", "b") in timers
+
+
+def test_revoked_tasks_end_the_rebalance_deadline(harness):
+    harness.join("a", rebalance_timeout_ms=3_000)
+    harness.join("b")
+    harness.beat("a", member_epoch=2, **owned_fields(harness.clients["a"].owns))
+    assert ("rebalance", "a") in harness.group.timers
+    harness.beat("a", member_epoch=2, **owned_fields(NOTHING))
+    assert ("rebalance", "a") not in harness.group.timers
+
+
+def test_first_member_that_asks_shuts_the_application_down(harness):
+    for name in "abc":
+        harness.join(name)
+    harness.poll("b", shutdown_application=True)
+    harness.poll("a", shutdown_application=True)
+    harness.leave("c", shutdown_application=True)
+    assert harness.group.shutdown_by == "b"
+    [status] = [each for each in harness.poll("a").answer.status if each.status_code == Status.SHUTDOWN_APPLICATION]
+    assert status.status_detail == (
+        "Streams group member b encountered a fatal error and requested a shutdown for the entire application."
+    )
+
+
+def test_member_that_leaves_can_shut_the_application_down(harness):
+    harness.join("a")
+    harness.join("b")
+    harness.leave("b", shutdown_application=True)
+    assert harness.group.shutdown_by == "b"
+
+
+def test_response_has_the_tasks_only_if_they_changed(harness):
+    assert harness.join("a").answer.active_tasks
+    assert harness.poll("a").answer.active_tasks is None
+    assert harness.join("a").answer.active_tasks, "a member that joins gets them again"
+
+
+def test_assigned_event_has_the_partitions_of_the_source_topics(harness):
+    harness.join("a", topology(part("0", "t", "u")))
+    [event] = [event for event in harness.journal.events if event.event == "assign"]
+    assert event.assignment == {"t": [0, 1, 2], "u": [0, 1, 2]}
+
+
+def test_full_group_refuses_members_that_join_again():
+    harness = StreamsGroupHarness(config={"group.streams.max.size": 1})
+    harness.join("a")
+    for name in ("a", "b"):
+        assert harness.join(name).answer.error_code == E.GROUP_MAX_SIZE_REACHED
+    assert harness.beat("a", member_epoch=2).error_code == E.NONE
