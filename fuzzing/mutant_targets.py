@@ -33,7 +33,7 @@ HANDLERS = "tests/mockbroker/broker/handlers"
 TARGETS = {
     "groups": Target(
         ("mockbroker/groups",),
-        ("tests/mockbroker/groups", HANDLERS),
+        ("tests/mockbroker/groups", "tests/mockbroker/importing", "tests/mockbroker/share", HANDLERS),
         {"swarm": 6, "streams": 3, "shares": 3},
     ),
     "transactions": Target(
@@ -41,11 +41,18 @@ TARGETS = {
     ),
     "storage": Target(
         ("mockbroker/storage",),
-        ("tests/mockbroker/storage", "tests/mockbroker/groups/records"),
+        ("tests/mockbroker/storage", "tests/mockbroker/groups/records", "tests/mockbroker/importing"),
         {"data": 6, "swarm": 3},
     ),
     "topics": Target(
-        ("mockbroker/topics",), ("tests/mockbroker/topics", "tests/mockbroker/broker"), {"data": 6, "swarm": 3}
+        ("mockbroker/topics",),
+        (
+            "tests/mockbroker/topics",
+            "tests/mockbroker/broker",
+            "tests/mockbroker/storage/test_random_changes.py",
+            "tests/mockbroker/storage/test_recovery.py",
+        ),
+        {"data": 6, "swarm": 3},
     ),
     "sasl": Target(
         ("mockbroker/broker/sasl",),
