@@ -73,6 +73,7 @@ NAMES_GROUP_TYPES = {"groups/group_types"}
 SHELLS = [
     "kwire/cli/*",
     "kwire/fuzz/live",
+    "kwire/capture/files/packet_ring",
     "kwire/spark/*",
     "mockbroker/client/consumer",
     "mockbroker/client/driver",

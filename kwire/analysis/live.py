@@ -89,6 +89,7 @@ class LiveState:
         ends: high watermark of partitions, by topic and number.
         connections: number of connections that have ended.
         problems: number of damaged parts of the capture.
+        lost: number of packets that were lost at the interface, because they were not read in time.
     """
 
     def __init__(self) -> None:
@@ -97,7 +98,7 @@ class LiveState:
         self.apis: dict[str, LiveApi] = {}
         self.errors: Counter[tuple[str, str]] = Counter()
         self.ends: OrderedDict[tuple[str, int], tuple[int, int]] = OrderedDict()
-        self.connections = self.problems = 0
+        self.connections = self.problems = self.lost = 0
         self._names: OrderedDict[str, str] = OrderedDict()
         self._commits = 0
 

@@ -5,6 +5,7 @@ Group metrics have the names and labels of kafka_exporter; the names of capture 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate
 
@@ -25,7 +26,16 @@ METRICS: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
         "Latest high watermark that was seen, less the committed offset.",
         ("consumergroup", "topic", "partition"),
     ),
-    "kafka_consumergroup_lag_sum": (GAUGE, "Lag of all partitions of the group.", ("consumergroup",)),
+    "kafka_consumergroup_current_offset_sum": (
+        GAUGE,
+        "Sum of the latest committed offsets of the topic.",
+        ("consumergroup", "topic"),
+    ),
+    "kafka_consumergroup_lag_sum": (
+        GAUGE,
+        "Lag of all partitions of the topic.",
+        ("consumergroup", "topic"),
+    ),
     "kafka_topic_partition_current_offset": (GAUGE, "Latest high watermark that was seen.", ("topic", "partition")),
     "kwire_group_generation": (GAUGE, "Generation or epoch of the group.", ("consumergroup", "protocol")),
     "kwire_group_rebalances_total": (COUNTER, "Changes of the generation.", ("consumergroup",)),
@@ -35,6 +45,7 @@ METRICS: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
     "kwire_request_duration_seconds": (HISTOGRAM, "Time from request to response by API.", ("api",)),
     "kwire_connections_ended_total": (COUNTER, "Connections that were closed or expired.", ()),
     "kwire_problems_total": (COUNTER, "Damaged places in the capture.", ()),
+    "kwire_packets_lost_total": (COUNTER, "Packets that were lost at the interface.", ()),
 }
 """Type, meaning and labels of each metric by name."""
 
@@ -57,14 +68,18 @@ def text(state: LiveState) -> str:
 def _samples(state: LiveState) -> Iterator[Sample]:
     for name, group in sorted(state.groups.items()):
         yield "kafka_consumergroup_members", (name,), len(group.members)
-        total = 0
+        offsets: Counter[str] = Counter()
+        lags: Counter[str] = Counter()
         for topic, partition, offset, lag in state.lags(group):
             yield "kafka_consumergroup_current_offset", (name, topic, partition), offset
+            offsets[topic] += offset
             if lag is not None:
-                total += lag
                 yield "kafka_consumergroup_lag", (name, topic, partition), lag
-        if group.commits:
-            yield "kafka_consumergroup_lag_sum", (name,), total
+                lags[topic] += lag
+        for topic, total in offsets.items():
+            yield "kafka_consumergroup_current_offset_sum", (name, topic), total
+        for topic, total in lags.items():
+            yield "kafka_consumergroup_lag_sum", (name, topic), total
         if group.generation is not None:
             yield "kwire_group_generation", (name, group.protocol or ""), group.generation
         yield "kwire_group_rebalances_total", (name,), group.rebalances
@@ -77,6 +92,7 @@ def _samples(state: LiveState) -> Iterator[Sample]:
         yield "kwire_errors_total", (api, error), count
     yield "kwire_connections_ended_total", (), state.connections
     yield "kwire_problems_total", (), state.problems
+    yield "kwire_packets_lost_total", (), state.lost
 
 
 def _histogram(api: str, buckets: Mapping[int, int], seconds: float, count: int) -> Iterator[str]:

@@ -3,6 +3,8 @@
 BLOCK = 2 * 1024 * 1024  # per read: large enough for numpy, small enough for memory
 MAX_PACKET = 16 * 1024 * 1024  # one captured packet; segments of 64 KiB are usual, a larger length than this is wrong
 SNAPLEN = 262_144  # tcpdump's default limit per packet
+RING_BLOCK = 1024 * 1024  # of a packet ring: holds at least 15 segments of 64 KiB
+RING_BLOCKS = 64  # half a second of 1 Gbit/s
 MAX_LINE = 2 * 100 * 1024 * 1024 + 65_536  # one line of a frame log: Kafka's largest frame as hex
 MAX_GZIP_RATIO = 200  # captures shrink 3 to 30 times
 FREE_GZIP = 64 * 1024 * 1024  # allowed for any file at any ratio

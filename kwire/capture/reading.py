@@ -17,8 +17,9 @@ from kwire.capture.calls.conversation import Conversation, Row
 from kwire.capture.calls.exchange import FrameOfLog
 from kwire.capture.calls.model import Call, Connection
 from kwire.capture.calls.topic_names import NAMING_APIS, TopicNames
-from kwire.capture.files.blocks import Problem, Skipped, damage, notes
+from kwire.capture.files.blocks import RING_FULL, Problem, Skipped, damage, notes
 from kwire.capture.files.capture_file import STDIN, CaptureFile, find
+from kwire.capture.files.packet_ring import PacketRing
 from kwire.capture.limits import MAX_ALL_HELD, MAX_CONNECTIONS, MAX_IDLE_SECONDS
 from kwire.capture.tcp.packets import SegmentReader
 from kwire.capture.tcp.segments import SYN, Key, Segments
@@ -165,9 +166,11 @@ class Reading:
         raw: bool = False,
         redacted: bool = True,
         keylog: KeyLog | None = None,
+        ring: PacketRing | None = None,
         progress: Callable[[int], object] | None = None,
     ) -> None:
-        self.files = find(paths)
+        self.files = find(paths) if ring is None else [ring.name]
+        self._ring = ring
         if STDIN in self.files and len(self.files) > 1:
             raise ValueError("stdin cannot be read together with files")
         self.ports = frozenset(ports)
@@ -189,7 +192,8 @@ class Reading:
         conversations = Conversations(self._begin, idle_us=idle_us)
         reader = SegmentReader(self.ports)
         for path in self.files:
-            file = CaptureFile(path, stream=_stdin() if path == STDIN else None, keylog=self._secrets)
+            stream = self._ring or (_stdin() if path == STDIN else None)
+            file = CaptureFile(path, stream=stream, keylog=self._secrets)
             parts = self._log(file, conversations) if file.is_log else self._packets(file, conversations, reader)
             self._done = 0
             for part in parts:
@@ -205,13 +209,15 @@ class Reading:
         self._note(last)
         yield from last
         self.skipped += reader.fragments.finish()
+        if self._ring and self._ring.lost:
+            self.skipped.append(Skipped(self._ring.name, self._ring.lost, RING_FULL))
         yield from self.skipped
         self._is_whole = True
 
     @property
     def is_stream(self) -> bool:
-        """Whether the capture arrives on stdin, packet by packet."""
-        return STDIN in self.files
+        """Whether the capture arrives packet by packet, on stdin or at a network interface."""
+        return self._ring is not None or STDIN in self.files
 
     @property
     def damage(self) -> list[Problem | Skipped]:
@@ -308,6 +314,7 @@ def read(
     raw: bool = False,
     redacted: bool = True,
     keylog: KeyLog | None = None,
+    ring: PacketRing | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> Reading:
     """Return the calls of a capture for iteration. Files are read during the iteration.
@@ -320,9 +327,12 @@ def read(
         redacted: True to redact secrets.
         keylog: secrets of TLS connections, such as a ``KeyLogFile``; those in pcapng files are added to it. None to
             use only those in pcapng files.
+        ring: packets of a network interface, which are read instead of ``paths``; None to read ``paths``.
         progress: function that is called with the number of bytes read; for a gzip file or frame log, only at its end.
 
     Raises: OSError for a path that does not exist; ValueError for ``-`` beside other paths.
     """
     path_list = [paths] if isinstance(paths, (str, os.PathLike)) else paths
-    return Reading(path_list, ports=ports, bodies=bodies, raw=raw, redacted=redacted, keylog=keylog, progress=progress)
+    return Reading(
+        path_list, ports=ports, bodies=bodies, raw=raw, redacted=redacted, keylog=keylog, ring=ring, progress=progress
+    )

@@ -12,7 +12,8 @@ from kwire.analysis import run
 from kwire.analysis.columns import Row
 from kwire.capture import Call, Connection, Problem, Reading, Skipped, read
 from kwire.capture.tls.keylog import KeyLog
-from kwire.cli.lines import alone, progress, rare_garbage_collection
+from kwire.cli.interface import opened_ring
+from kwire.cli.lines import progress, rare_garbage_collection
 
 
 def analysed(
@@ -20,6 +21,7 @@ def analysed(
     capture_id: str,
     ports: Collection[int] = (),
     *,
+    interface: str | None = None,
     keylog: KeyLog | None = None,
     **options: Any,
 ) -> tuple[dict[str, list[Row]], Reading]:
@@ -29,12 +31,12 @@ def analysed(
         paths: files or folders of the capture.
         capture_id: value of the column ``capture_id``.
         ports: ports of brokers; other traffic is ignored. Empty for all ports.
+        interface: network interface that is read instead of ``paths`` until Ctrl-C; None to read ``paths``.
         keylog: secrets of TLS connections; None to use only the secrets in pcapng files.
         options: further arguments of ``run.analyse``.
 
-    Raises: click.UsageError for a path that cannot be read.
+    Raises: click.UsageError for a path that cannot be read; click.ClickException for an interface that cannot be read.
     """
-    alone(paths)
     connections: list[Connection] = []
     problems: list[Problem | Skipped] = []
 
@@ -47,10 +49,10 @@ def analysed(
             else:
                 problems.append(item)
 
-    with rare_garbage_collection():
+    with rare_garbage_collection(), opened_ring(paths, interface) as ring:
         try:
-            with progress(paths) as shown:
-                reading = read(paths, ports=ports, keylog=keylog, progress=shown)
+            with progress(paths, hidden=ring is not None) as shown:
+                reading = read(paths, ports=ports, keylog=keylog, ring=ring, progress=shown)
                 return run.analyse(calls(reading), connections, capture_id, problems, **options), reading
         except OSError as error:
             if error.filename is None:

@@ -13,12 +13,13 @@ from typing import IO, Any
 import click
 
 from kwire.capture.calls.model import GAPS, NOT_READ, NOTED, REASONS
-from kwire.capture.files.blocks import SKIP_REASONS, SNAPLEN
+from kwire.capture.files.blocks import RING_FULL, SKIP_REASONS, SNAPLEN
 from kwire.capture.files.capture_file import no_traffic
 from kwire.capture.reading import read
 from kwire.capture.rows import COLUMNS, DIRECTIONS, MORE, NUMBERS, WAITING, Row, rows
 from kwire.capture.tls.keylog import KeyLogFile
 from kwire.cli import lines
+from kwire.cli.interface import interface_option, opened_ring
 from kwire.cli.keylog import keylog_option
 from kwire.command import one_line, report_problems
 from kwire.filter import Column, FilterError, parse
@@ -31,7 +32,7 @@ FORMATS = ("jsonl", "table", "parquet")
 
 
 @click.command("capture")
-@click.argument("paths", metavar="FILE|DIR...", nargs=-1, required=True, type=click.Path(exists=True, allow_dash=True))
+@click.argument("paths", metavar="FILE|DIR...", nargs=-1, type=click.Path(exists=True, allow_dash=True))
 @click.option("--format", "form", type=click.Choice(FORMATS), default="jsonl", show_default=True)
 @click.option(
     "-o", "--output", metavar="OUT", type=click.Path(dir_okay=False), help="Write to this file instead of stdout."
@@ -45,6 +46,7 @@ FORMATS = ("jsonl", "table", "parquet")
     multiple=True,
     help="Port of the brokers; other traffic is ignored. May be repeated.",
 )
+@interface_option
 @keylog_option
 @click.option("--records", "open_records", is_flag=True, help="Also decode record batches, including compressed ones.")
 def command(
@@ -54,36 +56,39 @@ def command(
     where: str | None,
     no_redact: bool,
     ports: tuple[int, ...],
+    interface: str | None,
     keylog: KeyLogFile | None,
     open_records: bool,
 ) -> None:
     """Print captured traffic, one row per frame.
 
     FILE is a pcap file, a pcapng file (both also compressed with gzip) or a frame log; DIR is a folder of these files.
-    The argument - reads pcap or pcapng from stdin, and prints each call when it is complete.
+    The argument - reads pcap or pcapng from stdin, and --interface reads a network interface until Ctrl-C; both print
+    each call when it is complete.
 
     \b
     kwire capture trace.pcap
     kwire capture --where "api_name == 'JoinGroup' and latency_ms > 10" --format table captures/
     tcpdump -i any -U -w - port 9092 | kwire capture - --format table
+    kwire capture --interface eth0 --port 9092 --format table
     kwire capture --where "body.group_id == 'orders'" -o frames.parquet --format parquet trace.pcapng.gz
 
     If a part of a file is damaged, reading continues at the next valid record. The output then has a row with "error",
-    stderr has a line, and the exit code is 1. A file whose packets were truncated by a snap length is reported in the
-    same way, and its row has the number of these packets ("packets").
+    stderr has a line, and the exit code is 1. Packets that were truncated by a snap length or lost at an interface are
+    reported in the same way; their row has the number of these packets ("packets").
 
     A row with "reason" and "note", but without a direction, reports one of three things: packets that cannot be Kafka
     traffic, connections that are not Kafka (such as TLS without secrets), or connections with missing bytes.
     """
     if form == "parquet" and output is None:
         raise click.UsageError("--format parquet requires -o OUT")
-    lines.alone(paths)
     check, used = _filter(where)
     lines.writable(output, paths)
-    bar = lines.progress(paths, hidden=output is None and sys.stdout.isatty())
+    hidden = interface is not None or (output is None and sys.stdout.isatty())
     with lines.rare_garbage_collection(), ExitStack() as stack:
-        shown = stack.enter_context(bar)
-        reading = read(paths, ports=ports, redacted=not no_redact, keylog=keylog, progress=shown)
+        ring = stack.enter_context(opened_ring(paths, interface))
+        shown = stack.enter_context(lines.progress(paths, hidden=hidden))
+        reading = read(paths, ports=ports, redacted=not no_redact, keylog=keylog, ring=ring, progress=shown)
         context = Context(reading.name_of, open_records)
         waiting = 0 if reading.is_stream else WAITING
         matching = rows(reading, context, where=check, needs_body="body" in used, waiting=waiting)
@@ -106,7 +111,7 @@ def columns() -> dict[str, Column]:
     values: dict[str, Sequence[str]] = {
         "api_name": [api.name for api in APIS.values()],
         "direction": DIRECTIONS,
-        "reason": (*REASONS, *NOT_READ, GAPS, NOTED, *SKIP_REASONS, SNAPLEN),
+        "reason": (*REASONS, *NOT_READ, GAPS, NOTED, *SKIP_REASONS, SNAPLEN, RING_FULL),
     }
     return {
         name: Column(None if name == "body" else "a number" if name in NUMBERS else "text", values.get(name))

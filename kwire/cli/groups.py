@@ -20,6 +20,7 @@ from kwire.analysis.what_if.replay import NAMES
 from kwire.capture.files.capture_file import no_traffic
 from kwire.capture.tls.keylog import KeyLogFile
 from kwire.cli.analysed import analysed
+from kwire.cli.interface import interface_option
 from kwire.cli.keylog import keylog_option
 from kwire.cli.lines import writable
 from kwire.command import one_line, report_problems
@@ -28,7 +29,7 @@ MOST = 12  # maximum names of partitions or members per line
 
 
 @click.command("groups")
-@click.argument("paths", nargs=-1, required=True, metavar="FILE|DIR...")
+@click.argument("paths", nargs=-1, metavar="FILE|DIR...")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object with all results instead of text.")
 @click.option(
     "--html",
@@ -57,6 +58,7 @@ MOST = 12  # maximum names of partitions or members per line
     type=click.IntRange(1, 65535),
     help="Port of the brokers; other traffic is ignored. May be repeated.",
 )
+@interface_option
 @keylog_option
 def command(
     paths: tuple[str, ...],
@@ -68,6 +70,7 @@ def command(
     assignor: str | None,
     thresholds: tuple[str, ...],
     ports: tuple[int, ...],
+    interface: str | None,
     keylog: KeyLogFile | None,
 ) -> None:
     """Show the consumer groups in captures: members, rebalances with trigger and cost, assignments, commits, errors.
@@ -76,19 +79,27 @@ def command(
     docs/findings.md describes the detectors and their thresholds.
 
     A capture is a pcap or pcapng file (also compressed with gzip), or a frame log. The argument - reads stdin to its
-    end. With --what-if, the results of another assignor are shown too.
+    end, and --interface reads a network interface until Ctrl-C. With --what-if, the results of another assignor are
+    shown too.
 
     Damaged parts of a file are skipped. Each damaged part is reported on stderr with its position, and the exit code is
     1. Packets truncated by a snap length count as damage.
     """
-    capture_id = capture_id or Path(paths[0]).name
+    capture_id = capture_id or (Path(paths[0]).name if paths else interface or "")
     try:
         settings = settings_of(thresholds)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     writable(html, paths)
     results, reading = analysed(
-        paths, capture_id, ports, keylog=keylog, frames=tables is not None, assignor=assignor, settings=settings
+        paths,
+        capture_id,
+        ports,
+        interface=interface,
+        keylog=keylog,
+        frames=tables is not None,
+        assignor=assignor,
+        settings=settings,
     )
     present = {row["group_id"] for name in by_group.OF_GROUPS for row in results[name] if row["group_id"] is not None}
     if wanted:

@@ -11,16 +11,20 @@ import click
 from kwire.analysis.readiness import BLOCKED, TARGETS, statements
 from kwire.capture.tls.keylog import KeyLogFile
 from kwire.cli.analysed import analysed
+from kwire.cli.interface import interface_option
 from kwire.cli.keylog import keylog_option
 from kwire.command import one_line, report_problems
 
 
 @click.command("readiness")
-@click.argument("paths", nargs=-1, required=True, metavar="FILE|DIR...")
+@click.argument("paths", nargs=-1, metavar="FILE|DIR...")
 @click.option("--target", type=click.Choice(TARGETS), default="4.2", show_default=True, help="Release to upgrade to.")
+@interface_option
 @keylog_option
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array instead of text.")
-def command(paths: tuple[str, ...], target: str, keylog: KeyLogFile | None, as_json: bool) -> None:
+def command(
+    paths: tuple[str, ...], target: str, interface: str | None, keylog: KeyLogFile | None, as_json: bool
+) -> None:
     """Report whether the clients and groups in captures are ready for Kafka 4.
 
     For each client id and library version, the report has the requests in versions that Kafka 4 removed (KIP-896), the
@@ -29,7 +33,7 @@ def command(paths: tuple[str, ...], target: str, keylog: KeyLogFile | None, as_j
 
     The exit code is 1 if a client is blocked, or if a file is damaged.
     """
-    tables, reading = analysed(paths, "readiness", keylog=keylog, frames=False)
+    tables, reading = analysed(paths, "readiness", interface=interface, keylog=keylog, frames=False)
     rows = list(statements(tables))
     if as_json:
         click.echo(json.dumps([asdict(row) for row in rows], indent=1))

@@ -17,8 +17,8 @@ from kwire.analysis.live import LiveGroup, LiveState
 from kwire.analysis.report.by_group import moment
 from kwire.capture import Call, Connection, read
 from kwire.capture.tls.keylog import KeyLogFile
+from kwire.cli.interface import interface_option, opened_ring
 from kwire.cli.keylog import keylog_option
-from kwire.cli.lines import alone
 from kwire.command import one_line, report_problems
 
 REFRESH_SECONDS = 1.0
@@ -45,6 +45,7 @@ HEAD = "{:40} {:9} {:>8} {:>7} {:>10} {:>10} {:>9}  {}"
     multiple=True,
     help="Port of the brokers; other traffic is ignored. May be repeated.",
 )
+@interface_option
 @keylog_option
 def command(
     paths: tuple[str, ...],
@@ -52,36 +53,40 @@ def command(
     as_json: bool,
     metrics_port: int | None,
     ports: tuple[int, ...],
+    interface: str | None,
     keylog: KeyLogFile | None,
 ) -> None:
-    """Show groups, members, lag and rebalances as they happen, from a stream of packets on stdin.
+    """Show groups, members, lag and rebalances as they happen, from packets on stdin or at an interface.
 
     \b
     tcpdump -i any -U -w - port 9092 | kwire top
     tcpdump -i any -U -w - port 9092 | kwire top --metrics 9308
+    kwire top --interface eth0 --port 9092
 
     The groups are printed every second and at the end. If stdout is not a terminal, they are printed only at the end.
     Groups, members and offsets without traffic for 15 minutes of the capture are removed, so memory is bounded. Metrics
     of groups have the names of kafka_exporter. docs/live.md lists all metrics.
     """
-    paths = paths or ("-",)
-    alone(paths)
+    if interface is None:
+        paths = paths or ("-",)
     state = LiveState()
-    reading = read(paths, ports=ports, keylog=keylog)
     lock = threading.Lock()
-    server = None if metrics_port is None else _serve(state, lock, metrics_port)
     shown = time.monotonic()
-    for item in reading:
-        with lock:
-            if isinstance(item, Call):
-                state.note(item)
-            elif isinstance(item, Connection):
-                state.connections += 1
-            else:
-                state.problems += 1
-        if sys.stdout.isatty() and not (once or as_json) and time.monotonic() - shown >= REFRESH_SECONDS:
-            shown = time.monotonic()
-            click.echo("\x1b[2J\x1b[H" + "\n".join(frame(state)))
+    with opened_ring(paths, interface) as ring:
+        reading = read(paths, ports=ports, keylog=keylog, ring=ring)
+        server = None if metrics_port is None else _serve(state, lock, metrics_port)
+        for item in reading:
+            with lock:
+                if isinstance(item, Call):
+                    state.note(item)
+                elif isinstance(item, Connection):
+                    state.connections += 1
+                else:
+                    state.problems += 1
+                state.lost = 0 if ring is None else ring.lost
+            if sys.stdout.isatty() and not (once or as_json) and time.monotonic() - shown >= REFRESH_SECONDS:
+                shown = time.monotonic()
+                click.echo("\x1b[2J\x1b[H" + "\n".join(frame(state)))
     if as_json:
         click.echo(json.dumps([content(state, name) for name in state.groups], indent=1))
     else:
@@ -94,9 +99,10 @@ def command(
 def frame(state: LiveState) -> Iterator[str]:
     """Yield the lines of the groups with the latest events, and of their members."""
     calls = sum(api.requests for api in state.apis.values())
+    lost = f"  {state.lost} packets lost" if state.lost else ""
     yield (
         f"{(moment(state.now_us) or '')[:19]} UTC  {len(state.groups)} groups  {calls} requests  "
-        f"{sum(state.errors.values())} errors  {state.problems} problems"
+        f"{sum(state.errors.values())} errors  {state.problems} problems{lost}"
     )
     yield HEAD.format("group", "protocol", "members", "gener.", "rebalances", "lag", "refused", "last rebalance")
     for name, group in list(reversed(state.groups.items()))[:MOST_GROUPS]:

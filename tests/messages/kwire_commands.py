@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
+import os
 import socket
 import struct
 import subprocess
@@ -33,6 +35,23 @@ NOT_KAFKA = pcap(PACKETS)
 FRAME = {"time_us": 0, "connection": "c", "client": "a:1", "broker": "b:2", "direction": "request", "hex": REQUEST}
 RECORD = {"direction": "request", "api_key": 18, "api_version": 0, "body": {}}
 FINDING = {"kind": "none", "detail": "", "what": "", "seed": 0, "case": 0, "nonce": "n", "topic_id": "0" * 32, "steps": [], "form": 0}  # fmt: skip
+
+
+def interface_that_fails(number: int) -> Callable[[], str]:
+    """Read an interface whose socket cannot be opened, with this errno."""
+
+    def cause() -> str:
+        with patch("kwire.capture.files.packet_ring.socket.socket", side_effect=OSError(number, os.strerror(number))):
+            return run("kwire capture --interface lo").stderr()
+
+    return cause
+
+
+def interface_on_another_system() -> str:
+    """Read an interface where Python has no AF_PACKET."""
+    with patch.object(socket, "AF_PACKET", create=True):
+        del socket.AF_PACKET
+        return run("kwire capture --interface lo").stderr()
 
 
 def decode(line: str | bytes) -> Run:
@@ -248,6 +267,12 @@ ROWS = [
     Row("capture without groups", Run(("kwire", "groups", "x.jsonl"), files={"x.jsonl": json.dumps(FRAME) + "\n"}), "Error: no consumer group in the captures"),
     Row("folder without tables", run("kwire report empty --html page.html", files={"empty": None}), "Error: empty has no tables: write them with `kwire pipeline` or `kwire groups --tables`"),
     Row("file that is not a table", run("kwire report t --html page.html", files={"t": None, "t/rebalances": None, "t/rebalances/x.parquet": b"text"}), "Error: t/rebalances is not a valid table rebalances: $REASON"),
+    Row("no capture", run("kwire groups"), "Error: nothing to read: expected FILE, DIR, - for stdin, or --interface NAME"),
+    Row("interface beside a file", run("kwire groups --interface lo x.pcap"), "Error: --interface lo cannot be combined with files or stdin"),
+    Row("interface that does not exist", run("kwire top --interface none"), "Error: no network interface has the name none (interfaces: $NAMES)"),
+    Row("interface without permission", interface_that_fails(errno.EPERM), "Error: no permission to read interface lo: run as root, give the Python interpreter the capability CAP_NET_RAW, or pipe tcpdump -i lo -U -w - to this command with the argument -"),
+    Row("interface that cannot be read", interface_that_fails(errno.ENOMEM), "Error: cannot read interface lo: Cannot allocate memory"),
+    Row("interface on another system", interface_on_another_system, "Error: cannot read interface lo: interfaces can be read only on Linux; elsewhere, pipe tcpdump -w - to this command"),
     Row("stdin beside a file", run("kwire groups - x.pcap", files={"x.pcap": ""}), "Error: - (stdin) cannot be combined with files"),
     Row("stdin that is not a capture", run("kwire top --once x.pcap", files={"x.pcap": "no capture"}), "x.pcap at byte 0: not a capture (pcap, pcapng or frame log): first bytes 6e 6f 20 63 61 70 74 75"),
     Row("client with requests that Kafka 4 removed", run("kwire readiness x.jsonl", files={"x.jsonl": json.dumps(FRAME | {"hex": "00020000" "00000007" "ffff" "ffffffff" "00000000"}) + "\n"}), "1 of the clients cannot use Kafka 4.2"),

@@ -42,6 +42,7 @@ class Problem:
 NOT_IP, NOT_TCP, UNKNOWN_LINK = "not_ip", "not_tcp", "unknown_link"
 CUT_HEADERS, BAD_HEADERS, NO_FIRST_FRAGMENT = "cut_headers", "bad_headers", "no_first_fragment"
 SNAPLEN = "snaplen"  # not skipped, but truncated
+RING_FULL = "ring_full"  # not skipped, but lost before they could be read
 SKIP_REASONS = {
     NOT_IP: "not IP",
     NOT_TCP: "not TCP",
@@ -50,17 +51,18 @@ SKIP_REASONS = {
     BAD_HEADERS: "invalid lengths in headers",
     NO_FIRST_FRAGMENT: "fragments without a first fragment",
 }
+LOST = "lost because they arrived faster than they were read, so calls are incomplete or missing"
 WHOLE = "truncated by the snap length, so calls are incomplete or missing: capture whole packets (tcpdump -s 0)"
 
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """The packets of a file that were skipped or truncated for one reason.
+    """The packets of a file that were skipped, truncated or lost for one reason.
 
     Attributes:
         file: path of the file.
         packets: number of packets.
-        reason: a key of SKIP_REASONS, or SNAPLEN.
+        reason: a key of SKIP_REASONS, SNAPLEN or RING_FULL.
     """
 
     file: str
@@ -72,20 +74,22 @@ class Skipped:
         """The number of packets and the reason, as text."""
         packets = "packet" if self.packets == 1 else "packets"
         if self.is_damage:
-            return f"{self.packets} {packets} {WHOLE}"
+            return f"{self.packets} {packets} {WHOLE if self.reason == SNAPLEN else LOST}"
         return f"{self.packets} {packets} skipped: {SKIP_REASONS[self.reason]}"
 
     @property
     def is_damage(self) -> bool:
-        """Whether the packets were truncated."""
-        return self.reason == SNAPLEN
+        """Whether the packets were truncated or lost."""
+        return self.reason in (SNAPLEN, RING_FULL)
 
     def __str__(self) -> str:
         return f"{self.file}: {self.note}"
 
 
 def damage(problems: Iterable[Problem], skipped: Iterable[Skipped]) -> list[Problem | Skipped]:
-    """Return the problems that count as damage, sorted by file: damaged positions, and files with truncated packets."""
+    """Return the problems that count as damage, sorted by file: damaged positions, and files with truncated or lost
+    packets.
+    """
     items: list[Problem | Skipped] = [*problems, *(one for one in skipped if one.is_damage)]
     return sorted(items, key=lambda one: (one.file, one.position if isinstance(one, Problem) else inf, one.reason))
 

@@ -39,11 +39,28 @@ def test_values() -> None:
     made = samples(text(state()))
     assert made['kafka_consumergroup_members{consumergroup="billing"}'] == "1"
     assert made['kafka_consumergroup_current_offset{consumergroup="billing",topic="tea",partition="0"}'] == "5"
+    assert made['kafka_consumergroup_current_offset_sum{consumergroup="billing",topic="tea"}'] == "5"
     assert made['kwire_group_rebalances_total{consumergroup="billing"}'] == "2"
     assert made['kwire_errors_total{api="Heartbeat",error="REBALANCE_IN_PROGRESS"}'] == "2"
     assert (
         made['kwire_requests_total{api="JoinGroup"}'] == made['kwire_request_duration_seconds_count{api="JoinGroup"}']
     )
+
+
+def test_sums_have_a_topic_as_in_kafka_exporter() -> None:
+    made = state()
+    group = made.groups["billing"]
+    group.commits |= {("tea", 1): (7, made.now_us), ("milk", 0): (3, made.now_us), ("ink", 0): (4, made.now_us)}
+    made.ends |= {("tea", 0): (9, made.now_us), ("tea", 1): (10, made.now_us), ("milk", 0): (3, made.now_us)}
+    lines = samples(text(made))
+    sums = {name: value for name, value in lines.items() if "_sum{consumergroup" in name}
+    assert sums == {
+        'kafka_consumergroup_current_offset_sum{consumergroup="billing",topic="ink"}': "4",
+        'kafka_consumergroup_current_offset_sum{consumergroup="billing",topic="milk"}': "3",
+        'kafka_consumergroup_current_offset_sum{consumergroup="billing",topic="tea"}': "12",
+        'kafka_consumergroup_lag_sum{consumergroup="billing",topic="milk"}': "0",
+        'kafka_consumergroup_lag_sum{consumergroup="billing",topic="tea"}': "7",
+    }
 
 
 def test_histogram_is_cumulative() -> None:
