@@ -118,7 +118,10 @@ class _Member:
         self._end()
 
     async def run(self) -> None:
-        """Consume while the member should run; end immediately when the task is cancelled."""
+        """Consume from each ``start`` until the next ``leave`` or ``crash``.
+
+        End immediately when the task is cancelled.
+        """
         while True:
             if self._is_wanted:
                 await self._consume_until_cut()

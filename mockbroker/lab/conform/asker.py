@@ -1,4 +1,4 @@
-"""A Kafka client connection for the player's own requests, which are not part of a conversation."""
+"""A Kafka client connection for requests of the conformance check that are not part of a recorded conversation."""
 
 from __future__ import annotations
 

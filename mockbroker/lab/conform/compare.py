@@ -185,17 +185,18 @@ class Bindings:
         self._numbers: dict[tuple[str, int], int] = {}
 
     def bind(self, recorded: str, ours: str) -> None:
-        """Bind a recorded id to ``ours``, the id that replaces it in this run."""
+        """Bind a recorded id to ``ours``, the id in the same field of this run."""
         self._bound[recorded] = ours
 
     def fits(self, recorded: str, ours: object) -> bool:
         """Return whether an id in this run corresponds to a recorded id.
 
-        If neither is bound yet and both have the same form, bind them and return True.
+        If neither id is bound yet and both have the same format (such as a UUID after the same prefix), bind them and
+        return True.
 
         Args:
             recorded: recorded id.
-            ours: id in this run.
+            ours: value of the same field in this run.
         """
         if recorded in self._bound:
             return self._bound[recorded] == ours
@@ -215,7 +216,7 @@ class Bindings:
         return text
 
     def is_id(self, value: str) -> bool:
-        """Return whether a recorded text is an id that the conversation file labels."""
+        """Return whether ``value``, a text of the recording, is an id for which the conversation file has a label."""
         return value in self._labels
 
     def number_fits(self, name: str, recorded: int, ours: object) -> bool:

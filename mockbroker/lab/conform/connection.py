@@ -56,7 +56,7 @@ class PlayedConnection:
         self._notify()
 
     async def send(self, data: bytes) -> bool:
-        """Send bytes. Return False if the connection is closed."""
+        """Send ``data`` to the broker. Return True, or False if the connection is closed."""
         try:
             await self.stream.send_all(data)
         except (trio.BrokenResourceError, trio.ClosedResourceError):

@@ -122,7 +122,13 @@ class Conversation:
 
 
 def load(path: Path) -> Conversation:
-    """Load a conversation from a JSON file, optionally gzip-compressed. Raises: ConversationError, OSError."""
+    """Return the conversation in a JSON file.
+
+    Args:
+        path: path of the file, which may be compressed with gzip.
+
+    Raises: ConversationError if the content is invalid, OSError if the file cannot be read.
+    """
     data = path.read_bytes()
     try:
         content = json.loads(gzip.decompress(data) if data.startswith(GZIP) else data)
@@ -155,7 +161,7 @@ def load(path: Path) -> Conversation:
 
 @lru_cache(maxsize=4096)
 def snake(name: str) -> str:
-    """Convert Kafka's field name to snake_case: ``groupId`` -> ``group_id``."""
+    """Return a field name of Kafka in snake_case: ``groupId`` becomes ``group_id``."""
     name = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name)
     return re.sub(r"([A-Z])([A-Z][a-z])", r"\1_\2", name).lower()
 
@@ -192,7 +198,12 @@ def _step(step: Mapping[str, Any]) -> Step:
 
 
 def _set_field(fields: Any, path: str, value: str) -> None:
-    """Set the field at a path such as ``topicData[0].records`` to a value.
+    """Set one field of a decoded message to a value.
+
+    Args:
+        fields: the decoded message.
+        path: path of the field, such as ``topicData[0].records``.
+        value: the new value.
 
     Raises: KeyError, TypeError for a path that does not exist.
     """

@@ -63,10 +63,14 @@ GROUP_FIELDS = frozenset({"group_id", "groups", "groups_names", "group_ids"})
 
 
 async def other_settings(asker: Asker, conversation: Conversation) -> str:
-    """Return the recorded settings whose values differ in the broker, as ``name=value, ...``.
+    """Return the recorded settings whose values differ in the broker, as ``name=value, ...`` with the recorded values.
 
     The result is "" if all settings agree. A setting that the broker does not report, such as ``super.users``, is
     ignored.
+
+    Args:
+        asker: connection to the broker.
+        conversation: conversation with the recorded settings.
     """
     metadata = await asker.ask(MetadataRequest(topics=[]), 9, MetadataResponse)
     resource = DescribeConfigsRequest.Resource(resource_type=BROKER, resource_name=str(metadata.controller_id))
@@ -87,8 +91,14 @@ def _config_text(value: object) -> str:
 
 
 async def prepare(asker: Asker, conversation: Conversation) -> None:
-    """Delete groups and topics that an earlier run left, and create the topics that exist when the conversation
-    begins.
+    """Prepare an external broker for a conversation.
+
+    Groups and topics of an earlier run are deleted, and the topics that exist at the start of the conversation are
+    created.
+
+    Args:
+        asker: connection to the broker.
+        conversation: the conversation.
     """
     await clear(asker, conversation)
     existing = await _partitions(asker, list(conversation.topics))
@@ -109,6 +119,10 @@ async def clear(asker: Asker, conversation: Conversation) -> None:
     """Delete the groups that a conversation contains and the topics that the conversation creates.
 
     If the conversation creates ACLs, all ACLs of the cluster are deleted.
+
+    Args:
+        asker: connection to the broker.
+        conversation: the conversation.
     """
     if any(step.api == "CreateAcls" for step in conversation.steps):
         await asker.ask(DeleteAclsRequest(filters=[DeleteAclsRequest.Filter(**EVERY_ACL)]), 3, DeleteAclsResponse)
@@ -144,9 +158,14 @@ def _streams_heartbeats(conversation: Conversation) -> Iterator[StreamsGroupHear
 
 
 async def _consumers(asker: Asker, groups: list[str]) -> dict[str, list[LeaveGroupRequest.Member]]:
-    """Return the members of groups of the consumer protocol, by group id.
+    """Return the members of consumer groups (KIP-848): group id -> members.
 
-    The result is empty if the broker does not support the consumer protocol.
+    Groups with an error, such as groups of another type, are left out. The result is empty if the broker does not
+    support ConsumerGroupDescribe.
+
+    Args:
+        asker: connection to the broker.
+        groups: group ids.
     """
     offered = await asker.ask(ApiVersionsRequest(), 0, ApiVersionsResponse)
     if CONSUMER_GROUP_DESCRIBE.key not in {api.api_key for api in offered.api_keys}:
@@ -163,7 +182,14 @@ async def _consumers(asker: Asker, groups: list[str]) -> dict[str, list[LeaveGro
 
 
 async def _remove_sharers(asker: Asker, groups: list[str]) -> None:
-    """Remove all members of share groups by leaving heartbeats, if the broker supports share groups."""
+    """Remove all members of share groups, by sending the heartbeat of a leaving member for each of them.
+
+    Do nothing if the broker does not support share groups.
+
+    Args:
+        asker: connection to the broker.
+        groups: ids of the share groups.
+    """
     offered = await asker.ask(ApiVersionsRequest(), 0, ApiVersionsResponse)
     if SHARE_GROUP_DESCRIBE.key not in {api.api_key for api in offered.api_keys}:
         return
@@ -175,7 +201,14 @@ async def _remove_sharers(asker: Asker, groups: list[str]) -> None:
 
 
 async def _delete_groups(asker: Asker, groups: list[str]) -> None:
-    """Delete groups. The request is repeated while a group is not empty because its join phase has not ended."""
+    """Delete groups.
+
+    A group that is not empty yet is deleted again until it succeeds, for at most SETTLE_TIMEOUT seconds.
+
+    Args:
+        asker: connection to the broker.
+        groups: group ids.
+    """
     with trio.move_on_after(SETTLE_TIMEOUT):
         while groups:
             deleted = await asker.ask(DeleteGroupsRequest(groups_names=groups), 2, DeleteGroupsResponse)
@@ -193,9 +226,11 @@ async def _delete_topics(asker: Asker, names: list[str]) -> None:
 
 
 async def _wait_for_topics(asker: Asker, topics: Mapping[str, int]) -> None:
-    """Wait until Metadata responses contain the expected numbers of partitions.
+    """Wait until Metadata responses contain the expected numbers of partitions, for at most SETTLE_TIMEOUT seconds.
 
-    ``topics``: topic name -> number of partitions; 0 for a deleted topic.
+    Args:
+        asker: connection to the broker.
+        topics: topic name -> number of partitions; 0 for a deleted topic.
     """
     expected = {name: count for name, count in topics.items() if count}
     with trio.move_on_after(SETTLE_TIMEOUT):
@@ -205,9 +240,11 @@ async def _wait_for_topics(asker: Asker, topics: Mapping[str, int]) -> None:
 
 
 async def _wait_for_producer_ids(asker: Asker) -> None:
-    """Wait until the broker can assign producer ids.
+    """Wait until the broker can assign producer ids, for at most SETTLE_TIMEOUT seconds.
 
     A broker requests its first block of producer ids from the controller only when it receives an InitProducerId.
+
+    ``asker``: connection to the broker.
     """
     with trio.move_on_after(SETTLE_TIMEOUT):
         while (await asker.ask(InitProducerIdRequest(transactional_id=None), 3, InitProducerIdResponse)).error_code:
@@ -215,7 +252,12 @@ async def _wait_for_producer_ids(asker: Asker) -> None:
 
 
 async def _partitions(asker: Asker, names: list[str]) -> dict[str, int]:
-    """Return topic -> number of partitions with a leader, for the existing topics among ``names``."""
+    """Return the number of partitions that have a leader, by topic name. Topics that do not exist are left out.
+
+    Args:
+        asker: connection to the broker.
+        names: names of the topics.
+    """
     topics = [MetadataRequest.Topic(name=name) for name in names]
     request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
     metadata = await asker.ask(request, 9, MetadataResponse)
@@ -244,7 +286,10 @@ def created_topics(conversation: Conversation) -> set[str]:
 
 
 def _texts_of(conversation: Conversation, names: frozenset[str]) -> Iterator[str]:
-    """Yield the values of the request fields whose names are in ``names``, if the values are strings."""
+    """Yield the values of the request fields whose names are in ``names``, from all requests of a conversation.
+
+    Values that are not strings are skipped.
+    """
     for step in conversation.steps:
         if step.event == "request":
             yield from _texts(step.fields, names)

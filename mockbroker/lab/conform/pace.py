@@ -131,7 +131,7 @@ class ManualTime(LatenessWatch):
 
 
 class WallTime(LatenessWatch):
-    """The wall clock, for conversations with an external broker."""
+    """The wall clock, for conversations with an external broker. Times are in seconds."""
 
     judges = False
 

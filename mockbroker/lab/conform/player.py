@@ -201,9 +201,13 @@ class Player:
         return self.pace.now(), trio.current_time()
 
     def _latency(self, step: Step, connection: PlayedConnection) -> float:
-        """Return the time from the request of a step to its response, in seconds.
+        """Return the time from a request to its response, in seconds.
 
         The time is measured by the conversation's clock and by trio's clock, and the larger result is returned.
+
+        Args:
+            step: step of the response in the recording.
+            connection: connection of the request and the response.
         """
         sent, answer = self.sent[step.to], connection.answers[step.to]
         return max(answer[1] - sent[0], answer[2] - sent[1])
@@ -250,8 +254,11 @@ def _names_all_topics(request: Step) -> bool:
 
 
 def _patch_producer(body: Any, bindings: Bindings) -> None:
-    """Replace the recorded producer ids in the record batches of a Produce request with the producer ids of this
-    run.
+    """Replace the recorded producer ids in the record batches of a Produce request with the producer ids of this run.
+
+    Args:
+        body: body of the request, which is changed; for other requests nothing is done.
+        bindings: recorded ids and the corresponding ids of this run.
     """
     for topic in getattr(body, "topic_data", ()):
         for partition in topic.partition_data:

@@ -22,7 +22,7 @@ CRC_AT = 17  # byte offset in the header of a record batch
 
 
 def read_records(text: str) -> list[dict[str, Any]]:
-    """Convert record batches or messages to JSON objects for comparison, one object per batch or message.
+    """Return one JSON object for each record batch or message, for comparison.
 
     Checksums, timestamps of transaction markers, delete horizons and compressed bytes are left out, because they differ
     in every run. A truncated last batch is left out too.
@@ -67,7 +67,7 @@ def _read_message(message: RecordSet) -> dict[str, Any]:
 
 
 def with_producer(records: bytes, producer_id: int) -> bytes:
-    """Return a record batch with the producer id replaced and the checksum recomputed."""
+    """Return ``records``, a record batch, with another producer id and a new checksum."""
     patched = bytearray(records)
     PRODUCER_ID.pack_into(patched, PRODUCER_ID_AT, producer_id)
     struct.pack_into(">I", patched, CRC_AT, google_crc32c.value(bytes(patched[CRC_FROM:])))

@@ -210,7 +210,7 @@ async def _play_ours(conversation: Conversation) -> Difference | None:
 
 
 def _topic_ids(conversation: Conversation) -> dict[str, list[UUID]]:
-    """Return the recorded ids of each topic by topic name, in the order of creation.
+    """Return the recorded ids of each topic of a conversation: topic name -> ids, in the order of creation.
 
     The order matters because the assignments of share groups depend on the topic ids.
     """
@@ -222,7 +222,10 @@ def _topic_ids(conversation: Conversation) -> dict[str, list[UUID]]:
 
 
 def _starts_without_transaction_log(conversation: Conversation) -> bool:
-    """Return whether the recording began before __transaction_state existed."""
+    """Return whether a conversation was recorded before ``__transaction_state`` existed.
+
+    In such a conversation, a FindCoordinator is answered with COORDINATOR_NOT_AVAILABLE.
+    """
     missing = ErrorCode.COORDINATOR_NOT_AVAILABLE
     return any(
         step.api == "FindCoordinator" and step.fields.get("error_code") == missing for step in conversation.steps

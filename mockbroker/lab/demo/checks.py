@@ -58,7 +58,10 @@ class Story:
 
 
 def assignments(events: Sequence[Event]) -> dict[int, dict[str, list[int]]]:
-    """Return the assigned partitions, by generation and then by client, of all generations that have an assignment."""
+    """Return the assigned partitions in each generation that has an assignment: generation -> client -> partitions.
+
+    ``events``: events of the journal.
+    """
     assigned: dict[int, dict[str, list[int]]] = {}
     for event in events:
         if event.event == EventKind.ASSIGN:
@@ -68,7 +71,7 @@ def assignments(events: Sequence[Event]) -> dict[int, dict[str, list[int]]]:
 
 
 def check_all(story: Story) -> list[Check]:
-    """Return the results of all checks, in the order of the demo's steps."""
+    """Return the results of all checks of a demo run (``story``), in the order of the demo's steps."""
     checks = [
         _all_kinds_together(story),
         _owned_once(story),
@@ -121,7 +124,11 @@ def _left_at_once(story: Story) -> Check:
 
 
 def _evicted_in_time(story: Story) -> Check:
-    """Check that the member of the killed client was evicted by its session timeout, 1 to 3 s after the kill."""
+    """Return the result of one check: the session timeout evicted the member of the killed client, 1 to 3 s after the
+    kill.
+
+    ``story``: the observations of the demo run.
+    """
     evicted = next((e.time_ms for e in story.events if e.event == EventKind.EXPIRE and e.client == story.killed), None)
     if evicted is None:
         return Check("a member that is killed is evicted after its session", False, f"{story.killed} was not evicted")

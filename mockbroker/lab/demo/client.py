@@ -38,7 +38,10 @@ def print_json(**fields: object) -> None:
 
 
 def print_records(rows: Rows) -> None:
-    """Print records as one JSON line, or nothing if there are no records."""
+    """Print records (``rows``, each as partition, offset and value) as one JSON line.
+
+    Print nothing if there are none.
+    """
     records = [[partition, offset, value.decode()] for partition, offset, value in rows]
     if records:
         print_json(records=records)
@@ -179,7 +182,10 @@ def produce(bootstrap: str, first: int, count: int) -> None:
 
 
 def committed(bootstrap: str) -> None:
-    """Print the committed offsets of the group. The reading client does not join the group."""
+    """Print the committed offsets of the group, with a client that does not join the group.
+
+    ``bootstrap``: address of the cluster, ``host:port``.
+    """
     from kafka import KafkaConsumer
     from kafka.structs import TopicPartition
 

@@ -34,7 +34,9 @@ class StepFailedError(Exception):
 def in_time(what: str) -> Iterator[None]:
     """Limit the duration of a ``with`` block to STEP_TIMEOUT seconds.
 
-    ``what``: description of the step, for the error. Raises: StepFailedError if the block took longer.
+    ``what``: description of the step, for the error.
+
+    Raises: StepFailedError if the block took longer.
     """
     with trio.move_on_after(STEP_TIMEOUT) as scope:
         yield
@@ -43,7 +45,12 @@ def in_time(what: str) -> Iterator[None]:
 
 
 async def _run_program(command: list[str]) -> Any:
-    """Run a program to its end. Return the JSON value that it prints. Raises: StepFailedError if it fails."""
+    """Run a program until it ends, for at most STEP_TIMEOUT seconds. Return the JSON value that it prints.
+
+    ``command``: the program and its arguments.
+
+    Raises: StepFailedError if the program fails or takes too long.
+    """
     with in_time(" ".join(command[2:4])):
         done = await trio.run_process(command, capture_stdout=True, check=False)
         if done.returncode:
@@ -82,7 +89,7 @@ class _Client:
 class _Stage:
     """The environment of a running demo: the cluster and the client processes.
 
-    Their events are added to the timeline and to the observed facts (``Story``).
+    The events of the cluster and of the processes are added to the timeline and to the observations (``Story``).
     """
 
     def __init__(self, cluster: Cluster, timeline: Timeline, nursery: trio.Nursery) -> None:
@@ -138,8 +145,9 @@ class _Stage:
     async def start(self, kind: str) -> None:
         """Start a consumer, and wait until all consumers that were started are in one generation.
 
-        Raises:
-            StepFailedError: A program fails or takes too long.
+        ``kind``: kind of the client.
+
+        Raises: StepFailedError if a program fails or takes too long.
         """
         self.show_action("start", kind, "starts")
         run = partial(trio.run_process, [*_program("consume", self.cluster), kind], check=False)
@@ -176,7 +184,7 @@ class _Stage:
         self._changed.set()
 
     async def _listen(self, client: _Client) -> None:
-        """Add the records that a client prints to the observed facts, until its process ends."""
+        """Add the records that a client prints to the observations (``Story``), until the client's process ends."""
         assert client.process.stdout is not None
         rest = b""
         async for chunk in client.process.stdout:
@@ -195,7 +203,10 @@ def _program(verb: str, cluster: Cluster) -> list[str]:
 
 
 async def play(timeline: Timeline) -> Story:
-    """Run the demo, and return the observed facts. If the demo fails, ``failure`` contains the reason."""
+    """Run the demo, and return the observations. If the demo fails, ``failure`` contains the reason.
+
+    ``timeline``: output to which the events, actions and checks are written.
+    """
     async with (
         open_cluster(brokers=3, topics={TOPIC: PARTITIONS}, config=CONFIG) as cluster,
         trio.open_nursery() as nursery,

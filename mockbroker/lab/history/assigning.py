@@ -103,7 +103,8 @@ class Consumer:
     def _expired(self) -> None:
         """Open a new ZooKeeper session after the old one has expired.
 
-        The consumer continues to read: the coordinator waits for it before it assigns its partitions to others.
+        The consumer continues to read its partitions: the coordinator assigns them to other consumers only after the
+        consumer has stopped reading.
         """
         assert self._session is not None
         self.server = self._session.server + 1
@@ -264,9 +265,14 @@ class Coordinator:
             carry_out(self._read_and_assign(group, session), lambda: session is self._session)
 
     def _read_and_assign(self, group: _Group, session: Session) -> Asking:
-        """Read the group's members and topics from ZooKeeper, then assign the partitions.
+        """Read the members and topics of a group from ZooKeeper, then assign the partitions.
 
-        If members or topics change during the read, the coordinator reads them again before it assigns.
+        The generator yields each ZooKeeper request, and receives the response. If members or topics change during the
+        read, the coordinator reads them again before it assigns.
+
+        Args:
+            group: the group.
+            session: ZooKeeper session of the broker.
         """
         watch = partial(self._watched, group)
         while group.due:
@@ -290,7 +296,12 @@ class Coordinator:
         return True
 
     def strategy(self, name: str) -> Assignor:
-        """Return a new assignor for a strategy. Raises: UnknownStrategy if the broker was started without it."""
+        """Return a new assignor.
+
+        ``name``: name of the assignment strategy.
+
+        Raises: UnknownStrategy if the broker was started without the strategy.
+        """
         if name not in self.strategies:
             known = ", ".join(sorted(self.strategies))
             raise UnknownStrategy(f"unknown strategy {name!r}: the brokers were started with {known}")
@@ -340,12 +351,11 @@ class Coordinator:
                 self._all_stopped(group)
 
     def _on_stop_timeout(self, group: _Group, generation: int) -> None:
-        """Assign the partitions although some consumers have not stopped, because the session timeout has passed since
-        the start.
+        """Assign the partitions although some consumers have not stopped reading within the session timeout.
 
         Args:
             group: the group.
-            generation: generation of the rebalance; nothing is done if it is over.
+            generation: generation of the rebalance that has timed out; if a newer one has begun, nothing is done.
         """
         if group.waits and generation == group.generation:
             group.waits = {}
@@ -395,9 +405,9 @@ class Assigning(OfConsumers[Consumer]):
         return self.coordinators[partition_for(group, len(self.coordinators))]
 
     def restart(self, strategies: Strategies) -> None:
-        """Restart all brokers with other strategies. Consumers continue to read, and reconnect.
+        """Restart all brokers with other assignment strategies. Consumers continue to read, and reconnect.
 
-        ``strategies``: function that creates the assignor, by name of the strategy.
+        ``strategies``: name of the strategy -> function that creates the assignor.
         """
         for coordinator in self.coordinators:
             coordinator.stop()
@@ -410,7 +420,7 @@ class Assigning(OfConsumers[Consumer]):
                 consumer.find()
 
     def send(self, connection: str, what: Callable[..., None], *with_: Any) -> None:
-        """Send a message without a response: when it arrives, ``what(*with_)`` is called.
+        """Send a message that has no response. When the message arrives, ``what(*with_)`` is called.
 
         Messages of one connection arrive in order. ``connection``: name of the connection.
         """

@@ -27,7 +27,7 @@ SCHEMES: Mapping[str, type[Scheme]] = {
 class Run:
     """The simulation of one story with one rebalance scheme. A story is a script of events of consumers and ZooKeeper.
 
-    The caller advances the virtual time.
+    The simulation proceeds only when the caller advances the virtual time with ``until`` or ``do``.
     """
 
     def __init__(self, kind: type[Scheme], story: Story) -> None:
@@ -110,7 +110,9 @@ class Measured:
 
     @property
     def settled(self) -> list[float]:
-        """The values of ``Change.settled``, in seconds, of all changes, without 0 and None."""
+        """The values of ``Change.settled``, in seconds, for the changes that were settled and changed a reader (neither
+        None nor 0).
+        """
         return [change.settled for change in self.changes if change.settled]
 
     @property
@@ -214,7 +216,9 @@ COLUMNS = (
 
 
 def table(measured: Sequence[Measured]) -> list[str]:
-    """Return the lines of a text table: headings, then one line for each scheme."""
+    """Return the lines of a text table: the headings, then one line for each element of ``measured`` (one for each
+    scheme).
+    """
     rows = [[name for name, _ in COLUMNS], *([cell(each) for _, cell in COLUMNS] for each in measured)]
     widths = [max(len(row[n]) for row in rows) for n in range(len(COLUMNS))]
     return [

@@ -58,8 +58,9 @@ BEATS = (ApiKey.HEARTBEAT, ApiKey.CONSUMER_GROUP_HEARTBEAT)
 
 
 class Counting(Watcher):
-    """An observer that counts group messages, heartbeats and rebalances. The simulation calls it like an invariant
-    checker.
+    """An observer that counts group messages, heartbeats and rebalances.
+
+    The simulation calls it like an invariant checker.
     """
 
     def __init__(self) -> None:
@@ -141,7 +142,7 @@ class Classic(Telling, ClassicClient):
 
 
 class Consuming(Telling, ConsumerClient):
-    """A group member of the consumer protocol."""
+    """A consumer group member (KIP-848)."""
 
     def _beat(self) -> None:
         if self.queue.now < self.beats_at:

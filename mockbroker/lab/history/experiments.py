@@ -84,10 +84,14 @@ class Split:
 
 
 def split(scheme: str, lag: float) -> Split:
-    """Return the cost of a join while a ZooKeeper server lags by ``lag`` seconds.
+    """Return the cost of a join while a ZooKeeper server lags.
 
-    Four members read four partitions; one of them is connected to the lagging server. A fifth member joins, so that
-    every partition moves. The server lags until the group is stable.
+    Four members read four partitions; one of the members is connected to the lagging server. A fifth member joins, so
+    that every partition moves. The server lags until the group is stable.
+
+    Args:
+        scheme: name of the scheme.
+        lag: delay of messages between the server and the leader of the ensemble, seconds.
     """
     run = settled(scheme, 4, 4)
     ledger = run.ledger
@@ -101,10 +105,14 @@ def split(scheme: str, lag: float) -> Split:
 
 
 def slow(scheme: str, seconds: float) -> float:
-    """Return the cost of a join while one of four members does not poll for ``seconds``.
+    """Return the cost of a join while one of four members does not poll.
 
     The cost is the number of partition-seconds without a reader, counted while the last reader of the partition is
     still running.
+
+    Args:
+        scheme: name of the scheme.
+        seconds: time for which the member does not poll, seconds.
     """
     run = settled(scheme, 4, 8)
     before = run.ledger.stopped
@@ -117,12 +125,12 @@ def slow(scheme: str, seconds: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Experiments:
-    """The results of all experiments, by scheme.
+    """The results of all experiments. In each attribute, the first key is the name of the scheme.
 
     Attributes:
-        herds: group size -> number of notifications when a topic gets partitions.
-        splits: lag in seconds -> cost of stale data.
-        slows: seconds that a member does not poll -> partition-seconds without a reader.
+        herds: scheme -> group size -> number of watch notifications when a topic gets partitions.
+        splits: scheme -> lag in seconds -> cost of stale data.
+        slows: scheme -> seconds for which a member does not poll -> partition-seconds without a reader.
     """
 
     herds: Mapping[str, Mapping[int, int]]
@@ -131,7 +139,7 @@ class Experiments:
 
 
 def experiments(schemes: Iterable[str]) -> Experiments:
-    """Run all experiments under the named schemes; this takes some seconds."""
+    """Run all experiments under the named schemes, and return the results. This takes some seconds."""
     names = list(schemes)
     return Experiments(
         herds={name: {size: herd(name, size, GROW) for size in SIZES} for name in names},

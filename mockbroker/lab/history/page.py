@@ -122,7 +122,12 @@ def _table(name: str, heads: Sequence[str], rows: Iterable[Sequence[object]]) ->
 
 
 def _scrolled(name: str, inside: str) -> str:
-    """Return an element in a box that scrolls sideways. ``name``: what screen readers call the box."""
+    """Return an HTML element that scrolls sideways.
+
+    Args:
+        name: name of the element for screen readers (``aria-label``).
+        inside: HTML content of the element.
+    """
     return f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(name)}">{inside}</div>'
 
 
@@ -175,8 +180,13 @@ def _lanes(story: Story, scheme: Measured) -> str:
 
 
 def _exists_from(story: Story, place: Place) -> float:
-    """Return the time in seconds at which a partition was created. For an initial partition, this is the time of the
-    first step.
+    """Return the virtual time in seconds from which a partition exists.
+
+    For a partition that exists at the start of the story, this is the time of the first step.
+
+    Args:
+        story: the story.
+        place: the partition, as (topic, number).
     """
     topic, number = place
     growth = (step.at for step in story.steps if step.kind == GROW and step.name == topic and step.value > number)

@@ -49,7 +49,7 @@ class Registry:
         return sorted(self._sessions)
 
     def start(self, number: int) -> None:
-        """Start a broker, which connects to ZooKeeper and registers. ``number``: broker id."""
+        """Start a broker: connect it to ZooKeeper, and register it. ``number``: broker id."""
         servers = [each.number for each in self._zookeeper.servers if each.number != LAGGING]
         server = servers[number % len(servers)]
         granted = partial(self._register, number)
@@ -125,9 +125,11 @@ class Scheme(ABC):
         """Make a consumer process records for ``seconds``; during this time it does not poll."""
 
     def topic_grew(self, topic: str, count: int) -> None:  # noqa: B027 - in most schemes consumers watch topics themselves
-        """Handle the notification of the controller that a topic has more partitions.
+        """Handle a topic that has got more partitions, after the controller has read the change.
 
-        ``count``: new number of partitions.
+        Args:
+            topic: topic name.
+            count: new number of partitions.
         """
 
     @property

@@ -91,7 +91,7 @@ DEFAULT = Story(
 
 
 def drawn(seed: int, steps: int = 12) -> Story:
-    """Draw a random story from a seed.
+    """Return a random story.
 
     Args:
         seed: seed of the random numbers.

@@ -156,7 +156,10 @@ class Consumer:
     def _try_rebalance(self, session: Session) -> Asking:
         """Attempt a rebalance once.
 
-        Return False if the data from ZooKeeper was stale or another consumer still owns a partition.
+        The generator yields each ZooKeeper request, and receives the response. Its return value is False if the data
+        from ZooKeeper was stale or another consumer still owns a partition, else True.
+
+        ``session``: ZooKeeper session of the consumer.
         """
         self._read([])
         for place in self.owned:

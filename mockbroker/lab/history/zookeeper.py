@@ -56,8 +56,8 @@ class Answer:
 
     Attributes:
         error: NO_NODE, NODE_EXISTS or SESSION_EXPIRED; "" without an error.
-        data: data of the node; "" for other requests.
-        names: sorted names of the children of the node; () for other requests.
+        data: data of the node, after a ``read``; else "".
+        names: sorted names of the children of the node, after ``children``; else ().
     """
 
     error: str = ""
@@ -131,8 +131,8 @@ class Server:
         number: server number; 0 is the leader.
         lag: one-way delay of messages between this server and the leader, seconds.
         tree: the nodes as this server knows them.
-        there: arrival time of the last message to the leader, seconds.
-        here: arrival time of the last message from the leader, seconds.
+        there: virtual time at which the last message to the leader arrives, seconds.
+        here: virtual time at which the last message from the leader arrives, seconds.
         data_watches: path -> session -> watch on the node.
         child_watches: path -> session -> watch on the node's children.
     """
@@ -161,8 +161,8 @@ class Server:
 class Session:
     """A client session.
 
-    The methods call ``then`` with the response. If the session is over when the response arrives, ``then`` is not
-    called.
+    A method with the argument ``then`` calls this function with the response. If the session is over when the response
+    arrives, ``then`` is not called.
 
     Attributes:
         number: session id.
@@ -202,7 +202,13 @@ class Session:
         self._ensemble.write(self, Change(DELETED, path), then)
 
     def put(self, path: str, data: str, then: Then) -> None:
-        """Change the data of a node. ``then``: function that is called with the response."""
+        """Change the data of a node.
+
+        Args:
+            path: path of the node.
+            data: the new data.
+            then: function that is called with the response.
+        """
         self._ensemble.write(self, Change(CHANGED, path, data), then)
 
     def read(self, path: str, then: Then, watch: Watch | None = None) -> None:
@@ -287,7 +293,9 @@ class ZooKeeper:
         granted: Callable[[Session], None],
         expired: Callable[[], None],
     ) -> Session:
-        """Open a session. If a server does not respond in time, try the next one (ClientCnxn's connectTimeout).
+        """Open a session, and return it.
+
+        If a server does not respond in time, try the next one (ClientCnxn's connectTimeout).
 
         Args:
             role: kind of client, for the message counts.
@@ -521,7 +529,7 @@ class ZooKeeper:
         session.expired()
 
     def close(self, session: Session) -> None:
-        """Close a session, as ``Session.close`` describes."""
+        """Close a session. The leader deletes the session's ephemeral nodes when the request arrives."""
         session.over, session.open = True, False
         self.of(session.role).requests += 1
         self.servers[session.server].forget(session)

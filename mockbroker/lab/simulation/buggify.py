@@ -51,9 +51,12 @@ class Buggify:
         self._queue = queue
 
     def change_pump(self, pump: Pump, alive: Callable[[], bool]) -> None:
-        """Apply the point ``respond-late`` to a pump, if it is active: some responses are sent after a delay.
+        """Apply the point ``respond-late`` to a pump, if the point is active: some responses are sent after a delay.
 
-        ``alive``: function that returns False once the process of the pump has crashed; then nothing is sent.
+        Args:
+            pump: the pump.
+            alive: function that returns False once the process of the pump has crashed; delayed responses are then not
+                sent.
         """
         if "respond-late" not in self._points:
             return
@@ -83,7 +86,7 @@ class Buggify:
         return TOGETHER * self._dice.random()
 
     def change_data_dir(self, data: DataDir) -> None:
-        """Apply the point ``flush-partially`` to a data directory, if it is active: some writes are divided into
+        """Apply the point ``flush-partially`` to a data directory, if the point is active: some writes are divided into
         two.
         """
         if "flush-partially" not in self._points:
@@ -110,7 +113,7 @@ class Buggify:
         data.next_work = next_part  # type: ignore[method-assign]
 
     def change_broker(self, broker: Broker) -> None:
-        """Apply the point ``wake-early`` to a broker, if it is active: some fetches are completed before their
+        """Apply the point ``wake-early`` to a broker, if the point is active: some fetches are completed before their
         deadline.
         """
         if "wake-early" not in self._points:

@@ -103,7 +103,10 @@ class Coverage(Watcher):
         return sum(len(pairs) - reached[fault] for fault in {fault.kind for fault in script.faults})
 
     def steer(self, scripts: Iterable[Script]) -> Script:
-        """Return the script that may reach the most new cells (``novelty``); the first one of several equal ones."""
+        """Return the script that may reach the most new cells (see ``novelty``).
+
+        If several scripts are equal, return the first.
+        """
         return max(scripts, key=self.novelty)
 
     # --- the report ---

@@ -57,7 +57,7 @@ class Disk:
 
     @property
     def collected(self) -> int:
-        """The number of the last change, synced or not. The number increases while the process runs."""
+        """The number of the last change, whether synced or not. The numbers increase while the process runs."""
         return self._data.collected
 
     @property

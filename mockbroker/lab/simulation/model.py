@@ -83,7 +83,8 @@ class Model:
     def stored(self, call: Call[Any], offsets: Mapping[str, Mapping[int, int]], now: float) -> None:
         """Record that an OffsetCommit, or a slice of it, was stored.
 
-        The response, which is checked later, must accept exactly the stored offsets.
+        A slice is the part of a request that is handled before other requests get a turn. The response, which is
+        checked later, must accept exactly the stored offsets.
 
         Args:
             call: the request.
@@ -199,12 +200,13 @@ class Model:
                 self._end(producer_id, done)
 
     def _decide(self, held: dict[Key, Stored], group: str, committed: Mapping[Place, int]) -> dict[Key, Stored]:
-        """Remove and return the pending offsets that a transaction has for a group.
+        """Remove the pending offsets that a transaction has for a group, and return them: key (group with partition) ->
+        offset.
 
         If all of them are in ``committed``, the transaction was committed, and they become committed offsets.
 
         Args:
-            held: pending offsets of the transaction, by key.
+            held: key -> pending offset of the transaction.
             group: group id.
             committed: partition -> committed offset in the broker's group.
         """
@@ -237,16 +239,19 @@ class Model:
         self.ended.append((self.order, producer_id, held))
 
     def _unsettled(self, key: Key) -> list[Stored]:
-        """Return the pending offsets of a key in ended transactions whose outcome, commit or abort, is still
-        unknown.
+        """Return the pending offsets of a key (group with partition) in ended transactions.
+
+        Only transactions whose outcome, commit or abort, is still unknown are considered.
         """
         return [transaction[key] for transaction in self.unsettled if key in transaction]
 
     def may_be(self, key: Key) -> list[int | None]:
-        """Return the offsets that a key may have after a crash: the last acknowledged offset, followed by all later
-        ones.
+        """Return the offsets that a group and partition may have after a crash.
 
-        None in the list means no committed offset. ``key``: group with partition.
+        These are the last acknowledged offset, and all later ones. None in the list means that there is no committed
+        offset.
+
+        ``key``: group with partition.
         """
         entries = self.history.get(key, [])
         sure = [stored for order, stored in entries if order <= self.durable][-1:] or [None]
@@ -272,12 +277,12 @@ class Model:
             self.offsets.setdefault(group, {})[place] = stored
 
     def adopt_held(self, now_held: dict[int, dict[Key, int]]) -> str:
-        """Replace the pending offsets by the broker's pending offsets after a crash.
+        """Replace the pending offsets by those of the broker, after a crash.
 
         Args:
-            now_held: producer id -> key -> pending offset in the broker.
+            now_held: producer id -> key (group with partition) -> pending offset in the broker.
 
-        Returns: a description of a pending offset that no request contained, or "".
+        Returns: a description of a pending offset that no request contained, or "" if there is none.
         """
         known: dict[int, dict[Key, list[Stored]]] = {}
         for producer_id, held in [*self.held.items(), *((each[1], each[2]) for each in self.ended)]:

@@ -34,7 +34,9 @@ class Outcome:
 
 
 def run(script: Script, coverage: Coverage | None = None) -> Outcome:
-    """Run a script once. A violated invariant or an exception is reported in the outcome, not raised.
+    """Run a script once, and return the outcome.
+
+    A violated invariant or an exception is reported in the outcome, not raised.
 
     ``coverage``: coverage that the run adds to; None to measure no coverage.
     """

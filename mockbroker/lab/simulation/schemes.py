@@ -89,7 +89,7 @@ def calm(seed: int, events: int) -> Script:
 
 
 def rules(seed: int, events: int) -> Script:
-    """Return a script of ``swarm`` in which the broker also has fault rules.
+    """Return a script as from ``swarm``, in which the broker also has fault rules.
 
     Args:
         seed: seed of all random choices.
@@ -160,7 +160,7 @@ def shares(seed: int, events: int) -> Script:
 
 
 def migration(seed: int, events: int) -> Script:
-    """Return a script of ``swarm`` in which the members of each group use both protocols and change between them.
+    """Return a script as from ``swarm``, in which the members of each group use both protocols and change between them.
 
     Args:
         seed: seed of all random choices.
@@ -220,9 +220,10 @@ def data(seed: int, events: int) -> Script:
 
 
 def admin(seed: int, events: int) -> Script:
-    """Return a script of ``data`` with an administrator, and a client that is affected by its changes.
+    """Return a script as from ``data``, with an administrator, and a client that is affected by the administrator's
+    changes.
 
-    Metadata is never stale in it, because the administrator checks the effect of its changes.
+    Metadata is never stale in this script, because the administrator checks the effect of its changes.
 
     Args:
         seed: seed of all random choices.
@@ -259,8 +260,8 @@ def _refusals(seed: int) -> tuple[Mapping[str, Any], ...]:
     """Return the fault rules of a script of ``data``: in 30 % of the seeds, some Produce requests get a retriable
     error.
 
-    The next batches of the producer are already in flight then, and the broker must refuse them because of the sequence
-    gap.
+    The next batches of the producer are already in flight when the error occurs. The broker must reject these batches
+    because their sequence numbers leave a gap.
     """
     dice = Dice("refusals", seed)
     if not dice.chance(0.3):
@@ -309,7 +310,8 @@ def _data_members(dice: Dice, release: str, topics: list[str], groups: list[str]
 
 
 def mix(seed: int, events: int) -> Script:
-    """Return a script of ``data`` with additional clients of other schemes, and with fault rules in 20 % of the seeds.
+    """Return a script as from ``data``, with additional clients of other schemes, and with fault rules in 20 % of the
+    seeds.
 
     Args:
         seed: seed of all random choices.
@@ -415,7 +417,7 @@ MOST_RULES = 4
 
 
 def _rules(dice: Dice) -> tuple[Mapping[str, Any], ...]:
-    """Return random fault rules for the broker, in JSON form."""
+    """Return random fault rules for the broker, as JSON objects. ``dice``: random number generator."""
     return tuple(_rule(dice, number) for number in range(dice.whole(1, MOST_RULES)))
 
 

@@ -183,10 +183,13 @@ class ObservedRouter(Router):
         return outcomes
 
     def finish(self, effects: Effects, now: float) -> list[Outcome]:
-        """Return the outcomes of effects, and report responses that fault rules delay, hold or encode in slices to the
-        invariant checkers.
+        """Return the outcomes of effects.
 
-        ``now``: broker time, seconds.
+        Responses that fault rules delay, hold or encode in slices are reported to the invariant checkers.
+
+        Args:
+            effects: effects of a request.
+            now: broker time, seconds.
         """
         outcomes = super().finish(effects, now)
         sent = {id(outcome.ticket) for outcome in outcomes if isinstance(outcome, Reply)}
@@ -296,8 +299,10 @@ class Shell:
             router.noticing_stages = (*router.noticing_stages, stage)
 
     def _throttle(self) -> None:
-        """Make the router throttle clients while the cluster has client quotas, as the served broker does. A restarted
-        process has measured nothing yet.
+        """Make the router throttle clients while the cluster has client quotas, as the broker of ``mockbroker serve``
+        does.
+
+        A restarted process has not measured any rate yet.
         """
         router = self.router
         router.stages = tuple(each for each in router.stages if not isinstance(each, QuotaStage))
@@ -345,7 +350,13 @@ class Shell:
         self.turn()
 
     def accept(self, wire: network.Wire, sock: SimulatedSocket, end: ClientEnd) -> SimulatedSocket | None:
-        """Accept a connection that transports bytes. Return its socket, or None if the broker is down."""
+        """Accept a connection that transports bytes. Return its socket, or None if the broker is down.
+
+        Args:
+            wire: the connection in the simulated network.
+            sock: the broker's plain socket.
+            end: the client's end of the connection.
+        """
         if self.down or wire.node in self.away or self.sockets is None:
             return None
         return self.sockets.accept(wire, sock, end)
@@ -391,7 +402,9 @@ class Shell:
     def handled(self, call: Call[Any], now: float) -> None:
         """Notify the invariant checkers that a request, or a slice of it, was handled.
 
-        ``now``: broker time, seconds.
+        Args:
+            call: the request.
+            now: broker time, seconds.
         """
         self.served = None
         if call.ticket not in self._begun:  # a fault rule has answered or held it
@@ -403,7 +416,12 @@ class Shell:
             handled(broker, call, now)
 
     def forget_silent(self, connection: Connection, call: Call[Any]) -> None:
-        """Remove a request that gets no response (acks=0) from ``waiting``, once it has been handled completely."""
+        """Remove a request that gets no response (acks=0) from ``waiting``, once it has been handled completely.
+
+        Args:
+            connection: connection of the request.
+            call: the request.
+        """
         if connection.work is None and has_no_response(call):
             self.waiting.pop(call.ticket, None)
 
@@ -420,7 +438,12 @@ class Shell:
             self.proceed(call, now)
 
     def proceed(self, call: Call[Any], now: float) -> None:
-        """Notify the invariant checkers that a request is about to be handled. ``now``: broker time, seconds."""
+        """Notify the invariant checkers that a request is about to be handled.
+
+        Args:
+            call: the request.
+            now: broker time, seconds.
+        """
         self.served = call
         self._begun.add(call.ticket)
         if call.ticket.api_key in JOINING:
@@ -430,7 +453,12 @@ class Shell:
             before(broker, call, now)
 
     def answered(self, call: Call[Any], response: Any) -> None:
-        """Notify the invariant checkers that a request has a response, which may still wait for the disk."""
+        """Notify the invariant checkers that a request has a response, which may still wait for the disk.
+
+        Args:
+            call: the request.
+            response: the response body.
+        """
         if self.waiting.pop(call.ticket, None) is None:  # reported when a fault rule delayed or held it
             return
         if call.ticket not in self._begun:  # a fault rule has answered it
@@ -471,6 +499,8 @@ class Shell:
     def unclaimed(self, outcome: Outcome) -> None:
         """Handle the response to a request whose connection was closed.
 
+        ``outcome``: result of the request.
+
         Raises: Broken if the connection is open, or the request is not pending.
         """
         ticket = outcome.ticket
@@ -496,8 +526,11 @@ class Shell:
             self._keep_unsent([(call, outcome.response)])
 
     def _keep_unsent(self, answers: Iterable[Answer]) -> None:
-        """Store the unsent responses of closed connections. After the next sync, the checkers treat them as
-        acknowledged.
+        """Store the unsent responses of closed connections.
+
+        When the changes up to now are synced, the checkers treat these responses as acknowledged.
+
+        ``answers``: the requests with their responses.
         """
         written = 0 if self.disk is None else self.disk.collected
         self._unsent += [(written, answer) for answer in answers]

@@ -40,10 +40,9 @@ class Policy:
 
     @classmethod
     def of(cls, configs: Mapping[str, str]) -> Policy:
-        """Return the policy that follows from the configurations of a topic.
+        """Return the policy for the configurations of a topic.
 
-        Args:
-            configs: Values of the topic's configurations, by name.
+        ``configs``: name of the configuration -> value; a missing one has Kafka's default.
         """
         max_lag_ms = int(configs.get("max.compaction.lag.ms", FOREVER))
         return cls(
@@ -67,8 +66,8 @@ class KeyedBatch:
         timestamp: timestamp of all records, milliseconds since 1970.
         size: size in bytes.
         sent_at: virtual time of the request, seconds.
-        done_at: virtual time of the successful response, seconds; inf without one.
-        offset: base offset in the response; -1 without one.
+        done_at: virtual time of the successful response, seconds; inf without a successful response.
+        offset: base offset in the response; -1 without a successful response.
     """
 
     place: Place
@@ -155,7 +154,7 @@ class QuotaChange:
         quota: name of the quota, such as ``producer_byte_rate``.
         value: the new limit; NO_QUOTA to remove the quota.
         sent_at: virtual time of the request, seconds.
-        done_at: virtual time of the successful response, seconds; inf without one.
+        done_at: virtual time of the successful response, seconds; inf without a successful response.
     """
 
     client: str

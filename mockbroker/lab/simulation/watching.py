@@ -51,96 +51,153 @@ class Watcher:
         return Broken(self.name, text)
 
     def before(self, broker: Broker, call: Call[Any], now: float) -> None:
-        """Called before a request is handled.
+        """Observe a request that the broker is about to handle.
 
-        ``now``: broker time, seconds.
+        Args:
+            broker: the cluster.
+            call: the request.
+            now: broker time, seconds.
         """
 
     def journaled(self, broker: Broker, event: Event) -> None:
-        """Called after the broker added an event to its journal."""
+        """Observe an event that the broker has added to its journal."""
 
     def answered(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
-        """Handle the response to a request when it is ready. The response may still wait for the disk. ``now``: broker
-        time, seconds.
+        """Observe a response that is ready. It may still wait for the disk.
+
+        Args:
+            broker: the cluster.
+            call: the request.
+            response: the response body.
+            now: broker time, seconds.
         """
 
     def handled(self, broker: Broker, call: Call[Any], now: float) -> None:
-        """Called after a request, or a slice of it, was handled. The request may still be pending.
+        """Observe a request of which the broker has handled a slice or everything. The request may still be pending.
 
-        ``now``: broker time, seconds.
+        A slice is the part of a request that is handled before other requests get a turn.
+
+        Args:
+            broker: the cluster.
+            call: the request.
+            now: broker time, seconds.
         """
 
     def resumed(self, broker: Broker, call: Call[Any], now: float) -> None:
-        """Called before the next slice of a request is handled. After the slice, ``handled`` is called.
+        """Observe a request of which the broker is about to handle another slice.
 
-        ``now``: broker time, seconds.
+        After the slice, ``handled`` is called.
+
+        Args:
+            broker: the cluster.
+            call: the request.
+            now: broker time, seconds.
         """
 
     def stored(self, broker: Broker, call: Call[Any], offsets: Offsets, now: float) -> None:
-        """Called when the journal reports that a commit, or a slice of it, was stored. The response follows later.
+        """Observe offsets that a commit, or a slice of it, has stored, as the journal reports.
 
-        ``now``: broker time, seconds.
+        The response follows later.
+
+        Args:
+            broker: the cluster.
+            call: the request.
+            offsets: topic -> partition -> offset.
+            now: broker time, seconds.
         """
 
     def ticked(self, broker: Broker, now: float) -> None:
-        """Called after all due deadlines were handled.
+        """Observe the state of the broker after all due deadlines were handled.
 
-        ``now``: broker time, seconds.
+        Args:
+            broker: the cluster.
+            now: broker time, seconds.
         """
 
     def acknowledged(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
-        """Called when a response is sent to the client. The changes of the request are synced by then.
+        """Observe a response that is sent to the client. The changes of the request are already synced.
 
-        ``now``: broker time, seconds.
+        Args:
+            broker: the cluster.
+            call: the request.
+            response: the response body.
+            now: broker time, seconds.
         """
 
     def closed(self, broker: Broker, call: Call[Any], now: float) -> None:
-        """Called when the connection of a pending request was closed.
+        """Observe a pending request whose connection was closed.
 
-        ``now``: broker time, seconds.
+        Args:
+            broker: the cluster.
+            call: the request.
+            now: broker time, seconds.
         """
 
     def stalled(self, seconds: float) -> None:
-        """Called when the event loop of the broker blocks for ``seconds``, or its clock jumps by ``seconds``."""
+        """Observe that the event loop of the broker blocks for ``seconds``, or that its clock jumps by ``seconds``."""
 
     def crashed(self, broker: Broker, now: float) -> None:
-        """Called after the process has crashed: its memory and some unsynced bytes are lost.
+        """Observe a crash of the process: its memory and some unsynced bytes are lost.
 
-        ``now``: broker time, seconds.
+        Args:
+            broker: the cluster.
+            now: broker time, seconds.
         """
 
     def restarted(self, broker: Broker, now: float) -> None:
-        """Called after the process has restarted with the state on its disk.
+        """Observe a restart of the process with the state on its disk.
 
-        ``now``: broker time, seconds.
+        Args:
+            broker: the cluster.
+            now: broker time, seconds.
         """
 
     def replaced(self, broker: Broker, group_id: str) -> None:
-        """Called when an empty group was replaced by a group of another type, before its first event."""
+        """Observe that an empty group was replaced by a group of another type.
+
+        No event of the new group has occurred yet.
+
+        Args:
+            broker: the cluster.
+            group_id: group id.
+        """
 
     def inspect(self, broker: Broker, now: float) -> None:
-        """Called repeatedly during a run and in its last phases, to inspect the whole state of the broker.
+        """Inspect the whole state of the broker.
 
-        ``now``: broker time, seconds.
+        The simulation calls this method repeatedly during a run and in its last phases.
+
+        Args:
+            broker: the cluster.
+            now: broker time, seconds.
         """
 
     def healed(self, broker: Broker, now: float) -> None:
-        """Called after the last fault, when all groups have had enough time to become stable.
+        """Observe the broker after the last fault, when all groups have had enough time to become stable.
 
-        ``now``: broker time, seconds.
+        Args:
+            broker: the cluster.
+            now: broker time, seconds.
         """
 
     def emptied(self, broker: Broker, now: float) -> None:
-        """Called when all clients have stopped and all their timeouts have expired.
+        """Observe the broker when all clients have stopped and all their timeouts have expired.
 
-        ``now``: broker time, seconds.
+        Args:
+            broker: the cluster.
+            now: broker time, seconds.
         """
 
 
 def is_away(broker: Broker, group_id: str) -> bool:
-    """Return whether a group has no active coordinator. ``group_id``: group id.
+    """Return whether a group has no active coordinator.
 
-    That is, its partition of __consumer_offsets has no leader, or the leader is lost or still loading the partition.
+    This is so if the group's partition of ``__consumer_offsets`` has no leader, or its leader is lost or is still
+    loading the partition.
+
+    Args:
+        broker: the cluster.
+        group_id: group id.
     """
     partition = broker.cluster.topics[OFFSETS_TOPIC].partition_of(group_id)
     return (
@@ -152,7 +209,7 @@ def is_away(broker: Broker, group_id: str) -> bool:
 
 
 def has_no_response(call: Call[Any]) -> bool:
-    """Return whether a request gets no response: Produce with acks=0."""
+    """Return whether a request (``call``) gets no response: Produce with acks=0."""
     return call.ticket.api_key == ApiKey.PRODUCE and call.request.acks == 0
 
 
@@ -235,7 +292,12 @@ class GroupTypes:
         self._types: dict[str, tuple[str, bool]] = {}  # group -> type, and whether the group was empty
 
     def begin(self, broker: Broker, group_id: str) -> None:
-        """Record the type of a group before a request."""
+        """Store the type of a group before a request is handled.
+
+        Args:
+            broker: the cluster.
+            group_id: group id.
+        """
         group = broker.groups.get(group_id)
         if group is None:
             self._types.pop(group_id, None)
@@ -243,7 +305,12 @@ class GroupTypes:
             self._types[group_id] = group.type_name, group.empty
 
     def is_replaced(self, broker: Broker, group_id: str) -> bool:
-        """Return whether a group was replaced since the last call of ``begin``. Report each replacement once."""
+        """Return whether a group was replaced since the last call of ``begin``. Each replacement is returned only once.
+
+        Args:
+            broker: the cluster.
+            group_id: group id.
+        """
         group, known = broker.groups.get(group_id), self._types.get(group_id)
         if group is None or known is None or known[0] == group.type_name:
             return False
@@ -255,7 +322,7 @@ def remove_group(entries: dict[tuple[str, K], V], group: str) -> dict[tuple[str,
     """Remove the entries of a group from ``entries``, and return them.
 
     Args:
-        entries: values by group id and generation, or by group and member.
+        entries: (group id, generation or member id) -> value.
         group: group id.
     """
     return {key: entries.pop(key) for key in list(entries) if key[0] == group}

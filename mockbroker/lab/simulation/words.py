@@ -11,7 +11,12 @@ from kwire.records.batch import read_batch
 
 
 def describe_request(api_key: int, request: Any) -> str:
-    """Return a short description of a request, such as ``Heartbeat g0 m3-12ab 4``."""
+    """Return a short description of a request, such as ``Heartbeat g0 m3-12ab 4``.
+
+    Args:
+        api_key: API key of the request.
+        request: body of the request.
+    """
     words = REQUESTS.get(api_key)
     return f"{NAMES[api_key]} {words(request)}" if words else NAMES[api_key]
 
@@ -92,7 +97,13 @@ NAMES: Mapping[int, str] = {key: api.name for key, api in APIS.items()}
 
 
 def _truncated(topics: Any, field: str) -> str:
-    """Return the partitions of a DeleteRecords request or response, each with the value of a field."""
+    """Return the partitions of a DeleteRecords request or response as text, each with the value of a field:
+    ``t0-1=42``.
+
+    Args:
+        topics: topics of the request or response.
+        field: name of a field of the partition.
+    """
     return ",".join(f"{t.name}-{p.partition_index}={getattr(p, field)}" for t in topics for p in t.partitions)
 
 

@@ -178,7 +178,8 @@ class World:
     def _recovery_time(self, settings: Settings) -> float:
         """Return the maximum time, in seconds, that a group may take to become stable after the last fault.
 
-        This time is long enough for crashed members to expire and for two rebalances.
+        This time is long enough for crashed members to expire and for two rebalances. ``settings``: settings of the
+        brokers.
         """
         members = self.script.members
         session = max([m.session for m in members] + [settings.group_consumer_session_timeout_ms / 1000])
@@ -280,8 +281,14 @@ class World:
         self.queue.after(1.0 + value, self._come_back, client)
 
     def _switch(self, client: Client, value: float) -> None:
-        """Stop a member, and restart it with the opposite group protocol, as in a rolling restart that changes
-        ``group.protocol``.
+        """Stop a member, and restart it with its other group protocol, as a rolling restart that changes
+        ``group.protocol`` does.
+
+        Do nothing if the member never changes its protocol.
+
+        Args:
+            client: the member.
+            value: additional seconds between stop and restart.
         """
         if not client.script.other:
             return
@@ -376,7 +383,7 @@ class World:
         self.shell.broker.frozen_metadata.pop(node, None)
 
     def _swizzle(self, fault: Fault) -> None:
-        """Clog the links of random clients one by one, and unclog them in another order.
+        """Clog the links of random clients one by one, and unclog them in another order (swizzle-clog).
 
         ``fault``: the fault; its value is the duration in seconds.
         """
@@ -466,8 +473,8 @@ class World:
         """Set fetch.min.bytes of all running consumers to 1, so that the broker delays each Fetch until there are
         records.
 
-        A consumer with fetch.min.bytes=0 sends hundreds of requests a second, and the number of events of the recovery
-        is limited.
+        With fetch.min.bytes=0, a consumer sends hundreds of requests a second, which would exceed the maximum number of
+        events of the recovery.
         """
         for client in self.clients:
             if isinstance(client, RecordReader) and client.up:

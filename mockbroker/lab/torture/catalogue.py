@@ -42,7 +42,7 @@ def select(patterns: Sequence[str] = ("*",), steps: Collection[str] = ()) -> lis
 
     Args:
         patterns: name patterns with the wildcards ``*`` and ``?``.
-        steps: APIs; only cases with one of these steps are returned; empty for all.
+        steps: names of APIs; only cases for the responses of one of these APIs are returned; empty for all cases.
     """
     named = [case for case in CASES.values() if any(fnmatchcase(case.name, each) for each in patterns)]
     return [case for case in named if not steps or case.step in steps]

@@ -21,8 +21,8 @@ class HostileHandshakes:
     Args:
         case: case with ``flight`` or ``certificate``.
         seed: seed of the random numbers.
-        certificates: generated certificates of a cluster with one listener, whose context gets another
-            ``wrap_socket``.
+        certificates: generated certificates of a cluster with one listener; the ``wrap_socket`` of the listener's TLS
+            context is replaced.
 
     Attributes:
         on: whether handshakes are changed.
@@ -57,12 +57,14 @@ class HostileHandshakes:
 
 
 class FlightSocket(socket.socket):
-    """A non-blocking socket that answers the ClientHello of a client with changed TLS records, and then nothing.
+    """A non-blocking socket that answers the ClientHello of a client with changed TLS records, and then sends nothing
+    more.
 
     Args:
-        sock: socket of the connection, which is used up.
-        context: context of the unchanged handshake.
-        change: function that returns what is sent in place of the records.
+        sock: socket of the connection. Its file descriptor moves to the new object, and ``sock`` cannot be used
+            afterwards.
+        context: TLS context of the unchanged handshake.
+        change: function that gets the TLS records of the unchanged handshake and returns the bytes to send instead.
     """
 
     def __init__(self, sock: socket.socket, context: ssl.SSLContext, change: Callable[[bytes], bytes]) -> None:
@@ -73,7 +75,14 @@ class FlightSocket(socket.socket):
         self._change: Callable[[bytes], bytes] | None = change
 
     def recv(self, bufsize: int, flags: int = 0) -> bytes:
-        """Return b"" at the end of the connection. Raises: BlockingIOError otherwise."""
+        """Receive the client's handshake, and return b"" at the end of the connection.
+
+        Args:
+            bufsize: maximum number of bytes to receive.
+            flags: flags of ``socket.recv``.
+
+        Raises: BlockingIOError if the connection is open, because no data of the application arrives.
+        """
         data = super().recv(bufsize, flags)
         if not data:
             return data

@@ -27,7 +27,11 @@ def line(result: Result) -> str:
 
 
 def details(result: Result) -> list[str]:
-    """Return the details of a failed case: description, last output, response, and how to repeat it."""
+    """Return the details of a failed case as lines: description, last output, last changed response, and command to
+    repeat it.
+
+    ``result``: result of the case.
+    """
     lines = [f"  The broker {result.case.description}."]
     if result.case.published:
         lines.append(f"  reported: {result.case.published}")
@@ -37,7 +41,7 @@ def details(result: Result) -> list[str]:
 
 
 def summary(results: Sequence[Result]) -> str:
-    """Return the number of cases per verdict."""
+    """Return the number of cases per verdict, as one line. ``results``: results of all cases."""
     counts = Counter(result.verdict for result in results)
     return ", ".join(f"{counts[verdict]} {verdict.value}" for verdict in Verdict if counts[verdict])
 

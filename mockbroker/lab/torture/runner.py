@@ -30,12 +30,12 @@ class Verdict(StrEnum):
     """The verdict on a client in one case.
 
     Members:
-        SURVIVED: it made progress after the misbehaviour, or finished its work.
-        REFUSED: it exited with an error that it reported itself.
-        STUCK: it kept running without progress.
-        CRASHED: it was killed by a signal or by a fatal error of its runtime.
-        GREW: it used too much memory, and was killed.
-        SKIPPED: it never reached the step of the case, or the case had no effect.
+        SURVIVED: the client made progress after the misbehaviour, or finished its work.
+        REFUSED: the client exited with an error that it reported itself.
+        STUCK: the client kept running without progress.
+        CRASHED: the client was killed by a signal or by a fatal error of its runtime.
+        GREW: the client used too much memory, and was killed.
+        SKIPPED: the client never sent the requests that the case affects, or the case had no effect.
     """
 
     SURVIVED = "survived"
@@ -226,7 +226,12 @@ def examine(client: Client, limits: Limits, stop: threading.Event | None = None)
 
 
 def applies(case: Case, health: Health) -> bool:
-    """Return whether a case can affect a client: the client sends the request of the case's step."""
+    """Return whether a case can affect a client: the client sends requests of the API whose responses the case changes.
+
+    Args:
+        case: the case.
+        health: behaviour of the client with a correct cluster.
+    """
     if case.step == TLS:
         return health.has_tls
     return case.step in (CONNECT, EVERY) or case.step in health.apis
@@ -297,7 +302,10 @@ class _Run:
         )
 
     def _watch(self) -> Verdict:
-        """Watch the client until a verdict is possible; end the misbehaviour when its time is over."""
+        """Watch the client until a verdict is possible, and return the verdict.
+
+        The misbehaviour of the cluster is ended after ``Limits.bad`` seconds.
+        """
         most_memory = self._health.memory + self._limits.memory
         misbehaved: float | None = None
         while not self._stop.is_set():
@@ -338,7 +346,13 @@ class _Run:
 
 
 def _pause(broker: HostileBroker, process: ClientProcess, elapsed: float) -> None:
-    """Wait until the next sample, and append records at intervals. ``elapsed``: seconds since the start of the run."""
+    """Wait until the next sample of the client is due, and append records at intervals.
+
+    Args:
+        broker: the cluster, to which the records are appended.
+        process: the client.
+        elapsed: seconds since the start of the run.
+    """
     process.wait(SAMPLED)
     if int(elapsed / FED) != int((elapsed + SAMPLED) / FED):
         broker.feed()

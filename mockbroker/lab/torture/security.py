@@ -40,7 +40,7 @@ class Security:
 
     @property
     def arguments(self) -> list[str]:
-        """The options of ``mockbroker torture`` that select these settings; none for plaintext."""
+        """The options of ``mockbroker torture`` that select these settings; empty for plaintext."""
         if self.protocol == "PLAINTEXT":
             return []
         mechanism = ["--sasl-mechanism", self.mechanism] if self.has_sasl else []

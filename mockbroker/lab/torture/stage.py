@@ -57,7 +57,14 @@ class HostileStage(Stage):
         return Reply(reply.ticket, reply.response, delivery=delivery)
 
     def _alter(self, call: Call[Any], frame: bytes) -> Generator[None, None, bytes]:
-        """Return the changed bytes of a response, or the same bytes if they cannot be changed."""
+        """Return the changed bytes of a response, or the same bytes if they cannot be changed.
+
+        The function is a generator because a response may be altered in slices; this one yields nothing.
+
+        Args:
+            call: the request.
+            frame: the response frame with its length prefix.
+        """
         yield from ()  # in one slice
         if not self.on:
             return frame

@@ -19,11 +19,11 @@ def _health(command: tuple[str, ...], topic: str, limits: Limits, security: Secu
 
 
 class Torture:
-    """A case of the catalogue, as a test uses it.
+    """A case of the catalogue, which a test can run.
 
     Attributes:
         case: the case.
-        seed: seed of its random numbers.
+        seed: seed of the random numbers of the case.
     """
 
     def __init__(self, case: Case, seed: int) -> None:

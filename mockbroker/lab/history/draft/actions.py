@@ -14,7 +14,7 @@ from mockbroker.lab.history.draft.store import GroupRecord
 
 @dataclass(frozen=True, slots=True)
 class Noticed:
-    """The trace entry for a reason for a rebalance that the coordinator has detected."""
+    """The trace entry for a cause of a rebalance that the coordinator has detected."""
 
     group: str
     cause: Cause
@@ -22,7 +22,7 @@ class Noticed:
 
 @dataclass(frozen=True, slots=True)
 class Became:
-    """The trace entry for a state change of a group's coordinator. ``before``, ``after``: the states."""
+    """The trace entry for a state change of the coordinator of a group. ``before``, ``after``: the states."""
 
     group: str
     before: Coordinating
@@ -32,7 +32,7 @@ class Became:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The action of responding to the pending request of a connection. ``connection``: connection number."""
+    """The action of sending the response to the pending request of a connection. ``connection``: connection number."""
 
     connection: int
     response: Response

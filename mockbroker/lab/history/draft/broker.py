@@ -74,7 +74,7 @@ class Broker:
         Args:
             subset: number of the subset.
             now: virtual time, seconds.
-            took_over: whether the subset had another coordinator before.
+            took_over: whether the subset had another coordinator before, which has failed or resigned.
         """
         election = self.elections[subset] = Election(took_over, now + self._load)
         groups = [group for group in self._store.groups() if subset_of(group) == subset]

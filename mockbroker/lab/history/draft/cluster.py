@@ -167,7 +167,13 @@ class DraftCluster:
         self._perform_consumer(consumer, self.consumers[consumer].leave(self.now))
 
     def crash(self, consumer: str, *, silent: bool = False) -> None:
-        """Crash a consumer. ``silent``: its connections stay open, as after a failure of the machine."""
+        """Crash a consumer.
+
+        Args:
+            consumer: consumer name.
+            silent: True if the consumer's connections stay open, as after a failure of the machine; False if they are
+                closed.
+        """
         self._frozen.pop(consumer, None)
         self._perform_consumer(consumer, self.consumers[consumer].end())
         for connection in [one for one in self._links.values() if one.consumer == consumer and not silent]:
@@ -183,7 +189,7 @@ class DraftCluster:
     def work(self, consumer: str, seconds: float) -> None:
         """Make a consumer process records for ``seconds``.
 
-        Meanwhile it sends heartbeats only with the option ``background``.
+        During this time, the consumer sends heartbeats only if its option ``background`` is True.
         """
         if self.consumers[consumer].options.background:
             self.consumers[consumer].busy(self.now + seconds)
@@ -236,7 +242,7 @@ class DraftCluster:
         self._queue.after(self.settings.notice, self._elect_coordinators)
 
     def recover(self, node: int) -> None:
-        """Restart a failed broker, and elect a coordinator for each subset of the groups that has none."""
+        """Restart the failed broker ``node``, and elect a coordinator for each subset of the groups that has none."""
         self._mute.discard(node)
         self._start_broker(node)
         self.brokers[node].metadata.update(self.leaders)
@@ -255,7 +261,7 @@ class DraftCluster:
         self._publish({subset: node})
 
     def refuse(self, node: int, seconds: float) -> None:
-        """Make a broker refuse new connections for ``seconds``."""
+        """Make the broker ``node`` refuse new connections for ``seconds``."""
         self._refusing.add(node)
         self._queue.after(seconds, self._refusing.discard, node)
 
@@ -334,7 +340,13 @@ class DraftCluster:
     # --- broker actions ---
 
     def _perform(self, node: int, broker: Broker, actions: Actions) -> None:
-        """Perform the actions of a broker in order. Stop if the broker fails."""
+        """Perform the actions of a broker in order. Stop if the broker fails in between.
+
+        Args:
+            node: broker id.
+            broker: the broker.
+            actions: the actions.
+        """
         for action in actions:
             if self.brokers.get(node) is not broker:
                 return

@@ -188,7 +188,7 @@ class Consumer:
         return []
 
     def leave(self, now: float) -> Effects:
-        """Commit, and close the connections. The draft has no LeaveGroup request.
+        """Commit, and close the connections, because the draft has no LeaveGroup request. Return the effects.
 
         ``now``: virtual time, seconds.
         """
@@ -375,7 +375,9 @@ class Consumer:
         return self._send(self._commit() if save and self.positions else self._join(), now)
 
     def _join_as_a_new_one(self, now: float) -> Effects:
-        """Join the group as a new consumer, because the coordinator has removed this one. Return the effects.
+        """Join the group again without a consumer id, because the coordinator has removed the consumer.
+
+        Return the effects.
 
         ``now``: virtual time, seconds.
         """

@@ -99,7 +99,7 @@ class Coordinator:
     def elected(self) -> Actions:
         """Handle the election of this coordinator, and return the actions.
 
-        Requests are refused until ``loaded`` is called.
+        Requests are answered with an error until ``loaded`` is called.
         """
         return [self._move(Cause.ELECTED)]
 
@@ -117,8 +117,9 @@ class Coordinator:
         return actions + self.topics_changed()
 
     def resign(self) -> Actions:
-        """Stop coordinating the group, because another coordinator was elected; answer pending requests with
-        NotCoordinatorForGroup.
+        """Stop coordinating the group, because another coordinator was elected. Return the actions.
+
+        The actions answer pending requests with NotCoordinatorForGroup.
         """
         waiting = [*self.parked, *(parked for parked, _ in self._outbox)]
         elsewhere = JoinGroupResponse(error=Error.NOT_COORDINATOR_FOR_GROUP)
@@ -159,7 +160,7 @@ class Coordinator:
         return self._prepare(Cause.JOIN) + self._rebalance_if_all_joined(now)
 
     def _join_error(self, request: JoinGroupRequest) -> Error:
-        """Return the error with which a JoinGroup is refused without a rebalance, or NONE if it is accepted."""
+        """Return the error with which a JoinGroup request is rejected, or NONE if it starts or joins a rebalance."""
         if request.strategy not in STRATEGIES:
             return Error.UNKNOWN_PARTITIONING_STRATEGY
         if request.consumer_id is not None and request.consumer_id not in self.members.keys() | self._former:
@@ -198,11 +199,10 @@ class Coordinator:
         return NONE, []
 
     def _heartbeat_of_a_rebalance(self, consumer_id: str, good: bool, now: float) -> tuple[Error, Actions]:
-        """Handle a heartbeat in the state "Prepare for rebalance", and return the error of the response and the
-        actions.
+        """Handle a heartbeat in the state "Prepare for rebalance". Return the error of the response, and the actions.
 
-        If the rebalance was caused only by a dead member, and this member is the next to send a heartbeat, the
-        rebalance is cancelled.
+        If the rebalance was caused only by an expired session, and the next heartbeat comes from the member of this
+        session, the rebalance is cancelled.
 
         Args:
             consumer_id: consumer id of the sender.
@@ -235,23 +235,31 @@ class Coordinator:
         return Error.ILLEGAL_GENERATION if consumer_id in self._former else Error.UNKNOWN_CONSUMER
 
     def _is_current(self, generation: int, member: Member) -> bool:
-        """Return whether ``generation`` is the current generation, and the member has received it in a JoinGroup
-        response.
+        """Return whether a generation is current, and whether the member has received it in a JoinGroup response.
+
+        Args:
+            generation: generation in a request of the member.
+            member: the member.
         """
         return generation == self.record.generation == member.generation
 
     # --- other events ---
 
     def topics_changed(self) -> Actions:
-        """Start a rebalance if the partitions of the group's topics differ from the assigned partitions."""
+        """Start a rebalance if the partitions of the group's topics differ from the assigned partitions.
+
+        Return the actions.
+        """
         wanted = {(topic, number) for topic in self.record.topics for number in range(self._store.partitions(topic))}
         owned = {partition for share in self.record.ownership.values() for partition in share}
         return self._prepare(Cause.CHANGE) if self.members and wanted != owned else []
 
     def disconnected(self, connection: int, now: float) -> Actions:
-        """Remove the pending JoinGroup requests of a closed connection.
+        """Remove the pending JoinGroup requests of a closed connection. Return the actions.
 
-        ``now``: virtual time, seconds.
+        Args:
+            connection: connection number.
+            now: virtual time, seconds.
         """
         gone = [parked for parked in self.parked if parked.connection == connection]
         for parked in gone:
@@ -286,7 +294,9 @@ class Coordinator:
     def _prepare(self, cause: Cause) -> Actions:
         """Start a rebalance, and return the actions. Do nothing in the state Rebalancing.
 
-        From this time on, heartbeats are answered with IllegalGeneration. ``cause``: why the rebalance starts.
+        From the start of the rebalance on, heartbeats are answered with IllegalGeneration.
+
+        ``cause``: cause of the rebalance.
         """
         noticed = Noticed(self.group, cause)
         match self.state:
@@ -301,10 +311,14 @@ class Coordinator:
                 return [noticed, self._move(cause)]
 
     def _rebalance_if_all_joined(self, now: float) -> Actions:
-        """Rebalance if every member has joined or is dead.
+        """Begin the next generation if every member has joined or is dead (its session has expired).
 
-        If a member rejoins without its id, its old id counts as missing until it expires. ``now``: virtual time,
-        seconds.
+        Return the actions.
+
+        If a member rejoins without its consumer id, the member with the old id counts as missing until its session
+        expires.
+
+        ``now``: virtual time, seconds.
         """
         if self.state is not Coordinating.PREPARING:
             return []
@@ -319,7 +333,9 @@ class Coordinator:
         return [Write(self.group, self.record), self._move(Cause.NO_MEMBER)]
 
     def _rebalance(self, now: float) -> Actions:
-        """Begin the next generation: assign partitions to the joined members, write to the store, and send the
+        """Begin the next generation, and return the actions.
+
+        The coordinator assigns partitions to the joined members, writes the group to the store, and sends the JoinGroup
         responses.
 
         ``now``: virtual time, seconds.
@@ -379,9 +395,11 @@ class Coordinator:
         return [*actions, self._move(Cause.ANSWERED), *self._next_round(now)]
 
     def _next_round(self, now: float) -> Actions:
-        """Handle the events that occurred while responses were sent, and return the actions.
+        """Handle the events that occurred while JoinGroup responses were sent, and return the actions.
 
-        Former members that joined in this time keep their ids. ``now``: virtual time, seconds.
+        Former members that joined in this time keep their ids.
+
+        ``now``: virtual time, seconds.
         """
         late = {parked.request.consumer_id for parked in self.parked} & self._former
         self._former = set()

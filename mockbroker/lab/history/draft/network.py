@@ -49,12 +49,18 @@ class Network:
         self._delay = delay
 
     def to_broker(self, connection: DraftConnection, what: Callable[..., None], *with_: Any) -> None:
-        """Send a message to the broker. When it arrives, after all earlier messages, ``what(*with_)`` is called."""
+        """Send a message to the broker of a connection. When the message arrives, ``what(*with_)`` is called.
+
+        The message arrives after all earlier messages of the connection to the broker.
+        """
         connection.there = max(connection.there, self._arrival(connection))
         self._queue.at(connection.there, what, *with_)
 
     def to_consumer(self, connection: DraftConnection, what: Callable[..., None], *with_: Any) -> None:
-        """Send a message to the consumer. When it arrives, after all earlier messages, ``what(*with_)`` is called."""
+        """Send a message to the consumer of a connection. When the message arrives, ``what(*with_)`` is called.
+
+        The message arrives after all earlier messages of the connection to the consumer.
+        """
         connection.back = max(connection.back, self._arrival(connection))
         self._queue.at(connection.back, what, *with_)
 

@@ -34,9 +34,10 @@ class GroupRecord:
 
 
 class Store:
-    """The store that all brokers of the draft protocol use.
+    """The model of ZooKeeper that all brokers of the draft protocol share.
 
-    A watch is permanent, as if the broker set it again after each notification.
+    A broker sets a watch on a topic to be notified of its changes. A watch stays set after a notification, as if the
+    broker had set it again.
 
     Attributes:
         reads: number of reads of groups.
@@ -60,7 +61,7 @@ class Store:
         return self._groups.get(group, GroupRecord())
 
     def write(self, group: str, record: GroupRecord) -> None:
-        """Write generation, members and ownership of a group atomically."""
+        """Write the generation, members and partition ownership (``record``) of a group atomically."""
         self.writes += 1
         self._groups[group] = record
 
@@ -76,7 +77,10 @@ class Store:
         return self._topics.get(topic, 0)
 
     def set_topic(self, topic: str, partitions: int) -> list[int]:
-        """Create a topic or set its number of partitions. Return the ids of the brokers to notify."""
+        """Create a topic or set its number of partitions.
+
+        Return the ids of the brokers that have a watch on the topic.
+        """
         self._topics[topic] = partitions
         notified = sorted(self._watches.get(topic, ()))
         self.notifications += len(notified)
@@ -97,7 +101,7 @@ class Store:
             nodes.discard(node)
 
     def dump(self) -> dict[str, Any]:
-        """Return the content of the store as a JSON object, by topic and by group."""
+        """Return the content of the store as a JSON object with the keys ``topics`` and ``groups``; see ``load``."""
         return {
             "topics": {
                 topic: {

@@ -15,9 +15,11 @@ def find_aborted_read(log: FinalLog) -> str:
 
     There are three kinds of violations:
 
-    - A client read a record that the broker refused.
+    - A client read a record that the broker rejected.
     - A client read a record of a transaction that was not committed, or read it before the commit.
     - Only a part of a transaction is visible at the end.
+
+    ``log``: the records at the end of the run.
     """
     for read in log.history.reads:
         for offset, value in read.records:
@@ -40,7 +42,9 @@ def find_aborted_read(log: FinalLog) -> str:
 def _part(log: FinalLog, visible: dict[bytes, tuple[Place, int]]) -> str:
     """Return a description of a transaction that is only partly visible at the end of the run, or "" if there is none.
 
-    ``visible``: partition and offset by value, for all records that read_committed readers get at the end.
+    Args:
+        log: the records at the end of the run.
+        visible: value -> partition and offset, for all records that read_committed readers get at the end.
     """
     by_transaction: dict[Transaction, list[bytes]] = {}
     for write in log.history.writes:

@@ -14,10 +14,12 @@ Written = dict[int, tuple[bytes, bytes | None, int, float]]  # offset -> key, va
 
 
 def find_wrong_compaction(log: FinalLog) -> str:
-    """Return a description of a record that compaction has lost, changed, or not removed in time, or "".
+    """Return a description of a record that compaction has lost, changed, or not removed in time; "" if there is none.
 
-    Only records whose offset is known from a response are checked. A later record of the key, of which it is unknown
-    whether it was stored, may supersede a record.
+    Only records whose offset is known from a response are checked. A record counts as superseded as soon as a later
+    record with its key may have been stored.
+
+    ``log``: the records at the end of the run.
     """
     upkeep = log.history.upkeep
     for scan in upkeep.scans:
@@ -57,13 +59,26 @@ def _check(log: FinalLog, scan: Scan, policy: Policy) -> str:
 
 
 def _is_followed(log: FinalLog, scan: Scan, offset: int) -> bool:
-    """Return whether the log may have had a record after a given offset at the time when a scan was completed."""
+    """Return whether a partition may have had a record after a given offset at the time when a scan was completed.
+
+    Args:
+        log: the records at the end of the run.
+        scan: the scan of the partition.
+        offset: the offset.
+    """
     batches = (each for each in log.history.upkeep.batches if each.place == scan.place)
     return any(each.sent_at < scan.done_at and not 0 <= each.offset <= offset for each in batches)
 
 
 def _written(log: FinalLog, place: Place) -> Written:
-    """Return all records of a partition whose offset is known."""
+    """Return all records of a partition whose offset is known: offset -> (key, value, timestamp, time of the response).
+
+    Timestamps are in milliseconds since 1970, times of responses are virtual times in seconds.
+
+    Args:
+        log: the records at the end of the run.
+        place: the partition.
+    """
     return {
         batch.offset + number: (key, value, batch.timestamp, batch.done_at)
         for batch in log.history.upkeep.batches
@@ -87,15 +102,15 @@ def _may_be_superseded(log: FinalLog, scan: Scan, key: bytes, offset: int) -> bo
 
 
 def _wrongly_removed(log: FinalLog, scan: Scan, policy: Policy, key: bytes, offset: int, ours: Written) -> str:
-    """Return the reason why the last record of a key must not be missing, or "" if it may be missing.
+    """Return the reason why the last record of a key must not be missing from a scan, or "" if it may be missing.
 
     Args:
         log: the records at the end of the run.
-        scan: the scan in which it is missing.
-        policy: the cleanup policy of its topic.
-        key: its key.
-        offset: its offset.
-        ours: the records whose offset is known.
+        scan: the scan.
+        policy: cleanup policy of the topic.
+        key: key of the record.
+        offset: offset of the record.
+        ours: the records whose offset is known, as ``_written`` returns them.
     """
     _, value, timestamp, _ = ours[offset]
     if value is not None:
@@ -107,8 +122,14 @@ def _wrongly_removed(log: FinalLog, scan: Scan, policy: Policy, key: bytes, offs
 
 
 def _is_brief(log: FinalLog, scan: Scan, policy: Policy) -> bool:
-    """Return whether a scan took less time than tombstones are retained, so that it must not see a record without the
-    tombstone that follows it.
+    """Return whether a scan took less time than tombstones are retained.
+
+    Such a scan must not find a superseded record without the tombstone that supersedes it.
+
+    Args:
+        log: the records at the end of the run.
+        scan: the scan.
+        policy: cleanup policy of the topic.
     """
     seconds = log.history.broker_time(scan.done_at) - log.history.broker_time(scan.sent_at)
     return seconds * 1000 < policy.delete_retention_ms
@@ -117,17 +138,18 @@ def _is_brief(log: FinalLog, scan: Scan, policy: Policy) -> bool:
 def _remaining(
     log: FinalLog, scan: Scan, policy: Policy, written: Written, found: dict[int, tuple[bytes, bytes | None]]
 ) -> str:
-    """Return a description of a superseded record that max.compaction.lag.ms requires to be removed by the end of the
-    run, or "".
+    """Return a description of a superseded record that compaction had to remove by the end of the run
+    (max.compaction.lag.ms).
 
-    A batch that is younger than the first record of the segment by more than segment.ms closes the segment.
+    The result is "" if there is none. Compaction removes records from closed segments only. A segment is closed by the
+    first batch that is more than segment.ms younger than the first record of the segment.
 
     Args:
         log: the records at the end of the run.
         scan: a scan at the end of the run.
         policy: the cleanup policy of the topic.
-        written: the records whose offset is known.
-        found: key and value of the records of the scan, by offset.
+        written: the records whose offset is known, as ``_written`` returns them.
+        found: offset -> key and value of the records of the scan.
     """
     if policy.max_lag_ms == FOREVER:
         return ""

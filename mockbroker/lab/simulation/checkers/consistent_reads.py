@@ -6,7 +6,7 @@ from mockbroker.lab.simulation.checkers.final_log import FinalLog, named
 
 
 def find_inconsistent_read(log: FinalLog) -> str:
-    """Return a description of the first read that differs from the log at the end of the run, or ""."""
+    """Return a description of the first read that differs from the log at the end of the run; "" if there is none."""
     for place, offset, client in log.history.out_of_range:
         if log.is_deleted(place, offset):
             continue

@@ -17,6 +17,8 @@ def find_cycle(log: FinalLog) -> str:
     """Return a description of a cycle of transactions that depend on each other, or "" if there is no cycle.
 
     Transaction B depends on transaction A if B has read a record of A, or if the client of A began B after A.
+
+    ``log``: the records at the end of the run.
     """
     before: dict[Transaction, list[Transaction]] = {}
     last: dict[tuple[str, int], Transaction] = {}

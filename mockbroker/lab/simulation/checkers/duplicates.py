@@ -8,10 +8,12 @@ from mockbroker.lab.simulation.history import Place, Write
 
 
 def find_duplicate(log: FinalLog) -> str:
-    """Return a description of a wrongly stored record of an idempotent producer, or "".
+    """Return a description of a wrongly stored record of an idempotent producer; "" if there is none.
 
-    Wrong means: stored twice, out of order, without having been sent, or without the rest of its batch. Batches of
-    other producers may be stored repeatedly, and in another order.
+    A record is wrongly stored if it is stored twice or out of order, if no client sent it, or if the rest of its batch
+    is missing. Batches of producers that are not idempotent may be stored repeatedly, and in another order.
+
+    ``log``: the records at the end of the run.
     """
     for sent in log.history.writes:
         gap = sent.error in (E.OUT_OF_ORDER_SEQUENCE_NUMBER, E.UNKNOWN_PRODUCER_ID)
@@ -44,9 +46,12 @@ def find_duplicate(log: FinalLog) -> str:
 
 
 def _torn(log: FinalLog, place: Place, seen: dict[bytes, int]) -> str:
-    """Return a description of a batch that is only partly in the log, or "".
+    """Return a description of a batch that is only partly in the log; "" if there is none.
 
-    ``seen``: offsets by value, of idempotent producers.
+    Args:
+        log: the records at the end of the run.
+        place: the partition.
+        seen: value -> offset of each record of an idempotent producer in the partition.
     """
     for write in log.history.writes:
         if write.place == place and write.producer is not None and _is_torn(write, seen, log.starts.get(place, 0)):

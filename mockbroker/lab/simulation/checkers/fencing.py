@@ -13,7 +13,10 @@ SENT, DONE = 1, 0  # sort order at the same time: responses first
 
 
 def find_zombie(log: FinalLog) -> str:
-    """Return a description of a request that succeeded although its producer was fenced, or ""."""
+    """Return a description of a request that succeeded although its producer was fenced; "" if there is none.
+
+    ``log``: the records at the end of the run.
+    """
     events: list[tuple[float, int, int, Fenced]] = []
     for number, each in enumerate(log.history.requests):
         events.append((each.sent_at, SENT, number, each))

@@ -18,7 +18,7 @@ class FinalLog:
     Attributes:
         history: history of the run.
         all: records that a read_uncommitted reader receives: partition -> offset -> value.
-        committed: records that a read_committed reader receives.
+        committed: records that a read_committed reader receives: partition -> offset -> value.
         writes: value -> the batch in which it was sent.
         starts: partition -> start of the log, if records were deleted.
     """
@@ -39,9 +39,11 @@ class FinalLog:
                 self.starts[listing.place] = listing.offset
 
     def is_deleted(self, place: Place, offset: int) -> bool:
-        """Return whether an offset may be missing, because records before the start of the log were deleted.
+        """Return whether a record may be missing, because records before the start of the log were deleted.
 
-        ``offset``: offset of a record; -1 if it is unknown.
+        Args:
+            place: partition of the record.
+            offset: offset of the record; -1 if it is unknown.
         """
         return offset < self.starts.get(place, 0)
 
@@ -64,5 +66,5 @@ class FinalLog:
 
 
 def named(place: Place) -> str:
-    """Return a partition as text, such as t0-1."""
+    """Return ``place``, a partition, as text, such as ``t0-1``."""
     return f"{place[0]}-{place[1]}"

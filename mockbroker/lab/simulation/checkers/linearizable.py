@@ -17,7 +17,10 @@ Interval = tuple[float, float]
 
 
 def find_impossible_lookup(log: FinalLog) -> str:
-    """Return a description of an offset operation whose result is impossible in every order of the commits, or ""."""
+    """Return a description of an offset operation whose result is impossible in every order of the commits.
+
+    The result is "" if there is none. ``log``: the records at the end of the run.
+    """
     registers: dict[tuple[str, Place], list[OffsetOperation]] = {}
     for each in log.history.offsets:
         if each.result is not Result.REFUSED and not (each.transaction and not each.transaction.may_be_committed):
@@ -31,7 +34,7 @@ def find_impossible_lookup(log: FinalLog) -> str:
 
 
 def _interval(operation: OffsetOperation) -> Interval:
-    """Return the interval of virtual time, in seconds, within which an operation takes effect.
+    """Return the interval of virtual time, in seconds, within which an operation takes effect: (start, end).
 
     A commit in a transaction takes effect between EndTxn and its response.
     """
@@ -59,10 +62,9 @@ def first_impossible(operations: list[OffsetOperation]) -> OffsetOperation | Non
     """Return the first operation whose result is impossible in every order, or None if some order explains all
     operations.
 
-    At first, the register has the value -1.
+    At first, the register has the value -1. With too many possible states, the check gives up and returns None.
 
-    ``operations``: all operations on one register, such as a group and partition. With too many possible states, the
-    check gives up and returns None.
+    ``operations``: all operations on one register, such as the committed offset of a group and partition.
     """
     intervals = list(map(_interval, operations))
     events = [(start, 0, number) for number, (start, _) in enumerate(intervals)]

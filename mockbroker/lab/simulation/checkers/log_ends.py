@@ -19,8 +19,9 @@ Bounds = dict[Key, list[tuple[float, int]]]  # times and offsets
 
 
 def find_wrong_end(log: FinalLog) -> str:
-    """Return a description of a ListOffsets response whose end offset contradicts another response, or "" if there is
-    none.
+    """Return a description of a ListOffsets response whose end offset contradicts another response.
+
+    The result is "" if there is none. ``log``: the records at the end of the run.
     """
     known = {key: _Steps(bounds, largest=True) for key, bounds in _known(log.history).items()}
     later = {key: _Steps(bounds, largest=False) for key, bounds in _later(log.history).items()}
@@ -40,8 +41,12 @@ def find_wrong_end(log: FinalLog) -> str:
 
 
 def _known(history: History) -> Bounds:
-    """Return lower bounds of the log ends from the responses of clients: end offsets, with the times from which they
-    are known.
+    """Return lower bounds of the log ends: (partition, isolation level) -> list of (virtual time in seconds, end
+    offset).
+
+    From this time on, the log end is at least the end offset, because all records before it were acknowledged or read.
+
+    ``history``: history of the run.
     """
     bounds: Bounds = {}
     for write in history.writes:
@@ -55,8 +60,12 @@ def _known(history: History) -> Bounds:
 
 
 def _later(history: History) -> Bounds:
-    """Return upper bounds of the log ends: base offsets of acknowledged batches, with the negated times of their first
-    requests.
+    """Return upper bounds of the log ends: (partition, isolation level) -> list of (negated time, base offset).
+
+    Until the time at which the first request with a batch is sent (virtual time, seconds), the log end is at most the
+    batch's base offset. The time is negated because ``_Steps`` expects times in ascending order.
+
+    ``history``: history of the run.
     """
     bounds: Bounds = {}
     for write in history.writes:
@@ -76,6 +85,9 @@ class _Steps:
         self._none = 0 if largest else inf
 
     def until(self, time: float) -> float:
-        """Return the maximum or minimum of the values up to ``time``, seconds."""
+        """Return the maximum or minimum of the values with times up to ``time``.
+
+        ``time``: virtual time in seconds, or the negated one if the object was created with negated times.
+        """
         at = bisect_right(self._times, time)
         return self._values[at - 1] if at else self._none

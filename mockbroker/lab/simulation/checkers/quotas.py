@@ -1,8 +1,8 @@
 """The checker of invariant I45: clients exceed their quotas by no more than Kafka's rule for overshoot allows.
 
 Kafka measures a rate over the last windows. A request that exceeds the quota is handled, but the connection is then
-muted until the rate has fallen to the quota (KIP-219). A request that mutates partitions is refused while the tokens
-of the client are used up (KIP-599). Source: Kafka's ClientQuotaManager, Rate and TokenBucket.
+muted until the rate has fallen to the quota (KIP-219). A request that creates or deletes partitions is rejected while
+the client has no tokens (KIP-599). Source: Kafka's ClientQuotaManager, Rate and TokenBucket.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ ROUNDING = 0.002  # seconds
 
 
 def find_exceeded_quota(log: FinalLog) -> str:
-    """Return a description of a quota that a client could exceed, or ""."""
+    """Return a description of a quota that a client has exceeded; "" if there is none.
+
+    ``log``: the records at the end of the run.
+    """
     by_connection: dict[tuple[str, int], list[QuotaUse]] = {}
     for use in log.history.upkeep.quota_uses:
         by_connection.setdefault((use.client, use.connection), []).append(use)
@@ -40,11 +43,17 @@ class _Check:
         self._upkeep = log.history.upkeep
 
     def _elapsed(self, begin: float, end: float) -> float:
-        """Return the broker's time between two virtual times, in seconds."""
+        """Return the time that has passed on the broker's clock from ``begin`` to ``end``, in seconds.
+
+        ``begin``, ``end``: virtual times, seconds.
+        """
         return self._log.history.broker_time(end) - self._log.history.broker_time(begin)
 
     def rates(self, uses: list[QuotaUse]) -> str:
-        """Return a description of a byte rate that was exceeded, or "". ``uses``: requests of one connection."""
+        """Return a description of a byte rate that was exceeded; "" if there is none.
+
+        ``uses``: requests of one connection, in order.
+        """
         size, windows = self._upkeep.window
         for number, (use, following) in enumerate(pairwise(uses)):
             elapsed = self._elapsed(use.sent_at, following.done_at)
@@ -83,7 +92,15 @@ class _Check:
                 yield each
 
     def _limits(self, use: QuotaUse, begin: float, end: float) -> set[float]:
-        """Return the limits that may have applied to a client at a time between two virtual times, in seconds."""
+        """Return the limits that may have applied to a client at some time in an interval.
+
+        The result contains NO_QUOTA if the client may have had no quota.
+
+        Args:
+            use: request of the client.
+            begin: start of the interval, virtual time in seconds.
+            end: end of the interval, virtual time in seconds.
+        """
         changes = [each for each in self._upkeep.quota_changes if (each.client, each.quota) == (use.client, use.quota)]
         begun = [each for each in changes if each.sent_at <= end]
         sure = max((each.sent_at for each in begun if each.done_at <= begin), default=-inf)  # earlier ones are replaced
@@ -91,9 +108,9 @@ class _Check:
         return possible | ({NO_QUOTA} if sure == -inf else set())
 
     def mutations(self, uses: list[QuotaUse]) -> str:
-        """Return a description of a mutation quota that was exceeded, or "".
+        """Return a description of a mutation quota that was exceeded; "" if there is none.
 
-        An AlterClientQuotas request gives all clients new tokens. ``uses``: requests of one connection.
+        An AlterClientQuotas request gives all clients new tokens. ``uses``: requests of one connection, in order.
         """
         for first, begin in enumerate(uses):
             counted = 0

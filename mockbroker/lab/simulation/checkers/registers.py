@@ -1,7 +1,7 @@
 """The checker of invariant I38: topics, configurations and access rules are linearizable registers.
 
-The value of a topic's register is its number of partitions. A Produce is a read of the register of an access rule:
-while the rule denies the principal, none of its records may be accepted.
+The value of a topic's register is its number of partitions. A Produce request reads the register of an access rule:
+while the rule denies access to the principal, the broker must reject the records of the request.
 """
 
 from __future__ import annotations
@@ -12,7 +12,10 @@ from mockbroker.lab.simulation.history import NOTHING, OffsetOperation, Result
 
 
 def find_impossible_state(log: FinalLog) -> str:
-    """Return a description of a response that is impossible in every order of the administrator's requests, or ""."""
+    """Return a description of a response that is impossible in every order of the administrator's requests.
+
+    The result is "" if there is none. ``log``: the records at the end of the run.
+    """
     registers: dict[str, list[OffsetOperation]] = {}
     for each in log.history.registers:
         if each.result is not Result.REFUSED:

@@ -66,13 +66,13 @@ def _check(log: FinalLog, place: Place, policy: Policy) -> str:
 
 
 def _may_be_deleted(log: FinalLog, batch: KeyedBatch, batches: list[KeyedBatch], policy: Policy, at: float) -> bool:
-    """Return whether retention may have deleted a batch.
+    """Return whether retention may have deleted a batch by a given time.
 
     Args:
         log: the records at the end of the run.
         batch: the batch.
-        batches: all batches that were sent to its partition.
-        policy: the cleanup policy of its topic.
+        batches: all batches that were sent to the partition of the batch.
+        policy: cleanup policy of the topic.
         at: virtual time, seconds.
     """
     if policy.retention_ms != NO_LIMIT and batch.timestamp < log.history.broker_time(at) * 1000 - policy.retention_ms:

@@ -9,10 +9,12 @@ from mockbroker.lab.simulation.history import OffsetOperation, Place, Result
 
 
 def find_unstable_lookup(log: FinalLog) -> str:
-    """Return a description of a lookup that ignored a pending offset, or "".
+    """Return a description of a lookup that ignored a pending offset; "" if there is none.
 
     All lookups use require_stable. An offset was certainly pending between the response to TxnOffsetCommit and the
     EndTxn, if the EndTxn succeeded.
+
+    ``log``: the records at the end of the run.
     """
     pending: dict[tuple[str, Place], list[OffsetOperation]] = {}
     for each in log.history.offsets:

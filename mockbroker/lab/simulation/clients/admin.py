@@ -18,7 +18,7 @@ from mockbroker.lab.simulation.network import Wire
 
 
 class Admin(Client):
-    """A scripted admin client. The admin client ignores responses, because the invariant checkers check them.
+    """A scripted admin client. It ignores the responses, which the invariant checkers check.
 
     Attributes:
         connections: broker id -> connection.

@@ -40,7 +40,7 @@ EVERYONE = "User:ANONYMOUS"
 
 
 def ignore(_: object) -> None:
-    """Ignore a response or a read, as a callback that does nothing."""
+    """Do nothing. This function is a callback for a response or a read that the client ignores."""
 
 
 class Administrator(Client):
@@ -249,8 +249,9 @@ class Administrator(Client):
 
 
 class Prober(Client):
-    """A producer that writes to a topic with a changing access rule. Each accepted or refused record shows the state of
-    the access rule, as a read of a register does.
+    """A producer that writes to a topic with a changing access rule.
+
+    An accepted or rejected record shows the state of the access rule, as a read of a register does.
 
     Attributes:
         leaders: leader of the topic with the changing access rule.

@@ -124,10 +124,13 @@ class Client:
     # --- overridden by the kinds of clients ---
 
     def begin(self) -> None:
-        """Initialize the state of the process when it starts."""
+        """Initialize the state of the process. The base class calls this method when the process starts."""
 
     def ready(self) -> None:
-        """Called when the coordinator was found and is connected."""
+        """Send the first requests to the coordinator.
+
+        The base class calls this method when the coordinator is connected.
+        """
 
     def leave(self) -> None:
         """Leave the group if the client is a member, and stop the process."""
@@ -202,18 +205,23 @@ class Client:
         then: Callable[..., None] | None,
         timeout: float = 0.0,
     ) -> None:
-        """Send a request on a connection. For the other arguments, see ``ask``.
+        """Send a request on a connection.
 
         Args:
             to: the connection.
+            api_key: API key of the request.
+            version: version of the request.
+            request: body of the request.
             then: function that is called with the response body; None for a request without a response.
+            timeout: request timeout in seconds; 0 for REQUEST_TIMEOUT.
         """
         self.network.ask(to, api_key, version, request, then)
         if then is not None:
             self.later(timeout or REQUEST_TIMEOUT, self._on_request_timeout, to, to.correlation)
 
     def _on_request_timeout(self, to: Wire, correlation: int) -> None:
-        """Close a connection on which a request, or one sent before it, still has no response.
+        """Handle a request timeout: close the connection if the request, or an earlier one on it, still has no
+        response.
 
         Args:
             to: the connection.
@@ -254,9 +262,7 @@ class Client:
         then(response)
 
     def disconnected(self, connection: Wire) -> None:
-        """Handle the closing of a connection, and look up the coordinator again if it was the coordinator's
-        connection.
-        """
+        """Handle the closing of a connection. If it was the coordinator's connection, look up the coordinator again."""
         if connection is self.bootstrap:
             self.bootstrap = None
             if self.up and self.coordinator is None:
@@ -278,5 +284,5 @@ class Client:
 
     @property
     def identifier(self) -> tuple[str, int]:
-        """Client name and start number, which together identify a process in the history."""
+        """The client name and the number of the start, which together identify a process in the history."""
         return self.name, self.life

@@ -1,4 +1,4 @@
-"""A consumer of the consumer protocol (KIP-848) in the simulation, dynamic or static."""
+"""A member of a consumer group (KIP-848) in the simulation, dynamic or static."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ConsumerClient(EpochMember[ConsumerGroupHeartbeatResponse, Share]):
     Attributes:
         held: owned partitions, as (topic id, partition).
         target: partitions in the last received assignment, as (topic id, partition).
-        reported: owned partitions reported in the last heartbeat; None before the first one.
+        reported: owned partitions in the last heartbeat; None before the first one.
         full: whether the next heartbeat contains all fields.
     """
 

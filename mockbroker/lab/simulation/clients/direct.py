@@ -1,4 +1,7 @@
-"""The base class of clients in the simulation that are in no group, and connect directly to the leaders."""
+"""The base class of clients in the simulation that are not in a group.
+
+Such a client connects directly to the leaders.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ class DirectClient(Client):
     """A client that is in no group and sends its requests to the leaders of its topics.
 
     Attributes:
-        leaders: the leaders of its topics, and the connections to them.
+        leaders: the leaders of the client's topics, and the connections to the leaders.
     """
 
     def begin(self) -> None:

@@ -56,7 +56,7 @@ class EpochMember(Reader, Generic[Answer, Assignment]):
 
     @abstractmethod
     def _assigned(self, answer: Answer) -> Assignment | None:
-        """Return the assignment in a heartbeat response, or None if the response has no assignment."""
+        """Return the assignment in ``answer``, a heartbeat response, or None if the response has no assignment."""
 
     @abstractmethod
     def _hold(self, assignment: Assignment) -> None:
@@ -67,7 +67,7 @@ class EpochMember(Reader, Generic[Answer, Assignment]):
         self.heartbeat()
 
     def _accept(self, answer: Answer) -> None:
-        """Take over the epoch, the interval and the assignment of a heartbeat response."""
+        """Store the epoch, the heartbeat interval and the assignment in ``answer``, a heartbeat response."""
         self.beating = False
         if answer.error_code:
             self.refused(answer.error_code)
@@ -79,7 +79,10 @@ class EpochMember(Reader, Generic[Answer, Assignment]):
             self.later(BACKOFF * self.dice.random(), self._reconcile)
 
     def _reconcile(self) -> None:
-        """At the next poll, adopt exactly the last received assignment, and report a change with a heartbeat."""
+        """At the next poll, adopt exactly the last received assignment.
+
+        If this changes anything, report it with a heartbeat.
+        """
         if not self.polling:
             self.queue.at(self.polls_at, self._now, self.life, self._reconcile, ())
             return

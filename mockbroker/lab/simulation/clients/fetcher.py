@@ -36,7 +36,7 @@ class NodeSession:
         wire: the simulated connection to the broker.
         session_id: session id; 0 without a session.
         epoch: session epoch of the next request.
-        busy: whether a request is in flight, or the time until the next request is not over.
+        busy: whether a request is in flight, or the pause before the next request is not over.
         sent: partition -> last fetch offset sent to the broker.
     """
 
@@ -52,7 +52,7 @@ class NodeSession:
 
 
 class Fetcher:
-    """The sender of a client's Fetch requests, which also tracks the positions.
+    """The sender of a client's Fetch requests, which also updates the client's positions.
 
     Args:
         client: the client.
@@ -61,7 +61,7 @@ class Fetcher:
         version: version of Fetch.
         positions: function that returns the positions (partition -> next offset), a dictionary that the fetcher
             updates.
-        on_read: function that is called with each read.
+        on_read: function that is called with the records (Read) of each successful fetch of a partition.
 
     Attributes:
         sessions: broker id -> fetch session.
@@ -92,7 +92,7 @@ class Fetcher:
         self.on_out_of_range: Callable[[Place], object] = lambda _: None
 
     def disconnected(self, connection: Wire) -> None:
-        """End the fetch session of a closed connection."""
+        """End the fetch session that uses a closed connection."""
         session = self.sessions.get(connection.node)
         if session is not None and session.wire is connection:
             del self.sessions[connection.node]
@@ -101,7 +101,7 @@ class Fetcher:
     # --- records ---
 
     def fetch_all(self) -> None:
-        """Send a Fetch to each broker that leads a partition, unless one is in flight there."""
+        """Send a Fetch to each broker that leads a partition and has no Fetch in flight."""
         positions, nodes = self._positions(), self._leaders.nodes
         wanted: dict[int, dict[Place, int]] = {}
         for place in sorted(positions):
@@ -213,10 +213,16 @@ class Fetcher:
         return False
 
     def _read(self, start: int, response: ResponsePartition) -> tuple[int, int, list[tuple[int, bytes]]]:
-        """Return the result of a fetch of one partition: ``start``, the offset after the last batch, and offset and
-        value of each record.
+        """Return the records of one partition in a Fetch response.
 
-        With READ_COMMITTED, records of aborted transactions are left out. ``start``: position of the client.
+        With READ_COMMITTED, records of aborted transactions are left out.
+
+        Args:
+            start: position of the client; earlier records in the response are left out.
+            response: the partition in the response.
+
+        Returns:
+            ``start``; the offset after the last batch; the offset and value of each record.
         """
         pending = sorted(response.aborted_transactions or (), key=lambda each: each.first_offset)
         aborted: set[int] = set()

@@ -24,10 +24,10 @@ FINAL_STEP = 0.3  # seconds between two attempts of the final keeper
 
 
 class LogReader(DirectClient):
-    """A client that looks up the start of a log, and reads all its records. One read is in progress at a time.
+    """A client that looks up the start of a log, and reads all its records. It reads one partition at a time.
 
     Attributes:
-        final: whether its reads are those at the end of the run.
+        final: whether the client reads at the end of the run, after the last fault.
     """
 
     final = False
@@ -37,7 +37,7 @@ class LogReader(DirectClient):
         self._reads: Place | None = None
 
     def list_start(self, place: Place) -> None:
-        """Look up the start of the log of a partition."""
+        """Look up the start of the log of a partition (``place``) with ListOffsets."""
         sent_at = self.queue.now
 
         def listed(offset: int) -> None:
@@ -46,7 +46,10 @@ class LogReader(DirectClient):
         self._list(place, EARLIEST, listed)
 
     def scan(self, place: Place) -> None:
-        """Read all records of a partition from the start of the log to the end that it has now."""
+        """Read all records of a partition, from the start of the log to the log end at this time.
+
+        ``place``: the partition.
+        """
         if self._reads is not None:
             return
         self._reads = place

@@ -74,10 +74,10 @@ def round_robin(members: Mapping[str, Subscription], partitions: Mapping[str, in
     """Assign each partition to the subscribed member that has the fewest partitions.
 
     Args:
-        members: subscriptions by member.
+        members: member -> subscription.
         partitions: topic -> number of partitions.
 
-    Returns: the assigned partitions by member.
+    Returns: member -> assigned partitions.
     """
     return _filled(members, partitions, {name: set() for name in sorted(members)})
 
@@ -88,10 +88,10 @@ def cooperative(members: Mapping[str, Subscription], partitions: Mapping[str, in
     A member keeps its partitions, up to its equal share of all partitions.
 
     Args:
-        members: subscriptions by member.
+        members: member -> subscription.
         partitions: topic -> number of partitions.
 
-    Returns: the assigned partitions by member.
+    Returns: member -> assigned partitions.
     """
     owners: dict[Place, tuple[int, str]] = {}
     for name, said in sorted(members.items()):

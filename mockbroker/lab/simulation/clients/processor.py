@@ -55,7 +55,10 @@ class Processor(RecordReader):
         self._buffer += [(read.place, offset, value) for offset, value in read.records]
 
     def own(self, share: frozenset[Place]) -> None:
-        """Read exactly the partitions in ``share``. If they change, the open transaction is abandoned."""
+        """Read exactly the partitions in ``share``.
+
+        If the set of partitions changes, the open transaction is abandoned.
+        """
         if share != self.owned:
             self.rewind()
             if self.manager.phase is Phase.OPEN:
@@ -186,8 +189,8 @@ class Processor(RecordReader):
 
 
 class ClassicProcessor(Processor, RecordClassic):
-    """A member of the classic protocol that processes records with exactly-once semantics."""
+    """A classic group member that processes records with exactly-once semantics."""
 
 
 class ConsumerProcessor(Processor, RecordConsumer):
-    """A member of the consumer protocol that processes records with exactly-once semantics."""
+    """A consumer group member (KIP-848) that processes records with exactly-once semantics."""

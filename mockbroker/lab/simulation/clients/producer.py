@@ -46,14 +46,14 @@ class Producer(Client):
         """Do nothing: a producer without transactions needs no coordinator."""
 
     def settled(self, write: Write) -> None:
-        """Handle the final result of a batch."""
+        """Handle the final result of a batch (``write``)."""
 
     def _turn(self) -> None:
         self.later(self.script.commit * (0.5 + self.dice.random()), self._turn)
         self.turn()
 
     def turn(self) -> None:
-        """Send new batches. While the process runs, this method is called at intervals."""
+        """Send new batches. The timer of the running process calls this method at intervals."""
         self.send_some()
 
     def send_some(self) -> list[Write]:
@@ -190,7 +190,10 @@ class TransactionalProducer(Producer):
         self.later(self.script.commit * (0.5 + 2 * self.dice.random()), self._restart)
 
     def _send_as_zombie(self) -> None:
-        """Send records and EndTxn with an old epoch, which the broker must refuse if the producer was fenced."""
+        """Send records and EndTxn with an old producer epoch.
+
+        If the producer was fenced, the broker must reject the requests.
+        """
         manager = self.manager
         if manager.phase is not Phase.FAILED or manager.transaction is None or not (places := self.leaders.known()):
             return

@@ -80,7 +80,9 @@ class Reader(Client):
     def start_at(self, place: Place, committed: int) -> None:
         """Set the position of an owned partition that has no position.
 
-        ``committed``: committed offset; -1 if there is none.
+        Args:
+            place: the partition.
+            committed: committed offset; -1 if there is none.
         """
         self.positions.setdefault(place, max(committed, 0))
 
@@ -90,8 +92,9 @@ class Reader(Client):
         self.later(self.script.commit * (0.8 + 0.4 * self.dice.random()), self._poll)
 
     def polled(self) -> None:
-        """Advance each position by a random number of records, and commit the positions. The client calls this method
-        at each poll.
+        """Advance each position by a random number of records, and commit the positions.
+
+        The client calls this method at each poll.
         """
         self.fetch_positions()
         if self.positions and self.may_commit:

@@ -34,7 +34,7 @@ class RecordReader(Reader):
 
     Attributes:
         leaders: leaders of the partitions.
-        fetcher: the fetches of the consumer.
+        fetcher: sender of the Fetch requests.
         reset: ``auto.offset.reset`` as a timestamp of ListOffsets: EARLIEST or LATEST.
     """
 
@@ -67,7 +67,7 @@ class RecordReader(Reader):
             self.fetcher.fetch_all()
 
     def on_read(self, read: Read) -> None:
-        """Handle the records of a successful fetch."""
+        """Handle the records (``read``) of a successful fetch of a partition."""
 
     def own(self, share: frozenset[Place]) -> None:
         """Set the partitions to read from now on. ``share``: the partitions."""
@@ -75,8 +75,11 @@ class RecordReader(Reader):
         super().own(share)
 
     def start_at(self, place: Place, committed: int) -> None:
-        """Set the position of a partition to its committed offset. Without a committed offset (-1), look up the
-        position with ListOffsets.
+        """Set the position of a partition to its committed offset, or look it up with ListOffsets if there is none.
+
+        Args:
+            place: the partition.
+            committed: committed offset; -1 if there is none.
         """
         if committed >= 0:
             self.positions.setdefault(place, committed)
@@ -84,7 +87,7 @@ class RecordReader(Reader):
             self._unset.add(place)
 
     def _reset(self, place: Place) -> None:
-        """Look up a new position, because the records at the position were deleted."""
+        """Look up a new position of a partition (``place``), because the records at the old position were deleted."""
         if place in self.owned:
             self._unset.add(place)
 
@@ -101,9 +104,14 @@ class RecordReader(Reader):
             self.commit()
 
     def ask(self, api_key: int, version: int, request: Any, then: Callable[..., None], timeout: float = 0.0) -> None:
-        """Send a request to the coordinator, and add each OffsetCommit and OffsetFetch to the history.
+        """Send a request to the coordinator. Add each OffsetCommit and OffsetFetch to the history.
 
-        For the arguments, see ``Client.ask``.
+        Args:
+            api_key: API key of the request.
+            version: version of the request.
+            request: body of the request.
+            then: function that is called with the response body.
+            timeout: request timeout in seconds; 0 for REQUEST_TIMEOUT.
         """
         if self.coordinator is None:
             return
@@ -132,7 +140,7 @@ class RecordReader(Reader):
 
 
 class RecordClassic(RecordReader, ClassicClient):
-    """A member of the classic protocol that fetches records."""
+    """A classic group member that fetches records."""
 
     @property
     def cooperates(self) -> bool:
@@ -144,7 +152,7 @@ class RecordClassic(RecordReader, ClassicClient):
 
 
 class RecordConsumer(RecordReader, ConsumerClient):
-    """A member of the consumer protocol (KIP-848) that fetches records."""
+    """A consumer group member (KIP-848) that fetches records."""
 
 
 class FinalReader(Client):

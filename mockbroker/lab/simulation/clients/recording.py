@@ -12,7 +12,15 @@ Then = Callable[..., None]
 
 
 def recording_commit(client: Client, request: Any, then: Then) -> Then:
-    """Add an OffsetCommit to the history. Return a callback that records its result and then calls ``then``."""
+    """Add an OffsetCommit to the history.
+
+    Return a callback that records the result of the commit and then calls ``then``.
+
+    Args:
+        client: client that sends the request, whose history is used.
+        request: body of the OffsetCommit.
+        then: function that handles the response body.
+    """
     operations = {
         (topic.name, p.partition_index): OffsetOperation(
             request.group_id, (topic.name, p.partition_index), p.committed_offset, True, client.queue.now
@@ -34,7 +42,12 @@ def recording_commit(client: Client, request: Any, then: Then) -> Then:
 
 
 def recording_lookup(client: Client, then: Then) -> Then:
-    """Return a callback that records the offsets of an OffsetFetch response in the history and then calls ``then``."""
+    """Return a callback that records the offsets of an OffsetFetch response in the history and then calls ``then``.
+
+    Args:
+        client: client that sends the OffsetFetch at this time, whose history is used.
+        then: function that handles the response body.
+    """
     sent_at = client.queue.now
 
     def looked_up(answer: Any) -> None:

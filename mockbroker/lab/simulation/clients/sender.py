@@ -100,11 +100,13 @@ class Sender:
 
     @property
     def unsettled(self) -> int:
-        """The number of batches without a result."""
+        """The number of batches that have no final result yet."""
         return sum(map(len, self._batches.values()))
 
     def full(self, place: Place) -> bool:
-        """Return whether a partition has the maximum number of batches without a result (MOST_IN_FLIGHT)."""
+        """Return whether a partition (``place``) has the maximum number of batches without a final result
+        (MOST_IN_FLIGHT).
+        """
         return len(self._batches.get(place, ())) >= MOST_IN_FLIGHT
 
     def value(self) -> bytes:

@@ -37,7 +37,8 @@ class NodeSession:
         epoch: share session epoch of the next request.
         busy: whether a request is in flight.
         known: partitions of the session.
-        waiting: acknowledgements that are not sent yet, as (partition, (first offset, last offset, types)).
+        waiting: acknowledgements that are not sent yet, as (partition, (first offset, last offset, acknowledgement
+            types)).
     """
 
     wire: Wire
@@ -181,7 +182,7 @@ class ShareClient(Client):
         self._fetch_with(session, added, gone, session.epoch - repeats)
 
     def _fetch_with(self, session: NodeSession, added: Sequence[Place], gone: Sequence[Place], epoch: int) -> None:
-        """Send a ShareFetch with the waiting acknowledgements. A ShareFetch that creates the session contains none.
+        """Send a ShareFetch. It contains the waiting acknowledgements, unless it creates the session.
 
         Args:
             session: the share session.
@@ -228,7 +229,7 @@ class ShareClient(Client):
             self._fetch(node)
 
     def _is_valid_after(self, session: NodeSession, error: int) -> bool:
-        """Return whether a share session remains valid after a response; if not, close its connection.
+        """Return whether a share session remains valid after a response. If not, close the connection of the session.
 
         Args:
             session: the share session.
@@ -313,5 +314,10 @@ def _topics(kind: type[Any], acknowledged: Sequence[tuple[Place, Batch]], added:
 
 
 def _of(place: Place, acknowledged: Sequence[tuple[Place, Batch]]) -> list[Batch]:
-    """Return the acknowledgements of one partition, in the order of their offsets."""
+    """Return the acknowledgements of one partition, in the order of their offsets.
+
+    Args:
+        place: the partition.
+        acknowledged: pairs of partition and acknowledgements, in any order.
+    """
     return sorted(batch for where, batch in acknowledged if where == place)

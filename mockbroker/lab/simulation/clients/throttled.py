@@ -1,4 +1,4 @@
-"""Clients in the simulation that use up their quotas, and the client that alters these quotas."""
+"""Clients in the simulation that send as much as their quotas allow, and the client that alters these quotas."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Throttled(DirectClient):
     """A client that sends requests as fast as its quota allows.
 
     Attributes:
-        quota: name of the quota.
+        quota: name of the quota, such as ``producer_byte_rate``.
     """
 
     quota = ""

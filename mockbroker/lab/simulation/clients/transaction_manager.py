@@ -185,10 +185,10 @@ class TransactionManager:
             self._wire = None
 
     def disconnected(self, connection: Wire) -> bool:
-        """Handle a closed connection. If it was the connection to the transaction coordinator, retry the current
-        request.
+        """Handle a closed connection.
 
-        Return whether it was the connection to the transaction coordinator.
+        If the connection was the one to the transaction coordinator, retry the current request and return True; else
+        return False.
         """
         if connection is self._wire:
             self._wire = None
@@ -236,7 +236,12 @@ class TransactionManager:
         return self.transaction
 
     def add_partitions(self, places: Sequence[Place], then: Then) -> None:
-        """Add partitions to the transaction, then call ``then``. With KIP-890, no request is needed."""
+        """Add partitions to the transaction, then call ``then``. With KIP-890, no request is sent.
+
+        Args:
+            places: the partitions.
+            then: function that is called without arguments after the response.
+        """
         new = frozenset(places) - self._added
         if self.kip890 or not new:
             then()
@@ -259,9 +264,11 @@ class TransactionManager:
         self._ask(ApiKey.ADD_PARTITIONS_TO_TXN, ADD_VERSION, request, added)
 
     def add_offsets(self, group: str, then: Then) -> None:
-        """Add the offsets of a group to the transaction, then call ``then``. With KIP-890, no request is needed.
+        """Add the offsets of a group to the transaction, then call ``then``. With KIP-890, no request is sent.
 
-        ``group``: group id.
+        Args:
+            group: group id.
+            then: function that is called without arguments after the response.
         """
         if self.kip890 or self._offsets_added:
             then()
@@ -309,7 +316,10 @@ class TransactionManager:
         self._ask(ApiKey.END_TXN, 5 if self.kip890 else 4, request, ended)
 
     def fail(self, error: int) -> None:
-        """Abandon the transaction because of an error code. Call ``start`` to begin again with InitProducerId."""
+        """Abandon the transaction because of an error code.
+
+        After that, the caller must call ``start`` before ``begin``.
+        """
         if self.phase is not Phase.FAILED:
             self.phase = Phase.FAILED
             self._current = None

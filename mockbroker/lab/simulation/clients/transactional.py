@@ -30,7 +30,7 @@ class Transactional(Client):
 
     Attributes:
         producer: producer id and epoch; None before the response to InitProducerId.
-        keeper: connection to the group coordinator (``coordinator`` is the one to the transaction coordinator)
+        keeper: connection to the group coordinator. (``coordinator`` is the connection to the transaction coordinator.)
         busy: whether a transaction is open.
         offset: offset in the last TxnOffsetCommit.
         former: producer id and epoch from the last InitProducerId, which the next InitProducerId fences; None before
@@ -69,7 +69,7 @@ class Transactional(Client):
             self.later(self.script.commit * self.dice.random(), self._send_fenced, *former)
 
     def _send_fenced(self, producer_id: int, epoch: int) -> None:
-        """Send requests with a fenced producer epoch. The broker must refuse them; this client ignores the responses.
+        """Send requests with a fenced producer epoch. The broker must reject them; this client ignores the responses.
 
         Args:
             producer_id: producer id.

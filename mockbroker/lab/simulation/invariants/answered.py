@@ -36,7 +36,12 @@ class Answered(Watcher):
             self._asked[call.ticket] = call, now
 
     def _forget_replaced(self, call: Call[Any]) -> None:
-        """Remove the earlier JoinGroup of the same member, whose connection the broker may not know to be closed."""
+        """Remove the earlier JoinGroup of the same member, if there is one.
+
+        The broker may not have detected that the connection of the earlier JoinGroup is closed.
+
+        ``call``: the new JoinGroup request.
+        """
         member = call.request.group_id, call.request.member_id
         for ticket, (other, _) in list(self._asked.items()):
             if ticket.api_key == ApiKey.JOIN_GROUP and (other.request.group_id, other.request.member_id) == member:
@@ -82,8 +87,9 @@ class Answered(Watcher):
                 )
 
     def _is_parked(self, broker: Broker, call: Call[Any]) -> bool:
-        """Return whether a JoinGroup is pending in its group, or was replaced by a newer JoinGroup of the same
-        member.
+        """Return whether a JoinGroup request (``call``) is pending in its group, or a newer one of the same member is.
+
+        ``broker``: the cluster.
         """
         group = broker.groups.get_as(call.request.group_id, ClassicGroup)
         if group is None:

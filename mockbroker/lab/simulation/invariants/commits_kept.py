@@ -30,9 +30,14 @@ class CommitsKept(Watcher):
         ] = {}  # pending OffsetFetch -> group -> committed offsets and unstable partitions
 
     def before(self, broker: Broker, call: Call[Any], now: float) -> None:
-        """Before an OffsetFetch is handled, store the committed offsets that the model expects.
+        """Before an OffsetFetch is handled, store the committed offsets that the model expects in the response.
 
-        OffsetFetch must return these offsets, even if it is handled in several slices. ``now``: broker time, seconds.
+        OffsetFetch must return these offsets, even if other requests are handled between its slices.
+
+        Args:
+            broker: the cluster.
+            call: the request.
+            now: broker time, seconds.
         """
         if call.ticket.api_key == ApiKey.OFFSET_FETCH:
             names = [group.group_id for group in call.request.groups]
@@ -75,8 +80,11 @@ class CommitsKept(Watcher):
     def restarted(self, broker: Broker, now: float) -> None:
         """Check each committed offset after a crash.
 
-        A committed offset must be the last acknowledged one, or a later one whose commit was not acknowledged. ``now``:
-        broker time, seconds.
+        A committed offset must be the last acknowledged one, or a later one whose commit was not acknowledged.
+
+        Args:
+            broker: the cluster.
+            now: broker time, seconds.
         """
         held: dict[int, dict[Key, int]] = {}
         there: dict[Key, int] = {}

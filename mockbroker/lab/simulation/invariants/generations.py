@@ -25,7 +25,12 @@ GROWTH = (EventKind.GENERATION, EventKind.EMPTY, EventKind.REBALANCE)
 
 
 def _has_epochs(broker: Broker, group_id: str) -> bool:
-    """Return whether a group is of a type that has epochs instead of generations. ``group_id``: group id."""
+    """Return whether a group is of a type that has epochs instead of generations: consumer, share or streams.
+
+    Args:
+        broker: the cluster.
+        group_id: group id.
+    """
     kinds = (ConsumerGroup, StreamsGroup, ShareGroup)
     return any(broker.groups.get_as(group_id, kind) is not None for kind in kinds)
 
@@ -111,7 +116,11 @@ class Generations(Watcher):
         """Forget the generations and epochs that were not acknowledged, because a crash may undo them.
 
         The response to a SyncGroup acknowledges a generation. In groups with epochs, the response to a heartbeat
-        acknowledges an epoch. ``now``: broker time, seconds.
+        acknowledges an epoch.
+
+        Args:
+            broker: the cluster.
+            now: broker time, seconds.
         """
         self._reached.clear()
         self._returned.clear()

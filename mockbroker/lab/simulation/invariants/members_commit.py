@@ -72,7 +72,15 @@ class MembersCommit(Watcher):
         self._refusals.clear()
 
     def _committed(self, broker: Broker, call: Call[Any], response: Any) -> None:
-        """Check that each slice of a commit was accepted or refused according to the group's state before the slice."""
+        """Check that each slice of a commit was accepted or rejected according to the group's state before the slice.
+
+        A slice is the part of a request that is handled before other requests get a turn.
+
+        Args:
+            broker: the cluster.
+            call: the request.
+            response: the response body.
+        """
         errors = [partition.error_code for topic in response.topics for partition in topic.partitions]
         commit = f"an offset commit of member {call.request.member_id!r} to group {call.request.group_id}"
         for number, why in enumerate(self._refusals.pop(call.ticket, [])):

@@ -26,10 +26,10 @@ Share: TypeAlias = frozenset[tuple[UUID, int]]
 class OneOwner(Watcher):
     """The checker of invariant I1: no two members of a group own the same partition.
 
-    Classic protocol: in a generation, a partition has at most one owner.
+    Classic group: in a generation, a partition has at most one owner.
 
-    Consumer protocol (KIP-848), and classic members of such a group: a member owns a partition from its assignment
-    until it reports the partition as revoked or is removed.
+    Consumer group (KIP-848), including its classic members: a member owns a partition from its assignment until it
+    reports the partition as revoked or is removed.
 
     As in Kafka, two clients may still read the same partition, and this is no violation. A removed member reads until
     it receives an error. A member that sends a full heartbeat during reconciliation reports its new partitions as not
@@ -47,9 +47,15 @@ class OneOwner(Watcher):
         self._reads: dict[str, dict[str, Share]] = {}  # group -> member -> partitions
 
     def before(self, broker: Broker, call: Call[Any], now: float) -> None:
-        """Update the partitions of a member from its heartbeat: partitions that it no longer reports are revoked.
+        """Update the partitions of a member from its heartbeat or JoinGroup: partitions that it no longer reports are
+        revoked.
 
-        A heartbeat is ignored if the member has sent a later one on a newer connection. ``now``: broker time, seconds.
+        A request is ignored if the member has sent a request on a newer connection.
+
+        Args:
+            broker: the cluster.
+            call: the request.
+            now: broker time, seconds.
         """
         request = call.request
         if call.ticket.api_key == ApiKey.JOIN_GROUP and request.protocol_type == "consumer" and self._is_newest(call):
@@ -62,7 +68,12 @@ class OneOwner(Watcher):
             self._keep(request, frozenset((line.topic_id, index) for line in lines for index in line.partitions))
 
     def _keep(self, request: Any, share: Share) -> None:
-        """Update the model after a heartbeat: the member gives up its partitions that are not in ``share``."""
+        """Update the model from a request: the sender gives up its partitions that are not in ``share``.
+
+        Args:
+            request: body of the heartbeat or JoinGroup.
+            share: the partitions that the request contains.
+        """
         reads = self._reads.get(request.group_id, {})
         if request.member_id in reads:
             reads[request.member_id] &= share
@@ -139,7 +150,9 @@ class OneOwner(Watcher):
     def crashed(self, broker: Broker, now: float) -> None:
         """Forget all assignments, because a crash may undo rebalances that were not synced.
 
-        ``now``: broker time, seconds.
+        Args:
+            broker: the cluster.
+            now: broker time, seconds.
         """
         self._given.clear()
         self._synced_shares.clear()
@@ -149,7 +162,13 @@ class OneOwner(Watcher):
     # --- consumer ---
 
     def _synced_in_consumer_group(self, broker: Broker, call: Call[Any], response: Any) -> None:
-        """Record the assignment that a classic member gets by SyncGroup in a group with members of both protocols."""
+        """Record the assignment that a classic member of a consumer group receives by SyncGroup.
+
+        Args:
+            broker: the cluster.
+            call: the SyncGroup request.
+            response: the response body.
+        """
         request = call.request
         group = broker.groups.get_as(request.group_id, ConsumerGroup)
         if group is not None and request.member_id in group.members and self._is_newest(call):
@@ -157,7 +176,15 @@ class OneOwner(Watcher):
             self._assigned(group, request.member_id, _with_ids(broker, assignment.assigned_partitions))
 
     def _assigned(self, group: ConsumerGroup, member: str, assigned: Share) -> None:
-        """Record the assignment of a member. Raises: Broken if another member owns one of the partitions."""
+        """Record the assignment of a member.
+
+        Args:
+            group: the group.
+            member: member id.
+            assigned: the assigned partitions.
+
+        Raises: Broken if another member owns one of the partitions.
+        """
         reads = self._reads.setdefault(group.group_id, {})
         for gone in [name for name in reads if name not in group.members]:
             del reads[gone]  # a removed member; the replacement of a static member starts without partitions
@@ -190,7 +217,12 @@ class OneOwner(Watcher):
 
 
 def _with_ids(broker: Broker, lines: Iterable[Any]) -> Share:
-    """Convert partitions of the classic protocol from topic names to topic ids. Unknown topics are left out."""
+    """Return partitions as (topic id, partition). Unknown topics are left out.
+
+    Args:
+        broker: the cluster.
+        lines: topics of a classic subscription or assignment, each with its partitions.
+    """
     topics = broker.cluster.topics
     return frozenset(
         (topics[line.topic].topic_id, index) for line in lines for index in line.partitions if line.topic in topics

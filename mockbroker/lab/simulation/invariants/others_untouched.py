@@ -58,9 +58,7 @@ def _group_of(request: Any) -> str:
 
 
 def _fingerprint(group: CoordinatedGroup) -> tuple[object, ...]:
-    """Return a fingerprint of a group, to detect changes cheaply: almost every operation changes at least one of its
-    values.
-    """
+    """Return a fingerprint of a group: values of which almost every operation on the group changes at least one."""
     offsets = group.offsets
     at: tuple[object, ...] = (group.generation, group.state_name)
     if (consumers := as_type(group, ConsumerGroup)) is not None:

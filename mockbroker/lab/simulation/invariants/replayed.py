@@ -58,7 +58,12 @@ class Replayed(Watcher):
                 self._compare(group_id, broker.groups.get(group_id), from_log.get(group_id))
 
     def _replay(self, partition: Partition) -> Replay:
-        """Return the replay of a log. If batches were only appended since the last one, it is continued."""
+        """Return the replay of the log of a partition of ``__consumer_offsets``.
+
+        If batches were only appended since the last call, the last replay is continued with them.
+
+        ``partition``: the partition.
+        """
         log = partition.log
         stored = [batch for index in range(len(log.segments)) for batch in log.segment_batches(index)]
         before, replay = self._replays.get(partition.index, ([], Replay()))

@@ -49,8 +49,11 @@ def acknowledged_in(request: Any) -> Iterator[Acknowledged]:
 
 
 def accepted_in(call: Call[Any], response: Any) -> list[Acknowledged]:
-    """Return the accepted acknowledgements of a request: the acknowledgements for partitions without an error in the
-    response.
+    """Return the acknowledgements of a request for partitions without an error in the response.
+
+    Args:
+        call: the ShareFetch or ShareAcknowledge request.
+        response: the response body.
     """
     if response.error_code:
         return []
@@ -67,7 +70,11 @@ def accepted_in(call: Call[Any], response: Any) -> list[Acknowledged]:
 def acquired_in(call: Call[Any], response: Any) -> Iterator[tuple[StateKey, int, int]]:
     """Yield (share partition, offset, delivery count) for each record that a ShareFetch response delivers.
 
-    Other responses deliver no records.
+    For responses of other APIs, yield nothing.
+
+    Args:
+        call: the request.
+        response: the response body.
     """
     if call.ticket.api_key != ApiKey.SHARE_FETCH or response.error_code:
         return
@@ -80,12 +87,17 @@ def acquired_in(call: Call[Any], response: Any) -> Iterator[tuple[StateKey, int,
 
 
 def described(key: StateKey) -> str:
-    """Return a share partition as text for the description of a violation."""
+    """Return a share partition (``key``) as text for the description of a violation."""
     return f"share partition {key.partition} of topic id {key.topic_id} in group {key.group_id}"
 
 
 def state_epoch(broker: Broker, key: StateKey) -> int:
-    """Return the state epoch of a share partition, or -1 if it is not initialized."""
+    """Return the state epoch of a share partition, or -1 if the share partition is not initialized.
+
+    Args:
+        broker: the cluster.
+        key: the share partition.
+    """
     summary = broker.share_states.summary(key)
     return -1 if summary is None else summary.state_epoch
 

@@ -36,7 +36,10 @@ class TaskOwners(Watcher):
     def before(self, broker: Broker, call: Call[Any], now: float) -> None:
         """Update the tasks of a member from its heartbeat: tasks that it no longer reports are closed.
 
-        ``now``: broker time, seconds.
+        Args:
+            broker: the cluster.
+            call: the request.
+            now: broker time, seconds.
         """
         if call.ticket.api_key != ApiKey.STREAMS_GROUP_HEARTBEAT:
             return

@@ -17,7 +17,10 @@ END = b""  # the segment after the last byte
 
 
 def cut(dice: Dice, data: bytes) -> list[bytes]:
-    """Return the bytes in one or several segments, cut at random places."""
+    """Return ``data`` in one or several segments, cut at random places.
+
+    ``dice``: random number generator.
+    """
     if dice.chance(WHOLE):
         return [data]
     if len(data) <= SHORT and dice.chance(ONE_BY_ONE):
@@ -61,7 +64,10 @@ class Channel:
         self._at = 0.0  # arrival time of the last segment
 
     def send(self, data: bytes) -> None:
-        """Send bytes, as one or several segments."""
+        """Send ``data``, as one or several segments.
+
+        Sometimes it is appended to the last segment that has not arrived yet.
+        """
         if self._segments and self._segments[-1] and self._dice.chance(GLUED):
             self._segments[-1] += data
             return

@@ -81,11 +81,14 @@ class ClientEnd:
             self._send_token(next(self._login))
 
     def vanish(self) -> None:
-        """Read, send and close nothing from now on. Bytes on the way are lost."""
+        """Behave like a machine that has vanished: read, send and close nothing from now on.
+
+        Bytes in transit are lost.
+        """
         self.dead = self.up.lost = True
 
     def ask(self, call: Call[Any], *, answered: bool) -> None:
-        """Send a request, after the login.
+        """Send a request; until the login is complete, the request is queued.
 
         Args:
             call: the request.
@@ -115,7 +118,7 @@ class ClientEnd:
             self._read()
 
     def _read(self) -> None:
-        """Read what has arrived. A paused process reads when it continues."""
+        """Read the bytes that have arrived. If the process is paused, they are read when it continues."""
         while self._arrived and not self.dead and not self.wire.cut:
             if self._queue.now < self.wire.peer.paused_until:
                 self._queue.at(self.wire.peer.paused_until, self._read)
@@ -162,7 +165,9 @@ class ClientEnd:
     def _receive_plain(self, data: bytes) -> None:
         """Compare received bytes with the bytes that the broker has sent, and handle the responses in them.
 
-        Raises: Broken if they differ.
+        ``data``: received bytes, without TLS.
+
+        Raises: Broken if the bytes differ.
         """
         if not self.expected.startswith(data):
             number = self.wire.number
@@ -210,7 +215,12 @@ def _credentials(dice: Dice) -> Credentials:
 
 
 def _old_login() -> Generator[bytes, bytes, None]:
-    """Log in with PLAIN, as clients before KIP-152: the token is a frame without request header."""
+    """Yield the frames of a login with PLAIN, as clients before KIP-152 send them.
+
+    The generator receives the responses.
+
+    The token is a frame without a request header.
+    """
     answer = yield encode_request(SaslHandshakeRequest(mechanism="PLAIN"), 0, correlation_id=0, client_id="old")
     response: Any = decode_response(answer, ApiKey.SASL_HANDSHAKE, 0).body
     assert not response.error_code

@@ -20,7 +20,13 @@ class Acceptor(Protocol):
     """The interface of the broker for the simulated network, which opens and closes connections."""
 
     def accept(self, wire: Wire, sock: SimulatedSocket, end: ClientEnd) -> SimulatedSocket | None:
-        """Accept a connection. Return its socket, or None if the broker is down."""
+        """Accept a connection. Return its socket, or None if the broker is down.
+
+        Args:
+            wire: the connection in the simulated network.
+            sock: the broker's plain socket.
+            end: the client's end of the connection.
+        """
 
     def disconnected(self, connection: Wire) -> None: ...
 
@@ -53,7 +59,12 @@ class ByteNetwork(Network):
         self.ends[to.number].ask(call, answered=then is not None)
 
     def _begin(self, wire: Wire) -> None:
-        """Create the ends and the two directions of a connection, which the broker accepts with the first bytes."""
+        """Create the two ends and the two directions of a connection.
+
+        The broker accepts it when the first bytes arrive.
+
+        ``wire``: the connection.
+        """
         dice = Dice("tcp", self._dice.whole(0, 1 << 30), wire.number)
         end = self.ends[wire.number] = ClientEnd(self._queue, wire, dice, self._protocol, self._broker_has_closed)
         accepted: list[SimulatedSocket] = []
@@ -85,7 +96,8 @@ class ByteNetwork(Network):
                 end.up.end()
 
     def vanish(self, link: Link) -> None:
-        """Make the machine of a client vanish: the broker hears nothing more of its connections, not even their end.
+        """Make the machine of a client vanish: the broker receives nothing more from it, not even the end of its
+        connections.
 
         ``link``: link of the client.
         """
@@ -97,7 +109,7 @@ class ByteNetwork(Network):
     def end_dead_connections(self) -> None:
         """Break the connections of vanished clients, as TCP's keepalive does after hours.
 
-        The broker itself keeps connections with a request that is never answered.
+        Without this, the broker would keep a connection with a request that is never answered.
         """
         for wire in self._dead:
             self.break_off(wire)

@@ -86,9 +86,11 @@ class ServedConnection(SocketConnection):
         return cast("SimulatedSocket", self.sock)
 
     def check_request(self, call: Call[Any]) -> None:
-        """Check that the broker handles the requests of the client in the order in which they were sent.
+        """Check that the broker handles the requests of the client in the order in which they were sent, and unchanged.
 
-        Raises: Broken if the next handled request is not the next sent request.
+        ``call``: request that is handled next.
+
+        Raises: Broken if the client has sent another request before it, or has sent other bytes.
         """
         sent = self._end.frames.popleft() if self._end.frames else None
         if sent is None or sent != call.frame:
@@ -122,7 +124,7 @@ class ServedConnection(SocketConnection):
         return sent
 
     def note_sent(self) -> None:
-        """Report the responses that have been sent completely to the invariant checkers."""
+        """Report to the invariant checkers which responses have been sent completely."""
         sent = self._made - len(self.out)
         while self.answers and self.answers[0][1] <= sent:
             answer, _ = self.answers.popleft()
@@ -189,7 +191,7 @@ class ServedSockets(Sockets):
     Attributes:
         shell: value of the argument.
         accepting: the connection that is being accepted, and its client's end.
-        simulated_watch: the watcher.
+        simulated_watch: the watcher that reports readable sockets.
     """
 
     connection_type = ServedConnection  # type: ignore[assignment]
@@ -214,12 +216,12 @@ class ServedSockets(Sockets):
         self.watch = cast("Any", self.simulated_watch)
 
     def accept(self, wire: Wire, sock: SimulatedSocket, end: ClientEnd) -> SimulatedSocket:
-        """Accept a connection, and return its socket.
+        """Accept a connection, and return the broker's socket (with TLS, the TLS socket that replaces ``sock``).
 
         Args:
-            wire: the connection.
-            sock: its plain socket.
-            end: the client's end.
+            wire: the connection in the simulated network.
+            sock: the broker's plain socket.
+            end: the client's end of the connection.
         """
         listener = BoundListener(wire.node, cast("Any", sock), "", cast("Any", self._tls), self._sasl)
         self.accepting = wire, end
@@ -230,7 +232,7 @@ class ServedSockets(Sockets):
         return taken
 
     def _changed(self, connection: SocketConnection) -> None:
-        """Read or send, because a socket has become readable or writable."""
+        """Read from a connection or send to it, because its socket has become readable or writable."""
         sock = cast("SimulatedSocket", connection.sock)
         self.simulated_watch.check(sock)
         if connection.draining and sock.writable:
@@ -271,7 +273,12 @@ class ServedSockets(Sockets):
             self.end_drain(connection)
 
     def _drain_timeout(self, connection: SocketConnection, unsent: int, _number: int) -> None:
-        """Close a connection whose client has read nothing since ``unsent`` bytes were left."""
+        """Close a connection if its client has read nothing since the timeout was set.
+
+        Args:
+            connection: the connection.
+            unsent: number of unsent bytes when the timeout was set.
+        """
         if self.shell.sockets is not self or self.shell.busy:
             return
         if connection.draining and not connection.closed and len(connection.out) >= unsent:
@@ -281,10 +288,10 @@ class ServedSockets(Sockets):
     # --- timeouts ---
 
     def check_closed(self) -> None:
-        """Check that all connections of vanished clients are closed, except connections with a request that is never
+        """Check that all connections of vanished clients are closed, except those with a request that is never
         answered.
 
-        Raises: Broken if one is left, or bytes of one that is closed are counted.
+        Raises: Broken if such a connection is open, or if bytes are counted as buffered although no connection is left.
         """
         left = [each for each in self.connections.values() if each.requests.ticket is None]
         if left:

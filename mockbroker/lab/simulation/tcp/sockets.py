@@ -23,11 +23,11 @@ CIPHER = "AECDH-AES128-SHA:@SECLEVEL=0"
 
 
 class SimulatedSocket:
-    """The broker's socket of a simulated connection, with those methods of a non-blocking socket that the broker uses.
+    """The broker's socket of a simulated connection, with the methods of a non-blocking socket that the broker uses.
 
     Args:
         dice: random number generator for the sizes of reads and writes.
-        room: maximum bytes that are sent and not yet read by the client.
+        room: maximum number of bytes that are sent and not yet read by the client.
         changed: function that is called when the socket may have become readable or writable.
 
     Attributes:
@@ -104,7 +104,7 @@ class SimulatedSocket:
         return self._dice.whole(1, size) if size and self._dice.chance(CUT_SHORT) else size
 
     def setblocking(self, flag: bool) -> None:
-        """Do nothing: the socket never blocks."""
+        """Do nothing: the socket never blocks, whatever ``flag`` is."""
 
     def setsockopt(self, level: int, name: int, value: Any) -> None:
         self._resets = self._resets or value == RESET

@@ -85,7 +85,12 @@ def _random_from_the_start(frame: bytes, turn: Turn) -> bytes:
 
 
 def _mutated(frame: bytes, turn: Turn) -> bytes:
-    """Return a response frame, which has one mutation in a third of the cases, usually of a field."""
+    """Return a response frame; in a third of the calls it contains one mutation, usually of a field.
+
+    Args:
+        frame: the response frame with its length prefix.
+        turn: context of the response.
+    """
     if turn.random.randrange(3):
         return frame
     data = mutate(frame[4:], turn.random, api_key=turn.api_key, api_version=turn.version, header=False).data

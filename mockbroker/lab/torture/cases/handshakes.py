@@ -21,12 +21,17 @@ FUTURE = datetime(2100, 1, 1, tzinfo=UTC), datetime(2100, 1, 2, tzinfo=UTC)
 
 
 def record(content: bytes) -> bytes:
-    """Return a TLS record of a handshake."""
+    """Return a TLS handshake record with ``content``."""
     return HANDSHAKE + len(content).to_bytes(2, "big") + content
 
 
 def changed_bit(flight: bytes, random: Random) -> bytes:
-    """Return TLS records with one bit changed. The bit is not in the header of the first record."""
+    """Return TLS records with one bit changed. The bit is not in the header of the first record.
+
+    Args:
+        flight: the TLS records.
+        random: random number generator.
+    """
     changed = bytearray(flight)
     changed[random.randrange(HEADER, len(changed))] ^= 1 << random.randrange(8)
     return bytes(changed)

@@ -69,7 +69,12 @@ def failed_without_error(response: Any, _request: Any, _: Turn) -> None:
 def _server_first(
     change: Callable[[NonceSaltIterations], NonceSaltIterations], response: Any, _request: Any, _: Turn
 ) -> None:
-    """Change the first message of a SCRAM server. Other tokens stay as they are."""
+    """Change the first message of a SCRAM server. Other messages are not changed.
+
+    Args:
+        change: function that returns the new nonce, salt and iterations.
+        response: SaslAuthenticate response, which is changed in place.
+    """
     if match := SERVER_FIRST.fullmatch(response.auth_bytes):
         nonce, salt, iterations = change((match["nonce"], match["salt"], match["iterations"]))
         response.auth_bytes = b"r=" + nonce + b",s=" + salt + b",i=" + iterations
@@ -86,7 +91,12 @@ def no_signature(response: Any, _request: Any, _: Turn) -> None:
 
 
 def challenge_again(response: Any, _request: Any, turn: Turn) -> None:
-    """Answer the SCRAM proof of the client with the server's first message again."""
+    """Replace the final message of a SCRAM server with the server's first message.
+
+    Args:
+        response: SaslAuthenticate response, which is changed in place.
+        turn: context, which keeps the first message until then.
+    """
     if SERVER_FIRST.fullmatch(response.auth_bytes):
         turn.kept = response.auth_bytes
     elif response.auth_bytes.startswith(SERVER_FINAL):
@@ -97,7 +107,16 @@ def challenge_again(response: Any, _request: Any, turn: Turn) -> None:
 
 
 def _challenge(content: bytes, response: Any, request: Any, _: Turn) -> None:
-    """Answer a token, and each acknowledgement, with an error challenge. Other mechanisms stay as they are."""
+    """Replace the response to an OAUTHBEARER token, or to the client's acknowledgement of an error, with an error
+    challenge.
+
+    Responses of other SASL mechanisms are not changed.
+
+    Args:
+        content: the error challenge.
+        response: SaslAuthenticate response, which is changed in place.
+        request: SaslAuthenticate request.
+    """
     if BEARER in request.auth_bytes or request.auth_bytes == ACKNOWLEDGED:
         response.auth_bytes, response.error_code, response.error_message = content, 0, None
 
