@@ -427,7 +427,9 @@ class ClusterOperations(Handle):
     def start_broker(self, node: int) -> None:
         """Start a broker that was stopped or killed, at the same addresses.
 
-        The broker becomes the leader only of partitions that have no leader. ``node``: id of the broker.
+        The broker becomes the leader only of partitions that have no leader.
+
+        ``node``: id of the broker.
 
         Raises: FailoverError if the broker is running; PortInUseError if another process uses its port.
         """

@@ -116,8 +116,9 @@ class ProxiedCluster(Cluster):
         return ProxyFaults(self._interception, self, self._interception.stage)
 
     def add_faults(self, rules: Sequence[object]) -> None:
-        """Add initial fault rules. ``rules``: their JSON forms. Raises: InvalidRule, RuleExists, TooManyRules,
-        NotThroughProxyError.
+        """Add initial fault rules.
+
+        ``rules``: their JSON forms. Raises: InvalidRule, RuleExists, TooManyRules, NotThroughProxyError.
         """
         for index, form in enumerate(rules):
             try:

@@ -129,7 +129,9 @@ class BrokerThread:
     def start(self, wait: Callable[[Cluster], Any]) -> Future[Any]:
         """Start an async function in the broker's thread without waiting for it; return a future of its result.
 
-        Cancelling the future cancels the function. ``wait``: the function, which is called with the cluster.
+        Cancelling the future cancels the function.
+
+        ``wait``: the function, which is called with the cluster.
         """
         future: Future[Any] = Future()
         self._submit(future, lambda: self._start_soon(wait, future))

@@ -122,8 +122,9 @@ class ListenerFiles(Protocol):
         ...
 
     def reload(self, node: int) -> None:
-        """Read the keystores and truststores of a broker's listeners after a change of its settings. ``node``: id of
-        the broker.
+        """Read the keystores and truststores of a broker's listeners after a change of its settings.
+
+        ``node``: id of the broker.
         """
         ...
 

@@ -228,7 +228,9 @@ def elect(broker: Broker, partition: Partition, now: float, *, unclean: bool) ->
     """Elect the preferred leader of a partition, and return the error and the effects.
 
     If there is no leader, an unclean election elects a live replica that is not in sync. If that is a paused replica,
-    the log is truncated, and the records after its last one are lost. ``now``: the broker's time in seconds.
+    the log is truncated, and the records after its last one are lost.
+
+    ``now``: the broker's time in seconds.
     """
     preferred = partition.replicas[0]
     if partition.leader == preferred or (unclean and partition.leader != NO_LEADER):

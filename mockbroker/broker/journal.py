@@ -194,8 +194,9 @@ class Journal:
 
 
 def _event(note: Note, time_ms: int) -> Event:
-    """Return the journal event that a ``Note`` describes. ``time_ms``: milliseconds since the cluster was started or
-    reset.
+    """Return the journal event that a ``Note`` describes.
+
+    ``time_ms``: milliseconds since the cluster was started or reset.
     """
     return Event(
         time_ms=time_ms,

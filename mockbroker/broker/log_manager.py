@@ -138,8 +138,9 @@ class LogManager:
                     yield from self._cleaner.compact(topic, partition, config, now)
 
     def compaction_due(self, due: CompactionDue, now: float) -> None:
-        """Check whether a log needs compaction, or do the next step of a running compaction. ``now``: the broker's time
-        in seconds.
+        """Check whether a log needs compaction, or do the next step of a running compaction.
+
+        ``now``: the broker's time in seconds.
         """
         if (found := self._find(due)) is not None:
             topic, partition = found

@@ -52,8 +52,9 @@ def cancel(broker: Broker, partition: Partition, now: float) -> Effects | None:
 
 
 def caught_up(broker: Broker, due: CatchUpDue, now: float) -> Effects:
-    """Add a new replica to the in-sync replicas, and continue the reassignment. Return the effects. ``now``: the
-    broker's time in seconds.
+    """Add a new replica to the in-sync replicas, and continue the reassignment. Return the effects.
+
+    ``now``: the broker's time in seconds.
     """
     cluster, topic = broker.cluster, broker.cluster.by_id.get(due.topic_id)
     partition = None if topic is None else topic.partition(due.partition)

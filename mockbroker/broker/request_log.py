@@ -91,8 +91,9 @@ class RequestLog:
         return len(self._entries)
 
     def restart(self, begin: float) -> None:
-        """Remove all requests. ``begin``: the broker's time in seconds that becomes 0 in the ``time_ms`` of new
-        requests.
+        """Remove all requests.
+
+        ``begin``: the broker's time in seconds that becomes 0 in the ``time_ms`` of new requests.
         """
         self._begin = self.now = begin
         self.removed += len(self._entries)

@@ -84,8 +84,9 @@ class FetchSession:
         return answered <= set(self._next)
 
     def handle_response(self, session_id: int) -> None:
-        """Advance the session epoch, because the broker accepted the request. ``session_id``: the session id in the
-        response.
+        """Advance the session epoch, because the broker accepted the request.
+
+        ``session_id``: the session id in the response.
         """
         if session_id == NO_SESSION:
             self.reset()

@@ -79,7 +79,9 @@ class Link:
     def received(self, data: bytes, now: float) -> None:
         """Process received bytes, and complete the requests whose responses have arrived.
 
-        Bytes that are not the expected responses close the connection. ``now``: seconds on the engine's clock.
+        Bytes that are not the expected responses close the connection.
+
+        ``now``: seconds on the engine's clock.
         """
         try:
             self._side.receive(data)

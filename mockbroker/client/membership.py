@@ -64,8 +64,9 @@ class Membership(Protocol):
     def next_deadline(self) -> float: ...
 
     def rejoin(self, reason: str) -> None:
-        """Request a rebalance with the next poll. ``reason``: text that is sent to the coordinator in the classic
-        protocol.
+        """Request a rebalance with the next poll.
+
+        ``reason``: text that is sent to the coordinator in the classic protocol.
         """
         ...
 

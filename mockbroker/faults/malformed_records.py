@@ -90,8 +90,10 @@ def change_record_count(records: bytes, *, value: int) -> BytesInSlices:
 def insert_bomb(records: bytes, *, bytes: int) -> BytesInSlices:  # noqa: A002 the name of the parameter
     """Return the records with a gzip bomb instead of the first batch with data: one record whose value is zeros.
 
-    The bomb has the offsets, producer and timestamps of that batch, and a valid CRC. ``bytes``: size of its
-    decompressed records. In a record batch it may be up to two bytes less, because record lengths are varints.
+    The bomb has the offsets, producer and timestamps of that batch, and a valid CRC.
+
+    ``bytes``: size of its decompressed records. In a record batch it may be up to two bytes less, because record
+    lengths are varints.
     """
     count = SliceCounter()
     for first in _complete(records):
@@ -113,6 +115,7 @@ def change_schema_id(records: bytes, *, id: int) -> BytesInSlices:  # noqa: A002
     """Return the records with values that refer to a schema, in the wire format of schema registries; CRCs are valid.
 
     In a value that begins with magic byte 0 and a schema id, the id is replaced; other values get such a prefix.
+
     ``id``: the new schema id.
     """
     prefix = SCHEMA_ID.pack(0, id)
@@ -271,8 +274,9 @@ def _plain(batch: Batch, count: SliceCounter) -> Generator[None, None, Batch]:
 
 
 def _with_records(batch: Batch, records: Sequence[Record], count: SliceCounter) -> BytesInSlices:
-    """Return a record batch with its records replaced, and a valid CRC. ``count``: counter of the work in the current
-    slice.
+    """Return a record batch with its records replaced, and a valid CRC.
+
+    ``count``: counter of the work in the current slice.
     """
     parts = []
     for start in range(0, len(records), ELEMENTS):
@@ -378,7 +382,9 @@ def _gzipped(head: bytes, zeros: int) -> bytes:
 def _deflated(data: bytes, *, last: bool = False) -> bytes:
     """Compress data to a piece of a raw deflate stream, such that pieces can be concatenated and repeated.
 
-    A piece ends at a byte boundary, and refers to no other piece. ``last``: True to end the stream.
+    A piece ends at a byte boundary, and refers to no other piece.
+
+    ``last``: True to end the stream.
     """
     deflate = zlib.compressobj(9, wbits=-15)
     return deflate.compress(data) + deflate.flush(zlib.Z_FINISH if last else zlib.Z_FULL_FLUSH)

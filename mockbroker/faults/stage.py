@@ -415,8 +415,9 @@ class FaultStage(Stage):
         return [*effects, Proceed(call.ticket, call)] if effects else call
 
     def _continue(self, entry: Affected, outcome: Effects | Call[Any]) -> Effects:
-        """Return the effects that resume a request after its delay or hold before processing. ``outcome``: the request
-        to process, or the effects that end it.
+        """Return the effects that resume a request after its delay or hold before processing.
+
+        ``outcome``: the request to process, or the effects that end it.
         """
         return [Proceed(entry.ticket, outcome)] if isinstance(outcome, Call) else outcome
 
@@ -439,7 +440,9 @@ class FaultStage(Stage):
     def _deliver(self, entry: Affected, effects: Effects, now: float) -> Effects:
         """Carry out the part of an action that concerns the response; return the effects.
 
-        The delay of the rule has already passed. ``now``: the broker's time in seconds.
+        The delay of the rule has already passed.
+
+        ``now``: the broker's time in seconds.
         """
         ticket, name = entry.ticket, entry.name
         match entry.fault.rule.action.effect:
@@ -514,8 +517,9 @@ class FaultStage(Stage):
     def _affects(self, elements: Iterable[Element]) -> Callable[[str | UUID, int], bool] | None:
         """Return a predicate for the partitions that a rule affects; None if it affects all partitions.
 
-        The predicate takes the name or id of a topic, and the index of a partition. ``elements``: the matching
-        elements.
+        The predicate takes the name or id of a topic, and the index of a partition.
+
+        ``elements``: the matching elements.
         """
         partitions: dict[str, set[int] | None] = {}  # None for all partitions of the topic
         for element in elements:
@@ -556,8 +560,9 @@ class FaultStage(Stage):
         self._broker.deadlines.set(StageDue(entry.ticket), now + seconds)
 
     def _send_more(self, entry: Affected, now: float) -> Effects:
-        """Allow the next bytes of a response that is sent slowly; return the effects. ``now``: the broker's time in
-        seconds.
+        """Allow the next bytes of a response that is sent slowly; return the effects.
+
+        ``now``: the broker's time in seconds.
         """
         effect, pace = entry.fault.rule.action.effect, entry.pace
         assert isinstance(effect, Bandwidth)

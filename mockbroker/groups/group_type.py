@@ -245,13 +245,23 @@ class GroupType(ABC, Generic[G]):
 
     @abstractmethod
     def new(self, group_id: str, context: Context, now: float) -> G:
-        """Return a new group without members. ``now``: the current time in seconds."""
+        """Return a new group without members. ``now``: the current time in seconds.
+
+        Args:
+            group_id: The group id.
+            context: Data and functions shared by all groups.
+            now: The current time in seconds.
+        """
 
     @abstractmethod
     def receive(self, group: G, event: Any, context: Context, now: float) -> GroupEffects:
         """Handle an event in a group of this type, and return the effects.
 
-        ``now``: the current time in seconds.
+        Args:
+            group: The group.
+            event: The event.
+            context: Data and functions shared by all groups.
+            now: The current time in seconds.
 
         Raises: Refused if the request gets an error response.
         """
@@ -290,7 +300,12 @@ class GroupType(ABC, Generic[G]):
     def tick(self, group: G, context: Context, now: float) -> GroupEffects:
         """Handle the due timers, and return the effects.
 
-        Afterwards no deadline is due, unless work remains for the next call. ``now``: the current time in seconds.
+        Afterwards no deadline is due, unless work remains for the next call.
+
+        Args:
+            group: The group.
+            context: Data and functions shared by all groups.
+            now: The current time in seconds.
         """
 
     def delete_topics(self, group: G, topics: Collection[Topic]) -> None:  # noqa: ARG002
@@ -304,7 +319,12 @@ class GroupType(ABC, Generic[G]):
     def prepare_deletion(self, group: G, context: Context, now: float) -> ErrorCode:  # noqa: ARG002
         """Delete the state of a group outside the group coordinator, before an administrator deletes the group.
 
-        Return NONE, or the error of the request. ``now``: the current time in seconds.
+        Return NONE, or the error of the request.
+
+        Args:
+            group: The group.
+            context: Data and functions shared by all groups.
+            now: The current time in seconds.
         """
         return ErrorCode.NONE
 
@@ -319,7 +339,9 @@ class GroupType(ABC, Generic[G]):
     def load(self, group: G, now: float) -> Effects:  # noqa: ARG002
         """Return the effects that follow the loading of a group from its records, such as a rebalance.
 
-        ``now``: the current time in seconds.
+        Args:
+            group: The group.
+            now: The current time in seconds.
         """
         return []
 
@@ -332,13 +354,22 @@ class GroupType(ABC, Generic[G]):
 
     @abstractmethod
     def records(self, group: G, wall: WallClock) -> Iterable[Record]:
-        """Return all records of a group, except the records of its offsets."""
+        """Return all records of a group, except the records of its offsets.
+
+        Args:
+            group: The group.
+            wall: The clock of the timestamps in records.
+        """
 
     @abstractmethod
     def changed_records(self, group: G, wall: WallClock) -> Iterable[Change]:
         """Return the records that ``group.changes`` affects, with tombstones for removed members and assignments.
 
         Unchanged records may be among the returned records.
+
+        Args:
+            group: The group.
+            wall: The clock of the timestamps in records.
         """
 
     def keys_to_delete(self, group: G, image: Image) -> Iterable[bytes]:  # noqa: ARG002
@@ -436,7 +467,12 @@ class GroupType(ABC, Generic[G]):
 
     @abstractmethod
     def view(self, group: G, context: Context) -> GroupView:
-        """Return the part of a group snapshot that depends on the group type."""
+        """Return the part of a group snapshot that depends on the group type.
+
+        Args:
+            group: The group.
+            context: Data and functions shared by all groups.
+        """
 
     @abstractmethod
     def to_json(self, group: G, topics: TopicNames, settings: Settings) -> Mapping[str, Any]:
@@ -450,7 +486,12 @@ class GroupType(ABC, Generic[G]):
 
     @abstractmethod
     def summary(self, group: G, context: Context) -> GroupSummary:
-        """Return the fields of a group that the control API shows, without members."""
+        """Return the fields of a group that the control API shows, without members.
+
+        Args:
+            group: The group.
+            context: Data and functions shared by all groups.
+        """
 
     @abstractmethod
     def describe_members(
@@ -502,8 +543,9 @@ class GroupTypes:
         return self._by_name[group.type_name]
 
     def of_record(self, key: object) -> GroupType[Any] | None:
-        """Return the group type to whose records a key belongs, or None if there is no such type. ``key``: the decoded
-        key.
+        """Return the group type to whose records a key belongs, or None if there is no such type.
+
+        ``key``: the decoded key.
         """
         return self._by_record.get(type(key))
 

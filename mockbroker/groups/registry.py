@@ -126,8 +126,11 @@ class Groups(dict[str, CoordinatedGroup]):
         return as_type(self.get(group_id), group_class)
 
     def create(self, group_id: str, now: float) -> CoordinatedGroup:
-        """Create a group for the committed offsets of a client that is not a member, and return the group. ``now``: the
-        current time in seconds.
+        """Create a group for the committed offsets of a client that is not a member, and return the group.
+
+        Args:
+            group_id: The group id.
+            now: The current time in seconds.
         """
         group: CoordinatedGroup = self.types.default.new(group_id, self.context, now)
         self[group_id] = group
@@ -136,7 +139,9 @@ class Groups(dict[str, CoordinatedGroup]):
     def delete_on_request(self, group_id: str, now: float) -> ErrorCode:
         """Delete a group without members for an administrator. Return NONE, or the error of the request.
 
-        ``now``: the current time in seconds.
+        Args:
+            group_id: The group id.
+            now: The current time in seconds.
         """
         group = self[group_id]
         error = self.types.of(group).prepare_deletion(group, self.context, now)
@@ -218,7 +223,9 @@ class Groups(dict[str, CoordinatedGroup]):
     def delete_expired_offsets(self, now: float) -> Effects:
         """Delete expired offsets, then delete groups without members and offsets. Return the journal events.
 
-        The next check is scheduled as well. ``now``: the current time in seconds.
+        The next check is scheduled as well.
+
+        ``now``: the current time in seconds.
         """
         effects: Effects = []
         retention = self.context.settings.offsets_retention_minutes * 60.0
@@ -234,9 +241,11 @@ class Groups(dict[str, CoordinatedGroup]):
         return effects
 
     def schedule_offset_expiration(self, now: float) -> None:
-        """Schedule the next check for expired offsets. ``now``: the current time in seconds.
+        """Schedule the next check for expired offsets.
 
         Until ``quiet_until``, checks that cannot find an expired offset are skipped.
+
+        ``now``: the current time in seconds.
         """
         every = self.context.settings.offsets_retention_check_interval_ms / 1000
         steps = 1

@@ -121,8 +121,9 @@ class ConnectionQuotas:
         return self._total > self.limits.connections
 
     def may_be_closed(self, listener: str) -> bool:
-        """Return whether connections to a listener may be closed if the broker has too many. ``listener``: name of the
-        listener.
+        """Return whether connections to a listener may be closed if the broker has too many.
+
+        ``listener``: name of the listener.
         """
         return listener != self._protected
 

@@ -53,8 +53,9 @@ REPEATED = frozenset(
 def is_repeated(request: Any) -> bool:
     """Return whether the last response to such a request may be repeated: True for the APIs in REPEATED.
 
-    It is False for a JoinGroup without member id, because each new member gets its own id. ``request``: the decoded
-    request.
+    It is False for a JoinGroup without member id, because each new member gets its own id.
+
+    ``request``: the decoded request.
     """
     api_key = request.__kafka__.api.key
     return api_key in REPEATED and not (api_key == ApiKey.JOIN_GROUP and not request.member_id)

@@ -129,8 +129,9 @@ class ShareSessions:
         return self._sessions.pop(key, None)
 
     def is_of(self, connection: int) -> bool:
-        """Return whether a connection has created any session so far, even one that has ended. ``connection``: number
-        of the connection.
+        """Return whether a connection has created any session so far, even one that has ended.
+
+        ``connection``: number of the connection.
         """
         return connection in self._of_connections
 

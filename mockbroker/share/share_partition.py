@@ -272,12 +272,13 @@ class SharePartition:
     def expire_locks(self, now: float) -> dict[str, int]:
         """Release the records whose acquisition lock has expired.
 
-        As in Kafka, they are released even if the share coordinator cannot store the change. ``now``: the broker's time
-        in seconds.
+        As in Kafka, they are released even if the share coordinator cannot store the change.
+
+        ``now``: the broker's time in seconds.
 
         Returns:
             Numbers of records: ``released`` for records that can be acquired again, ``archived`` for records that
-                cannot.
+            cannot.
         """
         released: list[Run] = []
         counts: dict[str, int] = {}

@@ -64,8 +64,9 @@ class ClientInstance:
     def accepts_get(self, now: float) -> bool:
         """Record a GetTelemetrySubscriptions; return False if it must be throttled because it is too early.
 
-        After an error that makes the client request its subscriptions again, it is accepted at any time. ``now``: the
-        broker's time in seconds.
+        After an error that makes the client request its subscriptions again, it is accepted at any time.
+
+        ``now``: the broker's time in seconds.
         """
         is_early = now - max(self.last_get, self.last_push) < self.push_interval_ms / 1000
         if is_early and self.last_error not in ASK_AGAIN:
@@ -79,7 +80,9 @@ class ClientInstance:
         """Record a PushTelemetry; return False if it must be throttled because it is too early.
 
         The first push after GetTelemetrySubscriptions is accepted at any time, because clients choose its time at
-        random. ``now``: the broker's time in seconds.
+        random.
+
+        ``now``: the broker's time in seconds.
         """
         if self.last_get <= self.last_push and now - self.last_push < self.push_interval_ms / 1000:
             return False

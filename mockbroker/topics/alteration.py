@@ -52,8 +52,9 @@ class Alteration:
     def alter_all(self, requested: Sequence[tuple[Resource, Sequence[Change]]]) -> list[Refusal]:
         """Alter the configurations of each resource, and return the results in order: NOT_REFUSED or the error.
 
-        A resource that occurs twice in the request is refused. ``requested``: type and name of each resource, with its
-        changes.
+        A resource that occurs twice in the request is refused.
+
+        ``requested``: type and name of each resource, with its changes.
         """
         counts = Counter(resource for resource, _ in requested)
         return [

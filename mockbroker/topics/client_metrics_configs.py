@@ -92,8 +92,9 @@ def interval_ms(configs: Mapping[str, str]) -> int:
 
 
 def metrics(configs: Mapping[str, str]) -> list[str]:
-    """Return the prefixes of the metric names that a client metrics subscription requests. ``configs``: its
-    configurations.
+    """Return the prefixes of the metric names that a client metrics subscription requests.
+
+    ``configs``: its configurations.
     """
     return list(_items(METRICS, configs.get(METRICS, "")))
 

@@ -50,7 +50,9 @@ class LeaderEpochs:
     def end_of(self, epoch: int, end: int) -> tuple[int, int]:
         """Return the largest epoch that is not above ``epoch``, and its end offset.
 
-        Return (-1, -1) if ``epoch`` is unknown. ``end``: log end offset. See OffsetForLeaderEpoch.
+        Return (-1, -1) if ``epoch`` is unknown.
+
+        ``end``: log end offset. See OffsetForLeaderEpoch.
         """
         if epoch < 0:
             return UNKNOWN

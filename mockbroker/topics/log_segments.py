@@ -79,7 +79,9 @@ class LogSegment:
     def is_full(self, last_offset: int, size: int, max_timestamp: int, limits: SegmentLimits) -> bool:
         """Return whether the segment is full, so that a batch must begin a new segment.
 
-        For the first arguments, see ``add``. ``limits``: the limits of a segment.
+        For the first arguments, see ``add``.
+
+        ``limits``: the limits of a segment.
         """
         if not self.size:
             return False

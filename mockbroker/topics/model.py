@@ -256,6 +256,7 @@ class Partition:
         state.
 
         The caller must then start a new leader epoch, which also removes the leader epochs of the removed batches.
+
         ``end``: the new log end offset.
         """
         self.log.truncate(end)

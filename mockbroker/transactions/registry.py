@@ -124,7 +124,9 @@ class Transactions(dict[str, Transaction]):
     ) -> ErrorCode:
         """Add partitions to the transaction of a producer; begin a transaction if none is open.
 
-        Return the error, or NONE. ``now``: broker time, seconds.
+        Return the error, or NONE.
+
+        ``now``: broker time, seconds.
         """
         txn = self.get(transactional_id)
         if error := rules.add_error(txn, producer):
@@ -271,7 +273,9 @@ class Transactions(dict[str, Transaction]):
         """Remove the transactional ids that have no open transaction and were not used for
         ``transactional.id.expiration.ms``.
 
-        Then schedule the next check. ``now``: broker time, seconds.
+        Then schedule the next check.
+
+        ``now``: broker time, seconds.
         """
         before = now - self._settings.transactional_id_expiration_ms / 1000
         for txn in [each for each in self.values() if each.updated <= before and each.state not in OPEN]:

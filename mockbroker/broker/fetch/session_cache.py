@@ -232,8 +232,9 @@ class _CacheShard:
         self.sessions.pop(session_id, None)
 
     def touch(self, session: FetchSession, now: float) -> None:
-        """Record the use of a session: store its time, and make it the most recently used session. ``now``: broker time
-        in seconds.
+        """Record the use of a session: store its time, and make it the most recently used session.
+
+        ``now``: broker time in seconds.
         """
         session.last_used = now
         session.size = len(session.partitions)

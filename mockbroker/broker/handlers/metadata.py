@@ -33,7 +33,9 @@ TOP_LEVEL_ERROR_SINCE = 13  # first version with a top-level error code
 def handle(broker: Broker, call: Call[MetadataRequest], now: float) -> Effects:  # noqa: ARG001
     """Return the metadata of the requested topics.
 
-    The response is cached for equal requests until the metadata changes. ``now``: the broker's time in seconds.
+    The response is cached for equal requests until the metadata changes.
+
+    ``now``: the broker's time in seconds.
     """
     request, epoch = call.request, broker.cluster.epoch
     requested = (

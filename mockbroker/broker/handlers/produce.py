@@ -72,8 +72,9 @@ def handle(broker: Broker, call: Call[ProduceRequest], now: float) -> Effects:
 def _append_all(broker: Broker, call: Call[ProduceRequest], now: float) -> Steps:
     """Append to many partitions, in slices by number of partitions and size of records.
 
-    Delayed fetches are completed once, at the end, because a fetch may wait for many of the partitions. ``now``: the
-    broker's time in seconds.
+    Delayed fetches are completed once, at the end, because a fetch may wait for many of the partitions.
+
+    ``now``: the broker's time in seconds.
     """
     response = ProduceResponse()
     appended: list[Partition] = []
@@ -116,7 +117,9 @@ def _without_duplicates(requested: list[RequestTopic]) -> list[RequestTopic]:
 def _add_to_transaction(broker: Broker, call: Call[ProduceRequest], transactional_id: str, now: float) -> None:
     """Add all partitions of a request to the transaction at once, so that the transaction is logged once (KIP-890).
 
-    Errors of single partitions are reported when their batches are appended. ``now``: the broker's time in seconds.
+    Errors of single partitions are reported when their batches are appended.
+
+    ``now``: the broker's time in seconds.
     """
     partitions_by_producer: dict[Identity, set[tuple[str, int]]] = {}
     for requested in call.request.topic_data:

@@ -25,7 +25,9 @@ def _handle(broker: Broker, call: Call[TxnOffsetCommitRequest], now: float) -> E
     """Commit the offsets of a request, or of a slice of it, in the transaction of the producer.
 
     The response contains each topic once, with unknown partitions first. If the transaction ends between two slices,
-    the partitions of the later slices get an error. ``now``: the broker's time in seconds.
+    the partitions of the later slices get an error.
+
+    ``now``: the broker's time in seconds.
     """
     partitions = [(topic.name, partition) for topic in call.request.topics for partition in topic.partitions]
     existing, missing = list[tuple[str, RequestPartition]](), list[tuple[str, RequestPartition]]()
@@ -48,10 +50,13 @@ def _handle(broker: Broker, call: Call[TxnOffsetCommitRequest], now: float) -> E
 def _admit(
     broker: Broker, call: Call[TxnOffsetCommitRequest], partitions: Sequence[tuple[str, RequestPartition]], now: float
 ) -> tuple[CoordinatedGroup | None, ErrorCode]:
-    """Return the group for a transactional commit and NONE. If the producer may not commit, return None and the error
-    of all partitions.
+    """Return the group for a transactional commit and NONE.
 
-    The function checks the producer id and epoch, and the member. ``now``: the broker's time in seconds.
+    If the producer may not commit, return None and the error of all partitions.
+
+    The function checks the producer id and epoch, and the member.
+
+    ``now``: the broker's time in seconds.
     """
     request = call.request
     if error := broker.group_error(request.group_id, call.client.node):

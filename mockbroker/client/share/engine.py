@@ -59,8 +59,9 @@ class ShareEngine:
         self.member.subscribe(topics)
 
     def advance(self, *, polling: bool) -> None:
-        """Run all due timers, and send all due requests. ``polling``: True during a call of ``poll``; then pending
-        errors are raised.
+        """Run all due timers, and send all due requests.
+
+        ``polling``: True during a call of ``poll``; then pending errors are raised.
         """
         self.network.tick()
         self.metadata.request_if_due()

@@ -13,7 +13,10 @@ from mockbroker.groups.events import AdminEvent, Evict, Rebalance
 def administer(group: ClassicGroup, event: AdminEvent, now: float) -> Effects:
     """Evict a member of the group or start a rebalance, depending on ``event``. Return the effects.
 
-    ``now``: the current time in seconds.
+    Args:
+        group: The group.
+        event: The eviction or the rebalance.
+        now: The current time in seconds.
     """
     match event:
         case Evict():
@@ -23,11 +26,16 @@ def administer(group: ClassicGroup, event: AdminEvent, now: float) -> Effects:
 
 
 def _evict(group: ClassicGroup, event: Evict, now: float) -> Effects:
-    """Remove a member or an unused member id, and answer its pending requests with UNKNOWN_MEMBER_ID. Return the
-    effects.
+    """Remove a member or an unused member id, and answer its pending requests with UNKNOWN_MEMBER_ID.
+
+    Return the effects.
 
     A pending SyncGroup is answered too, unlike when a member leaves, because an evicted client is still running.
-    ``now``: the current time in seconds.
+
+    Args:
+        group: The group.
+        event: The eviction.
+        now: The current time in seconds.
     """
     if event.member_id in group.pending_members:
         note = membership.remove_and_note_pending_id(group, EventKind.EXPIRE, event.member_id, event.reason)

@@ -54,7 +54,10 @@ class ClassicType(GroupType[ClassicGroup]):
     def new(self, group_id: str, context: Context, now: float) -> ClassicGroup:
         """Return a new group without members, in state Empty.
 
-        ``now``: the current time in seconds.
+        Args:
+            group_id: The group id.
+            context: Data and functions shared by all groups.
+            now: The current time in seconds.
         """
         return ClassicGroup.from_settings(group_id, context.settings, now, context.quirks)
 
@@ -114,7 +117,10 @@ class ClassicType(GroupType[ClassicGroup]):
     def tick(self, group: ClassicGroup, context: Context, now: float) -> GroupEffects:
         """Handle the due timers, and return the effects.
 
-        ``now``: the current time in seconds.
+        Args:
+            group: The group.
+            context: Data and functions shared by all groups.
+            now: The current time in seconds.
         """
         return timers.tick(group, context.join_settle, now)
 
@@ -130,7 +136,9 @@ class ClassicType(GroupType[ClassicGroup]):
     def load(self, group: ClassicGroup, now: float) -> Effects:
         """Start a rebalance if the group has more members than group.max.size.
 
-        ``now``: the current time in seconds.
+        Args:
+            group: The group.
+            now: The current time in seconds.
         """
         if len(group.members) <= group.max_size:
             return []
@@ -147,12 +155,21 @@ class ClassicType(GroupType[ClassicGroup]):
     def records(self, group: ClassicGroup, wall: WallClock) -> Iterable[Record]:
         """Return a list with the record of the group, or an empty list during a rebalance or if the group has no
         record.
+
+        Args:
+            group: The group.
+            wall: The clock of the timestamps in records.
         """
         record = records.group_record(group, wall)
         return [] if record is None else [record]
 
     def changed_records(self, group: ClassicGroup, wall: WallClock) -> Iterable[Change]:
-        """Return the record of the group if it may have changed, or an empty iterable if it has not changed."""
+        """Return the record of the group if it may have changed, or an empty iterable if it has not changed.
+
+        Args:
+            group: The group.
+            wall: The clock of the timestamps in records.
+        """
         return records.changed_records(group, wall)
 
     def keys_to_delete(self, group: ClassicGroup, image: Image) -> Iterable[bytes]:
@@ -173,7 +190,12 @@ class ClassicType(GroupType[ClassicGroup]):
     ) -> ClassicGroup | None:
         """Return a group that is created from its latest record. Sessions restart at ``now``.
 
-        ``now``: the current time in seconds.
+        Args:
+            group_id: The group id.
+            entries: Keys and values of the records.
+            context: Data and functions shared by all groups.
+            wall: The clock of the timestamps in records.
+            now: The current time in seconds.
         """
         return records.group_from_record(group_id, entries[-1][1], context, wall, now)
 
@@ -238,7 +260,12 @@ class ClassicType(GroupType[ClassicGroup]):
         return cast("T", description.describe(group)) if response is DescribeGroupsResponse.Group else None
 
     def view(self, group: ClassicGroup, context: Context) -> GroupView:  # noqa: ARG002
-        """Return the part of a group snapshot that depends on the group type."""
+        """Return the part of a group snapshot that depends on the group type.
+
+        Args:
+            group: The group.
+            context: Data and functions shared by all groups.
+        """
         return description.view(group)
 
     def to_json(self, group: ClassicGroup, topics: TopicNames, settings: Settings) -> Mapping[str, Any]:  # noqa: ARG002
@@ -252,7 +279,12 @@ class ClassicType(GroupType[ClassicGroup]):
         return description.to_json(group)
 
     def summary(self, group: ClassicGroup, context: Context) -> GroupSummary:  # noqa: ARG002
-        """Return the fields of a group that the control API shows, without members."""
+        """Return the fields of a group that the control API shows, without members.
+
+        Args:
+            group: The group.
+            context: Data and functions shared by all groups.
+        """
         return GroupSummary(protocol=group.protocol, leader=group.leader)
 
     def describe_members(

@@ -17,7 +17,10 @@ REJOIN_EVENT = EventKind.REJOIN  # a local name is faster, and used for each mem
 def join(group: ClassicGroup, event: Join, now: float) -> Effects:
     """Handle a JoinGroup of a new member or of a member that rejoins, and return the effects.
 
-    ``now``: the current time in seconds.
+    Args:
+        group: The group.
+        event: The JoinGroup.
+        now: The current time in seconds.
     """
     group.last_join_at = now
     if error := rules.join_error(group, event):
@@ -40,8 +43,12 @@ def _reject(group: ClassicGroup, event: Join, error: ErrorCode, now: float) -> E
 def _join_as_new_member(group: ClassicGroup, event: Join, now: float) -> Effects:
     """Handle a JoinGroup without member id, and return the effects.
 
-    A dynamic member may get MEMBER_ID_REQUIRED; a static member never gets this error. ``now``: the current time in
-    seconds.
+    A dynamic member may get MEMBER_ID_REQUIRED; a static member never gets this error.
+
+    Args:
+        group: The group.
+        event: The JoinGroup.
+        now: The current time in seconds.
     """
     if event.instance_id is None:
         return (
@@ -67,7 +74,12 @@ def _remove_from_full_group(group: ClassicGroup, event: Join, now: float) -> Eff
     """Remove the sender of a JoinGroup that is rejected because of ``group.max.size``, and return the effects.
 
     The sender is a member or a pending member id. Kafka 4 does not check after the removal whether the join phase can
-    complete, but earlier releases do. ``now``: the current time in seconds.
+    complete, but earlier releases do.
+
+    Args:
+        group: The group.
+        event: The JoinGroup.
+        now: The current time in seconds.
     """
     effects: Effects = []
     member = group.members.get(event.member_id)
@@ -85,7 +97,11 @@ def _replace_static_member(group: ClassicGroup, member: Member, event: Join, now
     """Assign a new member id to a static member that joins without a member id (as after a restart), and fence the old
     member id.
 
-    ``now``: the current time in seconds.
+    Args:
+        group: The group.
+        member: The member.
+        event: The JoinGroup.
+        now: The current time in seconds.
     """
     was_leader, old_id = group.leader, member.member_id
     effects: Effects = []

@@ -17,7 +17,10 @@ UNKNOWN_MEMBER_ID = ErrorCode.UNKNOWN_MEMBER_ID
 def leave(group: ClassicGroup, event: Leave, now: float) -> Effects:
     """Remove the members that a LeaveGroup lists, with a single rebalance for all of them. Return the effects.
 
-    ``now``: the current time in seconds.
+    Args:
+        group: The group.
+        event: The LeaveGroup.
+        now: The current time in seconds.
     """
     effects: Effects = []
     removed: list[Member] = []

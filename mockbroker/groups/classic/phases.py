@@ -80,7 +80,9 @@ def fail_pending_requests(group: ClassicGroup, error: ErrorCode) -> Effects:
 def fail_pending_syncs(group: ClassicGroup, now: float) -> Effects:
     """Clear all assignments, and answer pending SyncGroups with REBALANCE_IN_PROGRESS.
 
-    ``now``: the current time in seconds.
+    Args:
+        group: The group.
+        now: The current time in seconds.
     """
     effects: Effects = []
     for member in group.members.values():
@@ -95,7 +97,9 @@ def fail_pending_syncs(group: ClassicGroup, now: float) -> Effects:
 def maybe_complete_join_phase(group: ClassicGroup, now: float) -> Effects:
     """Complete a join phase in which all members have joined, unless the initial rebalance delay is in progress.
 
-    ``now``: the current time in seconds.
+    Args:
+        group: The group.
+        now: The current time in seconds.
     """
     if group.state is PREPARING and INITIAL_DELAY_TIMER not in group.timers and group.all_members_joined():
         return complete_join_phase(group, now)
@@ -105,7 +109,9 @@ def maybe_complete_join_phase(group: ClassicGroup, now: float) -> Effects:
 def complete_join_phase(group: ClassicGroup, now: float) -> Effects:
     """End the join phase: remove dynamic members that did not rejoin, and start a generation. Return the effects.
 
-    ``now``: the current time in seconds.
+    Args:
+        group: The group.
+        now: The current time in seconds.
     """
     effects: Effects = []
     group.timers.forget(JOIN_TIMER)

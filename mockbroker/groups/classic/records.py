@@ -31,6 +31,10 @@ def changed_records(group: ClassicGroup, wall: WallClock) -> Iterator[Change]:
     During a rebalance, only the first record of a group is yielded. A group has no record yet if it is new, or if it
     was just downgraded from a consumer group. The record after a downgrade contains the members and assignments of the
     downgrade.
+
+    Args:
+        group: The group.
+        wall: The clock of the timestamps in records.
     """
     if not group.changes:
         return
@@ -48,6 +52,10 @@ def encode_key(group_id: str) -> bytes:
 def group_record(group: ClassicGroup, wall: WallClock) -> tuple[GroupMetadataKey, GroupMetadataValue, int] | None:
     """Return key, value and value version of the group's record; None during a rebalance, or if the group has no
     record.
+
+    Args:
+        group: The group.
+        wall: The clock of the timestamps in records.
     """
     if not is_persisted_state(group) or not (group.protocol_type or group.generation or group.has_record):
         return None
@@ -69,6 +77,10 @@ def _stable_record(group: ClassicGroup, wall: WallClock) -> tuple[GroupMetadataK
 def creation_record(group: ClassicGroup, wall: WallClock) -> tuple[GroupMetadataKey, GroupMetadataValue, int]:
     """Return key, value and value version of the record that is written when a JoinGroup creates a group, even if the
     join is then rejected.
+
+    Args:
+        group: The group.
+        wall: The clock of the timestamps in records.
     """
     value = GroupMetadataValue(protocol=None, leader=None, current_state_timestamp=wall.to_ms(group.state_since))
     return GroupMetadataKey(group=group.group_id), value, VERSION

@@ -15,7 +15,12 @@ SYNC_EVENT, ASSIGN_EVENT = EventKind.SYNC, EventKind.ASSIGN  # local names are f
 def sync(group: ClassicGroup, event: Sync, now: float) -> Effects:
     """Handle a SyncGroup: store the leader's assignments, keep a follower's request pending, or answer in Stable.
 
-    Return the effects. ``now``: the current time in seconds.
+    Return the effects.
+
+    Args:
+        group: The group.
+        event: The SyncGroup.
+        now: The current time in seconds.
     """
     if error := rules.sync_error(group, event):
         return [replies.sync_error(event.ticket, error)]
@@ -37,7 +42,12 @@ def sync(group: ClassicGroup, event: Sync, now: float) -> Effects:
 def propagate_assignment(group: ClassicGroup, event: Sync, now: float) -> Effects:
     """Store the leader's assignments, enter Stable, and answer all pending SyncGroups. Return the effects.
 
-    A later SyncGroup is answered immediately, in state Stable. ``now``: the current time in seconds.
+    A later SyncGroup is answered immediately, in state Stable.
+
+    Args:
+        group: The group.
+        event: The SyncGroup.
+        now: The current time in seconds.
     """
     assignments = {member_id: event.assignments.get(member_id, b"") for member_id in group.members}
     group.transition_to(STABLE, now)

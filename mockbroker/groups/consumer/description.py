@@ -26,7 +26,12 @@ CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1  # member types
 
 
 def describe(group: ConsumerGroup, context: Context) -> Described:
-    """Return the group as an element of ConsumerGroupDescribeResponse, without authorized operations."""
+    """Return the group as an element of ConsumerGroupDescribeResponse, without authorized operations.
+
+    Args:
+        group: The group.
+        context: Data and functions shared by all groups.
+    """
     return Described(
         group_id=group.group_id,
         group_state=group.state_name,
@@ -57,8 +62,13 @@ def _describe_member(group: ConsumerGroup, member: ConsumerMember, cluster: Clus
 
 
 def view(group: ConsumerGroup, context: Context) -> GroupView:
-    """Return those fields of a group snapshot that depend on the group type. The field ``protocol`` contains the
-    assignor.
+    """Return those fields of a group snapshot that depend on the group type.
+
+    The field ``protocol`` contains the assignor.
+
+    Args:
+        group: The group.
+        context: Data and functions shared by all groups.
     """
     return assigned_view(group.members, effective_assignor(group, context.settings), context.cluster)
 

@@ -52,7 +52,10 @@ class ConsumerType(EpochGroupType[ConsumerGroup]):
     def new(self, group_id: str, context: Context, now: float) -> ConsumerGroup:  # noqa: ARG002
         """Create a group without members, with epoch 0.
 
-        ``now``: the current time in seconds.
+        Args:
+            group_id: The group id.
+            context: Data and functions shared by all groups.
+            now: The current time in seconds.
         """
         return ConsumerGroup(group_id=group_id)
 
@@ -104,13 +107,24 @@ class ConsumerType(EpochGroupType[ConsumerGroup]):
         context: Context,
         now: float,
     ) -> GroupEffects:
-        """Remove a member, and start an epoch. Return the effects."""
+        """Remove a member, and start an epoch. Return the effects.
+
+        Args:
+            group: The group.
+            member: The member.
+            reason: Reason for the journal.
+            context: Data and functions shared by all groups.
+            now: The current time in seconds.
+        """
         return machine.fence(group, [member], EventKind.EXPIRE, reason, context, now)
 
     def tick(self, group: ConsumerGroup, context: Context, now: float) -> GroupEffects:
         """Handle the due timers, and return the effects. At most one slice of regular expressions is resolved.
 
-        ``now``: the current time in seconds.
+        Args:
+            group: The group.
+            context: Data and functions shared by all groups.
+            now: The current time in seconds.
         """
         return machine.tick(group, context, now)
 
@@ -119,12 +133,19 @@ class ConsumerType(EpochGroupType[ConsumerGroup]):
     def records(self, group: ConsumerGroup, wall: WallClock) -> Iterable[Record]:
         """Return the records of the group, its members, target assignments and regular expressions.
 
-        ``wall``: the clock of the timestamps in records.
+        Args:
+            group: The group.
+            wall: The clock of the timestamps in records.
         """
         return records.records(group, wall)
 
     def changed_records(self, group: ConsumerGroup, wall: WallClock) -> Iterable[Change]:
-        """Return the records that may have changed since the records of the group were written last, and tombstones."""
+        """Return the records that may have changed since the records of the group were written last, and tombstones.
+
+        Args:
+            group: The group.
+            wall: The clock of the timestamps in records.
+        """
         return records.changed_records(group, wall)
 
     def from_records(
@@ -132,7 +153,12 @@ class ConsumerType(EpochGroupType[ConsumerGroup]):
     ) -> ConsumerGroup | None:
         """Create the group from its records.
 
-        ``now``: the current time in seconds.
+        Args:
+            group_id: The group id.
+            entries: Keys and values of the records.
+            context: Data and functions shared by all groups.
+            wall: The clock of the timestamps in records.
+            now: The current time in seconds.
 
         Raises: DecodeError if a record is not valid.
         """
@@ -187,7 +213,12 @@ class ConsumerType(EpochGroupType[ConsumerGroup]):
         return cast("T", description.describe(group, context)) if response is description.Described else None
 
     def view(self, group: ConsumerGroup, context: Context) -> GroupView:
-        """Return the part of a group snapshot that depends on the group type."""
+        """Return the part of a group snapshot that depends on the group type.
+
+        Args:
+            group: The group.
+            context: Data and functions shared by all groups.
+        """
         return description.view(group, context)
 
     def to_json(self, group: ConsumerGroup, topics: TopicNames, settings: Settings) -> Mapping[str, Any]:
@@ -201,7 +232,12 @@ class ConsumerType(EpochGroupType[ConsumerGroup]):
         return description.to_json(group, topics, settings)
 
     def summary(self, group: ConsumerGroup, context: Context) -> GroupSummary:
-        """Return the fields of a group that the control API shows, without members."""
+        """Return the fields of a group that the control API shows, without members.
+
+        Args:
+            group: The group.
+            context: Data and functions shared by all groups.
+        """
         return GroupSummary(protocol=effective_assignor(group, context.settings), epoch=group.epoch)
 
     def describe_members(

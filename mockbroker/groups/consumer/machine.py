@@ -96,6 +96,10 @@ def with_member_id(event: ConsumerHeartbeat, context: Context) -> ConsumerHeartb
     """Return the heartbeat with a member id.
 
     A heartbeat without member id (v0) gets a new one, unless the member leaves.
+
+    Args:
+        event: The heartbeat.
+        context: Data and functions shared by all groups.
     """
     if event.member_id or event.epoch < 0:
         return event
@@ -157,6 +161,11 @@ def heartbeat(group: ConsumerGroup, event: ConsumerHeartbeat, context: Context, 
 
 def check_not_full(group: ConsumerGroup, member_id: str, context: Context) -> None:
     """Check that the group is not full, unless the member exists.
+
+    Args:
+        group: The group.
+        member_id: The member id.
+        context: Data and functions shared by all groups.
 
     Raises: Refused if the request gets an error response.
     """
@@ -260,7 +269,10 @@ def _check_epoch(member: ConsumerMember, event: ConsumerHeartbeat) -> None:
 def _needs_refresh(group: ConsumerGroup, context: Context, now: float) -> bool:
     """Return whether subscribed topics may have changed, or regular expressions have to be resolved.
 
-    ``now``: the current time in seconds.
+    Args:
+        group: The group.
+        context: Data and functions shared by all groups.
+        now: The current time in seconds.
     """
     return (
         group.metadata_version != context.cluster.epoch
@@ -606,7 +618,11 @@ def tick(group: ConsumerGroup, context: Context, now: float) -> GroupEffects:
     """Handle the due timers, and return the effects. At most one slice of regular expressions is resolved.
 
     Afterwards no deadline is due, unless regular expressions remain to be resolved or the group was converted.
-    ``now``: the current time in seconds.
+
+    Args:
+        group: The group.
+        context: Data and functions shared by all groups.
+        now: The current time in seconds.
     """
     effects: list[Effect | RegisterGroup] = []
     while timer := group.timers.pop_due(now):

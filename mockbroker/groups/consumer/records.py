@@ -46,7 +46,12 @@ Target = ConsumerGroupTargetAssignmentMemberValue
 
 
 def records(group: ConsumerGroup, wall: WallClock) -> Iterator[Record]:
-    """Yield key, value and value version of each record of a group, except the records of its offsets."""
+    """Yield key, value and value version of each record of a group, except the records of its offsets.
+
+    Args:
+        group: The group.
+        wall: The clock of the timestamps in records.
+    """
     for member in group.members.values():
         yield member_record(group, member)
     yield from regex_records(group, wall)
@@ -63,6 +68,10 @@ def changed_records(group: ConsumerGroup, wall: WallClock) -> Iterator[Change]:
 
     The order is that of Kafka's heartbeat: members, regular expressions, group, target assignments, current
     assignments.
+
+    Args:
+        group: The group.
+        wall: The clock of the timestamps in records.
     """
     changes = group.changes
     members, resolved, targets = (changes.get(table, {}) for table in ("members", "resolved_regexes", "target"))

@@ -257,7 +257,12 @@ class ConsumerGroup(SubscribedGroup):
         )  # the same set object for all members with this regular expression
 
     def ids_of(self, member: ConsumerMember, cluster: ClusterState) -> frozenset[UUID]:
-        """Return the ids of the existing topics that a member subscribes to."""
+        """Return the ids of the existing topics that a member subscribes to.
+
+        Args:
+            member: The member.
+            cluster: Cluster that has the topics.
+        """
         topics = (cluster.topics.get(name) for name in self.topics_of(member))
         return frozenset(topic.topic_id for topic in topics if topic is not None)
 

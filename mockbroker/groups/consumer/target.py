@@ -23,7 +23,12 @@ INCREMENTAL_RELEASE = "4.2"  # the release whose ``uniform`` assignor UniformTar
 
 
 def effective_assignor(group: ConsumerGroup, settings: Settings) -> str:
-    """Return the name of the assignor that most members request, else the first of ``group.consumer.assignors``."""
+    """Return the name of the assignor that most members request, else the first of ``group.consumer.assignors``.
+
+    Args:
+        group: The group.
+        settings: The settings of the brokers.
+    """
     return group.preferred_assignor(default=settings.group_consumer_assignors.split(",")[0])
 
 
@@ -54,6 +59,10 @@ def _update_uniform(group: ConsumerGroup, cluster: ClusterState) -> bool:
     """Update the target assignment for members that joined or left, with the assignor ``uniform``.
 
     Return False if that is not possible, and all members have to be assigned again.
+
+    Args:
+        group: The group.
+        cluster: Cluster that has the topics.
     """
     uniform = group.uniform_target
     if uniform is None or not group.members:
@@ -66,7 +75,13 @@ def _update_uniform(group: ConsumerGroup, cluster: ClusterState) -> bool:
 
 
 def _partition_counts(group: ConsumerGroup, member: ConsumerMember, cluster: ClusterState) -> dict[UUID, int]:
-    """Return the number of partitions of the topics that a member subscribes to, by topic id."""
+    """Return the number of partitions of the topics that a member subscribes to, by topic id.
+
+    Args:
+        group: The group.
+        member: The member.
+        cluster: Cluster that has the topics.
+    """
     return {topic_id: len(cluster.by_id[topic_id].partitions) for topic_id in group.ids_of(member, cluster)}
 
 

@@ -97,7 +97,13 @@ def to_consumer_group(group: ClassicGroup, cluster: ClusterState, now: float) ->
 
 
 def _to_consumer_member(group: ClassicGroup, member: Member, cluster: ClusterState) -> ConsumerMember:
-    """Create a member of a consumer group from a classic one. Raises: WireError; UpgradeRefused."""
+    """Create a member of a consumer group from a classic one. Raises: WireError; UpgradeRefused.
+
+    Args:
+        group: The group.
+        member: The member.
+        cluster: Cluster that has the topics.
+    """
     assigned = NO_PARTITIONS
     if member.assignment:
         assignment, _ = decode_stored(ConsumerProtocolAssignment, member.assignment)
@@ -132,7 +138,11 @@ def upgrade(group: ClassicGroup, event: ConsumerHeartbeat, context: Context, now
     As in Kafka, pending JoinGroups and SyncGroups are answered with REBALANCE_IN_PROGRESS before the assignments and
     subscriptions are decoded, even if the conversion then fails.
 
-    ``now``: the current time in seconds.
+    Args:
+        group: The group.
+        event: The heartbeat.
+        context: Data and functions shared by all groups.
+        now: The current time in seconds.
 
     Raises:
         Refused: Settings or group do not allow the upgrade; nothing has changed.
@@ -221,7 +231,9 @@ def to_classic_group(
 ) -> ClassicGroup:
     """Create a Stable classic group from a consumer group, without the members in ``without``.
 
-    Each member is assigned its target assignment. No rebalance starts. ``now``: the current time in seconds.
+    Each member is assigned its target assignment. No rebalance starts.
+
+    ``now``: the current time in seconds.
     """
     classic_group = ClassicGroup.from_settings(group.group_id, context.settings, now)
     removed = {member.member_id for member in without}

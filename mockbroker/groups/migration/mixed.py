@@ -139,7 +139,11 @@ def _get_or_create_member(
 def sync(group: ConsumerGroup, event: Sync, context: Context, now: float) -> GroupEffects:
     """Answer a SyncGroup with the assignment of the classic member, and return the effects.
 
-    ``now``: the current time in seconds.
+    Args:
+        group: The group.
+        event: The SyncGroup.
+        context: Data and functions shared by all groups.
+        now: The current time in seconds.
     """
     try:
         member, classic = _classic_member(group, event)
@@ -193,7 +197,11 @@ def heartbeat(group: ConsumerGroup, event: Heartbeat, context: Context, now: flo
 def leave(group: ConsumerGroup, event: Leave, context: Context, now: float) -> GroupEffects:
     """Remove the members that a LeaveGroup lists, of both protocols, with a single new epoch. Return the effects.
 
-    ``now``: the current time in seconds.
+    Args:
+        group: The group.
+        event: The LeaveGroup.
+        context: Data and functions shared by all groups.
+        now: The current time in seconds.
     """
     removed: dict[str, ConsumerMember] = {}
     reasons: dict[str, str] = {}

@@ -79,8 +79,11 @@ def compact(partition: Partition, now_ms: int) -> None:
 def compaction_of(partition: Partition, now_ms: int) -> Generator[int, None, None]:
     """Compact a partition in steps, one for each batch, and yield the cost of each step in bytes.
 
-    The segment with the start of an open transaction is not compacted, and neither are later segments. ``now_ms``: the
-    current time in milliseconds since 1970.
+    The segment with the start of an open transaction is not compacted, and neither are later segments.
+
+    Args:
+        partition: The partition.
+        now_ms: The current time in milliseconds since 1970.
     """
     partition.log.roll()
     cleanable = cleanable_log(partition, now_ms=now_ms)

@@ -28,7 +28,12 @@ Assignment = Described.Member.Assignment
 
 
 def describe(group: ShareGroup, context: Context) -> Described:
-    """Return the group as an element of ShareGroupDescribeResponse, without authorized operations."""
+    """Return the group as an element of ShareGroupDescribeResponse, without authorized operations.
+
+    Args:
+        group: The group.
+        context: Data and functions shared by all groups.
+    """
     return Described(
         group_id=group.group_id,
         group_state=group.state_name,
@@ -52,8 +57,13 @@ def _describe_member(member: ShareMember, cluster: ClusterState) -> Described.Me
 
 
 def view(group: ShareGroup, context: Context) -> GroupView:
-    """Return the fields of a group snapshot that depend on the group type. The field ``protocol`` contains the
-    assignor.
+    """Return the fields of a group snapshot that depend on the group type.
+
+    The field ``protocol`` contains the assignor.
+
+    Args:
+        group: The group.
+        context: Data and functions shared by all groups.
     """
     return assigned_view(group.members, ASSIGNOR, context.cluster)
 

@@ -54,7 +54,13 @@ class ShareType(EpochGroupType[ShareGroup]):
     # --- requests and time ---
 
     def new(self, group_id: str, context: Context, now: float) -> ShareGroup:  # noqa: ARG002
-        """Create a group without members, with epoch 0."""
+        """Create a group without members, with epoch 0.
+
+        Args:
+            group_id: The group id.
+            context: Data and functions shared by all groups.
+            now: The current time in seconds.
+        """
         return ShareGroup(group_id=group_id)
 
     def receive(self, group: ShareGroup, event: Event, context: Context, now: float) -> GroupEffects:
@@ -107,11 +113,25 @@ class ShareType(EpochGroupType[ShareGroup]):
         return [RegisterGroup(group), *effects] if group.members or group.initialized else effects
 
     def evict(self, group: ShareGroup, member: ShareMember, reason: str, context: Context, now: float) -> GroupEffects:
-        """Remove a member, and start an epoch. Return the effects."""
+        """Remove a member, and start an epoch. Return the effects.
+
+        Args:
+            group: The group.
+            member: The member.
+            reason: Reason for the journal.
+            context: Data and functions shared by all groups.
+            now: The current time in seconds.
+        """
         return machine.fence(group, [member], EventKind.EXPIRE, reason, context, now)
 
     def tick(self, group: ShareGroup, context: Context, now: float) -> GroupEffects:
-        """Handle the due timers, and return the effects."""
+        """Handle the due timers, and return the effects.
+
+        Args:
+            group: The group.
+            context: Data and functions shared by all groups.
+            now: The current time in seconds.
+        """
         return machine.tick(group, context, now)
 
     def delete_topics(self, group: ShareGroup, topics: Collection[Topic]) -> None:
@@ -125,6 +145,11 @@ class ShareType(EpochGroupType[ShareGroup]):
     def prepare_deletion(self, group: ShareGroup, context: Context, now: float) -> ErrorCode:
         """Delete the share state of all partitions of the group.
 
+        Args:
+            group: The group.
+            context: Data and functions shared by all groups.
+            now: The current time in seconds.
+
         Returns: NONE, or COORDINATOR_NOT_AVAILABLE if a state cannot be deleted now.
         """
         return initialization.delete_states(group, context, now)
@@ -132,7 +157,12 @@ class ShareType(EpochGroupType[ShareGroup]):
     # --- records ---
 
     def records(self, group: ShareGroup, wall: WallClock) -> Iterable[Record]:  # noqa: ARG002
-        """Return all records that store the group: group, members, assignments and share partitions."""
+        """Return all records that store the group: group, members, assignments and share partitions.
+
+        Args:
+            group: The group.
+            wall: The clock of the timestamps in records.
+        """
         return records.records(group)
 
     def changed_records(self, group: ShareGroup, wall: WallClock) -> Iterable[Change]:  # noqa: ARG002
@@ -152,13 +182,27 @@ class ShareType(EpochGroupType[ShareGroup]):
         wall: WallClock,  # noqa: ARG002
         now: float,
     ) -> ShareGroup | None:
-        """Create the group from its records."""
+        """Create the group from its records.
+
+        Args:
+            group_id: The group id.
+            entries: Keys and values of the records.
+            context: Data and functions shared by all groups.
+            wall: The clock of the timestamps in records.
+            now: The current time in seconds.
+        """
         return records.group_from_records(group_id, entries, context, now)
 
     # --- commit rules: share groups have no committed offsets ---
 
     def commit_error(self, group: ShareGroup, event: Commit, now: float) -> ErrorCode:  # noqa: ARG002
-        """Return GROUP_ID_NOT_FOUND. Source: Kafka's ShareGroup.validateOffsetCommit."""
+        """Return GROUP_ID_NOT_FOUND. Source: Kafka's ShareGroup.validateOffsetCommit.
+
+        Args:
+            group: The group.
+            event: The request.
+            now: The current time in seconds.
+        """
         return ErrorCode.GROUP_ID_NOT_FOUND
 
     def transactional_commit_error(self, group: ShareGroup, event: Commit) -> ErrorCode:  # noqa: ARG002
@@ -184,7 +228,12 @@ class ShareType(EpochGroupType[ShareGroup]):
         return cast("T", description.describe(group, context)) if response is description.Described else None
 
     def view(self, group: ShareGroup, context: Context) -> GroupView:
-        """Return the part of a group snapshot that depends on the group type."""
+        """Return the part of a group snapshot that depends on the group type.
+
+        Args:
+            group: The group.
+            context: Data and functions shared by all groups.
+        """
         return description.view(group, context)
 
     def to_json(self, group: ShareGroup, topics: TopicNames, settings: Settings) -> Mapping[str, Any]:  # noqa: ARG002
@@ -198,7 +247,12 @@ class ShareType(EpochGroupType[ShareGroup]):
         return description.to_json(group, topics)
 
     def summary(self, group: ShareGroup, context: Context) -> GroupSummary:  # noqa: ARG002
-        """Return the fields of a group that the control API shows, without members."""
+        """Return the fields of a group that the control API shows, without members.
+
+        Args:
+            group: The group.
+            context: Data and functions shared by all groups.
+        """
         return GroupSummary(protocol=ASSIGNOR, epoch=group.epoch)
 
     def describe_members(

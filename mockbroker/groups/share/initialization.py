@@ -50,6 +50,11 @@ def finish(group: ShareGroup, context: Context, now: float) -> None:
 
     At most AT_ONCE partitions are initialized; if others remain, the timer is due again immediately. If the share
     coordinator of a partition is not available, the timer is due after RETRY_INTERVAL.
+
+    Args:
+        group: The group.
+        context: Data and functions shared by all groups.
+        now: The current time in seconds.
     """
     states = context.share_states
     assert states is not None
@@ -109,6 +114,11 @@ def delete_states(group: ShareGroup, context: Context, now: float) -> ErrorCode:
 
     Topics whose state cannot be deleted are recorded as being deleted.
 
+    Args:
+        group: The group.
+        context: Data and functions shared by all groups.
+        now: The current time in seconds.
+
     Returns:
         NONE, or the error of the last partition that could not be deleted.
 
@@ -141,6 +151,10 @@ def combined(first: Mapping[UUID, SharedTopic], second: Mapping[UUID, SharedTopi
 def _uninitialized(group: ShareGroup, context: Context) -> dict[UUID, SharedTopic]:
     """Return the partitions of existing subscribed topics that are neither initialized nor being initialized, by topic
     id.
+
+    Args:
+        group: The group.
+        context: Data and functions shared by all groups.
     """
     missing: dict[UUID, SharedTopic] = {}
     for name in group.subscribed_names:

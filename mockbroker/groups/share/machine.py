@@ -91,7 +91,12 @@ def heartbeat(group: ShareGroup, event: ShareHeartbeat, context: Context, now: f
 
 
 def session_timeout(group_id: str, context: Context) -> float:
-    """Return the session timeout of the members of a group, in seconds."""
+    """Return the session timeout of the members of a group, in seconds.
+
+    Args:
+        group_id: The group id.
+        context: Data and functions shared by all groups.
+    """
     return context.group_milliseconds(group_id, "share.session.timeout.ms") / 1000
 
 
@@ -223,6 +228,11 @@ def tick(group: ShareGroup, context: Context, now: float) -> Effects:
     """Handle the due timers, and return the effects.
 
     Afterwards the next deadline is later than ``now``, unless more partitions have to be initialized.
+
+    Args:
+        group: The group.
+        context: Data and functions shared by all groups.
+        now: The current time in seconds.
     """
     effects: Effects = []
     while timer := group.timers.pop_due(now):

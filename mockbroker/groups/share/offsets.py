@@ -32,6 +32,12 @@ NOTHING_TO_DELETE = "There is no offset information to delete."
 def alter(group: ShareGroup, event: AlterShareOffsets, context: Context, now: float) -> AlterShareGroupOffsetsResponse:
     """Initialize the share state of partitions with new start offsets, and return the response.
 
+    Args:
+        group: The group.
+        event: The request.
+        context: Data and functions shared by all groups.
+        now: The current time in seconds.
+
     Raises: Refused if the group has members.
     """
     _check_empty(group)
@@ -62,6 +68,12 @@ def delete(
     group: ShareGroup, event: DeleteShareOffsets, context: Context, now: float
 ) -> DeleteShareGroupOffsetsResponse:
     """Delete the share state of topics, and return the response.
+
+    Args:
+        group: The group.
+        event: The request.
+        context: Data and functions shared by all groups.
+        now: The current time in seconds.
 
     Raises: Refused if the group has members.
     """

@@ -50,7 +50,13 @@ class StreamsType(EpochGroupType[StreamsGroup]):
     # --- requests and time ---
 
     def new(self, group_id: str, context: Context, now: float) -> StreamsGroup:  # noqa: ARG002
-        """Create a group without members, with epoch 0."""
+        """Create a group without members, with epoch 0.
+
+        Args:
+            group_id: The group id.
+            context: Data and functions shared by all groups.
+            now: The current time in seconds.
+        """
         return StreamsGroup(group_id=group_id)
 
     def receive(self, group: StreamsGroup, event: StreamsHeartbeat, context: Context, now: float) -> GroupEffects:
@@ -96,17 +102,36 @@ class StreamsType(EpochGroupType[StreamsGroup]):
         context: Context,  # noqa: ARG002
         now: float,  # noqa: ARG002
     ) -> GroupEffects:
-        """Remove a member, and start an epoch. Return the effects."""
+        """Remove a member, and start an epoch. Return the effects.
+
+        Args:
+            group: The group.
+            member: The member.
+            reason: Reason for the journal.
+            context: Data and functions shared by all groups.
+            now: The current time in seconds.
+        """
         return machine.fence(group, member, EventKind.EXPIRE, reason)
 
     def tick(self, group: StreamsGroup, context: Context, now: float) -> GroupEffects:  # noqa: ARG002
-        """Handle the due timers, and return the effects."""
+        """Handle the due timers, and return the effects.
+
+        Args:
+            group: The group.
+            context: Data and functions shared by all groups.
+            now: The current time in seconds.
+        """
         return machine.tick(group, now)
 
     # --- records ---
 
     def records(self, group: StreamsGroup, wall: WallClock) -> Iterable[Record]:  # noqa: ARG002
-        """Return the records of the group, its topology, members and target assignments."""
+        """Return the records of the group, its topology, members and target assignments.
+
+        Args:
+            group: The group.
+            wall: The clock of the timestamps in records.
+        """
         return records.records(group)
 
     def changed_records(self, group: StreamsGroup, wall: WallClock) -> Iterable[Change]:  # noqa: ARG002
@@ -121,7 +146,9 @@ class StreamsType(EpochGroupType[StreamsGroup]):
     def keys_to_delete(self, group: StreamsGroup, image: Image) -> Iterable[bytes]:
         """Return the keys for which tombstones are written when a group is deleted, in Kafka's order.
 
-        ``image``: the records that store the group, by key.
+        Args:
+            group: The group.
+            image: The records that store the group, by key.
         """
         last = [key for key in records.group_keys(group.group_id) if key in image]
         return [*(key for key in image if key not in last), *last]
@@ -134,7 +161,15 @@ class StreamsType(EpochGroupType[StreamsGroup]):
         wall: WallClock,  # noqa: ARG002
         now: float,
     ) -> StreamsGroup | None:
-        """Create the group from its records. Raises: DecodeError if a record is not valid."""
+        """Create the group from its records. Raises: DecodeError if a record is not valid.
+
+        Args:
+            group_id: The group id.
+            entries: Keys and values of the records.
+            context: Data and functions shared by all groups.
+            wall: The clock of the timestamps in records.
+            now: The current time in seconds.
+        """
         return records.group_from_records(group_id, entries, context, now)
 
     # --- commit rules ---
@@ -185,7 +220,12 @@ class StreamsType(EpochGroupType[StreamsGroup]):
         return cast("T", description.describe(group)) if response is description.Described else None
 
     def view(self, group: StreamsGroup, context: Context) -> GroupView:  # noqa: ARG002
-        """Return the part of a group snapshot that depends on the group type."""
+        """Return the part of a group snapshot that depends on the group type.
+
+        Args:
+            group: The group.
+            context: Data and functions shared by all groups.
+        """
         return description.view(group)
 
     def to_json(self, group: StreamsGroup, topics: TopicNames, settings: Settings) -> Mapping[str, Any]:  # noqa: ARG002
@@ -199,7 +239,12 @@ class StreamsType(EpochGroupType[StreamsGroup]):
         return description.to_json(group)
 
     def summary(self, group: StreamsGroup, context: Context) -> GroupSummary:  # noqa: ARG002
-        """Return the fields of a group that the control API shows, without members."""
+        """Return the fields of a group that the control API shows, without members.
+
+        Args:
+            group: The group.
+            context: Data and functions shared by all groups.
+        """
         return GroupSummary(protocol=ASSIGNOR, epoch=group.epoch)
 
     def describe_members(

@@ -511,7 +511,12 @@ EXPIRY_REASONS: Mapping[str, str] = {
 
 
 def tick(group: StreamsGroup, now: float) -> GroupEffects:
-    """Handle the due timers, and return the effects. Afterwards no deadline is due."""
+    """Handle the due timers, and return the effects. Afterwards no deadline is due.
+
+    Args:
+        group: The group.
+        now: The current time in seconds.
+    """
     effects: list[Effect | RegisterGroup] = []
     while timer := group.timers.pop_due(now):
         kind, member_id = timer

@@ -422,7 +422,9 @@ class Assigning(OfConsumers[Consumer]):
     def send(self, connection: str, what: Callable[..., None], *with_: Any) -> None:
         """Send a message that has no response. When the message arrives, ``what(*with_)`` is called.
 
-        Messages of one connection arrive in order. ``connection``: name of the connection.
+        Messages of one connection arrive in order.
+
+        ``connection``: name of the connection.
         """
         self.messages_sent += 1
         at = max(self._arrived.get(connection, 0.0), self.queue.now + HOP * (0.5 + self.dice.random()))

@@ -178,8 +178,9 @@ class World:
     def _recovery_time(self, settings: Settings) -> float:
         """Return the maximum time, in seconds, that a group may take to become stable after the last fault.
 
-        This time is long enough for crashed members to expire and for two rebalances. ``settings``: settings of the
-        brokers.
+        This time is long enough for crashed members to expire and for two rebalances.
+
+        ``settings``: settings of the brokers.
         """
         members = self.script.members
         session = max([m.session for m in members] + [settings.group_consumer_session_timeout_ms / 1000])

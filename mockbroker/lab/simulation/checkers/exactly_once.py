@@ -11,7 +11,9 @@ from mockbroker.lab.simulation.clients.processor import SOURCE
 def find_repeated_processing(log: FinalLog) -> str:
     """Return a description of an input record that a group processed twice, or that was never committed.
 
-    The result is "" if there is none. ``log``: the records at the end of the run.
+    The result is "" if there is none.
+
+    ``log``: the records at the end of the run.
     """
     results: dict[bytes, bytes] = {}
     for records in log.committed.values():

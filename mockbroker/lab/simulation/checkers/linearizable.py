@@ -19,7 +19,9 @@ Interval = tuple[float, float]
 def find_impossible_lookup(log: FinalLog) -> str:
     """Return a description of an offset operation whose result is impossible in every order of the commits.
 
-    The result is "" if there is none. ``log``: the records at the end of the run.
+    The result is "" if there is none.
+
+    ``log``: the records at the end of the run.
     """
     registers: dict[tuple[str, Place], list[OffsetOperation]] = {}
     for each in log.history.offsets:

@@ -21,7 +21,9 @@ Bounds = dict[Key, list[tuple[float, int]]]  # times and offsets
 def find_wrong_end(log: FinalLog) -> str:
     """Return a description of a ListOffsets response whose end offset contradicts another response.
 
-    The result is "" if there is none. ``log``: the records at the end of the run.
+    The result is "" if there is none.
+
+    ``log``: the records at the end of the run.
     """
     known = {key: _Steps(bounds, largest=True) for key, bounds in _known(log.history).items()}
     later = {key: _Steps(bounds, largest=False) for key, bounds in _later(log.history).items()}

@@ -110,7 +110,9 @@ class _Check:
     def mutations(self, uses: list[QuotaUse]) -> str:
         """Return a description of a mutation quota that was exceeded; "" if there is none.
 
-        An AlterClientQuotas request gives all clients new tokens. ``uses``: requests of one connection, in order.
+        An AlterClientQuotas request gives all clients new tokens.
+
+        ``uses``: requests of one connection, in order.
         """
         for first, begin in enumerate(uses):
             counted = 0
