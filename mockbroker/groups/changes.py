@@ -18,7 +18,7 @@ class Changes(dict[str, dict[Any, None]]):
     """The changed keys of an object, by field name. The key None means that the whole field was set."""
 
     def add(self, field: str, key: object = None) -> None:
-        """Record a change.
+        """Record a change of a field.
 
         Args:
             field: Name of the changed field.
@@ -53,7 +53,7 @@ class Recorded:
         return new
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set a field and record the change."""
+        """Set the field ``name`` to ``value``, and record the change."""
         if name not in self.TRANSIENT:
             changes = self.changes
             if type(value) is dict:
@@ -67,8 +67,9 @@ class Recorded:
         set_field(self, name, value)
 
     def record_in(self, changes: Changes) -> None:
-        """Record later changes of this object in ``changes``, such as the changes of the group that contains a
-        member.
+        """Record later changes of this object in ``changes`` instead of its own Changes.
+
+        A group uses this method so that a change of a member counts as a change of the group.
         """
         set_field(self, "changes", changes)
 
@@ -93,17 +94,17 @@ class RecordedTable(dict[K, V]):
         self._field = field
 
     def __setitem__(self, key: K, value: V) -> None:
-        """Set an entry and record the change."""
+        """Set the entry ``key`` to ``value``, and record the change."""
         self._changes.add(self._field, key)
         super().__setitem__(key, value)
 
     def __delitem__(self, key: K) -> None:
-        """Delete an entry and record the change."""
+        """Delete the entry ``key``, and record the change."""
         self._changes.add(self._field, key)
         super().__delitem__(key)
 
     def pop(self, key: K, *default: Any) -> Any:
-        """Remove an entry, record the change, and return its value."""
+        """Remove the entry ``key``, record the change, and return the value. ``default`` is that of ``dict.pop``."""
         self._changes.add(self._field, key)
         return super().pop(key, *default)
 
@@ -130,6 +131,6 @@ class RecordedTable(dict[K, V]):
         return self[key]
 
     def __ior__(self, entries: Any) -> Any:  # type: ignore[misc]
-        """Set several entries, and record the changes."""
+        """Set several entries, record the changes, and return the table."""
         self.update(entries)
         return self

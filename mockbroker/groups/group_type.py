@@ -135,7 +135,10 @@ TopicCreator: TypeAlias = Callable[[Iterable[NewTopic], float, float], Mapping[s
 
 
 def create_no_topics(topics: Iterable[NewTopic], now: float, error_ttl: float) -> Mapping[str, str]:  # noqa: ARG001
-    """Return {} without creating topics, in a context that only loads groups from records."""
+    """Return {} without creating topics.
+
+    The function replaces ``create_topics`` in a Context that is only used to load groups.
+    """
     return {}
 
 
@@ -292,7 +295,9 @@ class GroupType(ABC, Generic[G]):
         An eviction of an unknown member has no effects, and neither has a rebalance of a group without members.
 
         Args:
+            group: The group.
             event: The request of the control API.
+            context: Data and functions shared by all groups.
             now: The current time in seconds.
         """
 
@@ -313,11 +318,15 @@ class GroupType(ABC, Generic[G]):
         return
 
     def share_partitions(self, group: G) -> Mapping[UUID, Sequence[int]]:  # noqa: ARG002
-        """Return the partitions whose share state the group has initialized, by topic id; {} for other types."""
+        """Return the partitions whose share state the group has initialized: topic id -> partition indexes.
+
+        The result is {} for groups of other types than ``share``.
+        """
         return {}
 
     def prepare_deletion(self, group: G, context: Context, now: float) -> ErrorCode:  # noqa: ARG002
-        """Delete the state of a group outside the group coordinator, before an administrator deletes the group.
+        """Delete the state that a group has outside of the group coordinator, before an administrator deletes the
+        group.
 
         Return NONE, or the error of the request.
 
@@ -331,13 +340,14 @@ class GroupType(ABC, Generic[G]):
     # --- failover ---
 
     def unload(self, group: G) -> Effects:  # noqa: ARG002
-        """Answer the pending requests of a group that is unloaded, because another broker now coordinates it. Return
-        the effects.
+        """Answer the pending requests of a group that is unloaded, because another broker now coordinates it.
+
+        Return the responses.
         """
         return []
 
     def load(self, group: G, now: float) -> Effects:  # noqa: ARG002
-        """Return the effects that follow the loading of a group from its records, such as a rebalance.
+        """Start what follows the loading of a group from its records, such as a rebalance. Return the effects.
 
         Args:
             group: The group.
@@ -436,10 +446,10 @@ class GroupType(ABC, Generic[G]):
 
     @abstractmethod
     def retention_start(self, group: G) -> RetentionStart:
-        """Return a function of topic and committed offset that returns the start of the offset's retention time, in
-        seconds.
+        """Return a function that computes the start of an offset's retention time, in seconds.
 
-        The function returns None for an offset that does not expire in the current state of the group.
+        The arguments of this function are the topic and the committed offset. The function returns None for an offset
+        that does not expire in the current state of the group.
         """
 
     def offset_delete_error(self, group: G) -> ErrorCode:  # noqa: ARG002
@@ -467,7 +477,7 @@ class GroupType(ABC, Generic[G]):
 
     @abstractmethod
     def view(self, group: G, context: Context) -> GroupView:
-        """Return the part of a group snapshot that depends on the group type.
+        """Return the fields of a group snapshot that each group type computes in its own way.
 
         Args:
             group: The group.
@@ -543,9 +553,9 @@ class GroupTypes:
         return self._by_name[group.type_name]
 
     def of_record(self, key: object) -> GroupType[Any] | None:
-        """Return the group type to whose records a key belongs, or None if there is no such type.
+        """Return the group type to which a record belongs, or None if the record belongs to no group type.
 
-        ``key``: the decoded key.
+        ``key``: the decoded key of the record.
         """
         return self._by_record.get(type(key))
 

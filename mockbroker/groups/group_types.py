@@ -50,7 +50,12 @@ def _later(name: str, declaration: Any) -> GroupType[Any]:
 
 
 def _function(module: str, name: str) -> Callable[..., Any]:
-    """Return a function that imports a module and calls one of its functions."""
+    """Return a function that imports a module at the first call, and then calls one of the module's functions.
+
+    Args:
+        module: Full name of the module.
+        name: Name of the function.
+    """
 
     def call(*arguments: Any) -> Any:
         return getattr(import_module(module), name)(*arguments)

@@ -98,7 +98,7 @@ class EpochGroupType(GroupType[E]):
 
     @abstractmethod
     def evict(self, group: E, member: Any, reason: str, context: Context, now: float) -> GroupEffects:
-        """Remove a member, and start an epoch. Return the effects.
+        """Remove a member, and start a new group epoch. Return the effects.
 
         Args:
             group: The group.
@@ -109,7 +109,7 @@ class EpochGroupType(GroupType[E]):
         """
 
     def administer(self, group: E, event: AdminEvent, context: Context, now: float) -> GroupEffects:
-        """Evict a member, or start an epoch, as the control API requests. Return the effects.
+        """Evict a member, or start a new group epoch, as the control API requests. Return the effects.
 
         The next heartbeat computes the target assignment.
 
@@ -144,7 +144,7 @@ def described_assignment(kind: Any, assigned: PartitionSet, cluster: ClusterStat
 
 
 def assigned_view(members: Mapping[str, Any], assignor: str, cluster: ClusterState) -> GroupView:
-    """Return the part of a group snapshot that depends on the group type, for members with assigned partitions.
+    """Return the fields of a group snapshot that each group type computes in its own way, for members with partitions.
 
     Args:
         members: The members by id.

@@ -42,7 +42,7 @@ class Offsets:
     If an offset is committed both with and without a transaction, the later request wins.
 
     Attributes:
-        committed: Committed offsets.
+        committed: Committed offsets by topic and partition.
         pending_transactional: Offsets of open transactions by producer id, each with its sequence number.
         unwritten: Partitions whose offset was stored or deleted since the last write.
         unwritten_transactional: Transactional offsets that are not written yet, by producer id and epoch.
@@ -59,7 +59,7 @@ class Offsets:
     _last_sequence: int = 0
 
     def copy(self) -> Offsets:
-        """Return a copy for OffsetFetch requests that are answered in slices, without transactional offsets."""
+        """Return a copy without transactional offsets, for an OffsetFetch that reads many offsets in several parts."""
         return Offsets(dict(self.committed), _open_transactions=dict(self._open_transactions))
 
     def store(self, topic: str, partition: int, committed: Committed) -> None:
@@ -114,7 +114,14 @@ class Offsets:
         return (topic, partition) in self._open_transactions
 
     def end_transaction(self, producer_id: int, *, committed: bool) -> dict[TopicPartition, int]:
-        """Commit or discard the offsets of a transaction, and return the newly committed offsets."""
+        """Commit or discard the offsets of a producer's transaction.
+
+        Args:
+            producer_id: Producer id.
+            committed: True to commit the offsets, False to discard them.
+
+        Returns: the newly committed offsets by topic and partition.
+        """
         stored: dict[TopicPartition, int] = {}
         for topic_partition, (sequence, pending) in self.pending_transactional.pop(producer_id, {}).items():
             self._remove_open_transaction(producer_id, topic_partition)

@@ -20,7 +20,7 @@ NO_PARTITIONS: PartitionSet = frozenset()
 
 
 def by_topic_id(partition_set: PartitionSet) -> MemberAssignment:
-    """Return the partition indexes of a set, sorted, by topic id."""
+    """Return the partitions of a set as a dict: topic id -> sorted partition indexes."""
     return numbers_by_key(partition_set)
 
 
@@ -36,7 +36,7 @@ def by_topic_name(partition_set: PartitionSet, cluster: ClusterState) -> dict[st
 
 
 def by_known_name(partition_set: PartitionSet, names: Mapping[UUID, str]) -> dict[str, list[int]]:
-    """Return the partition indexes of each topic by topic name. Names and indexes are sorted.
+    """Return the partitions of a set by topic name: name -> indexes. Names and indexes are sorted.
 
     A topic without a known name is listed by its id.
 

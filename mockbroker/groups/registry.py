@@ -182,7 +182,7 @@ class Groups(dict[str, CoordinatedGroup]):
         self._deadlines.set(group.group_id, group.timers.earliest)
 
     def mark_dirty(self, group_id: str) -> None:
-        """Record that a group may have changed, so that its changed records are written after the current step."""
+        """Record that a group may have changed. Its changed records are written after the current request or timer."""
         self.dirty[group_id] = None
         if self.watched is not None:
             self.watched.add(group_id)

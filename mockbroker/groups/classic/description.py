@@ -58,7 +58,9 @@ def _describe_member(group: ClassicGroup, member: Member) -> Described.Member:
 
 
 def view(group: ClassicGroup) -> GroupView:
-    """Return the part of a group snapshot that depends on the group type."""
+    """Return the fields of a group snapshot that each group type computes in its own way: protocol, leader and
+    assignments.
+    """
     return GroupView(
         protocol=group.protocol,
         leader=group.leader,
@@ -73,7 +75,7 @@ def view(group: ClassicGroup) -> GroupView:
 
 
 def member_description(group: ClassicGroup, member: Member) -> MemberDescription:
-    """Return a member as the control API shows it."""
+    """Return ``member``, a member of ``group``, as the control API shows it."""
     subscription = _subscribed_topics(group.protocol_type, _subscription(group, member))
     return MemberDescription(
         member_id=member.member_id,
@@ -123,7 +125,7 @@ def _member_to_json(group: ClassicGroup, member: Member) -> dict[str, Any]:
 
 
 def _subscription(group: ClassicGroup, member: Member) -> bytes:
-    """Return the member's metadata for the selected protocol.
+    """Return the metadata of a member for the selected protocol of the group.
 
     The result is empty if no protocol is selected, or if the member rejoined without the selected protocol.
     """

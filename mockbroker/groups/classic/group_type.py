@@ -127,14 +127,14 @@ class ClassicType(GroupType[ClassicGroup]):
     # --- failover ---
 
     def unload(self, group: ClassicGroup) -> Effects:
-        """Answer pending JoinGroups and SyncGroups with NOT_COORDINATOR.
+        """Answer pending JoinGroups and SyncGroups with NOT_COORDINATOR, and return the responses.
 
         Source: Kafka's GroupMetadataManager.onUnloaded.
         """
         return phases.fail_pending_requests(group, ErrorCode.NOT_COORDINATOR)
 
     def load(self, group: ClassicGroup, now: float) -> Effects:
-        """Start a rebalance if the group has more members than group.max.size.
+        """Start a rebalance if the group has more members than group.max.size. Return the effects.
 
         Args:
             group: The group.
@@ -173,8 +173,13 @@ class ClassicType(GroupType[ClassicGroup]):
         return records.changed_records(group, wall)
 
     def keys_to_delete(self, group: ClassicGroup, image: Image) -> Iterable[bytes]:
-        """Return the key of the group record. In Kafka 4, a group that has only offsets also gets a tombstone for this
-        key.
+        """Return the key of the group record, to delete it.
+
+        In Kafka 4, a group that has only offsets also gets the tombstone.
+
+        Args:
+            group: The group.
+            image: The group's last written records.
         """
         if image or group.quirks.no_tombstone_for_offsets_alone:
             return image

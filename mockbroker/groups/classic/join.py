@@ -94,12 +94,13 @@ def _remove_from_full_group(group: ClassicGroup, event: Join, now: float) -> Eff
 
 
 def _replace_static_member(group: ClassicGroup, member: Member, event: Join, now: float) -> Effects:
-    """Assign a new member id to a static member that joins without a member id (as after a restart), and fence the old
-    member id.
+    """Replace the member id of a static member that joins without a member id, as after a restart. Return the effects.
+
+    The old member id is fenced.
 
     Args:
         group: The group.
-        member: The member.
+        member: The static member with the same instance id.
         event: The JoinGroup.
         now: The current time in seconds.
     """

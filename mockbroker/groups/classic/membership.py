@@ -49,7 +49,7 @@ def renew_session(group: ClassicGroup, member: Member, now: float) -> None:
 
 
 def remove_pending_member(group: ClassicGroup, member_id: str) -> str:
-    """Remove a pending member id, and return the ``client.id`` of the client that got this member id."""
+    """Remove a pending member id from a group. Return the ``client.id`` of the client that received the member id."""
     group.timers.forget(pending_member_timer(member_id))
     return group.pending_members.pop(member_id)
 
@@ -59,9 +59,9 @@ def remove_and_note_pending_id(group: ClassicGroup, event: EventKind, member_id:
 
     Args:
         group: The group.
-        event: The kind of the event.
+        event: The kind of the journal event.
         member_id: The pending member id.
-        reason: Reason for the journal.
+        reason: Reason in the journal event.
     """
     client_id = remove_pending_member(group, member_id)
     return Note(event=event, group=group.group_id, member_id=member_id, client_id=client_id, reason=reason)

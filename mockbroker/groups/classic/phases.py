@@ -78,11 +78,11 @@ def fail_pending_requests(group: ClassicGroup, error: ErrorCode) -> Effects:
 
 
 def fail_pending_syncs(group: ClassicGroup, now: float) -> Effects:
-    """Clear all assignments, and answer pending SyncGroups with REBALANCE_IN_PROGRESS.
+    """Clear all assignments, and answer pending SyncGroups with REBALANCE_IN_PROGRESS. Return the responses.
 
     Args:
         group: The group.
-        now: The current time in seconds.
+        now: The current time in seconds, from which the session timeouts of the answered members start.
     """
     effects: Effects = []
     for member in group.members.values():
@@ -100,6 +100,8 @@ def maybe_complete_join_phase(group: ClassicGroup, now: float) -> Effects:
     Args:
         group: The group.
         now: The current time in seconds.
+
+    Returns: the effects; [] if the join phase continues.
     """
     if group.state is PREPARING and INITIAL_DELAY_TIMER not in group.timers and group.all_members_joined():
         return complete_join_phase(group, now)

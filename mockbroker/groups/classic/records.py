@@ -75,8 +75,9 @@ def _stable_record(group: ClassicGroup, wall: WallClock) -> tuple[GroupMetadataK
 
 
 def creation_record(group: ClassicGroup, wall: WallClock) -> tuple[GroupMetadataKey, GroupMetadataValue, int]:
-    """Return key, value and value version of the record that is written when a JoinGroup creates a group, even if the
-    join is then rejected.
+    """Return the record that is written when a JoinGroup creates a group: key, value and value version.
+
+    The record is written even if the JoinGroup is then rejected.
 
     Args:
         group: The group.
@@ -103,7 +104,15 @@ def _member_record(group: ClassicGroup, member: Member) -> GroupMetadataValue.Me
 def group_from_record(
     group_id: str, value: GroupMetadataValue, context: Context, wall: WallClock, now: float
 ) -> ClassicGroup:
-    """Create a group from its record. All sessions restart at ``now``, the current time in seconds."""
+    """Return a group that is created from its record. All sessions restart at ``now``.
+
+    Args:
+        group_id: The group id.
+        value: The decoded value of the record.
+        context: Data and functions shared by all groups.
+        wall: The clock of the timestamps in records.
+        now: The current time in seconds.
+    """
     group = ClassicGroup.from_settings(group_id, context.settings, now, context.quirks)
     group.has_record = True
     group.state = STABLE if value.members else EMPTY

@@ -146,8 +146,13 @@ def exceeds_pending_members(event: Join, pending_member_count: int, limit: int) 
 
 
 def accepts_joining_member(group: ClassicGroup, event: Join) -> bool:
-    """Return whether a JoinGroup is allowed by group.max.size: the group is not full, or the member already belongs to
-    it.
+    """Return whether a JoinGroup is allowed by group.max.size.
+
+    It is allowed if the group is not full, or if the sender already belongs to the group.
+
+    Args:
+        group: The group.
+        event: The JoinGroup.
     """
     return ACCEPTS_JOIN[group.state](group, group.members.get(event.member_id))
 
@@ -168,7 +173,9 @@ def is_static_with_pending_id(group: ClassicGroup, event: Join) -> bool:
 
 
 def gets_current_generation(group: ClassicGroup, member: Member, event: Join) -> bool:
-    """Return whether a JoinGroup is answered at once with the current generation, because it requires no rebalance."""
+    """Return whether a JoinGroup of a member is answered at once with the current generation, as no rebalance is
+    necessary.
+    """
     unchanged = list(member.protocols) == list(event.protocols)
     return unchanged and (group.state, member.member_id == group.leader) in CURRENT_GENERATION
 

@@ -35,9 +35,13 @@ def subscribed_topics(group: ClassicGroup) -> set[str] | None:
 
 
 def decode_assignment(protocol_type: str, assignment: bytes) -> Mapping[str, list[int]] | None:
-    """Return the assigned partitions by topic name.
+    """Return the assigned partition indexes: topic name -> indexes.
 
     Return None if the bytes cannot be decoded or the protocol type is not ``consumer``.
+
+    Args:
+        protocol_type: Protocol type of the group.
+        assignment: Encoded assignment of a member.
     """
     if protocol_type != CONSUMER:
         return None

@@ -1,4 +1,4 @@
-"""The checks of OffsetCommit, TxnOffsetCommit and OffsetFetch in a group of the consumer protocol."""
+"""The checks of OffsetCommit, TxnOffsetCommit and OffsetFetch in a consumer group (KIP-848)."""
 
 from __future__ import annotations
 

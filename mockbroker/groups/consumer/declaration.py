@@ -1,4 +1,4 @@
-"""The name, states, events and record keys of the group type of the consumer protocol (KIP-848).
+"""The name, states, events and record keys of the group type of consumer groups (KIP-848).
 
 The declaration has its own module because it is always imported. The other modules of the type are imported when its
 first group is created.

@@ -62,7 +62,7 @@ def _describe_member(group: ConsumerGroup, member: ConsumerMember, cluster: Clus
 
 
 def view(group: ConsumerGroup, context: Context) -> GroupView:
-    """Return those fields of a group snapshot that depend on the group type.
+    """Return the fields of a group snapshot that each group type computes in its own way.
 
     The field ``protocol`` contains the assignor.
 

@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 
 class ConsumerType(EpochGroupType[ConsumerGroup]):
-    """The group type of the consumer protocol (KIP-848), whose members send ConsumerGroupHeartbeat."""
+    """The group type of consumer groups (KIP-848), whose members send ConsumerGroupHeartbeat."""
 
     name: ClassVar[str] = CONSUMER
     states: ClassVar[Sequence[str]] = STATES
@@ -50,7 +50,7 @@ class ConsumerType(EpochGroupType[ConsumerGroup]):
     # --- requests and time ---
 
     def new(self, group_id: str, context: Context, now: float) -> ConsumerGroup:  # noqa: ARG002
-        """Create a group without members, with epoch 0.
+        """Return a new group without members, with epoch 0.
 
         Args:
             group_id: The group id.
@@ -107,19 +107,22 @@ class ConsumerType(EpochGroupType[ConsumerGroup]):
         context: Context,
         now: float,
     ) -> GroupEffects:
-        """Remove a member, and start an epoch. Return the effects.
+        """Remove a member, and start a new group epoch. Return the effects.
 
         Args:
             group: The group.
             member: The member.
-            reason: Reason for the journal.
+            reason: Reason of the removal, for the journal.
             context: Data and functions shared by all groups.
             now: The current time in seconds.
         """
         return machine.fence(group, [member], EventKind.EXPIRE, reason, context, now)
 
     def tick(self, group: ConsumerGroup, context: Context, now: float) -> GroupEffects:
-        """Handle the due timers, and return the effects. At most one slice of regular expressions is resolved.
+        """Handle the due timers, and return the effects.
+
+        A call matches at most one regular expression with at most REGEX_SLICE topics; the timer for the next part is
+        due at once.
 
         Args:
             group: The group.
@@ -151,7 +154,7 @@ class ConsumerType(EpochGroupType[ConsumerGroup]):
     def from_records(
         self, group_id: str, entries: Sequence[tuple[Any, Any]], context: Context, wall: WallClock, now: float
     ) -> ConsumerGroup | None:
-        """Create the group from its records.
+        """Return a group that is created from its records, or None if the record of the group itself is missing.
 
         Args:
             group_id: The group id.
@@ -186,15 +189,21 @@ class ConsumerType(EpochGroupType[ConsumerGroup]):
         return commit_rules.transactional_commit_error(group, event)
 
     def fetch_error(self, group: ConsumerGroup, member_id: str | None, epoch: int) -> ErrorCode:
-        """Return the error of an OffsetFetch, or NONE."""
+        """Return the error of an OffsetFetch, or NONE.
+
+        Args:
+            group: The group.
+            member_id: Member id in the request; None if there is none.
+            epoch: Member epoch in the request; negative if there is none.
+        """
         return commit_rules.fetch_error(group, member_id, epoch)
 
     def retention_start(self, group: ConsumerGroup) -> RetentionStart:
-        """Return a function of topic and committed offset that returns the start of the offset's retention time, in
-        seconds.
+        """Return a function that computes the start of an offset's retention time, in seconds.
 
-        The start is the time of the commit; None for an offset of a subscribed topic, which does not expire. Source:
-        Kafka's ConsumerGroup.offsetExpirationCondition.
+        The arguments of this function are the topic and the committed offset. The function returns the time of the
+        commit, or None for an offset of a subscribed topic, which does not expire. Source: Kafka's
+        ConsumerGroup.offsetExpirationCondition.
         """
 
         def starts(topic: str, committed: Committed) -> float | None:

@@ -160,14 +160,14 @@ def heartbeat(group: ConsumerGroup, event: ConsumerHeartbeat, context: Context, 
 
 
 def check_not_full(group: ConsumerGroup, member_id: str, context: Context) -> None:
-    """Check that the group is not full, unless the member exists.
+    """Check that the group is not full. A member that already belongs to the group may always send a heartbeat.
 
     Args:
         group: The group.
-        member_id: The member id.
+        member_id: Member id of the sender.
         context: Data and functions shared by all groups.
 
-    Raises: Refused if the request gets an error response.
+    Raises: Refused if the group is full.
     """
     check_size(group, context.settings.group_consumer_max_size, member_id)
 
@@ -178,7 +178,15 @@ def get_member(group: ConsumerGroup, member_id: str) -> ConsumerMember:
 
 
 def get_static_member(group: ConsumerGroup, instance_id: str, member_id: str) -> ConsumerMember:
-    """Return the static member with this instance id. Raises: Refused if it is unknown, or has another member id."""
+    """Return the static member with this instance id.
+
+    Args:
+        group: The group.
+        instance_id: Instance id in the request.
+        member_id: Member id in the request.
+
+    Raises: Refused if the instance id is unknown, or if its member has another member id.
+    """
     member = member_of_instance(group, instance_id)
     if member_id != member.member_id:
         raise Refused(
@@ -229,6 +237,12 @@ def join_static(
     group: ConsumerGroup, member_id: str, instance_id: str, *, uses_classic_protocol: bool
 ) -> tuple[ConsumerMember | None, ConsumerMember]:
     """Find the predecessor of a static member that joins: the member with the same instance id, if there is one.
+
+    Args:
+        group: The group.
+        member_id: Member id of the joining member.
+        instance_id: Instance id of the joining member.
+        uses_classic_protocol: Whether the joining member uses the classic protocol.
 
     Returns:
         The replaced member or None, and the state from which the joining member starts.
@@ -337,7 +351,8 @@ def add_or_replace_member(group: ConsumerGroup, old: ConsumerMember | None, memb
 
 
 def _update_target(group: ConsumerGroup, context: Context, now: float, reason: str, *, homogeneous: bool) -> Effects:
-    """Start a new epoch if there is a reason or subscribed topics changed, and compute the target assignment.
+    """Start a new epoch if there is a reason or subscribed topics changed, compute the target assignment, return the
+    effects.
 
     Args:
         group: The group.
@@ -398,7 +413,7 @@ def reconcile(
 
     Args:
         group: The group.
-        member_id: The member.
+        member_id: Id of the member.
         owned: The partitions that the member reports as owned; None if it does not report them.
         context: Data and functions shared by all groups.
         now: The current time in seconds.
@@ -486,15 +501,15 @@ def _should_resolve_regexes(
 
 
 def _resolve_regexes(group: ConsumerGroup, context: Context, now: float) -> Effects:
-    """Resolve the group's regular expressions for one slice, and return the effects.
+    """Match the next part of the group's regular expressions with topics, and return the effects.
 
-    A slice matches one regular expression with at most REGEX_SLICE topics. The next slice is scheduled immediately.
-    After the last regular expression, a new epoch starts if the matching topics changed. If there are many topics,
-    starting the epoch is a slice of its own.
+    A call matches one regular expression with at most REGEX_SLICE topics; the timer for the next part is due at once.
+    After the last part, a new epoch starts if the matching topics changed. If there are many topics, starting the epoch
+    is left to another call.
 
     Args:
         group: The group, which is changed.
-        context: The topics of the cluster and the configuration.
+        context: Data and functions shared by all groups.
         now: The current time in seconds.
     """
     pending = group.regexes_to_resolve
@@ -615,9 +630,10 @@ EXPIRY_REASONS: Mapping[str, str] = {
 
 
 def tick(group: ConsumerGroup, context: Context, now: float) -> GroupEffects:
-    """Handle the due timers, and return the effects. At most one slice of regular expressions is resolved.
+    """Handle the due timers, and return the effects.
 
-    Afterwards no deadline is due, unless regular expressions remain to be resolved or the group was converted.
+    A call matches at most one regular expression with at most REGEX_SLICE topics. After the call no deadline is due,
+    unless regular expressions remain to be matched or the group was converted to a classic group.
 
     Args:
         group: The group.

@@ -42,8 +42,9 @@ class ReconciliationInput:
     has_changed_subscription: bool = False
 
     def owns_any(self, partitions: PartitionSet) -> bool:
-        """Return whether the member still owns at least one of the partitions. If the request reports none, it owns all
-        its partitions.
+        """Return whether the member still owns at least one of the partitions.
+
+        If the request does not report any owned partitions, the member still owns all of its partitions.
         """
         return self.owned_partitions is None or not partitions.isdisjoint(self.owned_partitions)
 
@@ -96,6 +97,10 @@ def _remove_unsubscribed(member: ConsumerMember, inputs: ReconciliationInput) ->
 
     The member must revoke the partitions of topics to which it no longer subscribes. The revocation does not wait for a
     new target assignment.
+
+    Args:
+        member: The member.
+        inputs: The data that determines the next reconciliation step.
     """
     keep = frozenset(partition for partition in member.assigned if partition[0] in inputs.subscribed_topic_ids)
     if keep == member.assigned:

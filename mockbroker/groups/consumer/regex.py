@@ -39,9 +39,9 @@ class InvalidRegex(ValueError):
 
 
 def check(regex: str) -> None:
-    """Check that a regular expression is valid in RE2 and RE2/J.
+    """Check that a regular expression (``regex``) is valid in RE2 and RE2/J.
 
-    Raises: InvalidRegex if the regular expression is not valid.
+    Raises: InvalidRegex if it is not valid.
     """
     _compiled(regex)
 
@@ -57,13 +57,15 @@ def matching_names(regex: str, names: Iterable[str]) -> frozenset[str]:
 
 @dataclass(slots=True)
 class _CachedMatches:
-    """The topics that match one regular expression, found by checking the topic names in slices.
+    """The topics that match one regular expression.
+
+    The expression is matched with the topic names in several calls, because there may be many topics.
 
     Attributes:
         created: Names of all topics ever created, in order.
         count: Number of names in ``created`` that were checked.
-        topics: The matching topics among the checked names, at the last call of ``matching_topics``.
-        found: The names that ``match_next`` has found since then.
+        topics: The matching topics among the checked names, at the last call of ``TopicMatches.matching_topics``.
+        found: The names that ``TopicMatches.match_next`` has found since that call.
     """
 
     created: Sequence[str]
@@ -102,13 +104,12 @@ class TopicMatches:
         return cached.topics
 
     def match_next(self, regex: str, created: Sequence[str], size: int) -> bool:
-        """Match a regular expression with the next names that were not checked before, and return whether all are
-        checked.
+        """Match a regular expression with the next topic names, and return whether all names have now been matched.
 
         Args:
             regex: The regular expression.
-            created: As the argument of ``matching_topics``.
-            size: Maximum number of names that are checked.
+            created: Names of all topics ever created, in order; those of earlier calls are not matched again.
+            size: Maximum number of names that are matched.
 
         Raises:
             InvalidRegex: The regular expression is not valid.
@@ -145,9 +146,9 @@ def _compiled(regex: str) -> Any:
 
 
 def _check_re2j_accepts(regex: str) -> None:
-    """Check that RE2/J accepts a regular expression that RE2 accepts.
+    """Check that RE2/J accepts a regular expression (``regex``) that RE2 accepts.
 
-    Raises: InvalidRegex if the regular expression is not valid.
+    Raises: InvalidRegex if RE2/J rejects it.
     """
     names: set[str] = set()
     for part in SYNTAX.finditer(regex):

@@ -257,7 +257,7 @@ class ConsumerGroup(SubscribedGroup):
         )  # the same set object for all members with this regular expression
 
     def ids_of(self, member: ConsumerMember, cluster: ClusterState) -> frozenset[UUID]:
-        """Return the ids of the existing topics that a member subscribes to.
+        """Return the ids of the existing topics to which a member subscribes.
 
         Args:
             member: The member.
@@ -300,7 +300,7 @@ class ConsumerGroup(SubscribedGroup):
         self.resolved_regexes[regex] = resolved
 
     def remove_resolved_regex(self, regex: str) -> None:
-        """Drop the known matches (topics) of a regular expression, and update the group's counts of subscribers."""
+        """Remove the matching topics of a regular expression (``regex``), and update the group's counts of matches."""
         old = self.resolved_regexes.pop(regex, None)
         if old is None:
             return

@@ -56,9 +56,9 @@ def compute_target(
 
 
 def _update_uniform(group: ConsumerGroup, cluster: ClusterState) -> bool:
-    """Update the target assignment for members that joined or left, with the assignor ``uniform``.
+    """Update the target assignment with the assignor ``uniform``, only for members that joined or left.
 
-    Return False if that is not possible, and all members have to be assigned again.
+    Return False if an incremental update is not possible: then the assignor must assign all members again.
 
     Args:
         group: The group.

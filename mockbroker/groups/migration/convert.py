@@ -1,4 +1,4 @@
-"""Conversion of a group with members from the classic to the consumer protocol and back (KIP-848, online migration).
+"""Conversion of a group with members from a classic to a consumer group and back (KIP-848, online migration).
 
 Source: Kafka's ConsumerGroup.fromClassicGroup, ClassicGroup.fromConsumerGroup and GroupMetadataManager (4.2).
 """
@@ -69,11 +69,13 @@ def _upgrade_error_prefix(group: ClassicGroup) -> str:
 
 
 def to_consumer_group(group: ClassicGroup, cluster: ClusterState, now: float) -> ConsumerGroup:
-    """Create a consumer group from a classic group, which does not change.
+    """Return a consumer group that is created from a classic group. The classic group does not change.
 
     The members of the classic group continue to use the classic protocol.
 
     Args:
+        group: The classic group.
+        cluster: Cluster that has the topics.
         now: The current time in seconds.
 
     Raises:
@@ -97,12 +99,16 @@ def to_consumer_group(group: ClassicGroup, cluster: ClusterState, now: float) ->
 
 
 def _to_consumer_member(group: ClassicGroup, member: Member, cluster: ClusterState) -> ConsumerMember:
-    """Create a member of a consumer group from a classic one. Raises: WireError; UpgradeRefused.
+    """Return a member of a consumer group that is created from a member of a classic group.
 
     Args:
-        group: The group.
-        member: The member.
+        group: The classic group.
+        member: The member of the classic group.
         cluster: Cluster that has the topics.
+
+    Raises:
+        WireError: The subscription or the assignment of the member cannot be decoded.
+        UpgradeRefused: The group cannot be converted because of the member.
     """
     assigned = NO_PARTITIONS
     if member.assignment:
@@ -133,13 +139,13 @@ def _to_consumer_member(group: ClassicGroup, member: Member, cluster: ClusterSta
 
 
 def upgrade(group: ClassicGroup, event: ConsumerHeartbeat, context: Context, now: float) -> GroupEffects:
-    """Convert a classic group with members, because a member of the consumer protocol joins. Return the effects.
+    """Convert a classic group with members to a consumer group, because a member joins with ConsumerGroupHeartbeat.
 
-    As in Kafka, pending JoinGroups and SyncGroups are answered with REBALANCE_IN_PROGRESS before the assignments and
-    subscriptions are decoded, even if the conversion then fails.
+    Return the effects. As in Kafka, pending JoinGroups and SyncGroups are answered with REBALANCE_IN_PROGRESS before
+    the assignments and subscriptions are decoded, even if the conversion then fails.
 
     Args:
-        group: The group.
+        group: The classic group.
         event: The heartbeat.
         context: Data and functions shared by all groups.
         now: The current time in seconds.
@@ -229,11 +235,15 @@ def downgrade_without(
 def to_classic_group(
     group: ConsumerGroup, without: Collection[ConsumerMember], context: Context, now: float
 ) -> ClassicGroup:
-    """Create a Stable classic group from a consumer group, without the members in ``without``.
+    """Return a classic group in state Stable that is created from a consumer group.
 
-    Each member is assigned its target assignment. No rebalance starts.
+    The assignment of each member is its target assignment in the consumer group. No rebalance starts.
 
-    ``now``: the current time in seconds.
+    Args:
+        group: The consumer group.
+        without: Members of the consumer group that the classic group does not contain.
+        context: Data and functions shared by all groups.
+        now: The current time in seconds.
     """
     classic_group = ClassicGroup.from_settings(group.group_id, context.settings, now)
     removed = {member.member_id for member in without}
@@ -274,7 +284,12 @@ NamedPartitions = ConsumerProtocolAssignment.TopicPartition | ConsumerProtocolSu
 
 
 def to_partition_set(topics: Collection[NamedPartitions], cluster: ClusterState) -> PartitionSet:
-    """Convert partitions by topic name to partitions by topic id. Topics that do not exist are omitted."""
+    """Return partitions as topic ids with partition indexes. Topics that do not exist are omitted.
+
+    Args:
+        topics: Topic names with partition indexes.
+        cluster: Cluster that has the topics.
+    """
     partitions: set[tuple[UUID, int]] = set()
     for named in topics:
         if topic := cluster.topics.get(named.topic):

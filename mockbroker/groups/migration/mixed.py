@@ -115,10 +115,10 @@ def _causes_downgrade(group: ConsumerGroup, replaced: ConsumerMember, context: C
 def _get_or_create_member(
     group: ConsumerGroup, event: Join, member_id: str
 ) -> tuple[ConsumerMember | None, ConsumerMember]:
-    """Return the static member that the JoinGroup replaces, or None, and the state of the joining member before the
-    request.
+    """Return the predecessor of a member that joins, and the state of the joining member before the request.
 
-    An unknown member id is accepted.
+    The predecessor is the static member that the JoinGroup replaces; None if there is none. An unknown member id is
+    accepted.
 
     Args:
         group: The group.
@@ -195,10 +195,12 @@ def heartbeat(group: ConsumerGroup, event: Heartbeat, context: Context, now: flo
 
 
 def leave(group: ConsumerGroup, event: Leave, context: Context, now: float) -> GroupEffects:
-    """Remove the members that a LeaveGroup lists, of both protocols, with a single new epoch. Return the effects.
+    """Remove the members that a LeaveGroup lists, and start a single new epoch for all of them. Return the effects.
+
+    The members may use the classic or the consumer protocol.
 
     Args:
-        group: The group.
+        group: The consumer group.
         event: The LeaveGroup.
         context: Data and functions shared by all groups.
         now: The current time in seconds.
@@ -224,7 +226,7 @@ def leave(group: ConsumerGroup, event: Leave, context: Context, now: float) -> G
 def _classic_member(group: ConsumerGroup, event: Sync | Heartbeat) -> tuple[ConsumerMember, ClassicMemberMetadata]:
     """Return the classic member that sent a request, and its classic metadata.
 
-    Raises: Refused if it is not a classic member of the group.
+    Raises: Refused if the sender is not a classic member of the group.
     """
     if event.instance_id is None:
         member = consumer.get_member(group, event.member_id)
@@ -240,11 +242,11 @@ def _classic_member(group: ConsumerGroup, event: Sync | Heartbeat) -> tuple[Cons
 
 
 def _find_leaving_member(group: ConsumerGroup, leaving: LeavingMember) -> ConsumerMember:
-    """Return the member that an element of a LeaveGroup identifies.
-
-    Raises: Refused if there is no such member.
+    """Return the member that an element of a LeaveGroup (``leaving``) identifies.
 
     An element without a member id, as administrators send it, identifies a static member by its instance id.
+
+    Raises: Refused if there is no such member.
     """
     if leaving.instance_id is None:
         return consumer.get_member(group, leaving.member_id)

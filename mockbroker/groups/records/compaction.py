@@ -1,4 +1,4 @@
-"""Compaction of the partitions of internal topics, in steps: one step after each append.
+"""Compaction of the partitions of internal topics, one part of a log after each append.
 
 A coordinator reads its whole partition when it loads it, so a partition is compacted when its size has doubled.
 """
@@ -18,7 +18,7 @@ MIN_COMPACTED_PER_APPEND = 16_384  # minimum number of bytes that are compacted 
 
 
 class Compactor:
-    """The compactor of the partitions of one internal topic, which does one compaction step after each append."""
+    """The compactor of the partitions of one internal topic. After each append, it compacts a part of the log."""
 
     def __init__(self) -> None:
         self._thresholds: dict[int, int] = {}  # size in bytes that starts the next compaction, by partition index

@@ -1,4 +1,6 @@
-"""Images of groups, which are the encoded records of a group by key, with one value per key as in a compacted log.
+"""Images of groups.
+
+An image contains the encoded records of a group by key, with one value per key as in a compacted log.
 
 An image does not contain the records of offsets.
 """
@@ -23,7 +25,7 @@ def encode(key: object, value: object, version: int) -> tuple[bytes, bytes]:
 
 
 def image_of(records: Iterable[Record]) -> Image:
-    """Return the image of a group that consists of these records."""
+    """Return the image of the group that has these records."""
     return dict(encode(*record) for record in records)
 
 
@@ -33,7 +35,10 @@ def tombstones(keys: Iterable[bytes]) -> list[Change]:
 
 
 def encoded_keys(kinds: Iterable[type], **fields: str) -> list[bytes]:
-    """Return one encoded key of each class, all with the same field values, such as group id and member id."""
+    """Return one encoded key for each class in ``kinds``.
+
+    All keys have the field values in ``fields``, such as the group id.
+    """
     return [encode_stored(kind(**fields), 0) for kind in kinds]
 
 

@@ -67,7 +67,10 @@ def groups_from_records(
 
 
 def _decode_records(stored: Mapping[bytes, StoredValue]) -> Iterator[tuple[object, object, int]]:
-    """Yield key, value and log offset of each record of a known type."""
+    """Yield key, value and log offset of each record of a known type.
+
+    ``stored``: encoded key -> encoded value and log offset.
+    """
     for key, (value, log_offset) in stored.items():
         try:
             yield *decode_record(OFFSETS_TOPIC, key, value), log_offset

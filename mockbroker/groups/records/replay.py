@@ -82,7 +82,7 @@ class Replay:
 
 
 def replay_log(batches: Iterable[Batch]) -> Replay:
-    """Replay all batches of a log. Raises: DecodeError for a batch that cannot be decoded."""
+    """Replay all batches of a log, and return the result. Raises: DecodeError for a batch that cannot be decoded."""
     replay = Replay()
     for batch in batches:
         replay.add(batch)

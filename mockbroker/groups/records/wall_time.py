@@ -17,9 +17,9 @@ class WallClock(NamedTuple):
     at_zero: float
 
     def to_ms(self, at: float) -> int:
-        """Convert a time of the broker's clock, in seconds, to milliseconds since 1970."""
+        """Return a time as milliseconds since 1970. ``at``: time of the broker's clock, in seconds."""
         return min(round((self.at_zero + at) * 1000), MAX_MS)
 
     def from_ms(self, ms: int) -> float:
-        """Convert milliseconds since 1970 to a time of the broker's clock, in seconds."""
+        """Return a time of the broker's clock, in seconds. ``ms``: the same time in milliseconds since 1970."""
         return ms / 1000 - self.at_zero

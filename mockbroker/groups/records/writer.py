@@ -1,4 +1,4 @@
-"""The writer of changed groups to the offsets topic, one batch for each group and step.
+"""The writer of changed groups to the offsets topic. Each write of a group's changes is one batch.
 
 Source: Kafka's CoordinatorRuntime and GroupCoordinatorRecordHelpers.
 """

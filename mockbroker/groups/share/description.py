@@ -57,7 +57,7 @@ def _describe_member(member: ShareMember, cluster: ClusterState) -> Described.Me
 
 
 def view(group: ShareGroup, context: Context) -> GroupView:
-    """Return the fields of a group snapshot that depend on the group type.
+    """Return the fields of a group snapshot that each group type computes in its own way.
 
     The field ``protocol`` contains the assignor.
 

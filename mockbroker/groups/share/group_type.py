@@ -54,7 +54,7 @@ class ShareType(EpochGroupType[ShareGroup]):
     # --- requests and time ---
 
     def new(self, group_id: str, context: Context, now: float) -> ShareGroup:  # noqa: ARG002
-        """Create a group without members, with epoch 0.
+        """Return a new group without members, with epoch 0.
 
         Args:
             group_id: The group id.
@@ -113,12 +113,12 @@ class ShareType(EpochGroupType[ShareGroup]):
         return [RegisterGroup(group), *effects] if group.members or group.initialized else effects
 
     def evict(self, group: ShareGroup, member: ShareMember, reason: str, context: Context, now: float) -> GroupEffects:
-        """Remove a member, and start an epoch. Return the effects.
+        """Remove a member, and start a new group epoch. Return the effects.
 
         Args:
             group: The group.
             member: The member.
-            reason: Reason for the journal.
+            reason: Reason of the removal, for the journal.
             context: Data and functions shared by all groups.
             now: The current time in seconds.
         """
@@ -139,7 +139,7 @@ class ShareType(EpochGroupType[ShareGroup]):
         initialization.remove_topics(group, topics)
 
     def share_partitions(self, group: ShareGroup) -> Mapping[UUID, Sequence[int]]:
-        """Return the partitions whose share state is initialized, by topic id."""
+        """Return the partitions whose share state is initialized: topic id -> partition indexes."""
         return {topic_id: sorted(shared.partitions) for topic_id, shared in group.initialized.items()}
 
     def prepare_deletion(self, group: ShareGroup, context: Context, now: float) -> ErrorCode:
@@ -182,7 +182,7 @@ class ShareType(EpochGroupType[ShareGroup]):
         wall: WallClock,  # noqa: ARG002
         now: float,
     ) -> ShareGroup | None:
-        """Create the group from its records.
+        """Return a group that is created from its records.
 
         Args:
             group_id: The group id.
@@ -190,6 +190,8 @@ class ShareType(EpochGroupType[ShareGroup]):
             context: Data and functions shared by all groups.
             wall: The clock of the timestamps in records.
             now: The current time in seconds.
+
+        Returns: the group; None if there is neither a group record nor a record of share partitions.
         """
         return records.group_from_records(group_id, entries, context, now)
 

@@ -82,7 +82,7 @@ def finish(group: ShareGroup, context: Context, now: float) -> None:
 
 
 def is_assignment_pending(group: ShareGroup) -> bool:
-    """Return whether the target assignment lacks initialized partitions of subscribed topics."""
+    """Return whether initialized partitions of subscribed topics are missing from the target assignment."""
     if group.target_is_checked or not group.members:
         return False
     assigned: dict[UUID, set[int]] = {}
@@ -138,7 +138,7 @@ def delete_states(group: ShareGroup, context: Context, now: float) -> ErrorCode:
 
 
 def combined(first: Mapping[UUID, SharedTopic], second: Mapping[UUID, SharedTopic]) -> dict[UUID, SharedTopic]:
-    """Return the union of two sets of partitions, grouped by topic id."""
+    """Return the union of ``first`` and ``second``, two sets of partitions that are grouped by topic id."""
     union = dict(first)
     for topic_id, shared in second.items():
         before = union.get(topic_id)
@@ -149,8 +149,9 @@ def combined(first: Mapping[UUID, SharedTopic], second: Mapping[UUID, SharedTopi
 
 
 def _uninitialized(group: ShareGroup, context: Context) -> dict[UUID, SharedTopic]:
-    """Return the partitions of existing subscribed topics that are neither initialized nor being initialized, by topic
-    id.
+    """Return the partitions of existing subscribed topics that are neither initialized nor being initialized.
+
+    The result is grouped by topic id.
 
     Args:
         group: The group.

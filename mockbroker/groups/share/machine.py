@@ -139,7 +139,15 @@ def _check_epoch(member: ShareMember, epoch: int) -> None:
 
 
 def _epoch_bump_reason(group: ShareGroup, before: ShareMember, after: ShareMember, context: Context, now: float) -> str:
-    """Return the reason why the heartbeat starts a new epoch, or "" if it does not start one."""
+    """Return the reason why a heartbeat starts a new epoch, or "" if it does not start one.
+
+    Args:
+        group: The group.
+        before: The member before the heartbeat.
+        after: The member after the heartbeat.
+        context: Data and functions shared by all groups.
+        now: The current time in seconds.
+    """
     reason = ""
     if before.topics != after.topics:
         reason = f"{after.member_id} {'subscribes to other topics' if before.topics else 'joined'}"

@@ -67,7 +67,7 @@ def alter(group: ShareGroup, event: AlterShareOffsets, context: Context, now: fl
 def delete(
     group: ShareGroup, event: DeleteShareOffsets, context: Context, now: float
 ) -> DeleteShareGroupOffsetsResponse:
-    """Delete the share state of topics, and return the response.
+    """Delete the share state of the topics in a request, and return the response.
 
     Args:
         group: The group.
@@ -100,7 +100,7 @@ def _altered(index: int, error: ErrorCode) -> Altered.Partition:
 
 
 def _without(topics: Mapping[UUID, SharedTopic], done: Mapping[UUID, SharedTopic]) -> dict[UUID, SharedTopic]:
-    """Return the partitions in ``topics`` that are not in ``done``, grouped by topic id."""
+    """Return the partitions in ``topics`` that are not in ``done``. Both, and the result, are grouped by topic id."""
     remaining = {
         topic_id: shared._replace(partitions=shared.partitions - done[topic_id].partitions)
         if topic_id in done

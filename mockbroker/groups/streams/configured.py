@@ -78,7 +78,7 @@ class ConfiguredTopology:
 
 @dataclass(slots=True)
 class _Counts(PartitionCounts):
-    """Partition counts by topic name, as the topology needs them.
+    """Partition counts of topics by topic name.
 
     An existing topic has its actual count. A topic that the coordinator will create has its planned count.
     """
@@ -92,7 +92,11 @@ class _Counts(PartitionCounts):
 
 
 def configure(topology: Topology, cluster: ClusterState) -> ConfiguredTopology:
-    """Configure a topology based on the existing topics. Missing topics are reported in the result.
+    """Return the topology, configured for the existing topics. The result also lists missing topics.
+
+    Args:
+        topology: The topology.
+        cluster: Cluster that has the topics.
 
     Raises:
         Refused: The topology is not valid.
@@ -149,7 +153,12 @@ def _internal_topic(topic: TopicInfo, counts: _Counts) -> InternalTopic:
 def _missing_internal_topics(
     subtopologies: Iterable[ConfiguredSubtopology], topology: Topology, cluster: ClusterState
 ) -> tuple[InternalTopic, ...]:
-    """Return the internal topics that do not exist.
+    """Return the internal topics of a topology that do not exist.
+
+    Args:
+        subtopologies: The configured subtopologies.
+        topology: The topology.
+        cluster: Cluster that has the topics.
 
     Raises:
         TopicProblem: An internal topic exists with another number of partitions.

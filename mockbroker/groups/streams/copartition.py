@@ -21,6 +21,10 @@ T = TypeVar("T")
 def enforce_copartitioning(subtopologies: Sequence[Subtopology], counts: PartitionCounts) -> None:
     """Set the partition count of each repartition topic to the partition count of the topics that are joined with it.
 
+    Args:
+        subtopologies: The subtopologies.
+        counts: The known partition counts, to which the counts are added.
+
     Raises:
         TopicProblem: Topics with different partition counts are joined.
         Refused: A copartition group is not valid.
@@ -53,7 +57,10 @@ def _copartition_groups(subtopology: Subtopology) -> list[list[str]]:
 
 
 def _at(items: Sequence[T], index: int) -> T:
-    """Return an element of a sequence. Raises: IndexError with Java's message, even for a negative index."""
+    """Return the element of a sequence at ``index``.
+
+    Raises: IndexError with Java's message, also for a negative index.
+    """
     if not 0 <= index < len(items):
         raise IndexError(f"Index {index} out of bounds for length {len(items)}")
     return items[index]

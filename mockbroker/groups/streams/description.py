@@ -40,7 +40,12 @@ def describe(group: StreamsGroup) -> Described:
 
 
 def _describe_topology(group: StreamsGroup, topology: Topology) -> Described.Topology:
-    """Return the topology. Partition counts of internal topics are included once they are known."""
+    """Return the topology of a group. It contains the partition counts of internal topics once they are known.
+
+    Args:
+        group: The group.
+        topology: The topology.
+    """
     configured = group.configured
     if configured is not None and configured.is_ready and configured.subtopologies is not None:
         subtopologies = [_configured_subtopology(each) for each in configured.subtopologies.values()]
@@ -132,9 +137,9 @@ def _describe_tasks(tasks: AssignedTasks | Tasks) -> Assignment:
 
 
 def view(group: StreamsGroup) -> GroupView:
-    """Return the fields of a group snapshot that depend on the group type.
+    """Return the fields of a group snapshot that each group type computes in its own way.
 
-    The field ``protocol`` has the task assignor.
+    The field ``protocol`` contains the task assignor.
     """
     return GroupView(
         protocol=ASSIGNOR,

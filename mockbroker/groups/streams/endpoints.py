@@ -22,8 +22,9 @@ EndpointPartitions = StreamsGroupHeartbeatResponse.EndpointPartitions
 def partitions_by_endpoint(
     group: StreamsGroup, updated: StreamsMember, configured: ConfiguredTopology, cluster: ClusterState
 ) -> list[EndpointPartitions]:
-    """Return the endpoint and the partitions of each member that has an endpoint. The member ``updated`` is the last
-    element.
+    """Return the endpoint and the partitions of each member that has an endpoint.
+
+    If the member ``updated`` has an endpoint, it is the last element.
 
     Args:
         group: The group.
@@ -55,9 +56,14 @@ def _endpoint_partitions(
 def _partitions(
     tasks: Iterable[Task], subtopologies: Mapping[str, ConfiguredSubtopology], cluster: ClusterState
 ) -> list[EndpointPartitions.TopicPartition]:
-    """Return the partitions of source and repartition topics that the given tasks read.
+    """Return the partitions of source and repartition topics that tasks read.
 
     As in Kafka, if a topic has fewer partitions than its subtopology has tasks, its listed partitions begin at 0.
+
+    Args:
+        tasks: The tasks.
+        subtopologies: Configured subtopologies by id.
+        cluster: Cluster that has the topics.
     """
     numbers = by_subtopology(tasks)
     partitions: list[EndpointPartitions.TopicPartition] = []

@@ -50,7 +50,7 @@ class StreamsType(EpochGroupType[StreamsGroup]):
     # --- requests and time ---
 
     def new(self, group_id: str, context: Context, now: float) -> StreamsGroup:  # noqa: ARG002
-        """Create a group without members, with epoch 0.
+        """Return a new group without members, with epoch 0.
 
         Args:
             group_id: The group id.
@@ -102,12 +102,12 @@ class StreamsType(EpochGroupType[StreamsGroup]):
         context: Context,  # noqa: ARG002
         now: float,  # noqa: ARG002
     ) -> GroupEffects:
-        """Remove a member, and start an epoch. Return the effects.
+        """Remove a member, and start a new group epoch. Return the effects.
 
         Args:
             group: The group.
             member: The member.
-            reason: Reason for the journal.
+            reason: Reason of the removal, for the journal.
             context: Data and functions shared by all groups.
             now: The current time in seconds.
         """
@@ -161,7 +161,7 @@ class StreamsType(EpochGroupType[StreamsGroup]):
         wall: WallClock,  # noqa: ARG002
         now: float,
     ) -> StreamsGroup | None:
-        """Create the group from its records. Raises: DecodeError if a record is not valid.
+        """Return a group that is created from its records, or None if the record of the group itself is missing.
 
         Args:
             group_id: The group id.
@@ -169,6 +169,8 @@ class StreamsType(EpochGroupType[StreamsGroup]):
             context: Data and functions shared by all groups.
             wall: The clock of the timestamps in records.
             now: The current time in seconds.
+
+        Raises: DecodeError if a record is not valid.
         """
         return records.group_from_records(group_id, entries, context, now)
 
@@ -194,14 +196,21 @@ class StreamsType(EpochGroupType[StreamsGroup]):
         return commit_rules.transactional_commit_error(group, event)
 
     def fetch_error(self, group: StreamsGroup, member_id: str | None, epoch: int) -> ErrorCode:
-        """Return the error of an OffsetFetch by a member, or NONE if the request is valid."""
+        """Return the error of an OffsetFetch by a member, or NONE if the request is valid.
+
+        Args:
+            group: The group.
+            member_id: Member id in the request; None if there is none.
+            epoch: Member epoch in the request; negative if there is none.
+        """
         return commit_rules.fetch_error(group, member_id, epoch)
 
     def retention_start(self, group: StreamsGroup) -> RetentionStart:
-        """Return a function ``(topic, committed offset) -> start of the retention time of the offset``, in seconds.
+        """Return a function that computes the start of an offset's retention time, in seconds.
 
-        The retention time starts with the commit. For a source topic the function returns None: the offset does not
-        expire. Source: Kafka's StreamsGroup.offsetExpirationCondition.
+        The arguments of this function are the topic and the committed offset. The function returns the time of the
+        commit, or None for an offset of a source or repartition topic, which does not expire. Source: Kafka's
+        StreamsGroup.offsetExpirationCondition.
         """
 
         def starts(topic: str, committed: Committed) -> float | None:

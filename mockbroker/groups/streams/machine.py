@@ -239,7 +239,10 @@ def _configured(
 
 
 def _check_tasks(owned: Tasks, configured: ConfiguredTopology) -> None:
-    """Check that the tasks that a member reports as owned exist. Raises: Refused if one does not exist."""
+    """Check that the tasks that a member reports as owned exist in the configured topology.
+
+    Raises: Refused if a task does not exist.
+    """
     assert configured.subtopologies is not None
     for tasks in owned:
         for name, number in sorted(tasks):
@@ -257,10 +260,17 @@ def _check_tasks(owned: Tasks, configured: ConfiguredTopology) -> None:
 def _check_endpoints(
     group: StreamsGroup, member: StreamsMember, event: StreamsHeartbeat, configured: ConfiguredTopology
 ) -> None:
-    """Refuse a heartbeat if source topics are missing. (Without these topics, Kafka 4.2 cannot compute the endpoint
-    information.)
+    """Reject a heartbeat if source topics are missing and the response would need the endpoint information.
 
-    Raises: Refused if the request gets an error response.
+    Without these topics, Kafka 4.2 cannot compute the endpoint information.
+
+    Args:
+        group: The group.
+        member: The member that sent the heartbeat.
+        event: The heartbeat.
+        configured: The configured topology.
+
+    Raises: Refused if the heartbeat is rejected.
     """
     if configured.subtopologies is not None or not (group.with_endpoint or member.endpoint):
         return
@@ -300,7 +310,13 @@ def _apply(
 
 
 def _epoch_bump_reason(group: StreamsGroup, update: _Update, settings: StreamsGroupSettings) -> str:
-    """Return the reason why the heartbeat starts a new epoch, or "" if it does not start one."""
+    """Return the reason why a heartbeat starts a new epoch, or "" if it does not start one.
+
+    Args:
+        group: The group.
+        update: The changes that the heartbeat makes.
+        settings: The settings of the group.
+    """
     member_id = update.after.member_id
     if member_id not in group.members:
         return f"{member_id} joined"
@@ -388,6 +404,14 @@ def _response(
     """Return the response to a heartbeat.
 
     The response contains the tasks of the member if the member joins or its tasks have changed.
+
+    Args:
+        group: The group.
+        event: The heartbeat.
+        update: The changes that the heartbeat makes.
+        member: The member after its reconciliation step.
+        context: Data and functions shared by all groups.
+        is_new: Whether the heartbeat creates the group.
 
     Raises:
         Refused: The request gets an error response.

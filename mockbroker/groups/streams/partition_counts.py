@@ -31,10 +31,14 @@ class PartitionCounts(ABC):
 
 
 def decide_repartitions(subtopologies: Sequence[Subtopology], counts: PartitionCounts) -> dict[str, int]:
-    """Decide the partition count of each repartition topic, and return the counts by topic name.
+    """Return the partition count of each repartition topic, by topic name.
 
-    If the topology sets no count for a topic, the topic gets the largest partition count among the topics that the
+    If the topology sets no count for a topic, the count is the largest partition count among the topics that the
     writing subtopology reads.
+
+    Args:
+        subtopologies: The subtopologies.
+        counts: The known partition counts.
 
     Raises:
         Refused: The topology has a loop, or no subtopology writes to a repartition topic.
@@ -71,14 +75,24 @@ def decide_repartitions(subtopologies: Sequence[Subtopology], counts: PartitionC
 
 
 def _largest(subtopology: Subtopology, decided: Mapping[str, int], counts: PartitionCounts) -> int | None:
-    """Return the largest known partition count of the topics that a subtopology reads, or None if all are unknown."""
+    """Return the largest known partition count of the topics that a subtopology reads, or None if all are unknown.
+
+    Args:
+        subtopology: The subtopology.
+        decided: Partition counts of repartition topics that are already decided, by topic name.
+        counts: The known partition counts of other topics.
+    """
     known = [count for topic in subtopology.repartition_source_topics if (count := decided.get(topic.name)) is not None]
     known += [count for name in subtopology.source_topics if (count := counts.get(name)) is not None]
     return max(known, default=None)
 
 
 def decide_changelogs(subtopologies: Sequence[Subtopology], counts: PartitionCounts) -> dict[str, int]:
-    """Set the partition count of each changelog topic to the number of tasks of its subtopology.
+    """Return the partition count of each changelog topic, by topic name: the number of tasks of its subtopology.
+
+    Args:
+        subtopologies: The subtopologies.
+        counts: The known partition counts.
 
     Raises:
         Refused: A subtopology reads no topic.

@@ -28,7 +28,7 @@ class ReconciliationInput:
     Attributes:
         target_epoch: Epoch of the target assignment.
         target: Target assignment of the member.
-        owners: The processes that own each task.
+        owners: The processes that own each task of the group.
         owned_tasks: Tasks that the member reports as owned; None if the member does not report them.
     """
 
@@ -39,7 +39,12 @@ class ReconciliationInput:
 
 
 def reconciled_member(member: StreamsMember, inputs: ReconciliationInput) -> StreamsMember:
-    """Return the member after its next reconciliation step, or the same object if no step is possible."""
+    """Return the member after its next reconciliation step, or the same object if no step is possible.
+
+    Args:
+        member: The member.
+        inputs: The data that determines the step.
+    """
     if member.state is STABLE and member.epoch == inputs.target_epoch:
         return member
     if member.state is UNREVOKED:
@@ -101,8 +106,8 @@ def _next_assignment(member: StreamsMember, epoch: int, inputs: ReconciliationIn
 
 
 def _free(wanted: TaskSet, is_unreleased: Callable[[Task], bool]) -> tuple[TaskSet, bool]:
-    """Return the wanted tasks that can be assigned now, and whether other wanted tasks must wait until they are
-    released.
+    """Return the tasks that can be assigned now, and whether the remaining tasks must wait until a process releases
+    them.
 
     Args:
         wanted: Tasks to assign.

@@ -292,8 +292,13 @@ def _member_state(member_id: str, number: int) -> MemberState:
 
 
 def _active_tasks(elements: Iterable[Current.TaskIds], member_epoch: int) -> dict[Task, int]:
-    """Return the assignment epoch of each task in a record. If the record has no assignment epochs, each task has the
-    member epoch.
+    """Return the assignment epoch of each task in a record.
+
+    If the record has no assignment epochs, each task has the member epoch.
+
+    Args:
+        elements: Elements of the record, each with the tasks of a subtopology.
+        member_epoch: Epoch of the member.
 
     Raises: DecodeError if the numbers of tasks and epochs differ.
     """

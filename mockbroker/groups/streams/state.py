@@ -223,7 +223,7 @@ class StreamsGroup(EpochGroup):
 
     @property
     def state_filter(self) -> str:
-        """The state as written in the state filter of ListGroups; Kafka writes NotReady as ``not_ready``."""
+        """The state as written in the state filter of ListGroups. Kafka writes the state NotReady as ``not_ready``."""
         return "not_ready" if (name := self.state_name) == NOT_READY else name.lower()
 
     def in_map_order(self) -> list[StreamsMember]:
@@ -239,7 +239,7 @@ class StreamsGroup(EpochGroup):
         return bool(self.members) and self.topology is not None and topic in self.topology.subtopology_of
 
     def read_metadata(self, topology: Topology, cluster: ClusterState) -> int:
-        """Return a hash of the metadata of a topology's existing topics."""
+        """Return a hash of the metadata of a topology's existing topics. ``cluster``: cluster that has the topics."""
         return metadata_hash(topic_metadata(topology.required_topics, cluster))
 
     # --- members ---

@@ -52,7 +52,7 @@ def compute_target(
 def _update(group: StreamsGroup, subtopologies: Mapping[str, SubtopologyTasks], joined: str | None) -> bool:
     """Add one new member to the target assignment without recomputing it for all members.
 
-    Return False if that is not possible.
+    Return whether this was possible.
 
     Args:
         group: The group.

@@ -47,8 +47,13 @@ def source_names(subtopology: Subtopology) -> list[str]:
 
 
 def topology_of(epoch: int, subtopologies: Iterable[Subtopology]) -> Topology:
-    """Create a topology from its subtopologies. Raises: ValueError if the epoch is negative, or two subtopologies have
-    the same id.
+    """Return a topology that consists of the given subtopologies.
+
+    Args:
+        epoch: Epoch of the topology.
+        subtopologies: The subtopologies.
+
+    Raises: ValueError if the epoch is negative, or two subtopologies have the same id.
     """
     if epoch < 0:
         raise ValueError("Topology epoch must be non-negative.")
@@ -63,7 +68,7 @@ def topology_of(epoch: int, subtopologies: Iterable[Subtopology]) -> Topology:
 
 
 def topology_of_request(request: RequestTopology) -> Topology:
-    """Create the topology that a heartbeat contains.
+    """Return the topology in a heartbeat. ``request``: the topology field of the request.
 
     Raises: ValueError if the epoch is negative, or two subtopologies have the same id.
     """
