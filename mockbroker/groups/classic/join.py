@@ -163,8 +163,6 @@ def _add_member(group: ClassicGroup, event: Join, member_id: str, now: float) ->
     )
     if not group.members:
         group.protocol_type = event.protocol_type
-    if not group.leader:
-        group.leader = member_id
     group.add_member(member)
     group.set_pending_join(member, event.ticket)
     group.timers.set(session_timer(member_id), now + rules.NEW_MEMBER_TIMEOUT)

@@ -117,7 +117,6 @@ def complete_join_phase(group: ClassicGroup, now: float) -> Effects:
     """
     effects: Effects = []
     group.timers.forget(JOIN_TIMER)
-    group.timers.forget(INITIAL_DELAY_TIMER)
     members = [] if group.pending_join_count == len(group.members) else group.in_map_order()
     for member in [m for m in members if m.pending_join is None and m.instance_id is None]:
         effects += membership.remove(group, member, EventKind.EXPIRE, "no JoinGroup within the rebalance timeout")

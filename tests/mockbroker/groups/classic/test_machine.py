@@ -5,6 +5,9 @@ The rules are those of docs/coordinator.md, under the headings "States of a clas
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 from tools.group_harness import RANGE, GroupHarness
 
@@ -12,9 +15,11 @@ from kwire import ErrorCode as E
 from kwire.java import map_order
 from kwire.messages.leave_group import LeaveGroupResponse
 from mockbroker.base.effects import Reply, Ticket
+from mockbroker.base.release import RELEASES
+from mockbroker.base.settings import Settings
 from mockbroker.groups.classic import machine as classic
 from mockbroker.groups.classic import rules, timers
-from mockbroker.groups.classic.state import State
+from mockbroker.groups.classic.state import ClassicGroup, State
 from mockbroker.groups.events import Evict, Heartbeat, Join, Leave, LeavingMember, Rebalance, Sync
 
 EMPTY, PREPARING, COMPLETING, STABLE = State
@@ -1062,3 +1067,141 @@ def test_requested_rebalance_without_effect(harness, state):
     harness.notes.clear()
     harness.administer(Rebalance("on request"))
     assert (harness.state, harness.notes) == (state, [])
+
+
+# --- reasons in the journal ---------------------------------------------------------------------------------------
+
+
+def reasons(harness: GroupHarness) -> list[tuple[str, str, str]]:
+    """Return kind, member id and reason of the journal's events that have a reason."""
+    return [(note.event, note.member_id, note.reason) for note in harness.notes if note.reason]
+
+
+REASONS = [  # what happens to a stable group of a (the leader) and b; the events
+    (lambda h: h.join("c"), [("rebalance", "", "c joined")]),
+    (lambda h: h.join("a"), [("rebalance", "", "a rejoined as leader")]),
+    (lambda h: h.join("a", OTHER), [("rebalance", "", "a rejoined with other metadata")]),
+    (lambda h: h.join("b", OTHER), [("rebalance", "", "b rejoined with other metadata")]),
+    (lambda h: h.leave("b"), [("leave", "b", "left"), ("rebalance", "", "b left")]),
+    (
+        lambda h: h.leave("b", "a"),
+        [("leave", "b", "left"), ("leave", "a", "left"), ("rebalance", "", "b, a left")],
+    ),
+    (
+        lambda h: h.wait(10.0),
+        [
+            ("expire", "a", "no heartbeat for 10 s"),
+            ("rebalance", "", "session of a timed out"),
+            ("expire", "b", "no heartbeat for 10 s"),
+        ],
+    ),
+    (lambda h: (h.ask_id("c"), h.leave("c")), [("leave", "c", "left before it joined")]),
+    (
+        lambda h: (h.ask_id("c", session=3.0), h.wait(3.0)),
+        [("expire", "c", "member id was never used")],
+    ),
+]
+
+
+@pytest.mark.parametrize(("happens", "events"), REASONS, ids=range(len(REASONS)))
+def test_journal_has_the_reason_of_each_change(happens: Any, events: list[tuple[str, str, str]]) -> None:
+    harness = GroupHarness()
+    harness.stable("a", "b")
+    harness.notes.clear()
+    happens(harness)
+    assert reasons(harness) == events
+
+
+def test_reasons_of_clients_are_in_the_journal() -> None:
+    harness = GroupHarness()
+    harness.stable("a", "b")
+    harness.ask_id("c")
+    harness.notes.clear()
+    ask = harness._ask()
+    leaving = [LeavingMember(member_id=name, instance_id=None, reason=f"{name} ends") for name in ("b", "c")]
+    harness._tell(ask, Leave(ticket=ask.ticket, members=leaving))
+    assert reasons(harness) == [("leave", "b", "b ends"), ("leave", "c", "c ends"), ("rebalance", "", "b left")]
+
+
+def test_members_that_do_not_rejoin_or_sync_expire_with_a_reason() -> None:
+    harness = GroupHarness()
+    harness.stable("a", "b", rebalance=5.0, session=60.0)
+    harness.notes.clear()
+    harness.join("a", rebalance=5.0, session=60.0)
+    harness.wait(5.0)
+    harness.wait(5.0)
+    assert reasons(harness) == [
+        ("rebalance", "", "a rejoined as leader"),
+        ("expire", "b", "no JoinGroup within the rebalance timeout"),
+        ("expire", "a", "no SyncGroup within the rebalance timeout"),
+        ("rebalance", "", "1 members did not sync"),
+    ]
+    assert harness.state is State.EMPTY
+
+
+def test_pending_member_has_a_deadline_until_it_joins() -> None:
+    harness = GroupHarness()
+    harness.stable("a")
+    harness.ask_id("c", session=3.0)
+    assert ("pending", "c") in harness.group.timers
+    harness.join("c")
+    assert ("pending", "c") not in harness.group.timers
+    assert harness.group.pending_members == {}
+
+
+def test_member_that_is_removed_has_no_deadline() -> None:
+    harness = GroupHarness()
+    harness.stable("a", "b")
+    harness.leave("b")
+    assert [("session", name) in harness.group.timers for name in "ab"] == [True, False]
+
+
+def test_refused_member_of_a_full_group_ends_the_join_phase() -> None:
+    """Kafka before 4.0: the members that are left have all joined."""
+    for release, generation in (("3.9", 2), ("4.2", 1)):
+        harness = GroupHarness(max_size=2, quirks=RELEASES[release].quirks)
+        harness.stable("a", "b")
+        harness.group.max_size = 1
+        harness.join("a")
+        assert harness.join("b").error is E.GROUP_MAX_SIZE_REACHED
+        assert (harness.group.generation, sorted(harness.group.members)) == (generation, ["a"])
+
+
+@pytest.mark.parametrize("renews", [True, False])
+def test_sync_in_stable_renews_the_session_in_old_releases(renews: bool) -> None:
+    harness = GroupHarness()
+    harness.group.quirks = replace(harness.group.quirks, sync_in_stable_renews_session=renews)
+    harness.stable("a", "b")
+    harness.wait(6.0)
+    assert harness.sync("a").error is E.NONE
+    harness.wait(6.0)
+    assert list(harness.group.members) == (["a"] if renews else [])
+
+
+@pytest.mark.parametrize(("only", "extended"), [(True, False), (False, True)])
+def test_delay_of_a_later_generation_is_extended_in_old_releases(only: bool, extended: bool) -> None:
+    harness = GroupHarness(delay=3.0)
+    harness.group.quirks = replace(harness.group.quirks, delay_extended_in_generation_0_only=only)
+    harness.stable("a")
+    harness.leave("a")
+    harness.join("b")
+    harness.wait(2.0)
+    harness.join("c")
+    harness.wait(1.5)
+    assert (harness.state is State.PREPARING) is extended
+
+
+@pytest.mark.parametrize(("last_wins", "protocol"), [(True, "y"), (False, "x")])
+def test_ties_of_protocols_are_broken_by_the_map_order(last_wins: bool, protocol: str) -> None:
+    harness = GroupHarness()
+    harness.group.quirks = replace(harness.group.quirks, last_protocol_wins_ties=last_wins)
+    assert map_order(["x", "y"]) == ["x", "y"]
+    harness.completing("a", protocols=(("x", b""), ("y", b"")))
+    harness.join("b", (("y", b""), ("x", b"")))
+    harness.join("a", (("x", b""), ("y", b"")))
+    assert harness.group.protocol == protocol
+
+
+def test_initial_delay_is_the_setting_in_seconds() -> None:
+    group = ClassicGroup.from_settings("g", Settings.parse({"group.initial.rebalance.delay.ms": 2_500}), 7.0)
+    assert (group.initial_delay, group.state_since, group.group_id) == (2.5, 7.0, "g")

@@ -88,3 +88,11 @@ def test_group_is_described_with_its_epochs(harness: MixedGroupHarness) -> None:
         for part in (member.assignment, member.target_assignment)
     )
     assert (assigned, target) == ({"t": [0, 1]}, {"t": [0, 1]})
+
+
+def test_regex_of_a_member_is_shown() -> None:
+    harness = MixedGroupHarness()
+    harness.join("a", [], subscribed_topic_names=None, subscribed_topic_regex="t.*")
+    [printed] = to_json(harness.group, names(harness), Settings())["members"]
+    assert (printed["subscribed_regex"], printed["subscribed_topics"]) == ("t.*", [])
+    assert member_description(harness.group.members["a"], names(harness), 1).regex == "t.*"
