@@ -15,8 +15,7 @@ from kwire.anonymize import fields
 from kwire.anonymize.pseudonyms import Pseudonyms
 from kwire.anonymize.records import Batches
 from kwire.anonymize.stored import Context, Stored
-from kwire.blobs.fields import INSIDE
-from kwire.json.expanded import ASSIGNORS
+from kwire.blobs.fields import ASSIGNORS, INSIDE
 from kwire.json.objects import uuid_text
 from kwire.layout import Blob, Fixed, List, Maybe, Node, Record, Slot, Text, resolve
 from kwire.redact import redact

@@ -15,3 +15,9 @@ INSIDE: Mapping[str, str] = {
     "DescribeGroupsResponse.Group.Member.member_metadata": "ConsumerProtocolSubscription",
     "DescribeGroupsResponse.Group.Member.member_assignment": "ConsumerProtocolAssignment",
 }
+
+# Field with the name of the group's assignor, by struct; in other structs it is ``protocol_name``.
+ASSIGNORS: Mapping[str, str] = {
+    "JoinGroupRequest.Protocol": "name",
+    "DescribeGroupsResponse.Group": "protocol_data",
+}

@@ -8,7 +8,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import pairwise
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 from uuid import UUID
 
 import numpy as np
@@ -168,6 +168,7 @@ class Reading:
         keylog: KeyLog | None = None,
         ring: PacketRing | None = None,
         progress: Callable[[int], object] | None = None,
+        as_json: bool = False,
     ) -> None:
         self.files = find(paths) if ring is None else [ring.name]
         self._ring = ring
@@ -177,6 +178,7 @@ class Reading:
         self.bodies = None if bodies is None else frozenset(bodies)
         self.raw = raw
         self.redacted = redacted
+        self.as_json = as_json
         self.keylog = keylog
         self._secrets = KeyLog() if keylog is None else keylog
         self.problems: list[Problem] = []
@@ -254,6 +256,7 @@ class Reading:
             bodies=self.bodies,
             raw=self.raw,
             redacted=self.redacted,
+            as_json=self.as_json,
             keylog=self._secrets if self.keylog is not None or len(self._secrets) else None,
         )
 
@@ -288,7 +291,7 @@ class Reading:
             key = (logged.connection, logged.client, logged.broker)
             conversation = conversations.open.get(key)
             if conversation is None:
-                options = {"bodies": self.bodies, "raw": self.raw, "redacted": self.redacted}
+                options = {"bodies": self.bodies, "raw": self.raw, "redacted": self.redacted, "as_json": self.as_json}
                 conversation = Conversation.logged(*key, logged.time_us, **options)  # type: ignore[arg-type]
                 conversations.open[key] = conversation
             conversations.open.move_to_end(key)
@@ -316,6 +319,7 @@ def read(
     keylog: KeyLog | None = None,
     ring: PacketRing | None = None,
     progress: Callable[[int], object] | None = None,
+    as_json: bool = False,
 ) -> Reading:
     """Return the calls of a capture for iteration. Files are read during the iteration.
 
@@ -329,10 +333,11 @@ def read(
             use only those in pcapng files.
         ring: packets of a network interface, which are read instead of ``paths``; None to read ``paths``.
         progress: function that is called with the number of bytes read; for a gzip file or frame log, only at its end.
+        as_json: True for calls that are only printed as JSON lines (``kwire.capture.rows.json_lines``): with the native
+            engine, most of their bodies are kept as bytes.
 
     Raises: OSError for a path that does not exist; ValueError for ``-`` beside other paths.
     """
     path_list = [paths] if isinstance(paths, (str, os.PathLike)) else paths
-    return Reading(
-        path_list, ports=ports, bodies=bodies, raw=raw, redacted=redacted, keylog=keylog, ring=ring, progress=progress
-    )
+    options: Any = {"bodies": bodies, "raw": raw, "redacted": redacted, "as_json": as_json}
+    return Reading(path_list, ports=ports, keylog=keylog, ring=ring, progress=progress, **options)

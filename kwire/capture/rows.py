@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from functools import lru_cache
 from heapq import heappop, heappush
 from typing import Any
 
+from kwire.capture.calls.bodies import decoded
 from kwire.capture.calls.model import UNREADABLE, Call, Connection
 from kwire.capture.files.blocks import Problem, Skipped
 from kwire.capture.reading import Item
 from kwire.json.expanded import PLAIN, Context, error_of, form_of
+from kwire.json.native import is_body, line_writer
 from kwire.messages import APIS
 
 COLUMNS = (
@@ -130,7 +133,7 @@ def row_of(call: Call, is_response: bool) -> Row:
         if call.request_us is not None:
             latency = (time_us - call.request_us) / 1_000
         if call.response is not None and call.response_version is not None:
-            error = error_of(call.response, call.response_version)
+            error = _error_of(call.response, call.response_version)
     key = call.api_key
     row = {
         "time": time_text(time_us),
@@ -168,8 +171,13 @@ def body_of(call: Call, is_response: bool, context: Context = PLAIN) -> Row | No
         is_response: True for the response of the call, False for its request.
         context: topic names and options of the JSON form.
     """
-    body, version = (call.response, call.response_version) if is_response else (call.request, call.api_version)
+    body, version = decoded(call, is_response), call.response_version if is_response else call.api_version
     return None if body is None or version is None else form_of(body, version, context)
+
+
+def _error_of(response: Any, version: int) -> int | None:
+    error: int | None = response.error if is_body(response.__class__) else error_of(response, version)
+    return error
 
 
 def remark_row(item: Connection | Problem | Skipped) -> Row | None:
@@ -222,3 +230,37 @@ def rows(
             row["body"] = body_of(*item, context)
             if not needs_body or where is None or where(row):
                 yield row
+
+
+def json_lines(
+    items: Iterable[Item],
+    context: Context = PLAIN,
+    *,
+    where: Callable[[Row], bool] | None = None,
+    needs_body: bool = False,
+    waiting: int = WAITING,
+) -> Iterator[bytes]:
+    """Yield the rows of frames and remarks as lines of JSON, in order of time. The arguments are those of ``rows``.
+
+    With the native engine, the lines of most frames are written without Python objects, if the calls were read for this
+    purpose (argument ``as_json`` of ``read``).
+    """
+    dump = json.JSONEncoder().encode
+    writer = line_writer(Call, {key: api.name for key, api in APIS.items()})
+    if writer is None or context.records or (where is not None and needs_body):
+        for row in rows(items, context, where=where, needs_body=needs_body, waiting=waiting):
+            yield f"{dump(row)}\n".encode()
+        return
+    line_of, name_of = writer.line, context.name_of
+    for item in in_order(items, waiting=waiting):
+        if isinstance(item, tuple):
+            if where is not None and not where(row_of(*item)):
+                continue
+            line = line_of(*item, name_of)
+            if line is None:
+                line = f"{dump(row_of(*item) | {'body': body_of(*item, context)})}\n".encode()
+            yield line
+        else:
+            remark = remark_row(item)
+            if remark is not None and (where is None or remark.get("error") or where(remark)):
+                yield f"{dump(remark)}\n".encode()

@@ -16,7 +16,7 @@ from kwire.capture.calls.model import GAPS, NOT_READ, NOTED, REASONS
 from kwire.capture.files.blocks import RING_FULL, SKIP_REASONS, SNAPLEN
 from kwire.capture.files.capture_file import no_traffic
 from kwire.capture.reading import read
-from kwire.capture.rows import COLUMNS, DIRECTIONS, MORE, NUMBERS, WAITING, Row, rows
+from kwire.capture.rows import COLUMNS, DIRECTIONS, MORE, NUMBERS, WAITING, Row, json_lines, rows
 from kwire.capture.tls.keylog import KeyLogFile
 from kwire.cli import lines
 from kwire.cli.interface import interface_option, opened_ring
@@ -88,11 +88,17 @@ def command(
     with lines.rare_garbage_collection(), ExitStack() as stack:
         ring = stack.enter_context(opened_ring(paths, interface))
         shown = stack.enter_context(lines.progress(paths, hidden=hidden))
-        reading = read(paths, ports=ports, redacted=not no_redact, keylog=keylog, ring=ring, progress=shown)
+        as_json = form == "jsonl" and "body" not in used and not open_records
+        options: Any = {"redacted": not no_redact, "keylog": keylog, "progress": shown, "as_json": as_json}
+        reading = read(paths, ports=ports, ring=ring, **options)
         context = Context(reading.name_of, open_records)
         waiting = 0 if reading.is_stream else WAITING
-        matching = rows(reading, context, where=check, needs_body="body" in used, waiting=waiting)
-        any_row = _write(matching, form, stack.enter_context(_opened(output)), at_once=reading.is_stream)
+        selection: Any = {"where": check, "needs_body": "body" in used, "waiting": waiting}
+        out = stack.enter_context(_opened(output))
+        if form == "jsonl":
+            any_row = _write_lines(json_lines(reading, context, **selection), out, at_once=reading.is_stream)
+        else:
+            any_row = _write(rows(reading, context, **selection), form, out, at_once=reading.is_stream)
     missing = None if any_row or where is not None else no_traffic(paths, reading.files, ports)
     report_problems(reading.damage, reading.notes(), missing)
 
@@ -137,7 +143,7 @@ def _write(rows: Iterator[Row], form: str, out: IO[bytes], *, at_once: bool = Fa
 
     Args:
         rows: rows of frames and problems.
-        form: "jsonl" or "table".
+        form: "table" or "parquet".
         out: output file, open for writing.
         at_once: True to flush the file after each row.
     """
@@ -146,12 +152,6 @@ def _write(rows: Iterator[Row], form: str, out: IO[bytes], *, at_once: bool = Fa
         rows = chain((first,), rows)
     if form == "parquet":
         write_parquet(rows, out)
-    elif form == "jsonl":
-        dump = json.JSONEncoder().encode
-        while batch := list(islice(rows, 1 if at_once else 512)):
-            out.write(("\n".join(map(dump, batch)) + "\n").encode())
-            if at_once:
-                out.flush()
     else:
         out.write(
             LINE.format("time", "client", "", "broker", "api", "v", "id", "size", "latency", "error", "").encode()
@@ -163,6 +163,18 @@ def _write(rows: Iterator[Row], form: str, out: IO[bytes], *, at_once: bool = Fa
                 out.flush()
     out.flush()
     return first is not None
+
+
+def _write_lines(lines: Iterator[bytes], out: IO[bytes], *, at_once: bool) -> bool:
+    """Write lines to a file; return False if there was no line. ``at_once``: True to flush the file after each line."""
+    any_line = False
+    while batch := list(islice(lines, 1 if at_once else 512)):
+        any_line = True
+        out.write(b"".join(batch))
+        if at_once:
+            out.flush()
+    out.flush()
+    return any_line
 
 
 def table_line(row: Row) -> str:

@@ -21,7 +21,7 @@ from uuid import UUID
 
 from kwire import codec
 from kwire.blobs import BLOBS, body_offset, readable_version, stored_version
-from kwire.blobs.fields import CONSUMER, INSIDE
+from kwire.blobs.fields import ASSIGNORS, CONSUMER, INSIDE
 from kwire.blobs.sticky import CooperativeStickyUserData, decode_user_data
 from kwire.codegen import Lines, Names, StructFunctions, run, source
 from kwire.errors import DecodeError
@@ -32,10 +32,6 @@ from kwire.redact import REDACTED
 from kwire.schema import ZERO_UUID
 
 Form = dict[str, Any]
-ASSIGNORS = {
-    "JoinGroupRequest.Protocol": "name",
-    "DescribeGroupsResponse.Group": "protocol_data",
-}  # the field with the assignor's name
 MAX_OPENED = 16 * 1024 * 1024  # maximum decompressed bytes of the records of one field
 MAX_RECORDS = 10_000  # maximum records shown of one field
 
@@ -282,7 +278,14 @@ def _user_data(data: bytes, assignor: str | None) -> Form | None:
     return {"type": "StickyUserData", "assignor": assignor, "version": version, "fields": form_of(value, version)}
 
 
-def _inside(data: bytes | None, name: str, context: Context) -> Form | None:
+def inside_form(data: bytes | None, name: str, context: Context) -> Form | None:
+    """Return the JSON form of a message that a bytes field contains; None if there is none.
+
+    Args:
+        data: content of the field; None for null.
+        name: Kafka's name of the message.
+        context: protocol type and assignor of the group.
+    """
     if not data or context.protocol_type not in (None, CONSUMER):
         return None
     return _stored(name, data, context.assignor)
@@ -324,6 +327,6 @@ _SPACE: dict[str, Any] = {
     "number": _number,
     "tags": _tags,
     "topic": _topic,
-    "inside": _inside,
+    "inside": inside_form,
     "opened": _opened,
 }

@@ -1,11 +1,14 @@
 //! The native engine of kwire. It knows no message: `Message` walks the table of one version of a message, which
 //! `kwire.engines.native` makes from the layout. Refusals have no field; kwire's reference engine explains them.
 
+mod cursor;
+mod json;
 mod raw;
 mod read;
 mod records;
 mod refusal;
 mod table;
+mod text;
 mod uuids;
 mod write;
 
@@ -14,6 +17,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyType};
 
+use crate::cursor::Cursor;
 use crate::read::Reader;
 use crate::refusal::Refusal;
 use crate::table::{Classes, Record};
@@ -88,10 +92,10 @@ impl Message {
         if offset > bytes.len() {
             return Err(PyIndexError::new_err("the offset is after the data"));
         }
-        let mut reader = Reader::new(py, &self.runtime.uuids, bytes, offset, left);
+        let mut reader = Reader::new(py, &self.runtime.uuids, Cursor::new(bytes, offset, left));
         match reader.record(&self.layout) {
-            Ok(value) => Ok((value, reader.pos)),
-            Err(refusal) => Err(self.runtime.error(py, refusal, reader.pos)),
+            Ok(value) => Ok((value, reader.at.pos)),
+            Err(refusal) => Err(self.runtime.error(py, refusal, reader.at.pos)),
         }
     }
 
@@ -113,11 +117,13 @@ mod kwire_native {
     #[pymodule_export]
     use super::records::{Records, crc32c};
     #[pymodule_export]
+    use super::json::{Body, Form, Lines};
+    #[pymodule_export]
     use super::Message;
 
     /// The form of the tables; kwire uses the engine only if it makes tables of this form.
     #[pymodule_export]
-    const TABLES: u32 = 2;
+    const TABLES: u32 = 3;
 
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");

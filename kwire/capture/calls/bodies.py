@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from kwire.apikeys import ApiKey
 from kwire.capture.calls.frame_headers import Form, body_at, form_of, leading_group, response_body
 from kwire.capture.calls.model import UNKNOWN_VERSION, UNREADABLE, Call, Connection
+from kwire.engines.runtime import NativeRefused
 from kwire.envelope import answers_unsupported
 from kwire.errors import DecodeError
+from kwire.json import native
+from kwire.limits import weight_limit
 from kwire.messages import APIS
 from kwire.redact import redact
 
@@ -19,6 +24,42 @@ SECRET_APIS = (
     ApiKey.DESCRIBE_DELEGATION_TOKEN,
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
 )
+# APIs whose bodies are always decoded: those with secrets, and those that the reading itself uses.
+NEEDED_REQUESTS = frozenset({*SECRET_APIS, ApiKey.API_VERSIONS})
+NEEDED_RESPONSES = frozenset({*SECRET_APIS, ApiKey.SASL_HANDSHAKE})
+
+
+def encoded_body(message: type, frame: bytes, at: int, version: int) -> Any:
+    """Return the bytes of a body, from which the native package can write its JSON; None if the body must be decoded.
+
+    Args:
+        message: class of the body.
+        frame: the frame.
+        at: offset of the body in the frame.
+        version: version of the body.
+    """
+    form = native.form_of(message, version)
+    if form is None:
+        return None
+    try:
+        return form.body(frame, at, weight_limit(len(frame) - at))
+    except NativeRefused:
+        return None  # decoding explains why, if the body is not valid
+
+
+def decoded(call: Call, is_response: bool) -> Any:
+    """Return the decoded body of a frame; None if it was not decoded.
+
+    Args:
+        call: call of the frame.
+        is_response: True for the response of the call, False for its request.
+    """
+    body, version = (call.response, call.response_version) if is_response else (call.request, call.api_version)
+    if body is None or not native.is_body(body.__class__):
+        return body
+    form = form_of(call.api_key or 0, version or 0)
+    assert form is not None
+    return body_at(form.response if is_response else form.request, body.data, body.offset, version or 0)[0]
 
 
 class BodyReader:
@@ -28,12 +69,16 @@ class BodyReader:
         wanted: API keys whose bodies are decoded; None for all.
         raw: True to keep every frame also as bytes.
         redacted: True to redact secrets.
+        as_json: True to keep bodies as bytes where their JSON can be written from them (``kwire.json.native``).
     """
 
-    __slots__ = ("connection", "raw", "redacted", "wanted")
+    __slots__ = ("as_json", "connection", "raw", "redacted", "wanted")
 
-    def __init__(self, connection: Connection, wanted: frozenset[int] | None, raw: bool, redacted: bool) -> None:
+    def __init__(
+        self, connection: Connection, wanted: frozenset[int] | None, raw: bool, redacted: bool, as_json: bool = False
+    ) -> None:
         self.connection, self.wanted, self.raw, self.redacted = connection, wanted, raw, redacted
+        self.as_json = as_json
 
     def kept(self, frame: bytes, key: int | None) -> bytes | None:
         """Return a frame without its length prefix, to be stored in a call.
@@ -63,6 +108,10 @@ class BodyReader:
             call.request_raw = self.kept(frame, call.api_key)
 
     def _decode_request(self, call: Call, form: Form, frame: bytes, at: int) -> None:
+        if self.as_json and call.api_key not in NEEDED_REQUESTS:
+            call.request = encoded_body(form.request, frame, at, form.version)
+            if call.request is not None:
+                return
         try:
             call.request, _ = body_at(form.request, frame, at, form.version)
         except DecodeError as error:
@@ -98,6 +147,11 @@ class BodyReader:
         try:
             at = response_body(form, frame, 4)
             version = form.version
+            if self.as_json and call.api_key not in NEEDED_RESPONSES:
+                call.response, call.response_version = encoded_body(form.response, frame, at, version), version
+                if call.response is not None:
+                    return
+                call.response_version = None
             try:
                 call.response, _ = body_at(form.response, frame, at, version)
             except DecodeError:

@@ -62,6 +62,7 @@ class Conversation:
         redacted: True to redact secrets.
         keylog: secrets with which TLS is decrypted; None to decrypt nothing. With secrets, a Conversation cannot be
             pickled.
+        as_json: True to keep bodies as bytes where their JSON can be written from them (``kwire.json.native``).
 
     Attributes:
         broker: True if the first endpoint of the key is the broker, False if the second endpoint is, None if unknown.
@@ -93,8 +94,9 @@ class Conversation:
         raw: bool = False,
         redacted: bool = True,
         keylog: KeyLog | None = None,
+        as_json: bool = False,
     ) -> None:
-        self._begin(f"{key}", first.time_us, first.seq, bodies, raw, redacted)
+        self._begin(f"{key}", first.time_us, first.seq, bodies, raw, redacted, as_json)
         self._tls = _tls_session(keylog)
         self.key = key
         self._ports = ports
@@ -103,7 +105,14 @@ class Conversation:
         self._choose(self._configured())
 
     def _begin(
-        self, name: str, time_us: int, seq: int, bodies: frozenset[int] | None, raw: bool, redacted: bool
+        self,
+        name: str,
+        time_us: int,
+        seq: int,
+        bodies: frozenset[int] | None,
+        raw: bool,
+        redacted: bool,
+        as_json: bool,
     ) -> None:
         number = blake2b(f"{name} {time_us} {seq}".encode(), digest_size=8).hexdigest()
         self.connection = Connection(id=number, client="", broker="", first_us=time_us, last_us=time_us)
@@ -111,7 +120,7 @@ class Conversation:
         self.broker: bool | None = None
         self.done = False
         self._streams = {True: Stream(), False: Stream()}
-        self._exchange = Exchange(self.connection, bodies, raw, redacted)
+        self._exchange = Exchange(self.connection, bodies, raw, redacted, as_json)
         self._framers = self._exchange.framers
         self._early: (
             list[tuple[Row, bytes, str]] | None
@@ -131,6 +140,7 @@ class Conversation:
         bodies: frozenset[int] | None = None,
         raw: bool = False,
         redacted: bool = True,
+        as_json: bool = False,
     ) -> Conversation:
         """Return a Conversation for the frames of a frame log; pass the frames to its method ``frame``.
 
@@ -142,9 +152,10 @@ class Conversation:
             bodies: API keys whose bodies are decoded; None for all.
             raw: True to keep all frames as bytes.
             redacted: True to redact secrets.
+            as_json: True to keep bodies as bytes where their JSON can be written from them.
         """
         self = cls.__new__(cls)
-        self._begin(f"{name} {client} {broker}", time_us, 0, bodies, raw, redacted)
+        self._begin(f"{name} {client} {broker}", time_us, 0, bodies, raw, redacted, as_json)
         self.key, self._ports = (0, 0, 0, 0, 0, 0), ()
         self.broker = True
         self.connection.client, self.connection.broker = client, broker

@@ -87,13 +87,15 @@ class Exchange:
         "number",
     )
 
-    def __init__(self, connection: Connection, bodies: frozenset[int] | None, raw: bool, redacted: bool) -> None:
+    def __init__(
+        self, connection: Connection, bodies: frozenset[int] | None, raw: bool, redacted: bool, as_json: bool = False
+    ) -> None:
         self.connection = connection
         self.calls: list[Call] = []
         self.framers = {True: Framer(True, SEARCH), False: Framer(False, SEARCH)}
         self.good = {True: 0, False: 0}
         self.number = 0
-        self._bodies = BodyReader(connection, bodies, raw, redacted)
+        self._bodies = BodyReader(connection, bodies, raw, redacted, as_json)
         self._pending = PendingCalls()
         self._tokens = SaslTokens()
         self._lost = LostFrames(connection)

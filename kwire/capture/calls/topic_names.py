@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from kwire.apikeys import ApiKey
+from kwire.capture.calls.bodies import decoded
 from kwire.capture.calls.model import Call
 from kwire.capture.limits import MAX_TOPICS
 from kwire.schema import ZERO_UUID
@@ -36,7 +37,7 @@ class TopicNames(dict[UUID, str]):
         """Add the topic names that the response of a call contains."""
         if call.response is None:
             return
-        for topic_id, name in topics_in(call.api_key or 0, call.response):
+        for topic_id, name in topics_in(call.api_key or 0, decoded(call, is_response=True)):
             if name and topic_id != ZERO_UUID and (len(self) < MAX_TOPICS or topic_id in self):
                 self[topic_id] = name
 

@@ -1,0 +1,149 @@
+"""JSON lines of captured frames, which the package ``kwire-native`` writes from the bytes of the frames.
+
+The text equals that of ``json.dumps`` for the rows of ``kwire.capture.rows``, with the bodies in the form of
+``kwire.json.expanded``. No Python object is made of a body. The forms are tables that are made of the layouts, as for
+the native engine. They are used if the default engine is the native engine; without them, the bodies are decoded.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache, lru_cache
+from typing import Any
+
+from kwire.blobs.fields import ASSIGNORS, INSIDE
+from kwire.engines.chosen import DEFAULT
+from kwire.engines.native import package
+from kwire.json.objects import dump
+from kwire.layout import (
+    Blob,
+    Fixed,
+    List,
+    Maybe,
+    Node,
+    Record,
+    Text,
+    element_weight,
+    resolve,
+    smallest,
+    weight,
+)
+from kwire.redact import REDACTED
+
+
+@cache
+def form_of(message: type, version: int) -> Any:
+    """Return the native JSON form of one version of a message; None if Python must write the JSON.
+
+    Args:
+        message: class of the message.
+        version: version of the message.
+    """
+    native = package() if DEFAULT == "native" else None
+    if native is None:
+        return None
+    layout = resolve(message, version)
+    try:
+        return native.Form(_table(layout), _has_error(layout), REDACTED, _inside)
+    except _NotInOrderError:
+        return None
+
+
+def line_writer(calls: type, names: dict[int, str]) -> Any:
+    """Return the writer of lines of frames; None if Python must write them.
+
+    Args:
+        calls: class of the calls.
+        names: name of each API, by its key.
+    """
+    native = package() if DEFAULT == "native" else None
+    return None if native is None else native.Lines(calls, names)
+
+
+@cache
+def is_body(kind: type) -> bool:
+    """Return whether a class is that of bodies that are kept as bytes, and written as JSON by the native package."""
+    native = package()
+    return native is not None and kind is native.Body
+
+
+class _NotInOrderError(Exception):
+    """The error for a struct whose bytes contain a nested message before the fields that explain the message."""
+
+
+def _table(node: Node) -> tuple[Any, ...]:
+    match node:
+        case Fixed(wire):
+            return (wire,)
+        case Text(compact, null):
+            return ("text", compact, null)
+        case Blob(compact, null):
+            return ("bytes", compact, null)
+        case List(element, compact, null):
+            return ("array", _table(element), compact, null, smallest(element), element_weight(node))
+        case Maybe(record, tagged):
+            return ("maybe", _table(record), tagged, weight(record))
+        case Record():
+            return ("struct", _fields(node), node.flexible, [_tagged_field(slot) for slot in node.tagged])
+
+
+def _fields(record: Record) -> list[tuple[str, tuple[Any, ...], str, str, str | None]]:
+    """Return the fields of a struct: name, layout, role, and the name and content of the key that explains the field.
+
+    Raises: _NotInOrderError if a struct inside precedes the protocol type or the assignor.
+    """
+    struct = record.type.__qualname__
+    assignor = ASSIGNORS.get(struct, "protocol_name")
+    fields, has_structs = [], False
+    for slot in record.slots:
+        role, explained, inside = "", "", INSIDE.get(f"{struct}.{slot.name}")
+        if slot.name == "error_code" and slot.node == Fixed("int16"):
+            role = "error_code"
+        elif slot.name == "protocol_type" and isinstance(slot.node, Text):
+            role = "protocol_type"
+        elif slot.name == assignor and isinstance(slot.node, Text):
+            role = "assignor"
+        if slot.name == "topic_id" and slot.node == Fixed("uuid"):
+            explained = "_topic_name"
+        elif inside is not None:
+            explained = f"_{slot.name}"
+        if has_structs and role in ("protocol_type", "assignor"):
+            raise _NotInOrderError
+        has_structs |= isinstance(slot.node, (List, Maybe, Record))
+        fields.append((slot.name, _table(slot.node), role, explained, inside if explained else None))
+    return fields
+
+
+def _tagged_field(slot: Any) -> tuple[str, int, tuple[Any, ...], str]:
+    return slot.name, slot.tag, _table(slot.node), json.dumps(dump(slot.field.initial(), slot.node))
+
+
+def _has_error(node: Node) -> bool:
+    """Return whether a value can contain an error code outside of tagged fields."""
+    match node:
+        case List(element):
+            return _has_error(element)
+        case Maybe(record):
+            return _has_error(record)
+        case Record(_, slots):
+            is_code = [slot.name == "error_code" and slot.node == Fixed("int16") for slot in slots]
+            return any(is_code) or any(_has_error(slot.node) for slot in slots)
+        case _:
+            return False
+
+
+@lru_cache(1_024)
+def _inside(data: bytes, name: str, protocol_type: bytes | None, assignor: bytes | None) -> bytes | None:
+    """Return the JSON text of a message in a bytes field; None if there is none.
+
+    Args:
+        data: content of the field.
+        name: Kafka's name of the message.
+        protocol_type: protocol type of the group, as encoded; None if unknown.
+        assignor: name of the group's assignor, as encoded; None if unknown.
+    """
+    from kwire.json.expanded import Context, inside_form
+
+    texts = [None if text is None else text.decode("utf-8", "surrogateescape") for text in (protocol_type, assignor)]
+    form = inside_form(data, name, Context(protocol_type=texts[0], assignor=texts[1]))
+    return None if form is None else json.dumps(form).encode()
