@@ -65,6 +65,8 @@ class Wire:
         open: True until the client closes the connection.
         cut: whether the connection is broken, so that all messages are lost.
         waiting: requests without a response, in order, as (call, callback, virtual time of sending in seconds).
+        deadlines: the virtual times, in seconds, at which the requests with the default timeout are due, in order, with
+            their correlation ids; also of requests that have a response.
         correlation: last correlation id.
         there: arrival time of the last request at the broker, virtual time in seconds.
         here: arrival time of the last response at the client, virtual time in seconds.
@@ -78,6 +80,7 @@ class Wire:
     open: bool = True
     cut: bool = False
     waiting: deque[tuple[Call[Any], Callable[..., None], float]] = field(default_factory=deque)
+    deadlines: deque[tuple[float, int]] = field(default_factory=deque)
     correlation: int = 0
     there: float = 0.0
     here: float = 0.0

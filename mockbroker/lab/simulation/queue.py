@@ -28,7 +28,7 @@ class Queue:
 
     def after(self, seconds: float, what: Callable[..., object], *with_: Any) -> None:
         self._order += 1
-        heappush(self._heap, (self.now + max(seconds, 0.0), self._order, what, with_))
+        heappush(self._heap, (self.now + seconds if seconds > 0.0 else self.now, self._order, what, with_))
 
     @property
     def next(self) -> float:

@@ -208,10 +208,11 @@ class World:
 
     def _go_wrong(self) -> None:
         faults = list(reversed(self.script.faults))
-        while self.trace.events < self.script.events and self.queue.next < LONGEST_RUN:
-            while faults and faults[-1].at <= self.trace.events:
+        queue, trace, events = self.queue, self.trace, self.script.events
+        while trace.events < events and queue.next < LONGEST_RUN:
+            while faults and faults[-1].at <= trace.events:
                 self._do(faults.pop())
-            self.queue.step()
+            queue.step()
 
     def _do(self, fault: Fault) -> None:
         self.trace.add(self.queue.now, f"fault {fault}")

@@ -216,8 +216,29 @@ class Client:
             timeout: request timeout in seconds; 0 for REQUEST_TIMEOUT.
         """
         self.network.ask(to, api_key, version, request, then)
-        if then is not None:
-            self.later(timeout or REQUEST_TIMEOUT, self._on_request_timeout, to, to.correlation)
+        if then is None:
+            return
+        if timeout:
+            self.later(timeout, self._on_request_timeout, to, to.correlation)
+            return
+        deadline = self.queue.now + REQUEST_TIMEOUT
+        to.deadlines.append((deadline, to.correlation))
+        if len(to.deadlines) == 1:  # the timer of an earlier request schedules the next one
+            self.later(REQUEST_TIMEOUT, self._on_request_timeouts, to)
+
+    def _on_request_timeouts(self, to: Wire) -> None:
+        """Close a connection if its oldest request with the default timeout is due; else wait for the oldest one."""
+        deadlines, waiting = to.deadlines, to.waiting
+        while deadlines and (not waiting or waiting[0][0].ticket.correlation_id > deadlines[0][1]):
+            deadlines.popleft()  # there is a response
+        if not deadlines:
+            return
+        deadline, correlation = deadlines[0]
+        if deadline <= self.queue.now:
+            deadlines.clear()
+            self._on_request_timeout(to, correlation)
+        else:
+            self.queue.at(deadline, self._now, self.life, self._on_request_timeouts, (to,))
 
     def _on_request_timeout(self, to: Wire, correlation: int) -> None:
         """Handle a request timeout: close the connection if the request, or an earlier one on it, still has no

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kwire.apikeys import ApiKey
@@ -11,7 +12,7 @@ from mockbroker.groups.classic.state import ClassicGroup
 from mockbroker.groups.consumer.state import (
     ConsumerGroup,
 )
-from mockbroker.groups.coordinated import CoordinatedGroup, as_type
+from mockbroker.groups.coordinated import CoordinatedGroup
 from mockbroker.groups.streams.state import (
     StreamsGroup,
 )
@@ -27,29 +28,46 @@ OF_TRANSACTIONS = (
 class OthersUntouched(Watcher):
     """The checker of invariant I15: a request for one group changes no other group.
 
-    The checker compares fingerprints of all other groups from before and after each request.
+    The checker compares fingerprints of all other groups from before and after each request. A fingerprint from after a
+    request is also that from before the next one, unless the broker's clock or a restart has changed groups meanwhile.
     """
 
     name = "I15"
 
     def __init__(self) -> None:
         self._prints: dict[str, tuple[object, ...]] = {}
+        self._are_current = False
 
     def before(self, broker: Broker, call: Call[Any], now: float) -> None:
         if call.ticket.api_key not in OF_TRANSACTIONS:
             mine = _group_of(call.request)
-            self._prints = {name: _fingerprint(group) for name, group in broker.groups.items() if name != mine}
+            current = self._prints if self._are_current else {}
+            self._prints = {
+                name: current.get(name) or _fingerprint(group) for name, group in broker.groups.items() if name != mine
+            }
+            self._are_current = False
 
     def resumed(self, broker: Broker, call: Call[Any], now: float) -> None:
         self.before(broker, call, now)
 
     def handled(self, broker: Broker, call: Call[Any], now: float) -> None:
         if call.ticket.api_key in OF_TRANSACTIONS:
+            self._are_current = False
             return
         for name, before in self._prints.items():
             group = broker.groups.get(name)
             if group is None or _fingerprint(group) != before:
                 raise self.broken(f"group {name} was changed by a request for group {_group_of(call.request)!r}")
+        self._are_current = True
+
+    def ticked(self, broker: Broker, now: float) -> None:
+        self._are_current = False
+
+    def crashed(self, broker: Broker, now: float) -> None:
+        self._are_current = False
+
+    def restarted(self, broker: Broker, now: float) -> None:
+        self._are_current = False
 
 
 def _group_of(request: Any) -> str:
@@ -60,23 +78,36 @@ def _group_of(request: Any) -> str:
 def _fingerprint(group: CoordinatedGroup) -> tuple[object, ...]:
     """Return a fingerprint of a group: values of which almost every operation on the group changes at least one."""
     offsets = group.offsets
-    at: tuple[object, ...] = (group.generation, group.state_name)
-    if (consumers := as_type(group, ConsumerGroup)) is not None:
-        at += (consumers.assignment_epoch, len(consumers.partition_epochs))
-    if (streams := as_type(group, StreamsGroup)) is not None:
-        at += (streams.assignment_epoch, len(streams.owners.active))
-    if (classic := as_type(group, ClassicGroup)) is not None:
-        at += (
-            classic.leader,
-            classic.pending_join_count,
-            len(classic.pending_sync_members),
-            len(classic.pending_members),
-        )
     return (
-        *at,
+        group.generation,
+        group.state_name,
+        _OF_TYPE.get(type(group), _nothing)(group),
         len(group.members),
         len(group.timers),
         len(offsets.committed),
         len(offsets.pending_transactional),
         offsets._last_sequence,
     )
+
+
+def _nothing(_group: CoordinatedGroup) -> tuple[object, ...]:
+    return ()
+
+
+def _of_consumer_group(group: ConsumerGroup) -> tuple[object, ...]:
+    return group.assignment_epoch, len(group.partition_epochs)
+
+
+def _of_streams_group(group: StreamsGroup) -> tuple[object, ...]:
+    return group.assignment_epoch, len(group.owners.active)
+
+
+def _of_classic_group(group: ClassicGroup) -> tuple[object, ...]:
+    return group.leader, group.pending_join_count, len(group.pending_sync_members), len(group.pending_members)
+
+
+_OF_TYPE: Mapping[type[CoordinatedGroup], Callable[[Any], tuple[object, ...]]] = {
+    ConsumerGroup: _of_consumer_group,
+    StreamsGroup: _of_streams_group,
+    ClassicGroup: _of_classic_group,
+}
