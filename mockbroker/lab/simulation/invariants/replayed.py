@@ -4,6 +4,7 @@ memory.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from operator import is_not
 
 from kwire.records.batch import read_batch
@@ -27,6 +28,21 @@ EVERY = 8  # inspections per replay; replaying all logs takes as long as some hu
 SETTLED = (State.STABLE, State.EMPTY)
 
 
+@dataclass(frozen=True, slots=True)
+class LastReplay:
+    """The last replay of a log.
+
+    Attributes:
+        batches: batches of the log.
+        replay: their replay.
+        groups: groups that the replay produces, by id.
+    """
+
+    batches: list[StoredBatch]
+    replay: Replay
+    groups: dict[str, CoordinatedGroup]
+
+
 class Replayed(Watcher):
     """The checker of invariant I11: the records in __consumer_offsets contain the groups of the coordinator.
 
@@ -38,7 +54,7 @@ class Replayed(Watcher):
 
     def __init__(self) -> None:
         self._looks = 0
-        self._replays: dict[int, tuple[list[StoredBatch], Replay]] = {}  # partition -> batches of its replay
+        self._replays: dict[int, LastReplay] = {}  # by partition
 
     def inspect(self, broker: Broker, now: float) -> None:
         self._looks += 1
@@ -51,28 +67,34 @@ class Replayed(Watcher):
     def healed(self, broker: Broker, now: float) -> None:
         from_log: dict[str, CoordinatedGroup] = {}
         for partition in broker.cluster.topics[OFFSETS_TOPIC].partitions:
-            replay = self._replay(partition)
-            from_log |= groups_from_records(replay, broker.groups.types, broker.groups.context, WallClock(0.0), now)
+            from_log |= self._groups_in(partition, broker, now)
         for group_id in dict.fromkeys([*broker.groups, *from_log]):
             if not is_away(broker, group_id):
                 self._compare(group_id, broker.groups.get(group_id), from_log.get(group_id))
 
-    def _replay(self, partition: Partition) -> Replay:
-        """Return the replay of the log of a partition of ``__consumer_offsets``.
+    def _groups_in(self, partition: Partition, broker: Broker, now: float) -> dict[str, CoordinatedGroup]:
+        """Return the groups that a replay of a log produces.
 
-        If batches were only appended since the last call, the last replay is continued with them.
+        If batches were only appended since the last replay, the replay is continued with them.
 
-        ``partition``: the partition.
+        Args:
+            partition: partition of the log.
+            broker: the broker.
+            now: broker time, seconds.
         """
         log = partition.log
         stored = [batch for index in range(len(log.segments)) for batch in log.segment_batches(index)]
-        before, replay = self._replays.get(partition.index, ([], Replay()))
-        if len(before) > len(stored) or any(map(is_not, before, stored)):
-            before, replay = [], Replay()
-        for batch in stored[len(before) :]:
-            replay.add(read_batch(batch.data))
-        self._replays[partition.index] = stored, replay
-        return replay
+        last = self._replays.get(partition.index)
+        if last is None or len(last.batches) > len(stored) or any(map(is_not, last.batches, stored)):
+            last = LastReplay([], Replay(), {})
+        if last.batches and len(last.batches) == len(stored):
+            return last.groups
+        for batch in stored[len(last.batches) :]:
+            last.replay.add(read_batch(batch.data))
+        context = broker.groups.context
+        groups = groups_from_records(last.replay, broker.groups.types, context, WallClock(0.0), now)
+        self._replays[partition.index] = LastReplay(stored, last.replay, groups)
+        return groups
 
     def _compare(self, group_id: str, there: CoordinatedGroup | None, written: CoordinatedGroup | None) -> None:
         if there is None:
