@@ -17,7 +17,7 @@ from mockbroker.groups.consumer.state import (
     ConsumerGroup,
 )
 from mockbroker.lab.simulation import liveness
-from mockbroker.lab.simulation.buggify import Buggify
+from mockbroker.lab.simulation.buggify import EARLIEST, Buggify
 from mockbroker.lab.simulation.checkers import CHECKERS
 from mockbroker.lab.simulation.checkers.final_log import FinalLog, named
 from mockbroker.lab.simulation.clients.admin import Admin
@@ -146,11 +146,12 @@ class World:
             places = broker.cluster.place(partitions, min(script.replicas, script.brokers))
             broker.cluster.create_topic(name, places, script.configs.get(name))
         self.recovery_time = self._recovery_time(settings)
+        early = EARLIEST if "wake-early" in script.buggify else 0.0
         self.shell = Shell(
             self.queue,
             self.trace,
             ObservedRouter(broker, Journal(0.0)),
-            Watchers([*watchers(self.recovery_time), *([coverage] if coverage is not None else [])]),
+            Watchers([*watchers(self.recovery_time, early), *([coverage] if coverage is not None else [])]),
             disk,
             broker_on,
             Dice("slices of time", script.seed),

@@ -1,10 +1,11 @@
-"""The invariants I1 to I26 and their checkers. A checker uses no code of the broker to compute the expected result."""
+"""The checkers of I1 to I26 and I46. A checker uses no code of the broker to compute the expected result."""
 
 from __future__ import annotations
 
 from mockbroker.lab.simulation.invariants.answered import Answered
 from mockbroker.lab.simulation.invariants.commits_kept import CommitsKept
 from mockbroker.lab.simulation.invariants.fenced_producers import FencedProducers
+from mockbroker.lab.simulation.invariants.fetch_waits import FetchWaits
 from mockbroker.lab.simulation.invariants.generations import Generations
 from mockbroker.lab.simulation.invariants.leadership import Leadership
 from mockbroker.lab.simulation.invariants.members_commit import MembersCommit
@@ -31,8 +32,13 @@ from mockbroker.lab.simulation.model import Model
 from mockbroker.lab.simulation.watching import Watcher
 
 
-def watchers(longest_wait: float) -> list[Watcher]:
-    """Return new checkers for one run. ``longest_wait``: longest time in seconds that a request may be pending."""
+def watchers(longest_wait: float, early: float = 0.0) -> list[Watcher]:
+    """Return new checkers for one run.
+
+    Args:
+        longest_wait: longest time in seconds that a request may be pending.
+        early: time in seconds by which a delayed Fetch may be completed early.
+    """
     model = Model()
     return [
         OneOwner(),
@@ -51,6 +57,7 @@ def watchers(longest_wait: float) -> list[Watcher]:
         Leadership(),
         Revocations(),
         FencedProducers(),
+        FetchWaits(early),
         TaskOwners(),
         TaskTargets(),
         OneHolder(),

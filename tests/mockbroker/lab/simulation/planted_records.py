@@ -16,7 +16,10 @@ import pytest
 from kwire import ErrorCode as E
 from kwire.apikeys import ApiKey
 from kwire.records.batch import Batch
+from mockbroker.base.timers import FetchDue
+from mockbroker.broker.broker import Broker
 from mockbroker.broker.fetch import delayed_fetch, session_cache
+from mockbroker.broker.fetch.session_cache import FetchContext
 from mockbroker.broker.handlers import list_offsets, produce
 from mockbroker.groups.offsets import Offsets
 from mockbroker.lab.simulation import world
@@ -37,7 +40,7 @@ def bug(*by: str, clients_only: bool = False) -> Callable[[Plant], Plant]:
     def listed(plant: Plant) -> Plant:
         def planted(patch: Patch) -> None:
             if clients_only:
-                patch.setattr(world, "watchers", lambda longest_wait: [])
+                patch.setattr(world, "watchers", lambda longest_wait, early: [])
             plant(patch)
 
         planted.__name__ = plant.__name__
@@ -279,6 +282,29 @@ def the_end_of_the_log_is_one_too_low(patch: Patch) -> None:
         return real(partition, timestamp, end)
 
     patch.setattr(list_offsets, "_lookup", lookup)
+
+
+# --- maximum waits ---
+
+
+def _move_deadlines(patch: Patch, seconds: float) -> None:
+    real = delayed_fetch.delay
+
+    def delay(broker: Broker, call: Any, context: FetchContext, result: Any) -> None:
+        real(broker, call, context, result)
+        broker.client_deadlines.set(FetchDue(call.ticket), context.expires_at + seconds)
+
+    patch.setattr(delayed_fetch, "delay", delay)
+
+
+@bug("I46")
+def a_fetch_waits_for_half_its_time(patch: Patch) -> None:
+    _move_deadlines(patch, -0.25)
+
+
+@bug("I46")
+def a_fetch_waits_for_half_a_second_more(patch: Patch) -> None:
+    _move_deadlines(patch, 0.5)
 
 
 # --- offsets of groups ---
