@@ -144,7 +144,8 @@ class Triggers:
     def _trigger_of_join(self, join: Join, before: Phase | None, low: int) -> Trigger | None:
         """Return the trigger of a rebalance that a JoinGroup shows, such as a new member.
 
-        The result is None if the member sent JoinGroup only because of REBALANCE_IN_PROGRESS.
+        The result is None if the member sent JoinGroup only because of REBALANCE_IN_PROGRESS, or if it may have joined
+        before the capture began.
 
         Args:
             join: the JoinGroup.
@@ -155,6 +156,9 @@ class Triggers:
         ts = max(sent.ts, low)
         trigger = Trigger(ts=ts, kind=JOINED, member_id=member or None, client_id=sent.client_id)
         known = before.members if before else []
+        is_whole = before is not None or join.done is None or (join.done.generation or 0) <= 1
+        if not is_whole and member not in self.life.sessions.new:
+            return None  # it may have been a member before the capture began
         if member not in known:
             same = [m for m in known if sent.instance_id and self.life.memberships[m].instance_id == sent.instance_id]
             if same:

@@ -75,6 +75,7 @@ class _Heartbeats:
         known = self.members.now.get(name)
         old = next((member for member in self.members.now.values() if self._is_same(member, sent)), None)
         member = known or Member(Membership(member_id=name, joined_ts=event.ts))
+        member.is_known = True
         member.membership.learn(sent)
         kind, evidence = JOINED, "a first heartbeat (epoch 0)" + (" again" if known else "")
         if old is not None:
@@ -161,6 +162,7 @@ class _Heartbeats:
             more = {"generation": event.generation, "partitions": sorted(revoked)}
             self.out.infer(event.ts, "revocation_acknowledged", member.membership, "it no longer owns them", **more)
         member.holding = owned
+        member.is_known = True
         for partition in owned:
             self.epochs.owners.setdefault(partition, member.membership.member_id)
 

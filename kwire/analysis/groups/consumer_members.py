@@ -26,6 +26,7 @@ class Member:
         holding: partitions that the member may still read, until it reports their revocation.
         heard: time of the latest event of the member; 0 before the first event.
         interval_ms: heartbeat interval, in milliseconds.
+        is_known: whether all its partitions are known: its join was captured, or a request with all that it owns.
         away: time at which a static member left temporarily; None for any other member.
     """
 
@@ -35,6 +36,7 @@ class Member:
     holding: set[str] = field(default_factory=set)
     heard: int = 0
     interval_ms: int = DEFAULT_INTERVAL
+    is_known: bool = False
     away: int | None = None
 
 
@@ -152,7 +154,7 @@ class Members:
             kind, detail = "commit_old_generation", f"it was in epoch {member.epoch}"
         elif self.out.protocol == STREAMS:
             return  # its assignment has tasks, and commits have topics
-        elif member is not None and not _may_own(event, member.assigned | member.holding):
+        elif member is not None and member.is_known and not _may_own(event, member.assigned | member.holding):
             kind, detail = "commit_not_owner", "the partition was not assigned to it"
         if kind:
             self.out.bad_commit(event, kind, detail)

@@ -29,6 +29,7 @@ class Sessions:
         refused: times at which a member received REBALANCE_IN_PROGRESS, by member id.
         gone: times at which a member received UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID, by member id.
         shares: times and partitions of the assignments that a member received, by member id.
+        new: member ids that the coordinator gave in a captured response, so that the member has no earlier history.
     """
 
     def __init__(self, events: Sequence[GroupEvent]) -> None:
@@ -40,6 +41,7 @@ class Sessions:
         self.refused: dict[str, list[int]] = defaultdict(list)
         self.gone: dict[str, list[int]] = defaultdict(list)
         self.shares: dict[str, list[tuple[int, list[str]]]] = defaultdict(list)
+        self.new: set[str] = set()
         self._renewed: dict[str, list[int]] = defaultdict(list)
         self._synced_late: dict[str, list[int]] = defaultdict(list)  # renewals, if the broker is older than 4.0
         self._read()
@@ -58,6 +60,9 @@ class Sessions:
                 pending[event.conn_id, event.number] = event
             elif event.event in ("join_done", "sync_done", "sync_error", "join_error", "member_id_given"):
                 begin = pending.pop((event.conn_id, event.number), None)
+                is_given = event.event == "join_done" and begin is not None and not begin.member_id
+                if member and (is_given or event.event == "member_id_given"):
+                    self.new.add(member)
                 if begin is not None and member:
                     self.parked[member].append((begin.ts, event.ts))
                     if event.event == "sync_done" and begin.ts > planned.get(event.generation, begin.ts):
@@ -128,11 +133,13 @@ class Sessions:
         """Return whether the partition of a commit is in one of the member's last two assignments.
 
         A partition of the second to last assignment may be committed while it is being revoked. The result is True if
-        no assignment of the member was captured.
+        one of these assignments was not captured.
         """
-        shares = self.shares[event.member_id or ""]
+        member = event.member_id or ""
+        shares = self.shares[member]
         place = bisect_right(shares, event.ts, key=lambda share: share[0])
-        return not place or any(
+        is_unknown = place < (1 if member in self.new else 2)
+        return is_unknown or any(
             f"{event.topic}-{event.partition}" in partitions for _, partitions in shares[max(place - 2, 0) : place]
         )
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
+import struct
 from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -249,3 +253,46 @@ def test_members_of_a_streams_group_have_tasks() -> None:
     assert len({member for member, *_ in tasks}) == 2
     assert {(topic, number) for _, topic, number in tasks} == {(name, n) for name in "01" for n in (0, 1)}
     assert tables["violations"] == []
+
+
+def records_of(path: Path) -> tuple[bytes, list[tuple[int, bytes]]]:
+    """The header of a pcap file, and the time and the bytes of each record."""
+    data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    records, at = [], 24
+    while at < len(data):
+        seconds, micros, size, _ = struct.unpack_from("<IIII", data, at)
+        records.append((seconds * 1_000_000 + micros, data[at : at + 16 + size]))
+        at += 16 + size
+    return data[:24], records
+
+
+def to_broker(record: bytes) -> bool:
+    """Whether an IPv4 packet goes to the lower port."""
+    at = 16 + 14 + 20
+    source, target = struct.unpack_from(">HH", record, at)
+    return bool(target < source)
+
+
+PARTS: dict[str, Callable[[float, bytes], bool]] = {  # by the share of the time that has passed, and the record
+    "last 85 %": lambda passed, record: passed >= 0.15,  # noqa: ARG005
+    "last 60 %": lambda passed, record: passed >= 0.4,  # noqa: ARG005
+    "last 40 %": lambda passed, record: passed >= 0.6,  # noqa: ARG005
+    "last 20 %": lambda passed, record: passed >= 0.8,  # noqa: ARG005
+    "only requests": lambda passed, record: to_broker(record),  # noqa: ARG005
+    "only responses": lambda passed, record: not to_broker(record),  # noqa: ARG005
+}
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_part_of_a_capture_accuses_no_member(part: str, tmp_path: Path) -> None:
+    """What was not captured is unknown: it is no violation, and no finding that is worse than a lost member."""
+    for path in sorted(CAPTURES.iterdir()):
+        head, records = records_of(path)
+        begin, end = records[0][0], records[-1][0]
+        chosen = [record for time, record in records if PARTS[part]((time - begin) / (end - begin), record)]
+        (tmp_path / path.name.removesuffix(".gz")).write_bytes(head + b"".join(chosen))
+        whole, some = tables_of(path), tables_of(tmp_path / path.name.removesuffix(".gz"))
+        kinds = {(row["kind"], row["member_id"]) for row in whole["violations"]}
+        assert [row for row in some["violations"] if (row["kind"], row["member_id"]) not in kinds] == [], path
+        severe = {row["finding"] for row in some["findings"] if row["severity"] == "critical"}
+        assert severe <= {row["finding"] for row in whole["findings"]}, path

@@ -253,6 +253,36 @@ def test_violation(kind, happens) -> None:  # type: ignore[no-untyped-def]
     assert [row["kind"] for row in log.tables()["violations"]] == [kind]
 
 
+def from_the_middle(first: str = "a") -> CallLog:
+    """A capture that begins with generation 5; ``first``: member id in the first JoinGroup of member A."""
+    log = CallLog()
+    log.join("a", 0, 5, "a", "b", took=20, member_id=first)
+    log.join("b", 10, 5, took=10)
+    log.sync("a", 30, 5, [0], {"a": [0], "b": [1]})
+    log.sync("b", 31, 5, [1])
+    return log
+
+
+def test_members_of_before_the_capture_did_not_cause_its_first_rebalance() -> None:
+    (row,) = from_the_middle().tables()["rebalances"]
+    assert line(row, "to_generation trigger trigger_member trigger_confidence incomplete") == (
+        5,
+        "unknown",
+        None,
+        "inferred",
+        True,
+    )
+    (row,) = from_the_middle(first="").tables()["rebalances"]
+    assert line(row, "trigger trigger_member") == ("joined", "a")
+
+
+@pytest.mark.parametrize(("first", "kinds"), [("a", []), ("", ["commit_not_owner"])], ids=["unknown", "known"])
+def test_commit_of_an_assignment_of_before_the_capture(first: str, kinds: list[str]) -> None:
+    log = from_the_middle(first)
+    log.commit("a", 40, 5, 1, 9)
+    assert [row["kind"] for row in log.tables()["violations"]] == kinds
+
+
 def test_two_owners() -> None:
     log = two_members()
     log.join("b", 900, 4, took=50)

@@ -10,6 +10,7 @@ from tools.handmade_calls import BEGIN, GROUP, CallLog, line
 from kwire.analysis.events import split_partition
 from kwire.analysis.report.by_group import groups
 from kwire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from kwire.messages.metadata import MetadataRequest, MetadataResponse
 
 TEA = UUID(int=7)
 
@@ -225,6 +226,18 @@ def test_two_owners() -> None:
     beat(log, "b", 200, 2, 2, assigned=[0, 1])
     (row,) = log.tables()["violations"]
     assert line(row, "kind member_id partition") == ("two_owners", "b", 0)
+
+
+@pytest.mark.parametrize(("owned", "kinds"), [(None, []), ([1], ["commit_not_owner"])], ids=["unknown", "known"])
+def test_commit_of_a_member_of_before_the_capture(owned: Any, kinds: list[str]) -> None:
+    """Its assignment was not captured, so its commit accuses it only once a request has all partitions it owns."""
+    log = CallLog()
+    beat(log, "a", 0, 3, 3, owned=owned)
+    beat(log, "a", 100, 3, 3)
+    log.commit("a", 150, 3, 0, 5)
+    names = MetadataResponse(topics=[MetadataResponse.Topic(name="tea", topic_id=TEA)])
+    log.call("a", 160, MetadataRequest(), names, 12)
+    assert [row["kind"] for row in log.tables()["violations"]] == kinds
 
 
 def test_fenced() -> None:
