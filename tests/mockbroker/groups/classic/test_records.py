@@ -70,7 +70,7 @@ def test_rebuilt_group_equals_the_written_one() -> None:
 
 
 @pytest.mark.parametrize(("rebalance", "expected"), [(-1, 10.0), (0, 0.0), (5_000, 5.0)])
-def test_record_without_a_rebalance_timeout_has_the_session_timeout(rebalance: int, expected: float) -> None:
+def test_old_record_has_the_session_timeout_for_rebalances(rebalance: int, expected: float) -> None:
     """Version 0 of the record."""
     value = GroupMetadataValue(
         protocol_type="consumer",
