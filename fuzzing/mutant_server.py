@@ -36,8 +36,8 @@ import trio
 from mutant_targets import ROOT, Target
 from mutation import NOTE, Key, codes, instrumented
 
-LEAST_SECONDS = 5.0  # of CPU for each child
-SLOWER = 5  # times the CPU that the tests need without a mutant
+LEAST_SECONDS = 5.0  # of CPU for each test and each child
+SLOWER = 5  # times the CPU that a test needs without a mutant
 WAITING = 4  # seconds of waiting for each second of CPU: the machine has other work
 MEMORY = 2**30  # bytes more than the server has
 MOST_SECONDS = 20.0  # of CPU, without a mutant: the tests of one mutant
@@ -179,6 +179,7 @@ class MutantServer:
         names = [*own, *others]
         items = [self._items[name] for name in names]
         for number, (item, following) in enumerate(zip(items, [*items[1:], None], strict=False)):
+            end_after(LEAST_SECONDS + SLOWER * self._baseline.seconds[names[number]])
             if not self._passes(item, following):
                 return [OWN if number < len(own) else OTHER, names[number]]
         return [SURVIVED, ""]
@@ -386,6 +387,12 @@ def in_child(work: Callable[[], Any], cpu: float, wait: float) -> Any:
             os.killpg(child, signal.SIGKILL)
         os.waitpid(child, 0)
     return json.loads(text) if text else None
+
+
+def end_after(cpu: float) -> None:
+    """End this process after so many seconds of CPU from now, or WAITING times as many seconds."""
+    signal.setitimer(signal.ITIMER_PROF, cpu)
+    signal.setitimer(signal.ITIMER_REAL, cpu * WAITING)
 
 
 def _be_child(work: Callable[[], Any], writable: int, cpu: float) -> None:

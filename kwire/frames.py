@@ -50,9 +50,9 @@ class FrameBuffer:
         self._data: bytes | bytearray = b""  # bytearray while many chunks follow a frame that has not been returned yet
         self._at = 0  # where the next frame's prefix begins in _data
         self._frame: BytesIO | None = None  # an incomplete large frame; it precedes the bytes in _data
-        self._size = 0  # announced size of the incomplete large frame
+        self._size: int  # announced size of the incomplete large frame
         self._missing = 0  # bytes of the incomplete large frame still to be received
-        self._reserved = 0  # bytes of it that the BytesIO receives without reallocation, or with a short one
+        self._reserved: int  # bytes of it that the BytesIO receives without reallocation, or with a short one
 
     def feed(self, data: bytes) -> None:
         """Append bytes received from the connection."""

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kwire.codec import ENGINES, decode, decode_at, encode, struct
+from kwire.codec import ENGINES, decode, decode_at, decode_in_slices, encode, struct
 from kwire.engines.chosen import Engine
 from kwire.errors import DecodeError, EncodeError, LimitError, SchemaError
 from kwire.layout import List, Node, element_weight, resolve
@@ -131,3 +131,68 @@ def test_arguments_that_are_wrong() -> None:
 def test_a_version_is_an_int(version: Any) -> None:
     with pytest.raises(SchemaError, match="version must be an integer"):
         encode(MetadataRequest(), version)
+
+
+def test_message_begins_at_the_first_byte() -> None:
+    assert decode(HeartbeatResponse, b"\x00\x19\x00\x00", 0).error_code == 25
+    assert decode_at(HeartbeatResponse, b"\x01\x00\x19\x00", 1, 0)[0].error_code == 25
+
+
+def in_slices(data: bytes, offset: int, **given: Any) -> tuple[Any, int]:
+    """Decode a Metadata request in slices of one element."""
+    steps = decode_in_slices(MetadataRequest, data, offset, 0, 1, **given)
+    try:
+        while True:
+            next(steps)
+    except StopIteration as end:
+        value: tuple[Any, int] = end.value
+        return value
+
+
+TOPICS = [MetadataRequest.Topic(name=f"topic {number}") for number in range(50)]
+MANY = encode(MetadataRequest(topics=TOPICS), 0)
+DAMAGED = [
+    pytest.param(MANY[:-1], id="cut short"),
+    pytest.param(b"\x7f\xff\xff\xff" + MANY[4:], id="more elements than bytes"),
+    pytest.param(b"", id="nothing"),
+]
+
+
+@pytest.mark.parametrize("data", DAMAGED)
+@pytest.mark.parametrize("beyond", [-1, 0, 1])
+@pytest.mark.parametrize("offset", [0, 3])
+def test_error_in_slices_is_that_of_the_whole(data: bytes, beyond: int, offset: int) -> None:
+    """The size of the message decides whether the error names the invalid field, not that of the bytes before it."""
+    explained = len(data) + beyond
+    errors = []
+    for read in (in_slices, lambda *given, **more: decode_at(MetadataRequest, *given, 0, **more)):
+        with pytest.raises(DecodeError) as raised:
+            read(bytes(offset) + data, offset, explained=explained)
+        errors.append((type(raised.value), str(raised.value)))
+    assert errors[0] == errors[1]
+    assert in_slices(bytes(offset) + MANY, offset)[0].topics == TOPICS
+
+
+@pytest.mark.parametrize("read", ["whole", "in slices"])
+def test_weight_limits_the_memory_of_the_message(read: str) -> None:
+    def decoded(weight: int | None) -> Any:
+        if read == "whole":
+            return decode_at(MetadataRequest, MANY, 0, 0, weight=weight)[0]
+        return in_slices(MANY, 0, weight=weight)[0]
+
+    assert decoded(None).topics == decoded(1_000_000).topics == TOPICS
+    for weight in (1, 1_000):
+        with pytest.raises(LimitError):
+            decoded(weight)
+
+
+def test_default_weight_is_that_of_the_bytes_from_the_offset_on() -> None:
+    """Bytes before the message do not count."""
+    count = 60_000
+    data = count.to_bytes(4, "big") + bytes(2 * count)  # empty names
+    value, end = in_slices(data, 0)
+    assert (len(value.topics), end) == (count, len(data))
+    hostile = (4 * 1024 * 1024).to_bytes(4, "big") + bytes(8 * 1024 * 1024)
+    for before in (0, 8 * 1024 * 1024):
+        with pytest.raises(LimitError):
+            in_slices(bytes(before) + hostile, before)

@@ -721,3 +721,18 @@ def test_regex_matches_only_topics_that_may_be_described(harness):
     group = harness.group
     assert group.may_describe is None
     assert [resolved.topics for resolved in group.resolved_regexes.values()] == [frozenset({"t"})]
+
+
+@pytest.mark.parametrize(("seconds", "again"), [(-0.5, False), (0.0, True)])
+def test_metadata_is_read_again_after_the_refresh_interval(seconds: float, again: bool) -> None:
+    harness = ConsumerGroupHarness(topics={"t": 3}, config={"group.consumer.session.timeout.ms": 60_000})
+    harness.join("a")
+    first = harness.group.metadata_refresh_at
+    assert first == harness.now + machine.METADATA_REFRESH_INTERVAL
+    while harness.now + 30.0 < first + seconds:
+        harness.wait(30.0)
+        harness.poll("a")
+    harness.wait(first + seconds - harness.now)
+    harness.poll("a")
+    assert (harness.group.metadata_refresh_at > first) is again
+    assert harness.group.epoch == 1

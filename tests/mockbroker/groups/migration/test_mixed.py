@@ -226,3 +226,111 @@ def test_eviction_of_the_last_consumer_member_downgrades(harness):
     harness.administer("g", Evict("new", "evicted by an administrator"))
     assert (harness.group.type_name, list(harness.group.members)) == ("classic", [old])
     assert [event.event for event in harness.journal.events[-3:]] == ["expire", "downgrade", "rebalance"]
+
+
+# --- deadlines and identities -------------------------------------------------------------------------------------
+
+
+def synced(harness: MixedGroupHarness, member_id: str, generation: int, **fields: Any) -> Any:
+    """Send a SyncGroup with the protocol of the JoinGroup."""
+    return harness.sync(member_id, generation, **{"protocol_type": "consumer", "protocol_name": "range"} | fields)
+
+
+KINDS = ("session", "join", "sync", "rebalance")
+
+
+def deadlines(harness: MixedGroupHarness, member_id: str) -> dict[str, float]:
+    """Return the deadlines of a member, in seconds from now."""
+    timers = harness.group.timers
+    found: dict[str, float] = {}
+    for kind in KINDS:
+        if (kind, member_id) in timers:
+            found[kind] = round(timers.at((kind, member_id)) - harness.now, 3)
+    return found
+
+
+def test_deadlines_after_each_request_of_a_classic_member(harness):
+    old = harness.classic(session=10_000, rebalance=5_000)
+    assert deadlines(harness, old) == {"session": 10.0, "sync": 5.0}
+    harness.wait(1.0)
+    assert synced(harness, old, 2).error_code == E.NONE
+    assert deadlines(harness, old) == {"session": 10.0}
+    harness.poll("new")
+    harness.poll("new")
+    harness.wait(1.0)
+    assert harness.heartbeat(old, 2) == E.REBALANCE_IN_PROGRESS
+    assert deadlines(harness, old) == {"session": 10.0, "join": 5.0}
+    harness.wait(1.0)
+    harness.heartbeat(old, 2)
+    assert deadlines(harness, old) == {"session": 10.0, "join": 4.0}, "the deadline stays"
+    harness.classic_join(old, session=9_000, rebalance=6_000)
+    assert deadlines(harness, old) == {"session": 9.0, "sync": 6.0}
+
+
+def test_sync_of_an_older_epoch_has_to_rejoin_in_time(harness):
+    old = harness.classic()
+    harness.poll("new", subscribed_topic_names=["t", "u"])
+    assert synced(harness, old, 2).error_code == E.REBALANCE_IN_PROGRESS
+    assert deadlines(harness, old) == {"session": 10.0, "sync": 5.0, "join": 5.0}
+
+
+def test_rejoining_member_takes_the_new_values(harness):
+    old = harness.classic(instance_id="i", metadata=subscription(["t"]), session=10_000)
+    harness.classic_join(old, instance_id="i", metadata=subscription(["u"]), session=9_000, rebalance=7_000)
+    member = harness.group.members[old]
+    assert (sorted(member.topics), member.instance_id, member.rebalance_timeout) == (["u"], "i", 7.0)
+    assert (member.classic.session_timeout, member.regex) == (9.0, "")
+
+
+STATIC = [  # member id (None: the member's), instance id, error
+    (None, "i", E.NONE),
+    ("x", "i", E.FENCED_INSTANCE_ID),
+    (None, "z", E.UNKNOWN_MEMBER_ID),
+    ("new", None, E.UNKNOWN_MEMBER_ID),  # a member of the consumer protocol
+    ("x", None, E.UNKNOWN_MEMBER_ID),
+]
+
+
+@pytest.mark.parametrize(("member_id", "instance_id", "error"), STATIC)
+def test_static_member_is_identified_by_both_ids(
+    harness, member_id: str | None, instance_id: str | None, error: E
+) -> None:
+    old = harness.classic(instance_id="i")
+    generation = harness.group.members[old].epoch
+    given = member_id or old
+    assert harness.heartbeat(given, generation, instance_id) == error
+    assert synced(harness, given, generation, group_instance_id=instance_id).error_code == error
+    if instance_id is not None:
+        assert harness.classic_join(given, instance_id=instance_id).error_code == error
+        assert harness.classic_leave((given, instance_id)) == [error]
+
+
+@pytest.mark.parametrize(
+    ("beside", "fields", "error"),
+    [
+        (0, {"protocol_type": "consumer", "protocol_name": "range"}, E.NONE),
+        (0, {"protocol_type": "connect"}, E.INCONSISTENT_GROUP_PROTOCOL),
+        (0, {"protocol_name": "roundrobin"}, E.INCONSISTENT_GROUP_PROTOCOL),
+        (1, {}, E.ILLEGAL_GENERATION),
+        (-1, {}, E.ILLEGAL_GENERATION),
+    ],
+)
+def test_sync_names_the_protocol_of_the_join(harness, beside: int, fields: dict[str, str], error: E) -> None:
+    old = harness.classic()
+    answer = synced(harness, old, 2 + beside, **fields)
+    assert answer.error_code == error
+    if not error:
+        assert (answer.protocol_type, answer.protocol_name) == ("consumer", "range")
+
+
+def test_administrator_removes_a_static_member_by_its_instance(harness):
+    old = harness.classic(instance_id="i")
+    assert harness.classic_leave(("", "z"), ("", "i")) == [E.UNKNOWN_MEMBER_ID, E.NONE]
+    assert old not in harness.group.members
+    assert harness.group.epoch == 3, "one epoch for all that leave"
+
+
+def test_leaving_without_success_starts_no_epoch(harness):
+    harness.classic()
+    assert harness.classic_leave(("x", None)) == [E.UNKNOWN_MEMBER_ID]
+    assert harness.group.epoch == 2
