@@ -29,13 +29,13 @@ AclError = tuple[ErrorCode, str]
 def begin_with_authorizer(
     broker: Broker, call: Call[Any], steps: Steps, refused: Callable[[ErrorCode, str], Any]
 ) -> Effects:
-    """Handle the first slice of an ACL request. If the cluster has no authorizer, respond with an error instead.
+    """Begin to handle an ACL request, and return the effects. If the cluster has no authorizer, respond with an error.
 
     Args:
         broker: The state of the cluster.
         call: The request.
-        steps: Generator that handles the request.
-        refused: Function that returns the response for an error and its text.
+        steps: Generator that handles the request, a slice at a time.
+        refused: Function that returns the response for an error code and an error message.
     """
     if broker.authorizer is None:
         return [Reply(call.ticket, refused(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER))]
@@ -55,7 +55,7 @@ class FilterFields(Protocol):
 
 
 def acl_of(creation: CreateAclsRequest.Creation) -> Acl:
-    """Return the ACL that a CreateAcls request describes."""
+    """Return the ACL that an element of a CreateAcls request (``creation``) describes."""
     return Acl(
         creation.resource_type,
         creation.resource_pattern_type,
@@ -96,7 +96,7 @@ def is_pattern(acl: Acl) -> bool:
 
 
 def acl_error(acl: Acl) -> AclError | None:
-    """Return the error of an ACL that is to be created, with its text, or None if it is valid."""
+    """Return the error code and the error message of an ACL that is to be created, or None if the ACL is valid."""
     text = _problem(acl)
     return None if text is None else (ErrorCode.INVALID_REQUEST, text)
 
@@ -126,7 +126,10 @@ def _problem(acl: Acl) -> str | None:
 
 
 def filter_error(acl_filter: AclFilter) -> AclError | None:
-    """Return the error of a filter of ACLs to delete, with its text, or None if it is valid."""
+    """Return the error code and the error message of a filter in a DeleteAcls request.
+
+    Return None if the filter is valid.
+    """
     if acl_filter.resource_type not in _RESOURCES or acl_filter.pattern_type not in _PATTERNS:
         return ErrorCode.INVALID_REQUEST, "Unknown patternFilter."
     if acl_filter.operation not in _OPERATIONS or acl_filter.permission not in _PERMISSIONS:

@@ -109,13 +109,13 @@ class Authentication:
                 return self._before_handshake(call)
 
     def _in_session(self, call: Call[Any], now: float) -> Outcome | None:
-        """Check a request of an authenticated client. Return None to pass the request to its handler.
-
-        A SaslHandshake begins a re-authentication.
+        """Check a request of an authenticated client. A SaslHandshake begins a re-authentication.
 
         Args:
             call: Request with its sender and its ticket.
             now: The client time in seconds.
+
+        Returns: None to pass the request to its handler, else the response, or an outcome that closes the connection.
         """
         if (
             isinstance(call.request, SaslHandshakeRequest)
@@ -176,7 +176,10 @@ class Authentication:
         return Reply(ticket, response)
 
     def _check_principal(self, verdict: Verdict) -> Verdict:
-        """Return the result of a SASL token, or Failed if a re-authentication would change the principal."""
+        """Return ``verdict``, the result of a SASL token.
+
+        Return Failed if a re-authentication would change the principal.
+        """
         if isinstance(verdict, Authenticated) and self._previous_user not in ("", verdict.user):
             old, new = self._previous_user, verdict.user
             return Failed(f"Cannot change principals during re-authentication from User.{old}: User.{new}")
@@ -186,7 +189,7 @@ class Authentication:
         """Complete the authentication. Return the session lifetime in milliseconds, or 0 for no limit.
 
         Args:
-            authenticated: Result of the last token.
+            authenticated: The result of the client's last token.
             now: The client time in seconds.
             wall_ms: The client time in milliseconds since 1970.
         """
@@ -261,7 +264,9 @@ def mechanism(
 def _illegal_state_response(ticket: Ticket) -> object:
     """Return the response to a request that is not allowed in the current state of the authentication.
 
-    Its error is ILLEGAL_SASL_STATE, unless the API has no top-level error code.
+    The error code of the response is ILLEGAL_SASL_STATE, unless responses of the API have no top-level error code.
+
+    ``ticket``: ticket of the request.
     """
     response = APIS[ticket.api_key].response()
     field = schema_of(type(response)).fields.get("error_code")

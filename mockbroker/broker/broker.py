@@ -207,8 +207,10 @@ class Broker:
 
     @property
     def serves_consumer_protocol(self) -> bool:
-        """Whether the consumer rebalance protocol (KIP-848) is enabled. Before 4.0, the setting alone enables it; since
-        4.0, the feature group.version too.
+        """Whether the consumer rebalance protocol (KIP-848) is enabled.
+
+        Before Kafka 4.0, the setting alone enables the protocol. Since 4.0, the feature group.version must be enabled
+        too.
         """
         name = "group.coordinator.rebalance.protocols"
         allowed = not self.release.quirks.consumer_protocol_only_if_set or name in self.settings.given
@@ -228,18 +230,22 @@ class Broker:
 
     @property
     def serves_streams_protocol(self) -> bool:
-        """Whether the streams rebalance protocol (KIP-1071) is enabled, by the feature streams.version and by
-        ``group.coordinator.rebalance.protocols``.
+        """Whether the streams rebalance protocol (KIP-1071) is enabled.
+
+        Both the feature streams.version and the setting ``group.coordinator.rebalance.protocols`` must enable the
+        protocol.
         """
         protocols = self.settings.group_coordinator_rebalance_protocols.split(",")
         return self.features.get("streams.version", 0) > 0 and "streams" in protocols
 
     def client_attributes(self, client: Client, connection: int) -> Mapping[str, str]:
-        """Return the attributes of a client that the patterns of client metrics subscriptions are matched against.
+        """Return the attributes of a client against which the patterns of client metrics subscriptions are matched.
 
         Args:
             client: The client.
             connection: Number of the connection.
+
+        Returns: attribute name -> value.
         """
         name, version = self.client_metrics.software(connection)
         return {
@@ -265,7 +271,7 @@ class Broker:
     def set_clock_stopped(self, stopped: bool) -> None:
         """Record that the broker's clock has been stopped or resumed.
 
-        While it is stopped, ``mockbroker.join.settle.ms`` does not delay the end of a join phase.
+        While the clock is stopped, ``mockbroker.join.settle.ms`` does not delay the end of a join phase.
         """
         self.groups.context.join_settle = 0.0 if stopped else self.settings.mockbroker_join_settle_ms / 1000
 
@@ -282,7 +288,7 @@ class Broker:
     def new_token_id(self) -> str:
         """Return a new id of a delegation token.
 
-        As in Kafka, it never begins with a hyphen, because command lines would read it as an option.
+        As in Kafka, the id never begins with a hyphen, because a command line would read such an id as an option.
         """
         while (token_id := uuid_text(self._new_uuid())).startswith("-"):
             pass
@@ -365,11 +371,11 @@ class Broker:
         return partition is not None and partition.leader == node
 
     def wall_ms(self, now: float) -> int:
-        """Convert ``now``, a time of the broker's clock in seconds, to milliseconds since 1970."""
+        """Return a time as milliseconds since 1970. ``now``: time of the broker's clock in seconds."""
         return round((self._wall_at_zero + now) * 1000)
 
     def wall(self, now: float) -> float:
-        """Convert ``now``, a time of the broker's clock in seconds, to seconds since 1970."""
+        """Return a time as seconds since 1970. ``now``: time of the broker's clock in seconds."""
         return self._wall_at_zero + now
 
     def offsets_partition(self, group_id: str) -> tuple[str, int]:
@@ -377,8 +383,8 @@ class Broker:
         return OFFSETS_TOPIC, self.cluster.topics[OFFSETS_TOPIC].partition_of(group_id).index
 
     def coordinator(self, group_id: str) -> int:
-        """Return the broker id of a group's coordinator, the leader of the partition that stores the group, or -1 if it
-        has no leader.
+        """Return the broker id of a group's coordinator: the leader of the partition that stores the group; -1 without
+        a leader.
         """
         return self.cluster.topics[OFFSETS_TOPIC].partition_of(group_id).leader
 
@@ -435,8 +441,10 @@ class Broker:
         return group_settings(self.cluster.group_configs.get(group_id), self.settings)
 
     def share_coordinator(self, key: StateKey) -> int:
-        """Return the broker id of the share coordinator of a partition in a share group, or -1 if the coordinator is
-        unavailable.
+        """Return the broker id of the share coordinator of a share partition, or -1 if the coordinator is not
+        available.
+
+        ``key``: the share partition.
         """
         return self.share_state_topic().partition_of(key.coordinator_key).leader
 
@@ -444,7 +452,7 @@ class Broker:
         """Return the error of a transactional request to a broker: INVALID_REQUEST, NOT_COORDINATOR or NONE.
 
         Args:
-            transactional_id: Transactional id; the empty id is an INVALID_REQUEST.
+            transactional_id: Transactional id; the error for an empty id is INVALID_REQUEST.
             node: Id of the broker that received the request.
         """
         if not transactional_id:
@@ -453,7 +461,14 @@ class Broker:
         return NONE if is_coordinator else ErrorCode.NOT_COORDINATOR
 
     def group_error(self, group_id: str, node: int) -> ErrorCode:
-        """Return INVALID_GROUP_ID for an empty group id, else the result of ``coordinator_error``."""
+        """Return the error of a group request to a broker.
+
+        The error is INVALID_GROUP_ID for an empty group id, else the result of ``coordinator_error``.
+
+        Args:
+            group_id: Group id.
+            node: Id of the broker that received the request.
+        """
         return ErrorCode.INVALID_GROUP_ID if not group_id else self.coordinator_error(group_id, node)
 
     def metadata_view(self, node: int) -> ClusterState:
@@ -489,7 +504,11 @@ class Broker:
         return self.leader_error(partition, partition.leader, leader_epoch)
 
     def preferred_replica(self, partition: Partition, rack: str) -> int:
-        """Return the id of the in-sync replica from which a consumer in a rack should read; -1 for the leader.
+        """Return the id of the in-sync replica from which a consumer should read; -1 for the leader.
+
+        Args:
+            partition: The partition.
+            rack: Rack of the consumer.
 
         Source: Kafka's RackAwareReplicaSelector.
         """
@@ -516,7 +535,7 @@ class Broker:
         return ErrorCode.UNKNOWN_LEADER_EPOCH if newer else ErrorCode.FENCED_LEADER_EPOCH
 
     def _create_internal_topic(self, name: str, partitions: int, replicas: int) -> Topic:
-        """Create an internal topic.
+        """Create an internal topic, and return it.
 
         If there are fewer brokers than replicas, each broker has a replica. (Kafka would not create the topic then, so
         that its groups would never get a coordinator.)
@@ -572,9 +591,11 @@ class Broker:
         self.record_writer.unload(group_id)
 
     def load_groups(self, index: int, now: float) -> list[CoordinatedGroup]:
-        """Rebuild the groups of a partition of the offsets topic from its records. Return the groups.
+        """Load the groups of a partition of the offsets topic from the records of the partition. Return the groups.
 
-        ``now``: the broker's time in seconds.
+        Args:
+            index: Index of the partition.
+            now: The broker's time in seconds.
 
         Raises: DecodeError if a record is not valid.
         """
@@ -641,9 +662,9 @@ class Broker:
 def _ended_as_committed(txn: Transaction, epoch: int) -> bool:
     """Return whether the open batches of a producer belong to its last transaction, and this transaction was committed.
 
-    The function is called for a transaction that lacks markers. With KIP-890, the end of a transaction increments the
-    producer epoch. Batches in the current epoch then belong to a later transaction, whose start is missing in the
-    transaction log.
+    The function is used for a transaction whose markers are missing in some partitions. With KIP-890, the end of a
+    transaction increments the producer epoch. Batches in the current epoch then belong to a later transaction, whose
+    start is missing in the transaction log.
 
     Args:
         txn: The last transaction of the producer in the transaction log.

@@ -81,7 +81,12 @@ def broker_configs(settings: Settings, release: Release, node: Node) -> Iterator
 
 
 def cluster_wide_configs(brokers: BrokerSettings, release: Release) -> Iterator[BrokerConfig]:
-    """Yield the settings that AlterConfigs has set for all brokers, sorted by name."""
+    """Yield the settings that AlterConfigs has set for all brokers, sorted by name.
+
+    Args:
+        brokers: The settings of the brokers.
+        release: The emulated Kafka release.
+    """
     in_release = release_settings(release.quirks.configs_before_4_0)
     for name, value in sorted(brokers.set_on(ALL_BROKERS).items()):
         sources = [ConfigSource(name, value, DYNAMIC_DEFAULT_BROKER)]

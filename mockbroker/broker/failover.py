@@ -61,7 +61,7 @@ def stop_broker(broker: Broker, node: int, now: float) -> Effects:
 
 
 def kill_broker(broker: Broker, node: int, now: float, noticed_after: float) -> Effects:
-    """Kill a broker, and return the effects. Until its loss is detected, the metadata still names it as leader.
+    """Kill a broker, and return the effects. Until the loss is detected, the metadata still names the broker as leader.
 
     Args:
         broker: The state of the cluster.
@@ -123,7 +123,15 @@ def elect_leaderless(broker: Broker, topics: Iterable[Topic], now: float) -> Eff
 
 
 def _elect_if_leaderless(broker: Broker, partition: Partition, now: float) -> Effects:
-    """Elect any live replica of a partition without a leader, if ``unclean.leader.election.enable`` is true."""
+    """Elect any live replica as leader of a partition without a leader, if ``unclean.leader.election.enable`` is true.
+
+    Args:
+        broker: The state of the cluster.
+        partition: The partition.
+        now: The broker's time in seconds.
+
+    Returns: the effects.
+    """
     configs = broker.cluster.topics[partition.topic].configs
     if not effective(configs, "unclean.leader.election.enable", broker.settings, broker.release):
         return []
@@ -180,8 +188,9 @@ def schedule_catch_up(broker: Broker, partition: Partition, node: int, now: floa
 
 
 def complete_load(broker: Broker, index: int, now: float) -> Effects:
-    """Load the groups of a partition of ``__consumer_offsets`` from its records, at the end of the simulated loading
-    time.
+    """Load the groups of a partition of ``__consumer_offsets`` from its records. Return the effects.
+
+    The broker calls this function at the end of the simulated loading time.
 
     Args:
         broker: The state of the cluster.
@@ -209,7 +218,9 @@ def complete_load(broker: Broker, index: int, now: float) -> Effects:
 def recover(broker: Broker, now: float) -> Effects:
     """Load all transactions, share states and groups from the logs of a cluster that was stopped. Return the effects.
 
-    ``now``: the broker's time in seconds.
+    Args:
+        broker: The state of the cluster.
+        now: The broker's time in seconds.
     """
     broker.load_transactions(now)
     broker.load_share_states()
@@ -225,12 +236,18 @@ def recover(broker: Broker, now: float) -> Effects:
 
 
 def elect(broker: Broker, partition: Partition, now: float, *, unclean: bool) -> tuple[ErrorCode, Effects]:
-    """Elect the preferred leader of a partition, and return the error and the effects.
+    """Elect the preferred leader of a partition.
 
-    If there is no leader, an unclean election elects a live replica that is not in sync. If that is a paused replica,
-    the log is truncated, and the records after its last one are lost.
+    If there is no leader, an unclean election elects a live replica that is not in sync. If this replica is paused, the
+    log is truncated, and the records after the replica's last one are lost.
 
-    ``now``: the broker's time in seconds.
+    Args:
+        broker: The state of the cluster.
+        partition: The partition.
+        now: The broker's time in seconds.
+        unclean: Whether a replica that is not in sync may be elected.
+
+    Returns: the error code, and the effects.
     """
     preferred = partition.replicas[0]
     if partition.leader == preferred or (unclean and partition.leader != NO_LEADER):
@@ -249,38 +266,55 @@ def elect(broker: Broker, partition: Partition, now: float, *, unclean: bool) ->
 
 
 def elect_unclean(broker: Broker, partition: Partition, lost: int, now: float) -> Effects:
-    """Elect a leader that lacks the last records of a partition.
+    """Elect a leader that lacks the last records of a partition. Return the effects.
 
-    The leader is another live replica; the same broker if there is no other. The offsets of lost records are assigned
-    again to new records. Committed offsets are not changed, so they may be after the end of the log. Source: Kafka's
-    unclean.leader.election.enable.
+    The new leader is another live replica, or the old leader if there is no other live replica. The offsets of lost
+    records are assigned again to new records. Committed offsets are not changed, so they may be after the end of the
+    log. Source: Kafka's unclean.leader.election.enable.
 
     Args:
         broker: The state of the cluster.
         partition: The partition.
         lost: Number of lost records.
         now: The broker's time in seconds.
-
-    Returns: the effects.
     """
     partition.truncate(max(partition.log.end - lost, partition.log.start))
     return lead(broker, partition, other_replica(broker, partition), now)
 
 
 def other_replica(broker: Broker, partition: Partition) -> int:
-    """Return the broker id of the first live replica that is not the leader, or of the leader if there is none."""
+    """Return the broker id of the first live replica that is not the leader; the id of the leader if there is none.
+
+    Args:
+        broker: The state of the cluster.
+        partition: The partition.
+    """
     others = (node for node in broker.cluster.electable(partition) if node != partition.leader)
     return next(others, partition.leader)
 
 
 def check_running(broker: Broker, node: int) -> None:
-    """Check that a broker is running. Raises: FailoverError if it is not. ``node``: id of the broker."""
+    """Check that a broker is running.
+
+    Args:
+        broker: The state of the cluster.
+        node: Id of the broker.
+
+    Raises: FailoverError if the broker is not running.
+    """
     if node not in broker.cluster.nodes or LossDue(node) in broker.deadlines:
         raise _not_running(broker, node)
 
 
 def check_stopped(broker: Broker, node: int) -> None:
-    """Check that a broker was stopped or killed. Raises: FailoverError if it is running. ``node``: id of the broker."""
+    """Check that a broker was stopped or killed.
+
+    Args:
+        broker: The state of the cluster.
+        node: Id of the broker.
+
+    Raises: FailoverError if the broker is running.
+    """
     if node in broker.cluster.nodes and LossDue(node) not in broker.deadlines:
         raise FailoverError(f"broker {node} is already running")
     if node not in broker.cluster.nodes and node not in broker.cluster.down:

@@ -26,7 +26,8 @@ class Event:
         group: Group id; "" in an event of a transaction.
         client: The ``client.id`` of the member.
         member_id: Id of the member that the event is about.
-        generation: Generation of the group, or its epoch in the consumer protocol.
+        generation: Generation of a classic group; in an event about a member of another type of group, the member
+            epoch; else the group epoch.
         reason: Cause of the event.
         leader: Member id of the leader.
         protocol: The chosen assignment strategy or assignor.
@@ -161,7 +162,12 @@ class Journal:
         self.begin = begin
 
     def record(self, note: Note, now: float) -> None:
-        """Append an event that happened at ``now`` (seconds), and call ``listeners`` and ``wakers``."""
+        """Append an event to the journal, and call ``listeners`` and ``wakers``.
+
+        Args:
+            note: The event.
+            now: The broker's time of the event in seconds.
+        """
         entries = self._entries
         entries.append((note, round((now - self.begin) * 1000)))
         self.last_id += 1
@@ -180,8 +186,11 @@ class Journal:
             wake()
 
     def _remove(self, number: int, *, frequent: bool) -> None:
-        """Remove the ``number`` oldest events whose kind is in ``FREQUENT``, or whose kind is not if ``frequent`` is
-        False.
+        """Remove the oldest events of some kinds.
+
+        Args:
+            number: Number of events to remove.
+            frequent: True to remove events whose kind is in ``FREQUENT``, False to remove the others.
         """
         kinds = ((each.event if isinstance(each, Event) else each[0].event) in FREQUENT for each in self._entries)
         removed = set(islice((at for at, each in enumerate(kinds) if each == frequent), number))

@@ -1,7 +1,6 @@
-"""The log cleaner: compacts the logs of topics with ``cleanup.policy=compact``, in steps, at regular checks or on
-demand.
+"""The log cleaner: compacts the logs of topics with ``cleanup.policy=compact``, at regular checks or on demand.
 
-Source: Kafka's LogCleaner.
+A compaction is done in parts of about STEP bytes, and requests are handled in between. Source: Kafka's LogCleaner.
 """
 
 from __future__ import annotations
@@ -41,11 +40,11 @@ class LogCleaner:
         self._running: dict[CompactionDue, Generator[int, None, None]] = {}
 
     def schedule(self, topic: Topic, partition: Partition, config: LogConfig, now: float) -> None:
-        """Schedule the next check of a partition. A running compaction continues.
+        """Schedule the next check of a partition. A compaction in progress continues.
 
         Args:
             topic: The topic, not an internal one.
-            partition: Its partition.
+            partition: The partition.
             config: The configurations of the topic.
             now: The broker's time in seconds.
         """
@@ -67,9 +66,13 @@ class LogCleaner:
             self._deadlines.forget(_key(topic, partition))
 
     def due(self, topic: Topic, partition: Partition, config: LogConfig, now: float) -> None:
-        """Do the next step of a running compaction, or begin a compaction if the log needs one.
+        """Compact the next STEP bytes of a compaction in progress, or begin a compaction if the log needs one.
 
-        For the arguments, see ``schedule``.
+        Args:
+            topic: The topic, not an internal one.
+            partition: The partition.
+            config: The configurations of the topic.
+            now: The broker's time in seconds.
         """
         key = _key(topic, partition)
         if key not in self._running:
@@ -84,10 +87,15 @@ class LogCleaner:
             self.schedule(topic, partition, config, now)
 
     def compact(self, topic: Topic, partition: Partition, config: LogConfig, now: float) -> Generator[None, None, None]:
-        """Compact a partition now, in steps, even below the minimum ratio of cleanable bytes. Yield after each step.
+        """Compact a partition now, even below the minimum ratio of cleanable bytes. Yield after about every STEP bytes.
 
-        The active segment is closed first, so that its records are compacted too. The arguments are those of
-        ``schedule``.
+        The active segment is closed first, so that its records are compacted too.
+
+        Args:
+            topic: The topic, not an internal one.
+            partition: The partition.
+            config: The configurations of the topic.
+            now: The broker's time in seconds.
         """
         key = _key(topic, partition)
         while key in self._running and self._advance(key, partition):
@@ -101,7 +109,14 @@ class LogCleaner:
         self.schedule(topic, partition, config, now)
 
     def _advance(self, key: CompactionDue, partition: Partition) -> bool:
-        """Do a step of a running compaction. Return False if the compaction is complete or has failed."""
+        """Compact about STEP bytes of a compaction in progress.
+
+        Return False if the compaction is complete or has failed.
+
+        Args:
+            key: Key of the compaction.
+            partition: The partition.
+        """
         steps, cost = self._running.get(key), 0
         try:
             for done in steps or ():

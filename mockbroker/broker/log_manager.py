@@ -117,9 +117,13 @@ class LogManager:
         ]
 
     def retention_due(self, due: RetentionDue, now: float) -> list[Partition]:
-        """Check a log for segments that retention deletes. Return its partition if the log start offset has moved.
+        """Check a log for segments that retention deletes.
 
-        ``now``: the broker's time in seconds.
+        Return its partition in a list if the log start offset has moved.
+
+        Args:
+            due: Key of the deadline, which names the partition.
+            now: The broker's time in seconds.
         """
         if (found := self._find(due)) is None:
             return []
@@ -127,9 +131,13 @@ class LogManager:
         return [partition] if self._delete_old_segments(topic, partition, now) else []
 
     def compact(self, topics: Iterable[Topic], now: float) -> Generator[None, None, None]:
-        """Compact the partitions of topics now, in steps. Topics without ``cleanup.policy=compact`` are skipped.
+        """Compact the partitions of topics now. Topics without ``cleanup.policy=compact`` are skipped.
 
-        ``now``: the broker's time in seconds.
+        The generator yields after about every ``log_cleaner.STEP`` bytes, so that requests are handled in between.
+
+        Args:
+            topics: The topics.
+            now: The broker's time in seconds.
         """
         for topic in topics:
             for partition in topic.partitions if not topic.internal else ():
@@ -138,9 +146,11 @@ class LogManager:
                     yield from self._cleaner.compact(topic, partition, config, now)
 
     def compaction_due(self, due: CompactionDue, now: float) -> None:
-        """Check whether a log needs compaction, or do the next step of a running compaction.
+        """Check whether a log needs compaction, or continue a compaction in progress.
 
-        ``now``: the broker's time in seconds.
+        Args:
+            due: Key of the deadline, which names the partition.
+            now: The broker's time in seconds.
         """
         if (found := self._find(due)) is not None:
             topic, partition = found
@@ -152,7 +162,12 @@ class LogManager:
         return None if topic is None or partition is None else (topic, partition)
 
     def producers_due(self, due: ProducersDue, now: float) -> None:
-        """Remove the expired producers of a partition. ``now``: the broker's time in seconds."""
+        """Remove the expired producers of a partition.
+
+        Args:
+            due: Key of the deadline, which names the partition.
+            now: The broker's time in seconds.
+        """
         if (found := self._find(due)) is not None:
             topic, partition = found
             partition.producers.remove_expired(

@@ -14,7 +14,10 @@ P = TypeVar("P")
 def partition_metadata(struct: Callable[..., P], cluster: ClusterState, partition: Partition) -> P:
     """Return the metadata of a partition, such as leader and replicas, as a struct of a response.
 
-    ``struct``: class of the struct.
+    Args:
+        struct: Class of the struct.
+        cluster: The cluster metadata.
+        partition: The partition.
     """
     return struct(
         error_code=ErrorCode.LEADER_NOT_AVAILABLE if partition.leader == NO_LEADER else ErrorCode.NONE,

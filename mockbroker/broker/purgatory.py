@@ -27,7 +27,13 @@ class Purgatory(Generic[K, R]):
     watched: dict[Ticket, Collection[K]] = field(default_factory=dict)
 
     def add(self, ticket: Ticket, request: R, keys: Iterable[K]) -> None:
-        """Add a request that watches these keys, which may contain duplicates."""
+        """Add a request that watches partitions.
+
+        Args:
+            ticket: Ticket of the request.
+            request: The request.
+            keys: Keys of the watched partitions, which may contain duplicates.
+        """
         self.pending[ticket] = request
         watched = self.watched[ticket] = dict.fromkeys(keys)
         watchers = self.watchers
@@ -48,7 +54,10 @@ class Purgatory(Generic[K, R]):
         return self.pending.pop(ticket, None)
 
     def watching(self, keys: Iterable[K]) -> list[R]:
-        """Return the requests that watch these keys, without duplicates; oldest first for each key."""
+        """Return the requests that watch the partitions with the given keys.
+
+        For each key, the oldest request comes first. No request occurs twice.
+        """
         tickets: dict[Ticket, None] = {}
         for key in keys:
             tickets.update(self.watchers.get(key, ()))

@@ -43,7 +43,10 @@ def begin(broker: Broker, partition: Partition, target: Sequence[int], now: floa
 def cancel(broker: Broker, partition: Partition, now: float) -> Effects | None:
     """Cancel the reassignment of a partition. Return the effects, or None if no live replica would remain.
 
-    ``now``: the broker's time in seconds.
+    Args:
+        broker: The state of the cluster.
+        partition: The partition.
+        now: The broker's time in seconds.
     """
     replicas = current_replicas(partition)
     if not set(replicas) - partition.catching_up:
@@ -54,7 +57,10 @@ def cancel(broker: Broker, partition: Partition, now: float) -> Effects | None:
 def caught_up(broker: Broker, due: CatchUpDue, now: float) -> Effects:
     """Add a new replica to the in-sync replicas, and continue the reassignment. Return the effects.
 
-    ``now``: the broker's time in seconds.
+    Args:
+        broker: The state of the cluster.
+        due: Key of the deadline, which names the partition and the replica.
+        now: The broker's time in seconds.
     """
     cluster, topic = broker.cluster, broker.cluster.by_id.get(due.topic_id)
     partition = None if topic is None else topic.partition(due.partition)

@@ -101,7 +101,12 @@ class RequestLog:
         self._bytes = self._response_bytes = 0
 
     def record(self, call: Call[Any], now: float) -> None:
-        """Append a request to the log. ``now``: the broker's time in seconds at which it was received."""
+        """Append a request to the log. ``now``: the broker's time in seconds at which it was received.
+
+        Args:
+            call: Request with its sender and its ticket.
+            now: The broker's time in seconds.
+        """
         ticket, frame = call.ticket, call.frame
         ticket.logged = True
         ticket.received_at = self.now = now
@@ -161,6 +166,8 @@ class RequestLog:
     def times(self, entry: Ticket) -> tuple[float, float | None]:
         """Return the times at which a request was received and answered, in seconds since the cluster was started or
         reset.
+
+        The second time is None without a response. ``entry``: entry of the request.
         """
         answered = entry.answered_at
         return entry.received_at - self._begin, None if answered is None else answered - self._begin

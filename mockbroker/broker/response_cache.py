@@ -19,7 +19,12 @@ class ResponseCache:
         self._weight = 0
 
     def get(self, epoch: int, key: Hashable) -> CachedResponse | None:
-        """Return the cached response to a request, or None if no response of this metadata epoch is cached."""
+        """Return the cached response to a request, or None if there is none.
+
+        Args:
+            epoch: Epoch of the cluster metadata; a response of an older epoch is not returned.
+            key: Key of the request.
+        """
         return self._responses.get(key) if epoch == self._epoch else None
 
     def weight(self, key: Hashable) -> int:
@@ -27,7 +32,9 @@ class ResponseCache:
         return self._weights[key]
 
     def keep(self, epoch: int, key: Hashable, response: object, weight: int) -> CachedResponse:
-        """Cache a response, unless the response is larger than MAX_BYTES. A cached response must not be modified.
+        """Cache a response, unless the response is larger than MAX_BYTES, and return the response with its cache entry.
+
+        A cached response must not be modified.
 
         Args:
             epoch: Epoch of the cluster metadata.

@@ -119,11 +119,11 @@ class UnsupportedVersion:
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """The remaining work on a request that is handled in slices.
+    """The remaining work on a request that is handled in slices (parts of limited size).
 
     Attributes:
         ticket: Identity of the request.
-        resume: Function that does the next slice of the work: takes the broker time in seconds, returns the outcomes.
+        resume: Function that handles the next slice: takes the broker time in seconds, returns the outcomes.
     """
 
     ticket: Ticket
@@ -167,7 +167,9 @@ class Router:
     def restart(self, broker: Broker, now: float) -> None:
         """Replace the state of the cluster, and clear the journal and the request log. No request may be pending.
 
-        ``now``: the broker's time in seconds.
+        Args:
+            broker: The state of the cluster.
+            now: The broker's time in seconds.
         """
         self._passages.clear()
         self.broker = self._attach(broker)
@@ -200,12 +202,18 @@ class Router:
         return {key: versions for key, versions in limited.items() if versions is not None}
 
     def serves(self, api_key: int, version: int) -> bool:
-        """Return whether this version of an API is served."""
+        """Return whether the cluster serves a version of an API.
+
+        Args:
+            api_key: API key.
+            version: API version.
+        """
         return self.served[REQUEST_KEY.pack(api_key, version)] is not None
 
     def step(self, call: Call[Any], now: float, own: Sequence[Stage] = ()) -> list[Outcome]:
-        """Handle a request, or its first slice. Return the outcomes of this request and of all requests that it
-        completes.
+        """Handle a request, or the first slice (part of limited size) of a large request.
+
+        Return the outcomes of this request and of all requests that it completes.
 
         Args:
             call: Request with its sender and its ticket.
@@ -243,11 +251,12 @@ class Router:
         return (*outer, *own, *authorizing, *self.stages) if outer or own or authorizing else self.stages
 
     def _pass_on(self, passage: Passage, now: float) -> Effects:
-        """Pass a request through the next stages, and return the effects. If no stage answers or holds the request,
-        call its handler.
+        """Pass a request through the next stages, and return the effects.
+
+        If no stage answers or holds the request, call its handler.
 
         Args:
-            passage: State of the request.
+            passage: The progress of the request through its stages.
             now: The broker's time in seconds.
         """
         effects = passage.pass_on(now)
@@ -262,14 +271,15 @@ class Router:
     def _process_answer(
         self, call: Call[Any], stage: Stage, effects: Effects, now: float, passage: Passage | None = None
     ) -> Effects:
-        """Let a stage process the answer to a request that no other stage processes, and return the effects.
+        """Let a stage process the answer to a request, and return the effects. No other stage processes the answer.
 
         Args:
             call: The request.
             stage: The stage.
-            effects: The effects of the handler; without an answer, the stage processes it in a later step.
+            effects: The effects of the handler. If they contain no answer, the stage processes the answer when it is
+                available.
             now: The broker's time in seconds.
-            passage: State of the request; None if it has no other stage.
+            passage: The progress of the request through its stages; None if the request has no other stage.
         """
         if len(effects) == 1:
             answer = effects[0]
@@ -302,9 +312,13 @@ class Router:
         return finished
 
     def _resume(self, work: Work, now: float) -> list[Outcome]:
-        """Do the next slice of the work on a request. Return the outcomes. The response is encoded in slices too.
+        """Handle the next slice (part of limited size) of a request, and return the outcomes.
 
-        ``now``: the broker's time in seconds.
+        The response is encoded in slices too.
+
+        Args:
+            work: The remaining work.
+            now: The broker's time in seconds.
         """
         self.requests.now = now
         try:
@@ -320,15 +334,15 @@ class Router:
         return outcomes
 
     def _encoding(self, reply: Reply) -> Unfinished:
-        """Return the encoding of a response as unfinished work."""
+        """Return the encoding of a response (``reply``) as unfinished work."""
         return Unfinished(reply.ticket, partial(self._encode, reply.ticket, encoded(reply, self.broker.slice_size)))
 
     def _encode(self, ticket: Ticket, encoding: Generator[None, None, Reply], now: float) -> list[Outcome]:  # noqa: ARG002
-        """Encode the next slice of a response.
+        """Encode the next slice of a response. Return the outcomes: the response, or the remaining work.
 
         Args:
             ticket: Identity of the request.
-            encoding: Generator that encodes a slice at a time.
+            encoding: Generator that encodes a slice (part of limited size) at a time.
             now: The broker's time in seconds.
         """
         try:
@@ -429,7 +443,7 @@ class Router:
             stage.forget_connection(number)
 
     def finish(self, effects: Effects, now: float) -> list[Outcome]:
-        """Convert effects to outcomes, such as encoded responses.
+        """Return the outcomes of effects, such as encoded responses.
 
         The router also writes changed groups to their logs, writes events to the journal, and adapts responses to their
         API versions.
@@ -478,7 +492,12 @@ class Router:
         return outcomes
 
     def _proceed(self, proceed: Proceed, now: float) -> list[Outcome]:
-        """Continue a request that a stage has held. Return the outcomes. ``now``: broker's time in seconds."""
+        """Continue a request that a stage has held, and return the outcomes.
+
+        Args:
+            proceed: The effect that names the request.
+            now: The broker's time in seconds.
+        """
         passage = self._passages.pop(proceed.ticket, None)
         if passage is None:  # its connection was closed
             return []

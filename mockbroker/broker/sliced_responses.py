@@ -1,4 +1,4 @@
-"""Encoding of a response in slices, so that other connections are served in between."""
+"""Encoding of a response in slices (parts of limited size), so that other connections are served in between."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from mockbroker.base.effects import Reply
 
 
 def encoded(reply: Reply, size: int) -> Generator[None, None, Reply]:
-    """Encode a response in slices, and change its bytes if a fault rule requires it. Yield after each slice.
+    """Encode a response, and change its bytes if a fault rule requires it.
 
-    The returned effect contains the encoded response, and in its delivery the bytes to send.
+    Yield after about every ``size`` array elements.
+
+    The generator returns the effect that contains the encoded response, and in its delivery the bytes to send.
 
     Args:
         reply: The effect of sending the response.
-        size: Number of array elements per slice.
+        size: Number of array elements after which the generator yields.
 
     Raises:
         kwire.WireError: The response cannot be encoded.

@@ -1,9 +1,8 @@
-"""Handling of large requests in slices. Other connections are served between two slices.
+"""Handling of large requests in slices: requests with some of the elements. Other connections are served in between.
 
-The handler is called with each slice, a request with some of the elements, and the responses are merged. So the checks
-are repeated for each slice: if a member is fenced between two slices, the elements of the later slices get the error.
-Handlers whose response grows with the size of the cluster, such as Metadata and Fetch, are generators themselves
-(``effects.Steps``).
+The handler is called with each slice, and the responses are merged. So the checks are repeated for each slice: if a
+member is fenced between two slices, the elements of the later slices get the error. Handlers whose response grows with
+the size of the cluster, such as Metadata and Fetch, are generators themselves (``effects.Steps``).
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ Merge: TypeAlias = Callable[[Any, Any], None]  # adds a response to the merged r
 
 
 def in_slices(handle: Handle, split: Split, merge: Merge) -> Handle:
-    """Return a handler that handles large requests in slices.
+    """Return a handler that handles large requests in slices, so that other connections are served in between.
 
     Args:
         handle: Handler of a small request or of one slice.
-        split: Function that splits a request into slices.
+        split: Function that splits a request into slices, which are requests with some of the elements.
         merge: Function that merges the responses to the slices.
     """
 
@@ -47,6 +46,9 @@ def _handle_slices(
     handle: Handle, merge: Merge, broker: Broker, call: Call[Any], requests: Sequence[Any], now: float
 ) -> Steps:
     """Handle the slices of a request one by one, and merge their responses. Respond after the last slice.
+
+    The work is done in slices (parts of limited size), and other requests are handled in between: the generator yields
+    the effects of each slice, and returns the last effects, which include the response.
 
     ``now``: the broker's time in seconds.
     """
@@ -71,7 +73,11 @@ def _handle_slices(
 
 
 def split_by_partition(broker: Broker, request: Any) -> list[Any]:
-    """Split a request that has topics with partitions into slices of ``Broker.slice_size`` partitions."""
+    """Return the slices of a request that has topics with partitions: requests with ``Broker.slice_size`` partitions
+    each.
+
+    The result is [] if the request is not larger than one slice.
+    """
     return split_partitions(request, broker.slice_size)
 
 
@@ -107,7 +113,7 @@ def _identity(topic: Any) -> tuple[str, Any]:
 
 
 def chunks(elements: Sequence[Any], size: int) -> list[Sequence[Any]]:
-    """Split a sequence into sequences of at most ``size`` elements."""
+    """Return the parts of a sequence, with at most ``size`` elements each."""
     return [elements[start : start + size] for start in range(0, len(elements), size)]
 
 

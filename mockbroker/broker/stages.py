@@ -27,15 +27,18 @@ class Stage:
     unchanged: frozenset[int] = frozenset()
 
     def passes(self, call: Call[Any]) -> bool:  # noqa: ARG002
-        """Return True if ``before`` is certain to pass the request on unchanged: a fast check for frequent requests."""
+        """Return True if ``before`` is certain to pass the request (``call``) on unchanged.
+
+        The router calls this method to save the call of ``before`` for frequent requests.
+        """
         return False
 
     def only_processes_answer(self, call: Call[Any]) -> bool:  # noqa: ARG002
-        """Return True if ``before`` is certain to return the call itself, so that only ``after`` has work: a fast check
-        for frequent requests.
+        """Return True if ``before`` is certain to return ``call`` itself, so that the stage only processes the answer.
 
-        The last stage of a request is asked if no other stage processes the answer. Then its ``before`` is not called,
-        and ``process_response`` is called instead of ``after`` for a request that is answered at once.
+        The router calls this method to save time for frequent requests, and only for the last stage of a request, if no
+        other stage processes the answer. If the result is True, ``before`` is not called, and if the handler answers
+        the request at once, ``process_response`` is called instead of ``after``.
         """
         return False
 
@@ -66,11 +69,12 @@ class Stage:
     def after(self, call: Call[Any], effects: Effects, now: float) -> Effects:  # noqa: ARG002
         """Return the final effects of a request for which ``before`` returned a call.
 
-        For a pending request, such as a JoinGroup, the router calls this method in the later step that answers the
-        request. If the returned effects do not answer the request, the stage holds the response and returns the
-        response in a later step.
+        For a pending request, such as a JoinGroup, the router calls this method when the request is answered later. If
+        the returned effects do not answer the request, the stage holds the response and must return it later.
 
         Args:
+            call: The request.
+            effects: The effects, which contain the answer.
             now: The broker's time in seconds.
         """
         return effects
@@ -146,14 +150,18 @@ class Passage:
         return self.call.ticket.api_key in stage.unchanged or stage.only_processes_answer(self.call)
 
     def watch(self, call: Call[Any]) -> None:
-        """Replace the request by the call of a ``Proceed``. The stage that held the request then gets the response in
-        ``after``.
+        """Replace the request by ``call``, the call of a ``Proceed``.
+
+        The stage that held the request then gets the response in ``after``.
         """
         self.call = call
         self.watching = (*self.watching, self.stages[self.passed - 1])
 
     def forget(self) -> bool:
-        """Notify the stages that the connection was closed. Return whether a stage will continue the request."""
+        """Notify the stages that the connection of the request was closed.
+
+        Return whether a stage will still pass the request on.
+        """
         kept = [stage.forget(self.call.ticket) for stage in self.stages[: self.passed]]
         return any(kept)
 
@@ -176,9 +184,10 @@ class Passage:
 
 
 def outcome_of(ticket: Ticket, steps: Generator[None, None, Outcome]) -> Outcome:
-    """Do the first slice of the work that a stage does in ``before``. Return the result of ``before``.
+    """Begin the work that a stage does in ``before``, and return the result of ``before``.
 
-    If slices remain, the stage holds the request until they are done.
+    The work may be done in slices (parts of limited size). If slices remain, the stage holds the request until they are
+    done.
 
     Args:
         ticket: Identity of the request.
@@ -205,7 +214,10 @@ def _continued(ticket: Ticket, steps: Generator[None, None, Outcome]) -> Steps:
 
 
 def remaining(steps: Generator[None, None, R]) -> Generator[Effects, float, R]:
-    """Run a generator that yields between slices, and yield no effects after each slice. Return its result."""
+    """Run a generator that does work in slices, and yield [] (no effects) after each slice. Return its result.
+
+    ``steps``: the generator, which has already done the first slice.
+    """
     while True:
         try:
             next(steps)

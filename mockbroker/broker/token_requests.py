@@ -31,7 +31,12 @@ def requester(broker: Broker, ticket: Ticket) -> Principal:
 
 
 def find(broker: Broker, hmac: bytes) -> DelegationToken | ErrorCode:
-    """Return the token that has a given HMAC, or an error code if there is none or it has expired."""
+    """Return the delegation token that has a given HMAC, or an error code if there is no such token or it has expired.
+
+    Args:
+        broker: The state of the cluster.
+        hmac: HMAC of the token.
+    """
     if not is_enabled(broker):
         return ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
     token = broker.cluster.tokens.by_hmac(hmac)

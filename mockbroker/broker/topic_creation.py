@@ -43,7 +43,14 @@ TOO_MANY = TopicError(ErrorCode.POLICY_VIOLATION, "Excessively large number of p
 def new_replicas(
     cluster: ClusterState, settings: Settings, release: Release, topic: RequestTopic
 ) -> Sequence[Sequence[int]] | TopicError:
-    """Return the replicas (broker ids) for each partition of a new topic, or the first error in Kafka's order."""
+    """Return the replicas (broker ids) for each partition of a new topic, or the first error in Kafka's order.
+
+    Args:
+        cluster: The cluster metadata.
+        settings: The broker configuration.
+        release: The emulated Kafka release.
+        topic: The topic.
+    """
     configs = {config.name: config.value for config in topic.configs}
     if text := name_error(topic.name):
         return TopicError(ErrorCode.INVALID_TOPIC_EXCEPTION, text)
@@ -104,7 +111,7 @@ def _manual_assignment(cluster: ClusterState, topic: RequestTopic) -> Sequence[S
 
 
 class InternalTopicCreator:
-    """Creates the internal topics of streams groups.
+    """The creator of the internal topics of streams groups.
 
     After a failure, the creation is retried when the stored error expires. Source: Kafka's
     AutoTopicCreationManager.createStreamsInternalTopics.

@@ -67,8 +67,12 @@ def complete_delayed_fetches(broker: Broker, partitions: Iterable[Partition]) ->
 
     Delayed share fetches are completed after the request, by ``Router.finish``.
 
+    Args:
+        broker: The state of the cluster.
+        partitions: The changed partitions.
+
     Returns:
-        The responses, and the remaining work on fetches that are read in slices.
+        The responses, and the remaining work on fetches that are read in slices (parts of limited size).
     """
     if broker.share_fetch_purgatory.pending:
         partitions = list(partitions)
@@ -90,14 +94,21 @@ def complete_delayed_fetches(broker: Broker, partitions: Iterable[Partition]) ->
 
 
 def complete_transaction(broker: Broker, end: Ended) -> Effects:
-    """Return the effects of the end of a transaction: journal events, and responses to delayed fetches."""
+    """Return the effects of the end of a transaction: journal events, and responses to delayed fetches.
+
+    Args:
+        broker: The state of the cluster.
+        end: The end of the transaction.
+    """
     return [*end.notes, *complete_delayed_fetches(broker, end.appended)]
 
 
 def complete_expired_fetch(broker: Broker, due: FetchDue) -> Effects:
-    """Answer a delayed fetch whose maximum wait has expired with the available records, and return the effects.
+    """Answer a delayed fetch whose maximum wait has expired with the available records. Return the effects.
 
-    ``due``: the deadline of the fetch.
+    Args:
+        broker: The state of the cluster.
+        due: The deadline of the fetch.
     """
     delayed = broker.fetch_purgatory.remove(due.ticket)
     if delayed is None:
@@ -110,7 +121,10 @@ def complete_expired_fetch(broker: Broker, due: FetchDue) -> Effects:
 
 
 def fetch_in_slices(broker: Broker, call: Call[FetchRequest], context: FetchContext) -> Steps:
-    """Read the partitions of a large Fetch in slices, then respond to the fetch or delay it.
+    """Read the partitions of a large Fetch, then respond to the fetch or delay it.
+
+    The work is done in slices (parts of limited size), and other requests are handled in between: the generator yields
+    the effects of each slice, and returns the last effects, which include the response.
 
     While the slices are read, the fetch is not in the purgatory, so an append does not complete it. Therefore the fetch
     is delayed only if no partition has changed since it was read. If a partition has changed, all partitions are read
@@ -141,6 +155,11 @@ def responds_at_once(call: Call[FetchRequest], context: FetchContext, result: Fe
     """Return whether a fetch is answered without delay, because it has enough records or an error.
 
     The first call for a fetch also stores in ``context`` which partitions are not read.
+
+    Args:
+        call: The Fetch request.
+        context: Partitions and session of the request.
+        result: The result of reading the partitions.
     """
     if context.not_read is None:
         context.not_read = {key for key, _, _ in result.not_read}
@@ -148,7 +167,14 @@ def responds_at_once(call: Call[FetchRequest], context: FetchContext, result: Fe
 
 
 def delay(broker: Broker, call: Call[FetchRequest], context: FetchContext, result: FetchResult) -> None:
-    """Add a fetch to the purgatory, until there are enough records for the fetch or its maximum wait expires."""
+    """Add a fetch to the purgatory, until there are enough records for the fetch or its maximum wait expires.
+
+    Args:
+        broker: The state of the cluster.
+        call: The Fetch request.
+        context: Partitions and session of the request.
+        result: The result of reading the partitions.
+    """
     broker.fetch_purgatory.add(call.ticket, (call, context), result.watched)
     broker.client_deadlines.set(FetchDue(call.ticket), context.expires_at)
 
@@ -158,7 +184,14 @@ def is_satisfied(call: Call[FetchRequest], result: FetchResult) -> bool:
 
 
 def reply(broker: Broker, call: Call[FetchRequest], context: FetchContext, result: FetchResult) -> Reply:
-    """Return the response to a fetch, and update its fetch session."""
+    """Return the response to a fetch, and update its fetch session.
+
+    Args:
+        broker: The state of the cluster.
+        call: The Fetch request.
+        context: Partitions and session of the request.
+        result: The result of reading the partitions.
+    """
     if context.is_stale:
         return _stale_session(call, context)
     builder = _ResponseBuilder(context)
@@ -167,7 +200,10 @@ def reply(broker: Broker, call: Call[FetchRequest], context: FetchContext, resul
 
 
 def _reply_in_slices(broker: Broker, call: Call[FetchRequest], context: FetchContext, result: FetchResult) -> Steps:
-    """Build the response of a fetch with many partitions in slices, and update the session.
+    """Build the response of a fetch with many partitions, and update the session.
+
+    The work is done in slices (parts of limited size), and other requests are handled in between: the generator yields
+    the effects of each slice, and returns the last effects, which include the response.
 
     If another request uses the session before the last slice, the response is INVALID_FETCH_SESSION_EPOCH. The next
     response of the session then contains the partitions of the finished slices again, because the client has not
@@ -187,7 +223,12 @@ def _reply_in_slices(broker: Broker, call: Call[FetchRequest], context: FetchCon
 
 
 def _stale_session(call: Call[FetchRequest], context: FetchContext) -> Reply:
-    """Return the error response to a fetch whose fetch session was used by another request in the meantime."""
+    """Return the error response to a fetch whose session was used by another request before the response was complete.
+
+    Args:
+        call: The Fetch request.
+        context: Partitions and session of the request.
+    """
     assert context.session is not None
     error = ErrorCode.INVALID_FETCH_SESSION_EPOCH
     return Reply(call.ticket, FetchResponse(error_code=error, session_id=context.session.session_id))
@@ -221,7 +262,13 @@ class _ResponseBuilder:
             last.partitions.append(response)
 
     def reply(self, broker: Broker, call: Call[FetchRequest], result: FetchResult) -> Reply:
-        """Return the response with the added partitions, and update or create the session."""
+        """Return the response with the added partitions, and update or create the fetch session.
+
+        Args:
+            broker: The state of the cluster.
+            call: The Fetch request.
+            result: The result of reading the partitions.
+        """
         context = self._context
         if context.session is not None:
             context.session.move_to_end([key for key, _, response in result.responses if response.records])
@@ -278,8 +325,15 @@ class _Reader:
                 result.failed = True
 
     def _add_error(self, key: Key, fetched: FetchPartition, response: PartitionResponse) -> None:
-        """Add the response of a partition with an error. A fetch waits in spite of the error if the partition is not
-        read, unless it could be read when the fetch arrived.
+        """Add the response of a partition that has an error.
+
+        The fetch must be answered at once, with one exception: a partition that did not exist or was denied when the
+        fetch arrived does not end the wait.
+
+        Args:
+            key: Key of the partition.
+            fetched: The partition in the request or session.
+            response: The response with the error.
         """
         known = self._context.not_read
         if response.error_code in NOT_READ and (known is None or key in known):
@@ -293,6 +347,10 @@ class _Reader:
 
         The broker responds to such a fetch at once, and the response ends with this segment. Source: Kafka's
         DelayedFetch.tryComplete.
+
+        Args:
+            fetched: The partition in the request or session.
+            partition: The partition of the cluster.
         """
         committed = self._call.request.isolation_level == READ_COMMITTED
         end = partition.last_stable if committed else partition.log.end
@@ -300,8 +358,10 @@ class _Reader:
 
 
 def _redirects(response: PartitionResponse) -> bool:
-    """Return whether a response asks the client to do something else first: truncate its log, or read from another
+    """Return whether the client must do something before it fetches again: truncate its log, or read from another
     replica.
+
+    ``response``: response of one partition.
     """
     return response.diverging_epoch.end_offset >= 0 or response.preferred_read_replica != -1
 
@@ -309,6 +369,10 @@ def _redirects(response: PartitionResponse) -> bool:
 def _is_unchanged(fetched: FetchPartition, partition: Partition) -> bool:
     """Return whether the response omits a partition of a fetch session, because the offsets of the partition are
     unchanged.
+
+    Args:
+        fetched: The partition in the session.
+        partition: The partition of the cluster.
     """
     request, log = fetched.request, partition.log
     return (

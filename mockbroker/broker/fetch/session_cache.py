@@ -112,7 +112,10 @@ class FetchSession:
     evictable: bool = False
 
     def move_to_end(self, keys: Iterable[Key]) -> None:
-        """Move partitions to the end: the next request reads them last, so that no partition starves."""
+        """Move partitions to the end of the session, so that the next request reads them last and no partition starves.
+
+        ``keys``: keys of the partitions.
+        """
         for key in keys:
             if (partition := self.partitions.pop(key, None)) is not None:
                 self.partitions[key] = partition
@@ -195,8 +198,13 @@ class FetchSessionCache:
         return FetchContext(session.partitions, now, by_id, session, epoch=session.epoch)
 
     def partitions_of(self, request: FetchRequest, version: int) -> list[Key] | None:
-        """Return the partitions that a request in a fetch session reads; None for a request without a session. The
-        cache is not changed.
+        """Return the partitions that a request in a fetch session reads; None for a request without a session.
+
+        The cache is not changed.
+
+        Args:
+            request: The Fetch request.
+            version: API version of the request.
         """
         if request.session_epoch in (INITIAL, FINAL):
             return None
@@ -253,8 +261,9 @@ class _CacheShard:
         return session_id
 
     def _try_evict(self, size: int, now: float) -> bool:
-        """Evict a session to free a slot: an unused one, or an old one with fewer partitions. Return False if there is
-        none.
+        """Evict a session to free a slot: an unused session, or an old one with fewer partitions than the new session.
+
+        Return False if there is no such session.
 
         Args:
             size: Number of partitions of the new session.
@@ -275,10 +284,14 @@ class _CacheShard:
 
 
 def _requested(request: FetchRequest, *, by_id: bool) -> dict[Key, FetchPartition]:
-    """Return the requested partitions by topic name, topic id and partition number.
+    """Return the partitions of a request by topic name, topic id and partition index.
 
-    With ``by_id``, topic names are "". Without ``by_id``, topic ids are NO_ID. Of duplicate partitions, the last one
-    counts.
+    If a partition occurs twice, the last entry is used.
+
+    Args:
+        request: The Fetch request.
+        by_id: True if the request has topic ids: topic names are then "". False if it has names: topic ids are then
+            NO_ID.
     """
     partitions: dict[Key, FetchPartition] = {}
     for topic in request.topics:

@@ -53,9 +53,15 @@ def handle(broker: Broker, call: Call[AddPartitionsToTxnRequest], now: float) ->
 
 
 def _add_combined(broker: Broker, call: Call[AddPartitionsToTxnRequest], now: float) -> None:
-    """Handle a request of a client: add all partitions to the transaction in one step, so that it is logged once.
+    """Handle a request of a client, which has one transaction: add all its partitions at once, so that they are logged
+    once.
 
-    ``now``: the broker's time in seconds.
+    A request that has several transactions or only verifies partitions comes from a broker; do nothing for it.
+
+    Args:
+        broker: The state of the cluster.
+        call: Request with its sender and its ticket.
+        now: The broker's time in seconds.
     """
     combined: dict[tuple[str, Identity], list[tuple[str, int]]] = {}
     for transaction in call.request.transactions:

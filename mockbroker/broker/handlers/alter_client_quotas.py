@@ -48,5 +48,5 @@ def _alter(broker: Broker, entry: Entry, *, validate_only: bool) -> Answered:
 
 
 def _position(part: Entry.Entity) -> int:
-    """Return the position at which the response lists a component of a quota entity, such as the user."""
+    """Return the position at which the response lists a component of a quota entity (``part``), such as the user."""
     return TYPES.index(part.entity_type) if part.entity_type in TYPES else len(TYPES)

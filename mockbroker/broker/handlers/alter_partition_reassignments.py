@@ -70,7 +70,7 @@ def _cancel(broker: Broker, partition: Partition, now: float, effects: Effects) 
 def _alter(
     broker: Broker, partition: Partition, target: Sequence[int], now: float, effects: Effects, *, is_changeable: bool
 ) -> Failure:
-    """Begin the reassignment of one partition. Return the error, or the result without an error.
+    """Begin the reassignment of one partition. Return the error, or the result of success.
 
     Args:
         broker: The state of the cluster.

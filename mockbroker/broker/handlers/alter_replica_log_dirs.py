@@ -21,9 +21,15 @@ def handle(broker: Broker, call: Call[AlterReplicaLogDirsRequest], now: float) -
 
 
 def _alter(broker: Broker, call: Call[AlterReplicaLogDirsRequest], now: float) -> Steps:
-    """Move the replicas in slices. If the request names several directories for a replica, the last one is used.
+    """Move the replicas. If the request names several directories for a replica, the last one is used.
 
-    ``now``: the broker's time in seconds.
+    The work is done in slices (parts of limited size), and other requests are handled in between: the generator yields
+    the effects of each slice, and returns the last effects, which include the response.
+
+    Args:
+        broker: The state of the cluster.
+        call: Request with its sender and its ticket.
+        now: The broker's time in seconds.
     """
     paths = {
         (topic.name, index): each.path

@@ -25,7 +25,12 @@ CredentialError = tuple[ErrorCode, str]
 def handle(broker: Broker, call: Call[AlterUserScramCredentialsRequest], now: float) -> Effects:  # noqa: ARG001
     """Delete or set one credential of each user. A user may occur only once. In the response, errors come first.
 
-    ``now``: the broker's time in seconds.
+    Return the effects.
+
+    Args:
+        broker: The state of the cluster.
+        call: Request with its sender and its ticket.
+        now: The broker's time in seconds.
     """
     alterations: list[Deletion | Upsertion] = [*call.request.deletions, *call.request.upsertions]
     counts = Counter(alteration.name for alteration in alterations)

@@ -58,7 +58,10 @@ def _response(broker: Broker, *, optional: bool) -> ApiVersionsResponse:
 
 
 def unsupported(broker: Broker) -> ApiVersionsResponse:
-    """Return the v0 response to an unsupported version: the error, and the supported versions of ApiVersions."""
+    """Return the v0 response to an ApiVersions request in an unsupported version.
+
+    The response contains the error, and the supported versions of ApiVersions. ``broker``: the state of the cluster.
+    """
     entry = _entry(ApiKey.API_VERSIONS, broker.advertised_versions[ApiKey.API_VERSIONS])
     return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[entry])
 

@@ -28,7 +28,10 @@ def handle(broker: Broker, call: Call[CreateAclsRequest], now: float) -> Effects
 
 
 def _create(broker: Broker, call: Call[CreateAclsRequest]) -> Steps:
-    """Create the valid ACLs in slices.
+    """Create the valid ACLs.
+
+    The work is done in slices (parts of limited size), and other requests are handled in between: the generator yields
+    the effects of each slice, and returns the last effects, which include the response.
 
     If a field of an ACL has a value that is allowed only in filters, the whole request gets an error.
     """
@@ -48,7 +51,13 @@ def _create(broker: Broker, call: Call[CreateAclsRequest]) -> Steps:
 
 
 def _add(broker: Broker, acls: Sequence[Acl], errors: list[AclError | None]) -> list[Result]:
-    """Add each ACL that has no error, up to the maximum number of ACLs, and return a result for every ACL."""
+    """Add each ACL that has no error, up to the maximum number of ACLs, and return a result for every ACL.
+
+    Args:
+        broker: The state of the cluster.
+        acls: The ACLs of the request.
+        errors: The error of each ACL; None for a valid ACL.
+    """
     stored, limit = broker.cluster.acls, broker.settings.mockbroker_max_acls
     new = {acl for acl, error in zip(acls, errors, strict=True) if error is None and acl not in stored}
     room = limit - len(stored)

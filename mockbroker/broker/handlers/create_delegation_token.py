@@ -42,7 +42,12 @@ def owner_of(request: CreateDelegationTokenRequest, requester: Principal) -> Pri
 
 
 def response_for(request: CreateDelegationTokenRequest, requester: Principal) -> CreateDelegationTokenResponse:
-    """Return the response to a refused request, without the error code."""
+    """Return the response to a rejected request, to which the caller adds the error code.
+
+    Args:
+        request: The request.
+        requester: The principal of the client.
+    """
     owner, no_time = owner_of(request, requester), token_requests.NO_TIME
     return CreateDelegationTokenResponse(
         principal_type=owner.type,

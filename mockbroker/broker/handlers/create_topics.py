@@ -28,7 +28,11 @@ def handle(broker: Broker, call: Call[CreateTopicsRequest], now: float) -> Effec
 
 
 def _create_topics(broker: Broker, call: Call[CreateTopicsRequest]) -> Steps:
-    """Create the topics in slices. A name that occurs twice gets one error."""
+    """Create the topics. A name that occurs twice gets one error.
+
+    The work is done in slices (parts of limited size), and other requests are handled in between: the generator yields
+    the effects of each slice, and returns the last effects, which include the response.
+    """
     many = len(call.request.topics) > broker.slice_size
     if many:
         yield []  # a slice has decoded the topics, the next one counts them
@@ -52,7 +56,9 @@ def _create_topics(broker: Broker, call: Call[CreateTopicsRequest]) -> Steps:
 
 
 def _requested_partitions(broker: Broker, topic: RequestTopic) -> int:
-    """Return the number of partitions that a request asks for, even if the topic cannot be created."""
+    """Return the number of partitions that an element of a request (``topic``) asks for, even if the topic cannot be
+    created.
+    """
     if topic.assignments:
         return len(topic.assignments)
     return broker.settings.num_partitions if topic.num_partitions == DEFAULT else max(topic.num_partitions, 0)
@@ -82,8 +88,13 @@ def _error_response(topic: RequestTopic, error: TopicError) -> ResponseTopic:
 
 
 def _reported(broker: Broker, configs: topic_configs.Configs) -> list[ResponseTopic.Config]:
-    """Return all configurations of a topic for the CreateTopics response. (The values are not normalized as in
-    DescribeConfigs.)
+    """Return all configurations of a new topic for the CreateTopics response.
+
+    The values are not normalized, unlike those in DescribeConfigs.
+
+    Args:
+        broker: The state of the cluster.
+        configs: Configurations in the request.
     """
     reported: list[ResponseTopic.Config] = []
     settings = broker.settings_of(broker.cluster.controller)

@@ -32,7 +32,11 @@ def _refused(call: Call[DeleteAclsRequest], code: ErrorCode, text: str) -> Delet
 
 
 def _delete(broker: Broker, call: Call[DeleteAclsRequest]) -> Steps:
-    """Find the ACLs of all filters, then delete the ACLs. If two filters match an ACL, it is in the results of both."""
+    """Find the ACLs of all filters, then delete the ACLs. If two filters match an ACL, it is in the results of both.
+
+    The work is done in slices (parts of limited size), and other requests are handled in between: the generator yields
+    the effects of each slice, and returns the last effects, which include the response.
+    """
     filters = [acl_requests.filter_of(each) for each in call.request.filters]
     if acl_requests.has_unknown(filters):
         return [Close(call.ticket, f"DeleteAcls: {acl_requests.CLOSED}")]
@@ -56,7 +60,10 @@ def _delete(broker: Broker, call: Call[DeleteAclsRequest]) -> Steps:
 
 
 def _matching(broker: Broker, acl_filter: AclFilter, room: Room) -> Generator[Effects, float, list[Acl]]:
-    """Return the ACLs that match a filter. Yield between slices.
+    """Return the ACLs that match a filter.
+
+    The generator yields no effects after each slice (part of limited size) of the ACLs, so that other requests are
+    handled in between.
 
     Args:
         broker: The state of the cluster.

@@ -17,7 +17,12 @@ UNKNOWN = -1
 def handle(broker: Broker, call: Call[DeleteRecordsRequest], now: float) -> Effects:  # noqa: ARG001
     """Delete the records before the requested offsets. If a request lists a partition twice, its last offset counts.
 
-    ``now``: the broker's time in seconds.
+    Return the effects.
+
+    Args:
+        broker: The state of the cluster.
+        call: Request with its sender and its ticket.
+        now: The broker's time in seconds.
     """
     requested: dict[str, dict[int, int]] = {}
     for topic in call.request.topics:

@@ -43,7 +43,12 @@ def _delete(broker: Broker, call: Call[DeleteShareGroupOffsetsRequest], now: flo
 
 
 def _split(broker: Broker, request: DeleteShareGroupOffsetsRequest) -> list[Any]:
-    """Split a request into slices of topics with about SLICE partitions, each topic once."""
+    """Return the parts of a request, each with about SLICE partitions. Each topic is in one part only.
+
+    Args:
+        broker: The state of the cluster.
+        request: The request.
+    """
     slices: list[list[Any]] = [[]]
     room = SLICE
     for name in dict.fromkeys(topic.topic_name for topic in request.topics):

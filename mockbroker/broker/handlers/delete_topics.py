@@ -24,7 +24,12 @@ DISABLED_SINCE = 3  # first version with TOPIC_DELETION_DISABLED
 def _handle(broker: Broker, call: Call[DeleteTopicsRequest], now: float) -> Effects:  # noqa: ARG001
     """Delete topics. A topic that occurs twice, even once by name and once by id, gets one error instead.
 
-    ``now``: the broker's time in seconds.
+    Return the effects.
+
+    Args:
+        broker: The state of the cluster.
+        call: Request with its sender and its ticket.
+        now: The broker's time in seconds.
     """
     request = call.request
     requested_topics = (
@@ -111,7 +116,7 @@ def _error_message(requested: RequestTopic) -> str:
 
 
 def _split(broker: Broker, request: DeleteTopicsRequest) -> list[DeleteTopicsRequest]:
-    """Split a large request into slices of topics, or return [] if the request must not be split.
+    """Return the parts of a large request, with ``Broker.slice_size`` topics each; [] if the request must not be split.
 
     A request must not be split if it is small, has duplicates, or has both names and ids.
     """

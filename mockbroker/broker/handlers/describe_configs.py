@@ -33,9 +33,12 @@ WITHOUT_MESSAGE = {ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}  # erro
 
 
 def handle(broker: Broker, call: Call[DescribeConfigsRequest], now: float) -> Effects:  # noqa: ARG001
-    """Describe each resource in the request, duplicates included, as Kafka does.
+    """Describe each resource in the request, duplicates included, as Kafka does. Return the effects.
 
-    ``now``: the broker's time in seconds.
+    Args:
+        broker: The state of the cluster.
+        call: Request with its sender and its ticket.
+        now: The broker's time in seconds.
     """
     return begin(call.ticket, _describe_all(broker, call))
 
@@ -87,7 +90,13 @@ def _describe(broker: Broker, call: Call[DescribeConfigsRequest], requested: Res
 
 
 def _error_message(call: Call[DescribeConfigsRequest], requested: Resource) -> str:
-    """Return the error message of a resource: Kafka's message, or mockbroker's own if Kafka returns no error."""
+    """Return the error message of a resource in a request: Kafka's message, or mockbroker's own if Kafka returns no
+    error.
+
+    Args:
+        call: Request with its sender and its ticket.
+        requested: The resource.
+    """
     name = requested.resource_name
     match requested.resource_type:
         case 2:
@@ -110,9 +119,13 @@ def _error_message(call: Call[DescribeConfigsRequest], requested: Resource) -> s
 
 
 def _adapt(config: Config, call: Call[DescribeConfigsRequest]) -> Config:
-    """Adapt a configuration to the API version: synonyms exist since v1 (if requested), the type since v3.
+    """Return a configuration as the API version of a request requires.
 
-    In v0, is_default is always false, as in Kafka 3.9.
+    Synonyms exist since v1 (if requested), the type since v3. In v0, is_default is always false, as in Kafka 3.9.
+
+    Args:
+        config: The configuration, which may be changed.
+        call: Request with its sender and its ticket.
     """
     if not call.request.include_synonyms:
         config.synonyms = []
@@ -165,7 +178,14 @@ def _loggers(broker: Broker, name: str, node: int) -> tuple[Mapping[str, Config]
 
 
 def _client_metrics(broker: Broker, name: str) -> tuple[Mapping[str, Config], ErrorCode]:
-    """Return the configurations of a client metrics subscription, or the defaults if the subscription is unknown."""
+    """Return the configurations of a client metrics subscription, or the defaults if the subscription is unknown.
+
+    Args:
+        broker: The state of the cluster.
+        name: Name of the subscription.
+
+    Returns: configuration name -> configuration, and an error code.
+    """
     if not name:
         return {}, ErrorCode.INVALID_REQUEST
     own = broker.cluster.client_metrics.get(name, {})
@@ -184,7 +204,14 @@ def _client_metrics(broker: Broker, name: str) -> tuple[Mapping[str, Config], Er
 
 
 def _group(broker: Broker, group_id: str) -> tuple[Mapping[str, Config], ErrorCode]:
-    """Return the configurations of a group, or the defaults if the group is unknown."""
+    """Return the configurations of a group, or the defaults if the group is unknown.
+
+    Args:
+        broker: The state of the cluster.
+        group_id: The group id.
+
+    Returns: configuration name -> configuration, and an error code.
+    """
     if not group_id:
         return {}, ErrorCode.INVALID_REQUEST
     own = broker.cluster.group_configs.get(group_id)

@@ -14,9 +14,12 @@ MEMBER = 100  # approximate size in bytes of a member in a response, without met
 
 
 def handle(broker: Broker, call: Call[DescribeGroupsRequest], now: float) -> Effects:  # noqa: ARG001
-    """Describe each group in the request, duplicates included, as Kafka does.
+    """Describe each group in the request, duplicates included, as Kafka does. Return the effects.
 
-    ``now``: the broker's time in seconds.
+    Args:
+        broker: The state of the cluster.
+        call: Request with its sender and its ticket.
+        now: The broker's time in seconds.
     """
     room = broker.response_room()
     groups = room.describe_each(call.request.groups, lambda group_id: _describe(broker, call, group_id), _size)
@@ -44,7 +47,14 @@ def _describe(broker: Broker, call: Call[DescribeGroupsRequest], group_id: str) 
 
 
 def _not_found(broker: Broker, call: Call[DescribeGroupsRequest], group_id: str, text: str) -> Described:
-    """Return the description of a group that does not exist or is not classic: an error since v6, state Dead before."""
+    """Return the description of a group that does not exist or is not classic: an error since v6, state Dead before.
+
+    Args:
+        broker: The state of the cluster.
+        call: Request with its sender and its ticket.
+        group_id: The group id.
+        text: Error message since v6.
+    """
     described = Described(group_id=group_id, group_state=DEAD)
     if call.version >= 6:
         described.error_code = ErrorCode.GROUP_ID_NOT_FOUND

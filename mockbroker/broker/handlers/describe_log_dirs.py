@@ -42,8 +42,8 @@ def _add(
         broker: The state of the cluster.
         dirs: The log directories of the response by path.
         replica: The replica.
-        topic: Its topic.
-        partition: Its partition.
+        topic: The topic of the replica.
+        partition: The partition of the replica.
         is_wanted: Whether the request asks for this partition.
     """
     future = broker.log_dirs.future.get(replica)

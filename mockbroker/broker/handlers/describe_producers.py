@@ -16,9 +16,12 @@ PRODUCER = 40  # approximate bytes of a producer in a response
 
 
 def handle(broker: Broker, call: Call[DescribeProducersRequest], now: float) -> Effects:  # noqa: ARG001
-    """Describe each partition in the request, duplicates included, as Kafka does.
+    """Describe each partition in the request, duplicates included, as Kafka does. Return the effects.
 
-    ``now``: the broker's time in seconds.
+    Args:
+        broker: The state of the cluster.
+        call: Request with its sender and its ticket.
+        now: The broker's time in seconds.
     """
     room = broker.response_room()
     partitions = [(topic.name, index) for topic in call.request.topics for index in topic.partition_indexes]

@@ -33,7 +33,11 @@ def handle(broker: Broker, call: Call[DescribeShareGroupOffsetsRequest], now: fl
 
 
 def _describe_groups(broker: Broker, call: Call[DescribeShareGroupOffsetsRequest]) -> Steps:
-    """Describe each group in the request, including duplicates. Yield between slices."""
+    """Describe each group in the request, including duplicates.
+
+    The work is done in slices (parts of limited size), and other requests are handled in between: the generator yields
+    the effects of each slice, and returns the last effects, which include the response.
+    """
     room, groups, handled = broker.response_room(), [], 0
     for requested in call.request.groups:
         group = Group(group_id=requested.group_id)
@@ -58,8 +62,14 @@ def _describe_groups(broker: Broker, call: Call[DescribeShareGroupOffsetsRequest
 def _error(
     broker: Broker, call: Call[DescribeShareGroupOffsetsRequest], requested: DescribeShareGroupOffsetsRequest.Group
 ) -> ErrorCode:
-    """Return the error of a requested group. As in Kafka, any broker describes the partitions that the request
-    names.
+    """Return the error of a group in a request, or NONE.
+
+    As in Kafka, the broker that received the request need not be the coordinator if the request names partitions.
+
+    Args:
+        broker: The state of the cluster.
+        call: Request with its sender and its ticket.
+        requested: The group in the request.
     """
     if not broker.serves_share_groups:
         return ErrorCode.UNSUPPORTED_VERSION
@@ -71,8 +81,13 @@ def _error(
 def _topics(
     broker: Broker, requested: DescribeShareGroupOffsetsRequest.Group
 ) -> Iterator[tuple[str, Topic | None, Iterable[int]]]:
-    """Yield name, topic and partitions of each requested topic; if the request names none, of each initialized
-    topic.
+    """Yield name, topic and partition indexes of each topic to describe. The topic is None if it does not exist.
+
+    If the request names no topics, these are all topics with initialized share partitions of the group.
+
+    Args:
+        broker: The state of the cluster.
+        requested: The group in the request.
     """
     topics = broker.cluster.topics
     if requested.topics is not None:
@@ -92,8 +107,15 @@ def _initialized(broker: Broker, group_id: str) -> Iterator[tuple[UUID, Sequence
 
 
 def _describe(broker: Broker, group_id: str, topic: Topic | None, index: int) -> Partition:
-    """Return the start offset of a share partition, and its lag, which is unknown without the number of completed
-    deliveries.
+    """Return the start offset and the lag of a share partition.
+
+    The lag is unknown if the number of completed deliveries is unknown.
+
+    Args:
+        broker: The state of the cluster.
+        group_id: The group id.
+        topic: The topic; None if it does not exist.
+        index: Partition index.
     """
     partition = None if topic is None else topic.partition(index)
     summary = None

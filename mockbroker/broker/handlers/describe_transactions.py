@@ -13,9 +13,12 @@ TRANSACTION = 50  # approximate bytes of a transaction in a response, without na
 
 
 def handle(broker: Broker, call: Call[DescribeTransactionsRequest], now: float) -> Effects:  # noqa: ARG001
-    """Describe each transactional id in the request, duplicates included, as Kafka does.
+    """Describe each transactional id in the request, duplicates included, as Kafka does. Return the effects.
 
-    ``now``: the broker's time in seconds.
+    Args:
+        broker: The state of the cluster.
+        call: Request with its sender and its ticket.
+        now: The broker's time in seconds.
     """
     room = broker.response_room()
     ids = call.request.transactional_ids

@@ -47,7 +47,10 @@ def _describe(users: Users, name: str, count: int) -> Result:
 
 
 def _split(broker: Broker, request: DescribeUserScramCredentialsRequest) -> list[DescribeUserScramCredentialsRequest]:
-    """Split a large request into slices of users. Return [] if the request is small or has duplicates."""
+    """Return the parts of a large request, with ``Broker.slice_size`` users each.
+
+    The result is [] if the request is small or has duplicates, and therefore is not split.
+    """
     users, size = request.users or [], broker.slice_size
     if len(users) <= size or len({user.name for user in users}) < len(users):
         return []

@@ -22,7 +22,15 @@ def handle(broker: Broker, call: Call[ExpireDelegationTokenRequest], now: float)
 
 
 def _expire(broker: Broker, call: Call[ExpireDelegationTokenRequest], now: float) -> tuple[ErrorCode, int]:
-    """Change the expiry time of a delegation token. Return the error and the new time in ms since 1970."""
+    """Change the expiry time of a delegation token, or delete the token if the period in the request is negative.
+
+    Args:
+        broker: The state of the cluster.
+        call: Request with its sender and its ticket.
+        now: The broker's time in seconds.
+
+    Returns: the error code, and the new expiry time in milliseconds since 1970; 0 after an error.
+    """
     period_ms, now_ms = call.request.expiry_time_period_ms, broker.wall_ms(now)
     token = token_requests.find(broker, call.request.hmac)
     if isinstance(token, ErrorCode):

@@ -71,7 +71,7 @@ def _find_coordinator(broker: Broker, call: Call[FindCoordinatorRequest], key: s
 
 
 def _share_key(key: str) -> StateKey | None:
-    """Parse the key of a share partition in a FindCoordinator request. Return None if the key is not valid.
+    """Return the share partition that a key of a FindCoordinator request contains, or None if the key is not valid.
 
     Source: Kafka's SharePartitionKey.
     """

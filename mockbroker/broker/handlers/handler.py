@@ -57,7 +57,10 @@ class Handler:
         return handler
 
     def __getattr__(self, name: str) -> Any:
-        """Import the handler's module and set its functions. Python calls this for the first access to one of them."""
+        """Import the handler's module, set its functions, and return the function ``name``.
+
+        Python calls this method for the first access to one of the functions.
+        """
         if name not in ("handle", "adapt_response"):
             raise AttributeError(name, name=name, obj=self)
         module = import_module(self._module)

@@ -41,14 +41,22 @@ def handle(broker: Broker, call: Call[JoinGroupRequest], now: float) -> Effects:
 
 
 def adapt_response(response: JoinGroupResponse, version: int) -> JoinGroupResponse:
-    """Adapt a response to an older API version: before v7, a missing protocol name is "" instead of null."""
+    """Return the response in the format of its API version.
+
+    Before v7, a missing protocol name is "" instead of null.
+    """
     if version < 7 and response.protocol_name is None:
         return replace(response, protocol_name="")
     return response
 
 
 def _validate(broker: Broker, call: Call[JoinGroupRequest]) -> ErrorCode:
-    """Return the first error of a request in Kafka's order (group id, session timeout, coordinator), or NONE."""
+    """Return the first error of a JoinGroup in Kafka's order (group id, session timeout, coordinator), or NONE.
+
+    Args:
+        broker: The state of the cluster.
+        call: Request with its sender and its ticket.
+    """
     request, settings = call.request, broker.settings
     if not request.group_id:
         return ErrorCode.INVALID_GROUP_ID
@@ -59,8 +67,9 @@ def _validate(broker: Broker, call: Call[JoinGroupRequest]) -> ErrorCode:
 
 
 def _id_prefix(call: Call[JoinGroupRequest]) -> str:
-    """Return the prefix of a new member id: the instance id of a static member, else the client id. franz-go relies on
-    this prefix.
+    """Return the prefix of the new member id for a JoinGroup: the instance id of a static member, else the client id.
+
+    franz-go relies on this prefix.
     """
     instance_id = call.request.group_instance_id
     return call.client.client_id if instance_id is None else instance_id

@@ -27,9 +27,15 @@ def handle(broker: Broker, call: Call[ListOffsetsRequest], now: float) -> Effect
 
 
 def _list_offsets(broker: Broker, call: Call[ListOffsetsRequest], now: float) -> Steps:
-    """List the offset of each partition, in slices. A duplicate partition is rejected, with one result.
+    """List the offset of each partition. A duplicate partition is rejected, with one result.
 
-    ``now``: the broker's time in seconds.
+    The work is done in slices (parts of limited size), and other requests are handled in between: the generator yields
+    the effects of each slice, and returns the last effects, which include the response.
+
+    Args:
+        broker: The state of the cluster.
+        call: Request with its sender and its ticket.
+        now: The broker's time in seconds.
     """
     remaining = broker.slice_size
     counts = Counter(

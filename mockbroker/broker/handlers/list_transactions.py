@@ -40,9 +40,13 @@ def handle(broker: Broker, call: Call[ListTransactionsRequest], now: float) -> E
 
 
 def _exceeds_duration(txn: Transaction, duration_ms: int, now: float) -> bool:
-    """Return whether a transaction has been open for more than ``duration_ms`` milliseconds, a filter of
-    ListTransactions.
+    """Return whether a transaction has been open for longer than a duration, which is a filter of ListTransactions.
 
     As in Kafka, the result is True if no transaction is open.
+
+    Args:
+        txn: The transaction.
+        duration_ms: The duration in milliseconds.
+        now: The broker's time in seconds.
     """
     return duration_ms < 0 or txn.started is None or (now - txn.started) * 1000 > duration_ms

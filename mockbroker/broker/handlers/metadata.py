@@ -35,7 +35,10 @@ def handle(broker: Broker, call: Call[MetadataRequest], now: float) -> Effects: 
 
     The response is cached for equal requests until the metadata changes.
 
-    ``now``: the broker's time in seconds.
+    Args:
+        broker: The state of the cluster.
+        call: Request with its sender and its ticket.
+        now: The broker's time in seconds.
     """
     request, epoch = call.request, broker.cluster.epoch
     requested = (
@@ -58,7 +61,19 @@ def handle(broker: Broker, call: Call[MetadataRequest], now: float) -> Effects: 
 
 
 def _respond(broker: Broker, call: Call[MetadataRequest], epoch: int, key: Hashable) -> Steps:
-    """Build a Metadata response in slices. Cache the response, unless the metadata changed before the last slice."""
+    """Build a Metadata response.
+
+    Cache the response, unless the cluster metadata changed before the response was complete.
+
+    The work is done in slices (parts of limited size), and other requests are handled in between: the generator yields
+    the effects of each slice, and returns the last effects, which include the response.
+
+    Args:
+        broker: The state of the cluster.
+        call: Request with its sender and its ticket.
+        epoch: Epoch of the cluster metadata at the start.
+        key: Key of the request in the cache.
+    """
     response = yield from _build_response(broker, call)
     if broker.cluster.epoch != epoch or call.client.node in broker.frozen_metadata:
         return [Reply(call.ticket, response)]
@@ -67,7 +82,10 @@ def _respond(broker: Broker, call: Call[MetadataRequest], epoch: int, key: Hasha
 
 
 def _respond_cached(reply: Reply) -> Steps:
-    """Send a large cached response, which is encoded in slices."""
+    """Respond with a large cached response. Yield once before, so that the response is encoded after other requests.
+
+    The generator returns the effects: ``reply``, the response.
+    """
     yield []
     return [reply]
 
@@ -113,12 +131,15 @@ def _build_response(broker: Broker, call: Call[MetadataRequest]) -> Generator[Ef
 def _with_partitions(
     cluster: ClusterState, results: Iterable[TopicResult], size: int
 ) -> Generator[Effects, float, list[ResponseTopic]]:
-    """Add the metadata of the partitions to the topics of a response, in slices.
+    """Return the topics of a response, with the metadata of their partitions.
+
+    The generator yields no effects after about every ``size`` topics and partitions, so that other requests are handled
+    in between.
 
     Args:
         cluster: The cluster metadata.
-        results: The topics.
-        size: Number of topics and partitions in a slice.
+        results: Each topic of the response, and the topic of the cluster that it describes; None without partitions.
+        size: Number of topics and partitions that are added at a time.
     """
     topics: list[ResponseTopic] = []
     remaining = size
@@ -152,7 +173,12 @@ def _report_operations(request: MetadataRequest, response: MetadataResponse) -> 
 def _request_error(version: int, requested: Sequence[RequestTopic]) -> ErrorCode:
     """Return the error of the whole request, or NONE. As in Kafka, every topic in the response gets this error.
 
-    v10 and v11 have a field for topic ids but do not accept them. A topic without an id must have a name.
+    Requests of v10 and v11 have a field for topic ids, but ids are not accepted. A topic without an id must have a
+    name.
+
+    Args:
+        version: API version of the request.
+        requested: Topics in the request.
     """
     by_id, unnamed = any(t.topic_id != ZERO_UUID for t in requested), any(t.name is None for t in requested)
     if version < IDS_SINCE:
@@ -174,7 +200,16 @@ def _by_id(cluster: ClusterState, topic_id: UUID) -> TopicResult:
 def _creates_topics(
     broker: Broker, call: Call[MetadataRequest], metadata: ClusterState, names: Collection[str]
 ) -> bool:
-    """Return whether to create the topics that do not exist; False if their partitions exceed MAX_NEW_PARTITIONS."""
+    """Return whether to create the topics that do not exist.
+
+    False if they would have more than MAX_NEW_PARTITIONS partitions.
+
+    Args:
+        broker: The state of the cluster.
+        call: Request with its sender and its ticket.
+        metadata: The cluster metadata that the broker reports.
+        names: Names of the topics in the request.
+    """
     allowed = call.version < 4 or call.request.allow_auto_topic_creation
     if not allowed or not broker.settings.auto_create_topics_enable:
         return False

@@ -98,13 +98,15 @@ def _known_partitions(
 def _admit(
     broker: Broker, call: Call[OffsetCommitRequest], partitions: Iterable[tuple[str, int]], now: float
 ) -> tuple[CoordinatedGroup | None, ErrorCode]:
-    """Return the group for a commit and NONE.
-
-    If the client may not commit, return None and the error of all partitions.
+    """Return the group to which a client may commit, and NONE. If the client may not commit, return None and the error.
 
     The empty group id is allowed.
 
-    ``now``: the broker's time in seconds.
+    Args:
+        broker: The state of the cluster.
+        call: Request with its sender and its ticket.
+        partitions: Topic and partition index of each offset.
+        now: The broker's time in seconds.
     """
     request = call.request
     if error := broker.coordinator_error(request.group_id, call.client.node):

@@ -2,7 +2,7 @@
 
 A v0 request is answered with UNSUPPORTED_VERSION, as in Kafka 4, because v0 read offsets from ZooKeeper. The broker
 does not check the state of the group and the existence of partitions. In v9+, the broker checks the member epoch in
-groups of the consumer protocol.
+consumer groups (KIP-848) and streams groups.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ PartitionResult = TypeVar(
 
 @dataclass(slots=True)
 class _Slice:
-    """The counter of the partitions that are read in the current slice of the work.
+    """The counter of the partitions that may still be read before other requests are handled.
+
+    The partitions that are read at a time are called a slice.
 
     Attributes:
         size: Maximum number of partitions of a slice.
@@ -55,7 +57,7 @@ class _Slice:
         return self.remaining <= 0
 
     def next(self) -> Effects:
-        """Begin the next slice. Return [], the effects of the finished slice: reading has none."""
+        """Begin the next slice. Return [], because reading a slice has no effects."""
         self.remaining = self.size
         return []
 
@@ -91,7 +93,8 @@ class _VisibleOffsets:
     ) -> _VisibleOffsets:
         """Return the visible offsets of a group.
 
-        If the offsets are read in several slices, the result is a copy, so that all slices are consistent.
+        If the offsets are read in several slices, the result is a copy, so that commits between two slices do not
+        change it.
 
         Args:
             broker: The state of the cluster.
@@ -121,7 +124,11 @@ def handle(broker: Broker, call: Call[OffsetFetchRequest], now: float) -> Effect
 
 
 def _fetch_groups(broker: Broker, call: Call[OffsetFetchRequest]) -> Steps:
-    """Handle a request for several groups (v8+)."""
+    """Handle a request for several groups (v8+).
+
+    The work is done in slices (parts of limited size), and other requests are handled in between: the generator yields
+    the effects of each slice, and returns the last effects, which include the response.
+    """
     room, slice_ = broker.response_room(), _Slice(broker.slice_size)
     # Results of requests for all topics, and their sizes.
     fetched_groups: dict[tuple[str, str | None, int], tuple[Group, int]] = {}
@@ -144,7 +151,11 @@ def _fetch_groups(broker: Broker, call: Call[OffsetFetchRequest]) -> Steps:
 
 
 def _fetch_one_group(broker: Broker, call: Call[OffsetFetchRequest]) -> Steps:
-    """Handle a request for one group, with topic names (v0-7)."""
+    """Handle a request for one group, with topic names (v0-7).
+
+    The work is done in slices (parts of limited size), and other requests are handled in between: the generator yields
+    the effects of each slice, and returns the last effects, which include the response.
+    """
     request = call.request
     requested = request.topics
     error = broker.coordinator_error(request.group_id, call.client.node)
@@ -173,7 +184,9 @@ def _partition_results(
     indexes: Iterable[int],
     error: int = 0,
 ) -> Generator[Effects, float, list[PartitionResult]]:
-    """Return the results of the partitions of a topic, in slices.
+    """Return the results of the partitions of a topic.
+
+    The generator yields no effects after each slice (see ``_Slice``), so that other requests are handled in between.
 
     Args:
         struct: Class of a partition's result, which depends on the version.
@@ -255,8 +268,14 @@ def _fetch_group(
 
 
 def _requested_topic(broker: Broker, version: int, requested: OffsetFetchRequest.Group.Topic) -> _RequestedTopic:
-    """Return name, topic id, partition indexes and error of a requested topic. The request has topic ids since v10,
-    names before.
+    """Return name, topic id, partition indexes and error of a topic in a request.
+
+    Requests have topic ids since v10, and topic names before.
+
+    Args:
+        broker: The state of the cluster.
+        version: API version of the request.
+        requested: The topic in the request.
     """
     if version < IDS_SINCE:
         return requested.name, None, requested.partition_indexes, NONE

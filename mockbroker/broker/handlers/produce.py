@@ -72,9 +72,15 @@ def handle(broker: Broker, call: Call[ProduceRequest], now: float) -> Effects:
 def _append_all(broker: Broker, call: Call[ProduceRequest], now: float) -> Steps:
     """Append to many partitions, in slices by number of partitions and size of records.
 
+    The work is done in slices (parts of limited size), and other requests are handled in between: the generator yields
+    the effects of each slice, and returns the last effects, which include the response.
+
     Delayed fetches are completed once, at the end, because a fetch may wait for many of the partitions.
 
-    ``now``: the broker's time in seconds.
+    Args:
+        broker: The state of the cluster.
+        call: Request with its sender and its ticket.
+        now: The broker's time in seconds.
     """
     response = ProduceResponse()
     appended: list[Partition] = []
@@ -101,8 +107,9 @@ def _response_topic(requested: RequestTopic, results: list[ResponsePartition]) -
 
 
 def _without_duplicates(requested: list[RequestTopic]) -> list[RequestTopic]:
-    """Return the topics of a Produce without duplicate topics and partitions. The last data of a duplicate partition is
-    used.
+    """Return the topics of a Produce (``requested``) without duplicate topics and partitions.
+
+    If a partition occurs twice, its last data is used.
     """
     partitions_by_topic: dict[tuple[str, UUID], dict[int, RequestTopic.Partition]] = {}
     for topic in requested:
@@ -119,7 +126,11 @@ def _add_to_transaction(broker: Broker, call: Call[ProduceRequest], transactiona
 
     Errors of single partitions are reported when their batches are appended.
 
-    ``now``: the broker's time in seconds.
+    Args:
+        broker: The state of the cluster.
+        call: Request with its sender and its ticket.
+        transactional_id: The transactional id.
+        now: The broker's time in seconds.
     """
     partitions_by_producer: dict[Identity, set[tuple[str, int]]] = {}
     for requested in call.request.topic_data:
@@ -247,7 +258,12 @@ def _append(
 
 
 def _recompressed(batch: Batch, rules: RecordRules) -> Batch | ErrorCode:
-    """Return a batch compressed as the topic's ``compression.type`` requires, or the error."""
+    """Return a batch with the compression that the topic's ``compression.type`` requires, or the error.
+
+    Args:
+        batch: The batch.
+        rules: Requirements of the topic on records.
+    """
     try:
         recompressed = rules.recompressed(batch)
     except LimitError:
@@ -274,6 +290,11 @@ def _rejected(partition: Partition, rejected: Rejection) -> ResponsePartition:
 def _lacks_replicas(broker: Broker, topic: Topic | None, partition: Partition | None) -> bool:
     """Return whether fewer replicas are in sync than ``min.insync.replicas`` requires for acks=all.
 
+    Args:
+        broker: The state of the cluster.
+        topic: The topic.
+        partition: The partition.
+
     Source: Partition.effectiveMinIsr.
     """
     assert topic is not None
@@ -289,7 +310,12 @@ def _transaction_error(
 ) -> ErrorCode:
     """Return the transaction coordinator's error for a batch, or NONE if its partition is in the transaction.
 
-    ``now``: the broker's time in seconds.
+    Args:
+        broker: The state of the cluster.
+        call: Request with its sender and its ticket.
+        partition: The partition.
+        batch: The batch.
+        now: The broker's time in seconds.
     """
     producer = Identity(batch.producer_id, batch.producer_epoch)
     if partition.producers.is_open(producer.producer_id, producer.epoch if broker.release.kip890 else None):
@@ -340,10 +366,10 @@ def _append_batch(
 
 
 def check(records: bytes | None, version: int, limit: int) -> Batch | ErrorCode | None:
-    """Validate the records of a partition in a Produce. Return their only batch, an error, or None for an empty message
-    set (v0-2).
+    """Validate the records of a partition in a Produce, and return their only batch.
 
-    A truncated second batch is ignored, as in Kafka.
+    The result is an error code if the records are not valid, and None for an empty message set (v0-2). A truncated
+    second batch is ignored, as in Kafka.
 
     Args:
         records: The records of the partition in the request.
@@ -417,7 +443,7 @@ def _is_valid_for_log(batch: Batch) -> bool:
 
 
 def _may_be_truncated(records: bytes) -> bool:
-    """Return whether truncated data begins with a complete batch header and a valid batch length."""
+    """Return whether truncated data (``records``) begins with a complete batch header and a valid batch length."""
     if len(records) < HEADER.size:
         return False
     length: int = HEADER.unpack_from(records)[1]

@@ -20,7 +20,15 @@ def handle(broker: Broker, call: Call[RenewDelegationTokenRequest], now: float) 
 
 
 def _renew(broker: Broker, call: Call[RenewDelegationTokenRequest], now: float) -> tuple[ErrorCode, int]:
-    """Renew a delegation token. Return the error and the new expiry time, in milliseconds since 1970."""
+    """Renew a delegation token.
+
+    Args:
+        broker: The state of the cluster.
+        call: Request with its sender and its ticket.
+        now: The broker's time in seconds.
+
+    Returns: the error code, and the new expiry time in milliseconds since 1970; 0 after an error.
+    """
     request, now_ms = call.request, broker.wall_ms(now)
     token = token_requests.find(broker, request.hmac)
     if isinstance(token, ErrorCode):

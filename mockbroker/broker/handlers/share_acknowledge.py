@@ -48,7 +48,13 @@ def handle(broker: Broker, call: Call[ShareAcknowledgeRequest], now: float) -> E
 
 
 def _use_session(broker: Broker, call: Call[ShareAcknowledgeRequest], member: SessionKey) -> ErrorCode:
-    """Check and advance the share session epoch of a request. Return the error, or NONE."""
+    """Check and advance the share session epoch of a request. Return the error, or NONE.
+
+    Args:
+        broker: The state of the cluster.
+        call: Request with its sender and its ticket.
+        member: Group id and member id.
+    """
     epoch = call.request.share_session_epoch
     if epoch == INITIAL_EPOCH:
         return ErrorCode.INVALID_SHARE_SESSION_EPOCH

@@ -71,7 +71,10 @@ def handle(broker: Broker, call: Call[ShareFetchRequest], now: float) -> Effects
 def _handle_slices(
     broker: Broker, fetch: PendingShareFetch, named: Sequence[PartitionKey], effects: Effects, now: float
 ) -> Steps:
-    """Look up and read the many partitions of a ShareFetch in slices, then respond to the ShareFetch or delay it.
+    """Look up and read the many partitions of a ShareFetch, then respond to the ShareFetch or delay it.
+
+    The work is done in slices (parts of limited size), and other requests are handled in between: the generator yields
+    the effects of each slice, and returns the last effects, which include the response.
 
     Args:
         broker: The state of the cluster.
@@ -154,7 +157,7 @@ def _named(request: ShareFetchRequest) -> list[PartitionKey]:
 
 
 def _partitions_to_read(fetch: PendingShareFetch) -> list[PartitionKey]:
-    """Return the partitions of the share session in the order in which this request reads them.
+    """Return the partitions of the share session in the order in which a ShareFetch reads them.
 
     Each request starts with another partition, so that no partition starves.
     """
@@ -167,7 +170,14 @@ def _partitions_to_read(fetch: PendingShareFetch) -> list[PartitionKey]:
 
 
 def _resolve(broker: Broker, fetch: PendingShareFetch, named: Iterable[PartitionKey], now: float) -> None:
-    """Look up the requested partitions and their share partitions. Store them, or their errors, in ``fetch``."""
+    """Look up the partitions of a ShareFetch and their share partitions. Store them, or their errors, in ``fetch``.
+
+    Args:
+        broker: The state of the cluster.
+        fetch: The ShareFetch.
+        named: The partitions in the request.
+        now: The broker's time in seconds.
+    """
     request = fetch.call.request
     for topic_id, index in named:
         topic = broker.cluster.by_id.get(topic_id)

@@ -79,7 +79,8 @@ def topic_names(topology: Topology) -> Iterator[str]:
 def _check_supported(request: StreamsGroupHeartbeatRequest) -> None:
     """Check that a request uses no feature that Kafka 4.2 does not support.
 
-    Raises: Refused if it does.
+    Raises: Refused if the request uses such a feature.
+
     Source: Kafka's GroupCoordinatorService.throwIfStreamsGroupHeartbeatRequestIsUsingUnsupportedFeatures.
     """
     if request.instance_id is not None:
@@ -119,7 +120,11 @@ def _check(request: StreamsGroupHeartbeatRequest) -> None:
 def _check_join(request: StreamsGroupHeartbeatRequest, owned: Sequence[object]) -> None:
     """Validate the fields of a StreamsGroupHeartbeat with which a member joins.
 
-    ``owned``: the owned tasks in the request. Raises: Refused if a field is not valid.
+    Args:
+        request: The heartbeat.
+        owned: The owned tasks in the request.
+
+    Raises: Refused if a field is not valid.
     """
     if request.rebalance_timeout_ms == UNCHANGED:
         raise _invalid("RebalanceTimeoutMs must be provided in first request.")

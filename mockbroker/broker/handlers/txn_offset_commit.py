@@ -22,12 +22,16 @@ ResponseTopic = TxnOffsetCommitResponse.Topic
 
 
 def _handle(broker: Broker, call: Call[TxnOffsetCommitRequest], now: float) -> Effects:
-    """Commit the offsets of a request, or of a slice of it, in the transaction of the producer.
+    """Commit the offsets of a request in the transaction of the producer. Return the effects.
 
-    The response contains each topic once, with unknown partitions first. If the transaction ends between two slices,
-    the partitions of the later slices get an error.
+    A large request is handled in slices (parts of limited size), and this function is called for each slice. If the
+    transaction ends between two slices, the partitions of the later slices get an error. The response contains each
+    topic once, with unknown partitions first.
 
-    ``now``: the broker's time in seconds.
+    Args:
+        broker: The state of the cluster.
+        call: Request with its sender and its ticket.
+        now: The broker's time in seconds.
     """
     partitions = [(topic.name, partition) for topic in call.request.topics for partition in topic.partitions]
     existing, missing = list[tuple[str, RequestPartition]](), list[tuple[str, RequestPartition]]()
@@ -50,13 +54,17 @@ def _handle(broker: Broker, call: Call[TxnOffsetCommitRequest], now: float) -> E
 def _admit(
     broker: Broker, call: Call[TxnOffsetCommitRequest], partitions: Sequence[tuple[str, RequestPartition]], now: float
 ) -> tuple[CoordinatedGroup | None, ErrorCode]:
-    """Return the group for a transactional commit and NONE.
+    """Return the group to which a producer may commit, and NONE.
 
-    If the producer may not commit, return None and the error of all partitions.
+    If the producer may not commit, return None and the error.
 
     The function checks the producer id and epoch, and the member.
 
-    ``now``: the broker's time in seconds.
+    Args:
+        broker: The state of the cluster.
+        call: Request with its sender and its ticket.
+        partitions: Topic and entry of each partition in the request.
+        now: The broker's time in seconds.
     """
     request = call.request
     if error := broker.group_error(request.group_id, call.client.node):

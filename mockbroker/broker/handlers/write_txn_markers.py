@@ -22,7 +22,12 @@ RequestMarker = WriteTxnMarkersRequest.Marker
 def handle(broker: Broker, call: Call[WriteTxnMarkersRequest], now: float) -> Effects:
     """Write each marker once to each of its partitions. The response contains each producer id once.
 
-    ``now``: the broker's time in seconds.
+    Return the effects.
+
+    Args:
+        broker: The state of the cluster.
+        call: Request with its sender and its ticket.
+        now: The broker's time in seconds.
     """
     effects: Effects = []
     appended: list[Partition] = []

@@ -27,8 +27,8 @@ SEGMENT = re.compile(r"[-_A-Za-z0-9]+")
 class OAuthBearer:
     """An exchange with the OAUTHBEARER mechanism.
 
-    An invalid token is answered with an error challenge. The client acknowledges it, which ends the authentication, or
-    sends another token.
+    An invalid token is answered with an error challenge. The client then either acknowledges the challenge, which ends
+    the authentication, or sends another token.
 
     Args:
         rules: The rules for tokens.
@@ -74,9 +74,11 @@ class OAuthBearer:
 
 
 def _bearer(pairs: str) -> str | None:
-    """Return the token in a message of the client, the value of its key ``auth``, or None unless this key occurs once.
+    """Return the token in a message of the client: the value of the key ``auth``, which must occur exactly once.
 
-    ``pairs``: the key-value pairs of the message. Other keys are extensions, which are ignored.
+    Return None if the key is missing or occurs twice. Other keys are extensions, which are ignored.
+
+    ``pairs``: the key-value pairs of the message.
     """
     items = [pair.partition("=") for pair in pairs.split("\1")]
     auth = [value for key, _, value in items if key == "auth"]
@@ -85,7 +87,7 @@ def _bearer(pairs: str) -> str | None:
 
 
 def _claims(token: str) -> dict[str, Any] | None:
-    """Return the claims of an unsecured token, whose signature is empty, or None if the token is not unsecured."""
+    """Return the claims of an unsecured token, whose signature is empty. Return None if the token is not unsecured."""
     segments = token.split(".")
     if len(segments) != 3 or segments[2]:
         return None
@@ -104,7 +106,12 @@ def _object(segment: str) -> dict[str, Any] | None:
 
 
 def _scope(claims: dict[str, Any], rules: TokenRules) -> set[str]:
-    """Return the elements of the scope of a token. A scope that is a text is one element, as in Kafka."""
+    """Return the elements of the scope of a token. If the scope is a text, it is one element, as in Kafka.
+
+    Args:
+        claims: The claims of the token.
+        rules: The rules for tokens, which name the claim of the scope.
+    """
     scope = claims.get(rules.scope_claim, [])
     return {element.strip() for element in ([scope] if isinstance(scope, str) else scope)}
 
@@ -131,5 +138,5 @@ def _valid(claims: dict[str, Any], rules: TokenRules, wall_ms: int) -> bool:
 
 
 def _is_time(value: object) -> TypeGuard[float]:
-    """Return whether a claim is a number that can be converted from seconds to milliseconds."""
+    """Return whether the value of a claim is a number of seconds that can be converted to milliseconds."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < MAX_SECONDS

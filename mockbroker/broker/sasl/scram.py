@@ -34,7 +34,7 @@ class AuthorizedHeader:
     text: str
 
     def make_cbind_input(self, _: object) -> bytes:
-        """Return what ``c=`` of the final message contains, in base64."""
+        """Return the channel binding data, which the field ``c=`` of the client's final message contains in base64."""
         return self.text.encode()
 
 

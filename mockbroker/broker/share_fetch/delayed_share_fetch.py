@@ -38,7 +38,15 @@ class _Acquirable(NamedTuple):
 
 
 def complete_delayed_share_fetches(broker: Broker, partitions: Iterable[Partition], now: float) -> Effects:
-    """Complete the delayed share fetches for which a change of partitions, such as an append, provides records."""
+    """Complete the delayed share fetches for which a change of partitions, such as an append, provides records.
+
+    Return the effects.
+
+    Args:
+        broker: The state of the cluster.
+        partitions: The changed partitions.
+        now: The broker's time in seconds.
+    """
     if not broker.share_fetch_purgatory.pending:
         return []
     topics = ((broker.cluster.topics.get(partition.topic), partition.index) for partition in partitions)
@@ -49,7 +57,12 @@ def complete_delayed_share_fetches(broker: Broker, partitions: Iterable[Partitio
 def complete_for_share_partitions(broker: Broker, keys: Iterable[StateKey], now: float) -> Effects:
     """Complete the delayed share fetches for which a change of share partitions, such as a release, provides records.
 
-    ``keys``: the share partitions, of one group.
+    Return the effects.
+
+    Args:
+        broker: The state of the cluster.
+        keys: The changed share partitions, of one group.
+        now: The broker's time in seconds.
     """
     changed = list(keys)
     pending = broker.share_fetch_purgatory.watching((key.topic_id, key.partition) for key in changed)
@@ -74,7 +87,13 @@ def handle_due(broker: Broker, due: ShareLockDue | ShareFetchDue | ShareDisconne
 
 
 def complete_expired_share_fetch(broker: Broker, due: ShareFetchDue, now: float) -> Effects:
-    """Answer a share fetch whose maximum wait has expired, with the available records, and return the effects."""
+    """Answer a share fetch whose maximum wait has expired, with the available records. Return the effects.
+
+    Args:
+        broker: The state of the cluster.
+        due: Key of the deadline, which names the request.
+        now: The broker's time in seconds.
+    """
     fetch = broker.share_fetch_purgatory.remove(due.ticket)
     if fetch is None:
         return []
@@ -87,8 +106,14 @@ def complete_expired_share_fetch(broker: Broker, due: ShareFetchDue, now: float)
 
 
 def expire_locks(broker: Broker, key: StateKey, now: float) -> Effects:
-    """Release the records of a share partition whose acquisition locks have expired, and complete the fetches that wait
-    for them.
+    """Release the records of a share partition whose acquisition locks have expired. Return the effects.
+
+    The share fetches that wait for these records are completed.
+
+    Args:
+        broker: The state of the cluster.
+        key: The share partition.
+        now: The broker's time in seconds.
     """
     ended = broker.share_partitions.expire_locks(key, now)
     return [*expired_note(broker, key, ended), *complete_for_share_partitions(broker, [key], now)] if ended else []
@@ -122,7 +147,13 @@ def disconnect(broker: Broker, connection: int, now: float) -> Effects:
 
 
 def begin_fetch(broker: Broker, fetch: PendingShareFetch, now: float) -> Effects:
-    """Respond to a ShareFetch, or delay it until records are available."""
+    """Respond to a ShareFetch, or delay it until records are available. Return the effects.
+
+    Args:
+        broker: The state of the cluster.
+        fetch: The ShareFetch.
+        now: The broker's time in seconds.
+    """
     request = fetch.call.request
     if not fetch.partitions or not request.max_records or not _max_bytes(broker, fetch):
         return _respond(broker, fetch, {}, now)
@@ -136,7 +167,10 @@ def begin_fetch(broker: Broker, fetch: PendingShareFetch, now: float) -> Effects
 
 
 def fetch_in_slices(broker: Broker, fetch: PendingShareFetch, now: float, *, expired: bool) -> Steps:
-    """Acquire records for a large ShareFetch in slices, then respond or delay the request.
+    """Acquire records for a large ShareFetch, then respond or delay the request.
+
+    The work is done in slices (parts of limited size), and other requests are handled in between: the generator yields
+    the effects of each slice, and returns the last effects, which include the response.
 
     To detect records that are appended in between, the log end offsets are compared at the end.
 
@@ -169,8 +203,13 @@ def fetch_in_slices(broker: Broker, fetch: PendingShareFetch, now: float, *, exp
 
 
 def has_ended(broker: Broker, fetch: PendingShareFetch) -> bool:
-    """Return whether the share session of a request has ended, for example with its connection, so that it may not
-    acquire records.
+    """Return whether the share session of a ShareFetch has ended, for example because its connection was closed.
+
+    Such a request may not acquire records.
+
+    Args:
+        broker: The state of the cluster.
+        fetch: The ShareFetch.
     """
     request = fetch.call.request
     member = SessionKey(fetch.group_id, request.member_id or "")
@@ -211,7 +250,13 @@ def _complete_satisfied(broker: Broker, pending: Sequence[PendingShareFetch], no
 def _acquirable(
     broker: Broker, fetch: PendingShareFetch, partitions: Iterable[tuple[StateKey, Partition]]
 ) -> list[_Acquirable]:
-    """Return the given partitions from which records may be acquired, each with the offset to read from."""
+    """Return the partitions from which records may be acquired, each with the offset to read from.
+
+    Args:
+        broker: The state of the cluster.
+        fetch: The ShareFetch.
+        partitions: The partitions to consider.
+    """
     found: list[_Acquirable] = []
     for key, partition in partitions:
         share = broker.share_partitions.loaded.get(key)
@@ -221,8 +266,14 @@ def _acquirable(
 
 
 def _is_satisfied(broker: Broker, fetch: PendingShareFetch, acquirable: Sequence[_Acquirable]) -> bool:
-    """Return whether a request can be answered now: there are ``min_bytes`` of records, or an offset to read from is
-    not in the log.
+    """Return whether a ShareFetch can be answered now.
+
+    This is so if there are ``min_bytes`` of records, or if an offset to read from is not in the log.
+
+    Args:
+        broker: The state of the cluster.
+        fetch: The ShareFetch.
+        acquirable: Partitions from which records may be acquired, each with the offset to read from.
     """
     if not acquirable:
         return False
@@ -243,8 +294,10 @@ def _is_satisfied(broker: Broker, fetch: PendingShareFetch, acquirable: Sequence
 
 
 def _complete(broker: Broker, fetch: PendingShareFetch, acquirable: Sequence[_Acquirable], now: float) -> Effects:
-    """Acquire records and respond; then complete other share fetches that can continue because a start offset has
-    moved.
+    """Acquire records, and respond to a ShareFetch. Return the effects.
+
+    If the start offset of a share partition has moved, delayed share fetches that can now be answered are completed
+    too.
 
     Args:
         broker: The state of the cluster.
@@ -282,8 +335,12 @@ class _Reader:
         responses: dict[PartitionKey, PartitionResponse],
         moved: list[StateKey],
     ) -> None:
-        """Read partitions, and acquire their records. Add the results to ``responses``, and share partitions with a new
-        start offset to ``moved``.
+        """Read partitions, and acquire their records.
+
+        Args:
+            acquirable: The partitions, each with the offset to read from.
+            responses: Dict to which the response of each partition is added.
+            moved: List to which share partitions with a new start offset are added.
         """
         for each in acquirable:
             start, key = each.share.start, each.share.key
@@ -292,7 +349,7 @@ class _Reader:
                 moved.append(key)
 
     def read(self, each: _Acquirable) -> PartitionResponse:
-        """Read a partition, and acquire records from it."""
+        """Read a partition (``each``), acquire records from it, and return its response."""
         share, partition, offset = each
         response = PartitionResponse(partition_index=partition.index, records=b"")
         limit = min(self._bytes_left, self._bytes_each + self._bytes_over)
@@ -334,7 +391,13 @@ def _overlapping(batches: Sequence[StoredBatch], first: int, last: int) -> list[
 
 
 def _aborted(partition: Partition, batches: Sequence[StoredBatch], request: Acquisition) -> list[StoredBatch]:
-    """Return the acquired batches that belong to aborted transactions."""
+    """Return the acquired batches that belong to aborted transactions.
+
+    Args:
+        partition: The partition.
+        batches: The batches that were read.
+        request: The acquisition of records.
+    """
     first, last = request.acquired[0].first, request.acquired[-1].last
     found: list[StoredBatch] = []
     for stored in batches:
@@ -355,8 +418,15 @@ def _max_bytes(broker: Broker, fetch: PendingShareFetch) -> int:
 def _respond(
     broker: Broker, fetch: PendingShareFetch, responses: dict[PartitionKey, PartitionResponse], now: float
 ) -> Effects:
-    """Return the response to a ShareFetch: the partitions that were read, errors, and the results of
-    acknowledgements.
+    """Return the effects of the response to a ShareFetch.
+
+    The response contains the partitions that were read, errors, and the results of acknowledgements.
+
+    Args:
+        broker: The state of the cluster.
+        fetch: The request.
+        responses: The partitions that were read, with their responses.
+        now: The broker's time in seconds.
     """
     request, session = fetch.call.request, fetch.session
     responses |= fetch.responses

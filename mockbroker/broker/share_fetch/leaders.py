@@ -28,9 +28,9 @@ class EndpointCollector:
         self._nodes: dict[int, Node] = {}
 
     def leader_for(self, error: int, topic_id: UUID, index: int) -> tuple[int, int] | None:
-        """Return id and leader epoch of the current leader if the error response must contain them; else None.
+        """Return broker id and leader epoch of the current leader, if the error response must contain them; else None.
 
-        The id is -1 without a leader.
+        The broker id is -1 without a leader.
 
         Args:
             error: The error of the partition.
@@ -49,7 +49,7 @@ class EndpointCollector:
         return partition.leader, partition.leader_epoch
 
     def endpoints(self, endpoint: Callable[..., Any]) -> list[Any]:
-        """Return the addresses of the leaders. ``endpoint``: NodeEndpoint of the response."""
+        """Return the addresses of the leaders. ``endpoint``: the class NodeEndpoint of the response."""
         return [
             endpoint(
                 node_id=node.node_id,

@@ -25,7 +25,8 @@ class PendingShareFetch:
         settings: Settings of the group.
         session: The session, if it existed before the request; None for a request that creates or ends a session.
         opened: The session, also if this request created it; None without a session.
-        epoch: Session epoch after the request; if the session has another epoch, a later request was received.
+        epoch: Session epoch after this request. If the session's epoch differs, the session was used by a later
+            request.
         partitions: The partitions to read, in the order in which they are read.
         responses: Responses of partitions with errors.
         acknowledged: Result of each acknowledged partition: the error, or None.

@@ -12,10 +12,11 @@ from mockbroker.topics.model import NO_LEADER
 
 
 def release_session(broker: Broker, node: int, key: SessionKey, now: float) -> list[StateKey]:
-    """End a share session, and return its share partitions that the broker leads. Records of these may be available
-    now.
+    """End a share session.
 
-    If a partition of the session has another leader by now, the records that the member acquired from that leader
+    Return its share partitions that the broker leads, whose released records may be available now.
+
+    If a partition of the session has another leader by now, the records that the member acquired from the old leader
     are not released.
 
     Source: Kafka's SharePartitionManager.releaseSession.
@@ -42,7 +43,13 @@ def release_session(broker: Broker, node: int, key: SessionKey, now: float) -> l
 
 
 def leader_of(broker: Broker, topic_id: UUID, index: int) -> int:
-    """Return the id of the broker that leads a partition; NO_LEADER if it has no leader or does not exist."""
+    """Return the id of the broker that leads a partition; NO_LEADER if the partition has no leader or does not exist.
+
+    Args:
+        broker: The state of the cluster.
+        topic_id: Topic id.
+        index: Partition index.
+    """
     topic = broker.cluster.by_id.get(topic_id)
     if topic is None or index >= len(topic.partitions):
         return NO_LEADER

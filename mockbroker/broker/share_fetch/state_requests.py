@@ -21,7 +21,7 @@ Operation = Callable[[StateKey, Any], Any]  # returns the result of a partition,
 def respond(
     broker: Broker, call: Call[Any], response: Callable[..., Any], operation: Operation, uninitialized: str = ""
 ) -> Effects:
-    """Apply an operation to each partition of a request to the share coordinator, and respond.
+    """Apply an operation to each partition of a request to the share coordinator, and respond. Return the effects.
 
     A request without a group, without topics, or with a topic without partitions gets no results, as in Kafka.
 
