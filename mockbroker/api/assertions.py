@@ -96,8 +96,9 @@ def _decreases(commits: Iterable[Event]) -> Iterator[str]:
 def _not_stored(
     commits: Iterable[Event], sent: Iterable[Request], committed: Mapping[TopicPartition, int], topics: ClusterState
 ) -> Iterator[str]:
-    """Yield a description of each partition whose commits were lost: its committed offset is lower than one that was
-    stored or sent.
+    """Yield a description of each partition whose commits were lost.
+
+    Commits were lost if the committed offset is now lower than an offset that was stored or sent.
 
     Args:
         commits: The commit events of the group.
@@ -154,8 +155,9 @@ def _offsets(event: Event) -> Iterator[tuple[TopicPartition, int]]:
 def shared_ownership(
     group: GroupSnapshot, events: Sequence[Event], partitions: Mapping[str, int], topic: str | None = None
 ) -> str:
-    """Return the failure message about partitions that had two owners at the same time, or have no owner now; "" if
-    there are none.
+    """Return the failure message about partitions that had two owners at the same time, or have no owner now.
+
+    The result is "" if there are no such partitions.
 
     Args:
         group: The group now.
@@ -228,7 +230,7 @@ def checked_where(api: str, where: str) -> None:
 
     Args:
         api: Name of an API.
-        where: Expression over the fields of its requests, or "".
+        where: Expression over the fields of the requests of the API, or "".
 
     Raises: ValueError if the API is unknown, or the expression is not valid.
     """

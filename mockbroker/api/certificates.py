@@ -10,8 +10,9 @@ from mockbroker.net.tls import GeneratedCertificates, Tls, TlsFiles, is_generate
 class Certificates:
     """The TLS contexts and certificate files of a cluster.
 
-    Contexts and files are created when the first TLS listener opens, and again when the hosts are others. Listeners
-    with the same settings share a context, and all listeners without a keystore the generated certificates.
+    Contexts and files are created when the first TLS listener opens. They are created again if later listeners need
+    other host names. Listeners with the same settings share a context. All listeners without a keystore share the
+    generated certificates.
 
     Args:
         host: Host name or address that every listener binds to.
@@ -25,12 +26,12 @@ class Certificates:
 
     @property
     def files(self) -> TlsFiles:
-        """The files that TLS clients need; every path is None without a TLS listener that uses generated ones."""
+        """The files that TLS clients need. Every path is None if no TLS listener uses generated certificates."""
         return self._generated.files if self._generated else TlsFiles()
 
     @property
     def generated(self) -> GeneratedCertificates | None:
-        """The generated certificates; None without a TLS listener that uses them."""
+        """The generated certificates; None if no TLS listener uses them."""
         return self._generated
 
     @property

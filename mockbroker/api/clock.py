@@ -46,7 +46,10 @@ class ClockOperations(Handle):
 
     @operation
     def resume(self) -> None:
-        """Let the clock run again from the time at which it was stopped; the real time in between is not added."""
+        """Let the clock run again from the time at which it was stopped.
+
+        The time for which it was stopped is not added.
+        """
         self._server.resume_clock()
 
 
@@ -60,14 +63,14 @@ class Clock(ClockOperations):
         self._server = server
 
     async def advance(self, seconds: float) -> list[Event]:
-        """Move the clock forward in one step, and return the group events that this causes.
+        """Move the clock forward by a number of seconds at once, and return the group events that this causes.
 
-        Requests that clients have sent before the call are handled first. Then every timeout within the step expires,
-        in order and each at its own time. Requests that clients send in reaction are handled after the step, when the
-        clock already shows the end of it.
+        Requests that clients have sent before the call are handled first. Then every timeout within these seconds
+        expires, in order and each at its own time. Requests that clients send in reaction to a timeout are handled at
+        the end, when the clock already shows the new time.
 
         Args:
-            seconds: Length of the step, from 0 to ten years (315,360,000 s).
+            seconds: Number of seconds, from 0 to ten years (315,360,000 s).
 
         Raises: ValueError if ``seconds`` is out of range.
         """

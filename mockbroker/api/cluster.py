@@ -106,7 +106,7 @@ class Cluster(ClusterOperations):
 
     @property
     def nodes(self) -> tuple[Node, ...]:
-        """The brokers with their ids and addresses, stopped ones included, ordered by id."""
+        """The brokers with their ids and addresses, ordered by id. Stopped brokers are included."""
         cluster = self._router.broker.cluster
         return tuple(node for _, node in sorted((cluster.nodes | cluster.down).items()))
 
@@ -127,7 +127,7 @@ class Cluster(ClusterOperations):
     def tls(self) -> TlsFiles:
         """The CA and client certificate files for TLS clients.
 
-        All None without a TLS listener, or if the settings name a keystore.
+        All paths are None without a TLS listener, or if the settings name a keystore.
         """
         return self._tls.files
 
@@ -163,8 +163,10 @@ class Cluster(ClusterOperations):
 
         Args:
             group_id: The group, which need not exist yet.
-            state: State name of Kafka: Empty, PreparingRebalance, CompletingRebalance, Stable or Dead; with the
-                consumer protocol Empty, Assigning, Reconciling, Stable or Dead. None for any state.
+            state: State name of Kafka. Classic groups: Empty, PreparingRebalance, CompletingRebalance, Stable. Consumer
+                groups (KIP-848): Empty, Assigning, Reconciling, Stable. Streams groups: the states of consumer groups,
+                and NotReady. Share groups: Empty, Stable. All types: Dead if the group does not exist. None for any
+                state.
             members: Number of members; None for any number.
             timeout: Maximum wait in seconds of real time; the broker's clock does not affect the wait.
 
@@ -188,9 +190,10 @@ class Cluster(ClusterOperations):
     async def compact(self, topic: str | None = None) -> None:
         """Compact a topic, or all topics with ``cleanup.policy=compact``, without waiting for the log cleaner.
 
-        The active segment of each partition ends, so that its records are compacted too. Records younger than
-        ``min.compaction.lag.ms``, and those from the start of an open transaction on, are not compacted; tombstones
-        remain for ``delete.retention.ms``. Other requests are served in between.
+        The active segment of each partition is closed first, so that its records are compacted too. Records younger
+        than ``min.compaction.lag.ms`` are not compacted, and neither are the records from the start of an open
+        transaction on. Tombstones remain for ``delete.retention.ms``. Requests of clients are served during the
+        compaction.
 
         Args:
             topic: Only this topic; None for all compacted topics.
@@ -352,15 +355,21 @@ async def open_cluster(
 async def _serve(
     server: Server, scope: trio.CancelScope, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
 ) -> None:
-    """Run the server until it is cancelled. If the server fails, cancel ``scope``."""
+    """Run the server until it is cancelled. If the server fails, cancel ``scope``.
+
+    ``task_status``: status of the trio task, which is started when the server accepts connections.
+    """
     await server.run(task_status)
     scope.cancel()
 
 
 def _recover(router: Router, data_dir: DataDir, now: float) -> None:
-    """Load groups and transactions from the data directory.
+    """Load groups and transactions from the data directory into the broker of a router.
 
-    ``now``: the broker's time in seconds.
+    Args:
+        router: The router.
+        data_dir: The data directory.
+        now: The broker's time in seconds.
 
     Raises: DataDirError if the data directory cannot be read or written.
     """

@@ -43,7 +43,7 @@ class ConnectionSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class OpenConnection:
-    """An open connection, with values that show cheaply whether its snapshot has changed.
+    """An open connection, with values that show whether its snapshot has changed, without taking the snapshot.
 
     Attributes:
         number: Number of the connection.
@@ -70,7 +70,7 @@ def open_connections(pump: Pump) -> list[OpenConnection]:
 
 
 def snapshots(pump: Pump) -> dict[int, ConnectionSnapshot]:
-    """Return a snapshot of every open connection, by number. ``pump``: the owner of the connections."""
+    """Return a snapshot of every open connection, by its number. ``pump``: the pump that owns the connections."""
     return {
         number: snapshot(connection)
         for number, connection in pump.connections.items()

@@ -15,7 +15,9 @@ from mockbroker.topics.model import INTERNAL, Partition
 
 
 def step_of(cluster: ClusterOperations, broker: Broker, phase: Phase) -> Step:
-    """Return the step for one phase of a preset: the functions that make and undo the change, with their times.
+    """Return the change that one phase of a preset makes, as a step of a script.
+
+    The step contains the functions that make and undo the change, with their times.
 
     Args:
         cluster: The handle of the cluster, in its trio run.
@@ -56,8 +58,13 @@ def _make_metadata_stale(cluster: ClusterOperations, broker: Broker, node: int, 
 
 
 def _first_leader(broker: Broker, topic: str) -> int:
-    """Return the broker id of the leader of the first matching partition that has another live replica; the lowest
-    broker id if there is none.
+    """Return the broker id of the leader of the first matching partition that has another live replica.
+
+    The result is the lowest broker id if there is no such partition.
+
+    Args:
+        broker: The state of the cluster.
+        topic: Name of the topics, with wildcards.
     """
     leaders = (
         each.leader for each in _partitions(broker, topic) if failover.other_replica(broker, each) != each.leader

@@ -66,13 +66,11 @@ class FaultState:
         return f"it has matched {self.matched}, was applied to {self.applied} and holds {self.holding} requests"
 
     def reaches(self, *, applied: int, holding: int) -> bool:
-        """Return whether the rule was applied at least ``applied`` times and holds ``holding`` requests or more."""
+        """Return whether the rule was applied ``applied`` times or more, and holds ``holding`` requests or more."""
         return self.applied >= applied and self.holding >= holding
 
     def to_json(self) -> dict[str, Any]:
-        """Return the rule in JSON form, with the other attributes of this state as additional keys, such as
-        ``matched``.
-        """
+        """Return the rule as a JSON object. The other attributes are added as keys, such as ``matched``."""
         return {
             **self.rule,
             "matched": self.matched,
@@ -167,16 +165,18 @@ class Fault(FaultHandle):
     async def wait_applied(self, timeout: float = WAIT_TIMEOUT, count: int = 1) -> FaultState:
         """Wait until the rule was applied ``count`` times; return its state.
 
-        ``timeout``: maximum wait in seconds of real time. Raises: WaitTimeoutError after ``timeout``; UnknownFaultError
-        if the rule was removed.
+        ``timeout``: maximum wait in seconds of real time.
+
+        Raises: WaitTimeoutError after ``timeout``; UnknownFaultError if the rule was removed.
         """
         return await self._faults.wait(self.name, applied=count, timeout=timeout)
 
     async def wait_holding(self, timeout: float = WAIT_TIMEOUT, count: int = 1) -> FaultState:
         """Wait until the rule holds ``count`` requests at the same time; return its state.
 
-        ``timeout``: maximum wait in seconds of real time. Raises: WaitTimeoutError after ``timeout``; UnknownFaultError
-        if the rule was removed.
+        ``timeout``: maximum wait in seconds of real time.
+
+        Raises: WaitTimeoutError after ``timeout``; UnknownFaultError if the rule was removed.
         """
         return await self._faults.wait(self.name, holding=count, timeout=timeout)
 
@@ -194,7 +194,9 @@ class FaultOperations(Handle, Generic[F]):
         raise NotImplementedError
 
     def add(self, **options: Unpack[RuleOptions]) -> F:
-        """Add a rule, after the rules that exist; the first rule that applies to a request wins.
+        """Add a rule after the existing rules, and return a handle of it.
+
+        The first rule that applies to a request wins.
 
         Args:
             options: Conditions, occurrence and action, as ``RuleOptions`` describes, such as ``api="OffsetCommit"``,
@@ -276,8 +278,8 @@ class FaultOperations(Handle, Generic[F]):
 
         Args:
             api: Kafka's name of the API, or several names.
-            disconnect: Whether the connection is closed before the request is processed, after, or in the middle of the
-                response.
+            disconnect: Time at which the connection is closed: before or after the request is processed, or in the
+                middle of the response.
             reset: Whether the connection is closed by a TCP reset.
             conditions: Conditions and occurrence, as ``RequestConditions`` describes.
 
@@ -453,7 +455,11 @@ class FaultOperations(Handle, Generic[F]):
     _owner: ClusterOperations
 
     def _parsed(self, form: object, name: str = "") -> Rule:
-        """Return the rule of a JSON form. ``name``: name of the rule; "" for the name in ``form``.
+        """Return the rule that a JSON object describes.
+
+        Args:
+            form: The JSON object.
+            name: Name of the rule; "" for the name in ``form``.
 
         Raises: InvalidRule if the rule is not valid.
         """
@@ -487,7 +493,7 @@ class FaultOperations(Handle, Generic[F]):
 
 
 def _nothing() -> None:
-    """Do nothing, in a phase of a preset that makes a change only at its end."""
+    """Do nothing. The function stands for the start of a phase of a preset that makes a change only at its end."""
 
 
 class Faults(FaultOperations[Fault]):
@@ -504,7 +510,7 @@ class Faults(FaultOperations[Fault]):
         return Fault(self, name)
 
     async def wait(self, name: str, *, applied: int = 0, holding: int = 0, timeout: float = WAIT_TIMEOUT) -> FaultState:
-        """Wait until a rule was applied, or holds requests, as often as given; return its state.
+        """Wait until a rule was applied to ``applied`` requests and holds ``holding`` requests; return its state.
 
         Args:
             name: Name of the rule.

@@ -102,8 +102,9 @@ def set_committed(broker: Broker, group_id: str, offsets: Mapping[tuple[str, int
 
 
 def _get_group(broker: Broker, group_id: str) -> CoordinatedGroup:
-    """Return the group with this id, if its coordinator is available. Raises: UnknownGroupError;
-    CoordinatorUnavailableError.
+    """Return the group with this id, if its coordinator is available.
+
+    Raises: UnknownGroupError; CoordinatorUnavailableError.
     """
     _check_coordinator(broker, group_id)
     group = broker.groups.get(group_id)
@@ -114,8 +115,13 @@ def _get_group(broker: Broker, group_id: str) -> CoordinatedGroup:
 
 
 def _check_coordinator(broker: Broker, group_id: str) -> None:
-    """Check that the coordinator of a group is running and has loaded the group. Raises:
-    CoordinatorUnavailableError.
+    """Check that the coordinator of a group is running and has loaded the group.
+
+    Args:
+        broker: The state of the cluster.
+        group_id: Id of the group.
+
+    Raises: CoordinatorUnavailableError.
     """
     partition = broker.cluster.topics[OFFSETS_TOPIC].partition_of(group_id)
     leader = partition.leader

@@ -51,9 +51,11 @@ class Home:
 
 
 def check_process(process: int) -> None:
-    """Check that the caller is in the process that runs the cluster. Raises: ClusterClosedError in a forked process.
+    """Check that the caller is in the process that runs the cluster.
 
     ``process``: id of the process that runs the cluster.
+
+    Raises: ClusterClosedError in a forked process.
     """
     if os.getpid() != process:
         raise ClusterClosedError(

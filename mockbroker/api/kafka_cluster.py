@@ -64,11 +64,17 @@ class KafkaCluster(Protocol):
         ...
 
     def assert_delivered(self, group_id: str, topic: str | None = None, *, at_most: int = 1) -> None:
-        """Assert that no record was delivered to the members of a share group more often than expected."""
+        """Assert that no record was delivered to the members of a share group more often than ``at_most`` times.
+
+        For the arguments, see ``ThreadCluster.assert_delivered``.
+        """
         ...
 
     def assert_acknowledged(self, group_id: str, topic: str | None = None, *, rejected: int = 0) -> None:
-        """Assert that the members of a share group have accepted all records."""
+        """Assert that the members of a share group have accepted all records, except ``rejected`` records.
+
+        For the arguments, see ``ThreadCluster.assert_acknowledged``.
+        """
         ...
 
     def assert_owned_once(self, group_id: str, topic: str | None = None) -> None:
@@ -78,7 +84,10 @@ class KafkaCluster(Protocol):
     def assert_requested(
         self, api: ApiName, count: int | None = None, where: str = "", *, at_least: int | None = None
     ) -> list[Request]:
-        """Assert how many requests of an API the cluster has received, and return them."""
+        """Assert how many requests of an API the cluster has received, and return them.
+
+        For the arguments, see ``ThreadCluster.assert_requested``.
+        """
         ...
 
     def committed(self, group_id: str) -> dict[tuple[str, int], int]:
@@ -90,7 +99,7 @@ class KafkaCluster(Protocol):
         ...
 
     def compact_async(self, topic: str | None = None) -> Coroutine[Any, Any, None]:
-        """Compact a topic, or all topics with ``cleanup.policy=compact``, without waiting for the log cleaner."""
+        """Compact topics as ``compact`` does, from an event loop: ``await`` the result."""
         ...
 
     def connections(self) -> dict[int, ConnectionSnapshot]:
@@ -102,7 +111,10 @@ class KafkaCluster(Protocol):
         ...
 
     def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, object] | None = None) -> None:
-        """Create a topic with ``default.replication.factor`` replicas."""
+        """Create a topic with ``default.replication.factor`` replicas.
+
+        For the arguments, see ``ThreadCluster.create_topic``.
+        """
         ...
 
     def delete_records(self, topic: str, partition: int, before: int) -> int:
@@ -114,7 +126,10 @@ class KafkaCluster(Protocol):
         ...
 
     def disconnect(self, connection_id: int | None = None, *, client_id: str | None = None, reset: bool = False) -> int:
-        """Close connections of clients, and drop their pending requests; return the number of closed connections."""
+        """Close connections of clients, and drop their pending requests; return the number of closed connections.
+
+        For the arguments, see ``ThreadCluster.disconnect``.
+        """
         ...
 
     def events(self) -> list[Event]:
@@ -126,7 +141,10 @@ class KafkaCluster(Protocol):
         ...
 
     def freeze_metadata(self, *nodes: int) -> None:
-        """Freeze the metadata that brokers return (brokers, leaders and coordinators) until ``thaw_metadata``."""
+        """Freeze the metadata that brokers return (brokers, leaders and coordinators) until ``thaw_metadata``.
+
+        ``nodes``: ids of the brokers.
+        """
         ...
 
     def groups(self) -> dict[str, GroupSnapshot]:
@@ -134,23 +152,31 @@ class KafkaCluster(Protocol):
         ...
 
     def kill_broker(self, node: int, noticed_after: float = 0.0) -> None:
-        """Crash a broker: its connections are reset, and its pending requests are lost."""
+        """Crash a broker: its connections are reset, and its pending requests are lost.
+
+        For the arguments, see ``ThreadCluster.kill_broker``.
+        """
         ...
 
     def lose_records(self, topic: str, partition: int, count: int) -> int:
-        """Elect an unclean leader that lacks the last records of a partition; return the new log end offset."""
+        """Elect an unclean leader that lacks the last ``count`` records of a partition, and return the new log end
+        offset.
+        """
         ...
 
     def move_coordinator(self, group_id: str, node: int) -> None:
-        """Make another broker the coordinator of a group and of all groups on its ``__consumer_offsets`` partition."""
+        """Make broker ``node`` the coordinator of a group and of all groups on its ``__consumer_offsets`` partition."""
         ...
 
     def move_leader(self, topic: str, partition: int, node: int) -> None:
-        """Make another broker the leader of a partition."""
+        """Make broker ``node`` the leader of a partition."""
         ...
 
     def pause_replica(self, topic: str, partition: int, node: int) -> None:
-        """Stop a follower from fetching, so that it lags behind and leaves the in-sync replicas."""
+        """Stop a follower, the replica on broker ``node``, from fetching.
+
+        It lags behind and leaves the in-sync replicas.
+        """
         ...
 
     def produce(
@@ -163,7 +189,10 @@ class KafkaCluster(Protocol):
         headers: Sequence[tuple[str, bytes | None]] = (),
         timestamp: int | None = None,
     ) -> list[int]:
-        """Append records to a topic without a client, and return the offset of each one."""
+        """Append records to a topic without a client, and return the offset of each one.
+
+        For the arguments, see ``ThreadCluster.produce``.
+        """
         ...
 
     def rebalance(self, group_id: str, reason: str = "") -> None:
@@ -171,7 +200,10 @@ class KafkaCluster(Protocol):
         ...
 
     def records(self, topic: str, partition: int | None = None, *, committed: bool = False) -> list[Record]:
-        """Return the records of a topic, ordered by partition and offset."""
+        """Return the records of a topic, ordered by partition and offset.
+
+        For the arguments, see ``ThreadCluster.records``.
+        """
         ...
 
     @overload
@@ -179,7 +211,10 @@ class KafkaCluster(Protocol):
     @overload
     def requests(self, api: ApiName | None = None) -> list[Request]: ...
     def requests(self, api: ApiName | type[Any] | None = None) -> list[Request]:
-        """Return the decoded requests of clients, oldest first."""
+        """Return the decoded requests of clients, oldest first.
+
+        ``api``: only requests of this API; None for all APIs.
+        """
         ...
 
     def reset(self) -> None:
@@ -187,11 +222,17 @@ class KafkaCluster(Protocol):
         ...
 
     def resume_replica(self, topic: str, partition: int, node: int) -> None:
-        """Let a paused replica fetch again: it has all records immediately and rejoins the in-sync replicas."""
+        """Let a paused replica on broker ``node`` fetch again: it has all records at once and rejoins the in-sync
+        replicas.
+        """
         ...
 
     def run_retention(self, topic: str | None = None) -> dict[tuple[str, int], int]:
-        """Delete the log segments that retention allows to delete, without waiting for the next check."""
+        """Delete the log segments that retention allows to delete; return the new log start offsets, by topic and
+        partition.
+
+        ``topic``: only this topic; None for all topics.
+        """
         ...
 
     def set_committed(self, group_id: str, offsets: Mapping[tuple[str, int], int]) -> None:
@@ -207,7 +248,10 @@ class KafkaCluster(Protocol):
         ...
 
     def thaw_metadata(self, *nodes: int) -> None:
-        """Make brokers return current metadata again after ``freeze_metadata``."""
+        """Make brokers return current metadata again after ``freeze_metadata``.
+
+        ``nodes``: ids of the brokers; none for all.
+        """
         ...
 
     def transactions(self) -> dict[str, TransactionSnapshot]:
@@ -217,13 +261,16 @@ class KafkaCluster(Protocol):
     def wait_group(
         self, group_id: str, state: GroupState | None = "Stable", members: int | None = None, timeout: float = 10.0
     ) -> GroupSnapshot:
-        """Wait until a group is in a state with a number of members, and return a snapshot of it."""
+        """Wait until a group is in a state with a number of members, and return a snapshot of it.
+
+        For the arguments, see ``ThreadCluster.wait_group``.
+        """
         ...
 
     def wait_group_async(
         self, group_id: str, state: GroupState | None = "Stable", members: int | None = None, timeout: float = 10.0
     ) -> Coroutine[Any, Any, GroupSnapshot]:
-        """Wait until a group is in a state with a number of members, and return a snapshot of it."""
+        """Wait for a group as ``wait_group`` does, from an event loop: ``await`` the result."""
         ...
 
 
@@ -244,5 +291,8 @@ class KafkaClusterFactory(Protocol):
         port: int = 0,
         faults: Sequence[RuleGiven] = (),
     ) -> KafkaCluster:
-        """Create a cluster, which is closed at the end of the test. For the arguments, see ``run_cluster``."""
+        """Create a cluster, and return it. It is closed at the end of the test.
+
+        For the arguments, see ``run_cluster``.
+        """
         ...

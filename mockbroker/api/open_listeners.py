@@ -25,7 +25,7 @@ class PortInUseError(OSError):
 def open_listeners(
     plan: Plan, host: str, port: int, first_node: int, tls: Certificates, addresses: Addresses
 ) -> list[BoundListener]:
-    """Bind every listener of every broker.
+    """Bind every listener of every broker, and return the bound listeners.
 
     Args:
         plan: The settings and listeners of the cluster.

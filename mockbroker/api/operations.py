@@ -27,15 +27,17 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Handle:
-    """The base class of all handles of a cluster. Operations run in the current thread unless ``_perform`` is
-    overridden.
+    """The base class of all handles of a cluster.
+
+    Operations run in the current thread, unless a subclass overrides ``_perform``.
     """
 
     _home: Home | None = None  # where the handle may be used; None if this is not checked
 
     def _perform(self, call: Callable[[Any], T]) -> T:
-        """Run an operation: call ``call`` with the object that owns the cluster, and return its result or raise its
-        exception.
+        """Run an operation: call ``call`` with the object that owns the cluster.
+
+        Return its result, or raise its exception.
         """
         if self._home is not None:
             self._home.check()
@@ -48,9 +50,9 @@ class Handle:
 
 
 def operation(method: F) -> F:
-    """Decorate a method of a handle so that it runs in the cluster's thread.
+    """Return a method of a handle that runs ``method`` in the cluster's thread. The function is used as a decorator.
 
-    In the method, ``self`` is the object that owns the cluster, such as ``Cluster``, and not the handle.
+    In ``method``, ``self`` is the object that owns the cluster, such as ``Cluster``, and not the handle.
     """
 
     @wraps(method)
@@ -111,7 +113,10 @@ class ClusterOperations(Handle):
         return connections.snapshots(self._server.pump)
 
     def open_connections(self) -> list[OpenConnection]:
-        """Return every open connection, oldest first, for incremental updates of the live page."""
+        """Return every open connection, oldest first.
+
+        The live page uses it to find the connections that have changed.
+        """
         return connections.open_connections(self._server.pump)
 
     @operation
@@ -156,8 +161,8 @@ class ClusterOperations(Handle):
     def rebalance(self, group_id: str, reason: str = "") -> None:
         """Start a rebalance of a group.
 
-        The members of a classic group learn of it by their next heartbeat (REBALANCE_IN_PROGRESS) and join again; it
-        has no effect during a join phase. In a group of the consumer protocol, a new epoch starts.
+        The members of a classic group learn of the rebalance by their next heartbeat (REBALANCE_IN_PROGRESS) and join
+        again; during a join phase, nothing is done. In a group of another type, a new group epoch starts.
 
         Args:
             group_id: Id of the group.
@@ -300,14 +305,14 @@ class ClusterOperations(Handle):
         """Assert that no committed offset of a group was lost.
 
         That is: no commit has decreased a committed offset; and the committed offset of each partition is now at least
-        as high as every offset that a commit has stored, or that a member has sent in an OffsetCommit request, even if
-        the response was an error or missing. After ``set_committed``, only later commits count.
+        as high as every offset that a commit has stored or that a member has sent in an OffsetCommit request. Requests
+        with an error response or without a response count as well. After ``set_committed``, only later commits count.
 
         Args:
             group_id: Id of the group.
 
         Raises: AssertionError, which shows the events and the OffsetCommit requests of the group; also if the group has
-            committed nothing.
+        committed nothing.
         """
         __tracebackhide__ = True
         _raise_problem(self._perform(lambda cluster: _lost_commits(cluster, group_id)))
@@ -366,7 +371,7 @@ class ClusterOperations(Handle):
 
         Args:
             api: Kafka's name of the API.
-            count: The exact number; None for ``at_least``.
+            count: The exact number; None if ``at_least`` gives the lowest number.
             where: Only the requests whose body matches this expression, in the language of ``kwire capture --where``,
                 such as ``body.group_id == "billing"``.
             at_least: The lowest number; 1 if ``count`` is not given either.
@@ -403,7 +408,9 @@ class ClusterOperations(Handle):
     def stop_broker(self, node: int) -> None:
         """Shut a broker down cleanly: other brokers take over its partitions, then its connections are closed.
 
-        ``node``: id of the broker. Raises: FailoverError if the broker is not running.
+        ``node``: id of the broker.
+
+        Raises: FailoverError if the broker is not running.
         """
         self._server.perform(failover.stop_broker(self._router.broker, node, self._server.clock.read()))
         self._server.stop_broker(node, abruptly=False)
@@ -545,8 +552,8 @@ class ClusterOperations(Handle):
     def reset(self) -> None:
         """Reset the cluster to its initial topics and settings, at the same addresses.
 
-        Groups, records, events and created topics are deleted. All connections are closed and their pending requests
-        dropped; a client that reconnects reaches the new cluster.
+        Groups, records, events and created topics are deleted. All connections are closed, and pending requests are
+        dropped. A client that reconnects reaches the new cluster.
 
         Raises:
             PortInUseError: Another process uses the port of a stopped broker.

@@ -76,9 +76,9 @@ class Plan:
         clock: str,
         faults: Sequence[RuleGiven] = (),
     ) -> Plan:
-        """Validate the arguments of ``open_cluster``; return the plan.
+        """Validate the arguments of ``open_cluster``, and return the plan. For the arguments, see ``open_cluster``.
 
-        For the arguments, see ``open_cluster``. Raises: SettingsError, InvalidRule, RuleExists, TooManyRules.
+        Raises: SettingsError, InvalidRule, RuleExists, TooManyRules.
         """
         settings = Settings.parse(dict(config or {}) | ({"listeners": ",".join(listeners)} if listeners else {}))
         passwords = jaas_users(settings) | users_of(settings.mockbroker_users) | dict(users or {})
@@ -104,12 +104,14 @@ class Plan:
         return cls(brokers, settings, dict(topics or {}), as_version, parsed_listeners, passwords, scram, clock, rules)
 
     def broker(self, nodes: Iterable[Node], clock: BrokerTime, data_dir: DataDir | None = None) -> Broker:
-        """Restart the clock, and return a new broker. If a data directory is configured, the broker has its content.
+        """Restart the clock, and return a new broker.
+
+        If ``data_dir`` is given, the broker has the content of the directory.
 
         Args:
             nodes: The brokers of the cluster and their addresses.
-            clock: The clock, which begins stopped if the plan's clock is manual.
-            data_dir: The data directory; topics that it already contains are kept.
+            clock: The clock. It is stopped if the plan's clock is manual.
+            data_dir: The data directory, whose topics are kept; None for a cluster in memory.
 
         Raises: SettingsError if a topic of the directory has fewer partitions than the plan; DataDirError.
         """
@@ -148,8 +150,9 @@ class Plan:
         return min(max(given, 0), MAX_NODE_ID - self.brokers)
 
     def without_effect(self) -> list[str]:
-        """Return the settings of the plan that have no effect, and replication factors that exceed the number of
-        brokers, by name.
+        """Return the settings of the plan that have no effect, as texts for a message.
+
+        A replication factor that exceeds the number of brokers has no effect either.
         """
         values = self.settings.by_name()
         too_high = [name for name in REPLICATION if name in self.settings.given and int(values[name]) > self.brokers]
@@ -160,8 +163,12 @@ class Plan:
 def _checked_rules(faults: Sequence[RuleGiven], settings: Settings) -> list[tuple[Rule, bool]]:
     """Return fault rules with their names, and whether each is optional.
 
-    Raises: InvalidRule if the rule is not valid; RuleExists if a rule of this name exists; TooManyRules if
-    ``mockbroker.faults.max.rules`` is reached.
+    Args:
+        faults: The rules as keyword arguments of ``faults.add`` or as JSON objects.
+        settings: The broker settings, which limit the number of rules.
+
+    Raises: InvalidRule if a rule is not valid; RuleExists if two rules have the same name; TooManyRules if there are
+    more than ``mockbroker.faults.max.rules``.
     """
     from mockbroker.api.fault_options import split_given
     from mockbroker.broker.handlers import HANDLERS
@@ -181,9 +188,13 @@ def _checked_rules(faults: Sequence[RuleGiven], settings: Settings) -> list[tupl
 
 
 def _check_topic_defaults(settings: Settings, as_version: str) -> None:
-    """Check that the emulated release accepts the settings that are defaults of topic configurations.
+    """Check that the emulated release accepts the broker settings that are the defaults of topic configurations.
 
-    Raises: SettingsError.
+    Args:
+        settings: The broker settings.
+        as_version: The emulated Kafka release.
+
+    Raises: SettingsError if the release does not accept a setting.
     """
     for name in sorted(READ_AS_TOPIC_DEFAULTS & settings.others.keys()):
         definition = kafka_settings()[name].get(as_version)
@@ -192,7 +203,12 @@ def _check_topic_defaults(settings: Settings, as_version: str) -> None:
 
 
 def _derive_scram(enabled: Collection[str], passwords: Mapping[str, str]) -> ScramCredentials:
-    """Return the SCRAM credentials of all users for the enabled SCRAM mechanisms."""
+    """Return the SCRAM credentials of all users.
+
+    Args:
+        enabled: Names of the enabled SASL mechanisms.
+        passwords: User name -> password.
+    """
     mechanisms = [name for name in SCRAM_HASHES if name in enabled]
     if not mechanisms or not passwords:
         return {}

@@ -39,8 +39,9 @@ class NotThroughProxyError(ConflictError):
 
 
 def observers(interception: Interception) -> list[Observer]:
-    """Return the observers that derive groups, events and the request log from the traffic of a proxy, for the control
-    API.
+    """Return the observers that derive groups, events and the request log from the traffic of a proxy.
+
+    ``interception``: the interception layer of the proxy, for whose control API the observers work.
     """
     router, now = interception.router, interception.clock.read
     groups = GroupObserver(interception.broker, router.journal, now, interception.reschedule)
@@ -92,9 +93,9 @@ class ProxyFaults(Faults):
 
 
 class ProxiedCluster(Cluster):
-    """The handle of a real cluster behind a proxy. Its state is learned from the responses that pass the proxy.
+    """The handle of a real cluster behind a proxy. The handle derives its state from the responses that pass the proxy.
 
-    It has no operations that change the cluster; the control API refuses such requests (``CAPABILITIES``).
+    The handle has no operations that change the cluster; the control API rejects such requests (``CAPABILITIES``).
 
     Args:
         interception: The fault rules of the proxy, and the state of the cluster.
@@ -118,7 +119,9 @@ class ProxiedCluster(Cluster):
     def add_faults(self, rules: Sequence[object]) -> None:
         """Add initial fault rules.
 
-        ``rules``: their JSON forms. Raises: InvalidRule, RuleExists, TooManyRules, NotThroughProxyError.
+        ``rules``: the rules as JSON objects.
+
+        Raises: InvalidRule, RuleExists, TooManyRules, NotThroughProxyError.
         """
         for index, form in enumerate(rules):
             try:

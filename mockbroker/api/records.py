@@ -112,6 +112,10 @@ def create_topic(broker: Broker, name: str, partitions: int, config: Mapping[str
 def delete_topic(broker: Broker, name: str) -> Effects:
     """Delete a topic with its records and committed offsets; return the responses to pending Fetch requests.
 
+    Args:
+        broker: The state of the cluster.
+        name: The name of the topic.
+
     Raises: UnknownTopicError; InternalTopicError.
     """
     topic = _not_internal(_topic(broker, name), "deleted")
@@ -233,12 +237,26 @@ def _not_internal(topic: Topic, done: str) -> Topic:
 
 
 def pause_replica(broker: Broker, topic: str, index: int, node: int) -> None:
-    """Stop a follower of a partition from fetching. For the arguments and errors, see ``Cluster.pause_replica``."""
+    """Stop a follower of a partition from fetching. For the errors, see ``Cluster.pause_replica``.
+
+    Args:
+        broker: The state of the cluster.
+        topic: Name of the topic.
+        index: Index of the partition.
+        node: Id of the follower's broker.
+    """
     paused_replicas.pause_replica(broker, _partition(_not_internal(_topic(broker, topic), "paused"), index), node)
 
 
 def resume_replica(broker: Broker, topic: str, index: int, node: int) -> None:
-    """Let a paused replica fetch again. For the arguments and errors, see ``Cluster.resume_replica``."""
+    """Let a paused replica fetch again. For the errors, see ``Cluster.resume_replica``.
+
+    Args:
+        broker: The state of the cluster.
+        topic: Name of the topic.
+        index: Index of the partition.
+        node: Id of the replica's broker.
+    """
     paused_replicas.resume_replica(broker, _partition(_topic(broker, topic), index), node)
 
 
@@ -262,7 +280,9 @@ def run_retention(broker: Broker, topic: str | None, now: float) -> tuple[dict[t
 
 
 def compaction(broker: Broker, topic: str | None, now: float) -> Generator[None, None, None]:
-    """Compact a topic, or all topics with ``cleanup.policy=compact``, in steps.
+    """Compact a topic, or all topics with ``cleanup.policy=compact``.
+
+    The generator yields after a part of the work, so that requests can be served in between.
 
     Args:
         broker: The state of the cluster.
@@ -280,7 +300,12 @@ def compaction(broker: Broker, topic: str | None, now: float) -> Generator[None,
 def _topics(broker: Broker, topic: str | None, done: str) -> list[Topic]:
     """Return the topic with this name, or all topics that are not internal if the name is None.
 
-    ``done``: name of the operation, for error messages. Raises: UnknownTopicError; InternalTopicError.
+    Args:
+        broker: The state of the cluster.
+        topic: The name, or None.
+        done: Name of the operation, for error messages.
+
+    Raises: UnknownTopicError; InternalTopicError.
     """
     if topic is not None:
         return [_not_internal(_topic(broker, topic), done)]
@@ -288,8 +313,9 @@ def _topics(broker: Broker, topic: str | None, done: str) -> list[Topic]:
 
 
 def partition(broker: Broker, topic: str, index: int) -> Partition:
-    """Return the partition ``index`` of a topic. Raises: UnknownTopicError if the topic or the partition does not
-    exist.
+    """Return the partition ``index`` of a topic.
+
+    Raises: UnknownTopicError if the topic or the partition does not exist.
     """
     return _partition(_topic(broker, topic), index)
 
@@ -323,7 +349,7 @@ def _append(
     Args:
         broker: The state of the cluster.
         topic: The topic.
-        partition: Its partition.
+        partition: The partition.
         numbered: Pairs of a number and a record; the number identifies the record in the results.
         now: The broker's time in seconds.
     """

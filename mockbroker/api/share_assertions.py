@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A delivery of consecutive records to a member, or their acknowledgement.
+    """A delivery of consecutive records to a member, or an acknowledgement of consecutive records.
 
     Attributes:
         time_ms: Milliseconds since the cluster was started or reset.
@@ -69,7 +69,7 @@ class Step:
         return "  ".join(details)
 
     def what(self) -> str:
-        """Return the kind of the step as text."""
+        """Return the step as text: a delivery, or the type of the acknowledgement."""
         if self.kind is None:
             return f"acquired (delivery {self.delivery_count})"
         return NAMES.get(self.kind, f"acknowledged with type {self.kind}")
@@ -85,7 +85,7 @@ class _Violation:
     text: str
 
     def overlaps(self, step: Step) -> bool:
-        """Return whether a step is about one of the records."""
+        """Return whether ``step`` is a delivery or an acknowledgement of at least one of the records."""
         return step.partition == self.partition and step.first <= self.last and self.first <= step.last
 
     def __str__(self) -> str:
@@ -210,7 +210,7 @@ def _acknowledged(request: Request, topics: ClusterState) -> Iterator[Step]:
 
 
 def _ranges_by_type(batch: Any) -> Iterator[tuple[int, int, int]]:
-    """Split an acknowledgement batch into ranges of one acknowledge type: yield first offset, last offset and type."""
+    """Yield first offset, last offset and type of the longest ranges with one acknowledgement type in a batch."""
     types = batch.acknowledge_types
     if len(types) == 1:
         yield batch.first_offset, batch.last_offset, types[0]
@@ -223,8 +223,10 @@ def _ranges_by_type(batch: Any) -> Iterator[tuple[int, int, int]]:
 
 
 def _errors(request: Request) -> Callable[[UUID, int], str] | None:
-    """Return a function ``(topic id, partition) -> error name of the acknowledgements, or ""``; None if the response is
-    not known.
+    """Return a function that returns the error name of an acknowledgement by topic id and partition index; "" for
+    success.
+
+    The result is None if the response to ``request`` is not known.
     """
     response = request.response
     if response is None:
@@ -278,9 +280,10 @@ _partition = attrgetter("partition")
 
 
 def _segments(steps: Sequence[Step]) -> Iterator[tuple[int, int, list[Step]]]:
-    """Yield first offset, last offset and steps of the longest ranges of offsets that have the same steps.
+    """Yield the longest ranges of offsets with the same deliveries and acknowledgements: first offset, last offset,
+    steps.
 
-    ``steps``: the steps of one partition, in the order of time.
+    ``steps``: deliveries and acknowledgements of one partition, in the order of time.
     """
     edges = sorted({edge for step in steps for edge in (step.first, step.last + 1)})
     covering: list[list[Step]] = [[] for _ in edges]
@@ -293,7 +296,7 @@ def _segments(steps: Sequence[Step]) -> Iterator[tuple[int, int, list[Step]]]:
 
 
 def _runs(segments: Iterable[tuple[int, int, T]]) -> Iterator[tuple[int, int, T]]:
-    """Yield the segments (first offset, last offset and value); adjacent ones with the same value are merged."""
+    """Yield segments (first offset, last offset and value). Adjacent segments with the same value are merged."""
     run: tuple[int, int, T] | None = None
     for first, last, value in segments:
         if run is not None and (run[1] + 1, run[2]) == (first, value):
@@ -307,15 +310,15 @@ def _runs(segments: Iterable[tuple[int, int, T]]) -> Iterator[tuple[int, int, T]
 
 
 def _deliveries(steps: Iterable[Step]) -> int:
-    """Return how many times a record with these steps was delivered."""
+    """Return how many times a record was delivered. ``steps``: deliveries and acknowledgements of the record."""
     counts = [step.delivery_count for step in steps if step.kind is None]
     return max(len(counts), max(counts, default=0))
 
 
 def _dropped(steps: Sequence[Step]) -> str:
-    """Return how the delivery of a record ended, if it was not accepted; "" if it was accepted.
+    """Return how the delivery of a record ended if the record was not accepted; "" if it was accepted.
 
-    ``steps``: the steps of the record, whose delivery is complete.
+    ``steps``: deliveries and acknowledgements of the record, whose delivery is complete.
     """
     kinds = {step.kind: step for step in steps if step.error in ("", NO_RESPONSE)}
     if AcknowledgeType.ACCEPT in kinds or AcknowledgeType.GAP in kinds or None not in kinds:
@@ -326,9 +329,11 @@ def _dropped(steps: Sequence[Step]) -> str:
 
 
 def _incomplete(key: StateKey, broker: Broker) -> Iterator[tuple[int, int]]:
-    """Yield first and last offset of the records whose delivery is not complete.
+    """Yield first and last offset of each range of records whose delivery is not complete.
 
-    ``key``: the share partition, whose topic exists.
+    Args:
+        key: The share partition, whose topic exists.
+        broker: The state of the cluster.
     """
     state = broker.share_states.state(key)
     partition = broker.cluster.by_id[key.topic_id].partition(key.partition)

@@ -40,13 +40,13 @@ class GroupSnapshot:
 
     Attributes:
         group_id: Id of the group.
-        state: Classic groups: Empty, PreparingRebalance, CompletingRebalance or Stable. Groups of the consumer
-            protocol (KIP-848): Empty, Assigning, Reconciling or Stable; share groups: Empty or Stable; streams groups
-            also NotReady. Dead if the group does not exist.
-        generation: The generation of a classic group, or the epoch of a group of the consumer protocol.
+        state: Classic groups: Empty, PreparingRebalance, CompletingRebalance, Stable. Consumer groups (KIP-848): Empty,
+            Assigning, Reconciling, Stable. Streams groups: the states of consumer groups, and NotReady. Share groups:
+            Empty, Stable. All types: Dead if the group does not exist.
+        generation: The generation of a classic group; the group epoch of a group of another type.
         protocol_type: ``consumer`` for groups of consumers; "" before the first member joins.
         protocol: The partition assignment strategy or server-side assignor; None before one is chosen.
-        leader: Member id of the leader; "" without one, as in every group of the consumer protocol.
+        leader: Member id of the leader of a classic group; "" without a leader, and in groups of all other types.
         members: The members.
         group_type: ``classic``, ``consumer``, ``share`` or ``streams``.
     """
@@ -107,7 +107,12 @@ def committed(broker: Broker, group_id: str) -> dict[tuple[str, int], int]:
 
 
 def transactions(broker: Broker, most: int | None = None) -> dict[str, TransactionSnapshot]:
-    """Return a snapshot of every transactional id, by transactional id. ``most``: maximum number; None for all."""
+    """Return a snapshot of every transactional id, by transactional id.
+
+    Args:
+        broker: The state of the cluster.
+        most: Maximum number of snapshots; None for all.
+    """
     return {
         name: TransactionSnapshot(
             transactional_id=name,

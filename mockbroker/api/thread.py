@@ -96,7 +96,7 @@ class BrokerThread:
         clock: ClockMode = "real",
         faults: Sequence[RuleGiven] = (),
     ) -> ThreadCluster:
-        """Replace the cluster by a new one in the same thread; existing handles become invalid.
+        """Replace the cluster by a new one in the same thread, and return its handle. Existing handles become invalid.
 
         For the arguments, see ``open_cluster``. Raises: SettingsError, FaultRuleError, PortInUseError.
         """
@@ -200,7 +200,7 @@ class BrokerThread:
 class ThreadClock(ThreadHandle, ClockOperations):
     """The clock of a cluster that runs in its own thread, usable from any thread and any event loop.
 
-    The methods are those of ``Clock``; ``advance`` blocks until the step is complete.
+    The methods are those of ``Clock``; ``advance`` blocks until the clock has been moved.
     """
 
     def __init__(self, cluster: ThreadCluster) -> None:

@@ -22,8 +22,9 @@ class ThreadFault(FaultHandle):
     def wait_applied(self, timeout: float = WAIT_TIMEOUT, count: int = 1) -> FaultState:
         """Block until the rule was applied ``count`` times; return its state.
 
-        ``timeout``: maximum wait in seconds of real time. Raises: WaitTimeoutError after ``timeout``; UnknownFaultError
-        if the rule was removed.
+        ``timeout``: maximum wait in seconds of real time.
+
+        Raises: WaitTimeoutError after ``timeout``; UnknownFaultError if the rule was removed.
         """
         __tracebackhide__ = True
         return self._faults.wait(self.name, applied=count, timeout=timeout)
@@ -31,8 +32,9 @@ class ThreadFault(FaultHandle):
     def wait_holding(self, timeout: float = WAIT_TIMEOUT, count: int = 1) -> FaultState:
         """Block until the rule holds ``count`` requests at the same time; return its state.
 
-        ``timeout``: maximum wait in seconds of real time. Raises: WaitTimeoutError after ``timeout``; UnknownFaultError
-        if the rule was removed.
+        ``timeout``: maximum wait in seconds of real time.
+
+        Raises: WaitTimeoutError after ``timeout``; UnknownFaultError if the rule was removed.
         """
         __tracebackhide__ = True
         return self._faults.wait(self.name, holding=count, timeout=timeout)
@@ -40,16 +42,18 @@ class ThreadFault(FaultHandle):
     async def wait_applied_async(self, timeout: float = WAIT_TIMEOUT, count: int = 1) -> FaultState:
         """Wait until the rule was applied ``count`` times, in asyncio or trio; return its state.
 
-        ``timeout``: maximum wait in seconds of real time. Raises: WaitTimeoutError after ``timeout``; UnknownFaultError
-        if the rule was removed.
+        ``timeout``: maximum wait in seconds of real time.
+
+        Raises: WaitTimeoutError after ``timeout``; UnknownFaultError if the rule was removed.
         """
         return await self._faults.wait_async(self.name, applied=count, timeout=timeout)
 
     async def wait_holding_async(self, timeout: float = WAIT_TIMEOUT, count: int = 1) -> FaultState:
         """Wait until the rule holds ``count`` requests at the same time, in asyncio or trio; return its state.
 
-        ``timeout``: maximum wait in seconds of real time. Raises: WaitTimeoutError after ``timeout``; UnknownFaultError
-        if the rule was removed.
+        ``timeout``: maximum wait in seconds of real time.
+
+        Raises: WaitTimeoutError after ``timeout``; UnknownFaultError if the rule was removed.
         """
         return await self._faults.wait_async(self.name, holding=count, timeout=timeout)
 

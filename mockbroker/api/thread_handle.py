@@ -25,7 +25,10 @@ class ThreadHandle(Handle):
     """The base class of handles whose operations run in the broker's thread."""
 
     def _start(self, wait: Callable[[Any], Awaitable[T]]) -> Future[T]:
-        """Start an async function in the broker's thread without waiting for it; return a future of its result."""
+        """Start an async function in the broker's thread without waiting for it; return a future of its result.
+
+        ``wait``: the function, which is called with the object that owns the cluster.
+        """
         raise NotImplementedError
 
 

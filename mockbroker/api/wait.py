@@ -47,7 +47,13 @@ class Goal:
         return group if is_met else None
 
     def timeout_error(self, broker: Broker, events: Iterable[Event], timeout: float) -> WaitTimeoutError:
-        """Return the error to raise after a wait of ``timeout`` seconds."""
+        """Return the error to raise after a timeout.
+
+        Args:
+            broker: The state of the cluster.
+            events: All events, the last of which the message shows.
+            timeout: The maximum wait, which has passed, in seconds.
+        """
         group = snapshot(broker, self.group_id)
         return WaitTimeoutError(
             "\n".join(

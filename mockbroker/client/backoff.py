@@ -37,7 +37,7 @@ class Backoff:
     def after(self, failures: int) -> float:
         """Return the delay in seconds before the next retry.
 
-        ``failures``: number of consecutive failures before the latest one; 0 after the first failure.
+        ``failures``: number of consecutive failures before the latest failure; 0 after the first failure.
         """
         term = min(self._initial * float(1 << min(failures, 32)), self._maximum)
         return term * (1 + JITTER * (2 * self._jitter() - 1))

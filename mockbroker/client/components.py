@@ -16,10 +16,10 @@ from mockbroker.client.subscription import SubscriptionState
 
 @dataclass(frozen=True, slots=True)
 class Components:
-    """References to the parts of one consumer, such as its network, metadata and positions.
+    """The components of one consumer, such as its network, metadata and positions, for use by each other.
 
     Attributes:
-        group: Group id; None without a group. Then the coordinator and the committer are not used.
+        group: Group id; None without a group. Without a group, the coordinator and the committer are not used.
     """
 
     group: str | None

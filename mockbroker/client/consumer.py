@@ -30,15 +30,30 @@ class RebalanceListener:
     """Base class of rebalance listeners. The methods run inside ``poll``, in the task that polls."""
 
     async def on_revoked(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
-        """Called before partitions are revoked. This is the last opportunity to commit the offsets of these
-        partitions.
+        """Handle the revocation of partitions before they are revoked.
+
+        This is the last opportunity to commit the offsets of these partitions.
+
+        Args:
+            consumer: The consumer.
+            partitions: The partitions to be revoked.
         """
 
     async def on_assigned(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
-        """Called after partitions are assigned and before their first records are returned. It may call ``seek``."""
+        """Handle the assignment of partitions before their first records are returned. The method may call ``seek``.
+
+        Args:
+            consumer: The consumer.
+            partitions: The newly assigned partitions.
+        """
 
     async def on_lost(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
-        """Called when other members may already own the partitions. Calls ``on_revoked`` unless overridden."""
+        """Handle the loss of partitions that other members may already own. The base class calls ``on_revoked``.
+
+        Args:
+            consumer: The consumer.
+            partitions: The lost partitions.
+        """
         await self.on_revoked(consumer, partitions)
 
 
@@ -235,9 +250,14 @@ class Consumer:
         return position.offset if position.known else None
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Set the position of a partition to an offset; no request is sent.
+        """Set the position of a partition to an offset. No request is sent.
 
-        Raises: NotAssigned; ValueError if the offset is not 0 to 2**63 - 1, TypeError if it is not an int.
+        Args:
+            partition: An assigned partition.
+            offset: Offset of the next record to read.
+
+        Raises: NotAssigned if the partition is not assigned to this consumer; ValueError if the offset is not 0 to
+        2**63 - 1, TypeError if it is not an int.
         """
         _check_offset(offset)
         with self._acquired():
@@ -272,7 +292,7 @@ class Consumer:
             timestamp: Milliseconds since 1970.
             partitions: Assigned partitions; none for all of them.
 
-        Raises: ValueError for a negative timestamp; NotAssigned.
+        Raises: ValueError for a negative timestamp; NotAssigned if a partition is not assigned to this consumer.
         """
         if timestamp < 0:
             raise ValueError(f"timestamp {timestamp} is negative: give milliseconds since 1970")
@@ -310,10 +330,13 @@ class Consumer:
         return frozenset(partition for partition, position in self._engine.positions.items() if position.paused)
 
     def lag(self, partition: TopicPartition) -> int | None:
-        """Return the number of offsets from the position to the end of the log, or None while either is unknown.
+        """Return the number of offsets from the position to the end of the log, or None while position or end is
+        unknown.
 
         The end is the one in the latest Fetch response: the high watermark, or with ``read_committed`` the last stable
-        offset. Raises: NotAssigned if a partition is not assigned to this consumer.
+        offset.
+
+        Raises: NotAssigned if the partition is not assigned to this consumer.
         """
         position = self._engine.positions.of(partition)
         committed = self._engine.settings.isolation_level == "read_committed"
@@ -565,8 +588,9 @@ class Consumer:
     async def _wait_until(self, done: Callable[[], bool], timeout: float | None = None) -> None:
         """Wait until ``done`` returns True.
 
-        ``timeout``: maximum wait in seconds; None for ``default_api_timeout``. Raises: TimedOut after the timeout;
-        Wakeup if a wakeup was requested.
+        ``timeout``: maximum wait in seconds; None for ``default_api_timeout``.
+
+        Raises: TimedOut after the timeout; Wakeup if a wakeup was requested.
         """
         seconds = self._api_timeout() if timeout is None else timeout
         deadline = trio.current_time() + seconds
@@ -625,17 +649,16 @@ class Consumer:
     # Records that the iteration has not returned yet
 
     def _unreturned_offsets(self) -> dict[TopicPartition, int]:
-        """Return the first unreturned offset of each partition. Unreturned records were polled, but the iteration has
-        not returned them yet.
-        """
+        """Return the offset of the first record that was polled but not returned by the iteration yet, by partition."""
         offsets: dict[TopicPartition, int] = {}
         for record in self._batch[self._returned :]:
             offsets.setdefault((record.topic, record.partition), record.offset)
         return offsets
 
     def _offsets_to_commit(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the offsets to commit, by partition: the positions, but not past records that the iteration has not
-        returned yet.
+        """Return the offsets to commit, by partition.
+
+        These are the positions, or the offset of the first record that the iteration has not returned yet.
         """
         at = self._engine.positions.to_commit()
         for partition, offset in self._unreturned_offsets().items():
@@ -644,7 +667,8 @@ class Consumer:
         return at
 
     def _discard_unreturned(self, partition: TopicPartition | None = None) -> None:
-        """Drop the records that the iteration has not returned yet, and move the positions back to refetch them.
+        """Drop the records that the iteration has not returned yet, and move the positions back to fetch these records
+        again.
 
         ``partition``: the partition; None for all partitions.
         """
@@ -661,8 +685,9 @@ class Consumer:
 
 
 def _checked_offsets(offsets: Offsets) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Check offsets that the user wants to commit, and return them. Raises: ValueError, TypeError for an invalid
-    offset.
+    """Check offsets that the user wants to commit, and return them as OffsetAndMetadata, by partition.
+
+    Raises: ValueError, TypeError for an invalid offset.
     """
     checked = {p: at if isinstance(at, OffsetAndMetadata) else OffsetAndMetadata(at) for p, at in offsets.items()}
     for at in checked.values():

@@ -1,8 +1,8 @@
-"""A member of a group of the consumer protocol (KIP-848), whose only request is ConsumerGroupHeartbeat.
+"""A member of a consumer group (KIP-848), whose only request to the coordinator is ConsumerGroupHeartbeat.
 
 The coordinator sends a target assignment. The member reconciles: it revokes and adds partitions in steps that need the
-user's polls, and reports the new assignment in the next heartbeat.
-Source: ConsumerMembershipManager, AbstractMembershipManager and ConsumerHeartbeatRequestManager of kafka-clients.
+user's polls, and reports the new assignment in the next heartbeat. Source: ConsumerMembershipManager,
+AbstractMembershipManager and ConsumerHeartbeatRequestManager of kafka-clients.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ FENCED = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH)
 
 
 class ConsumerState(Enum):
-    """The state of a member of the consumer protocol, as the member itself knows it. Source: MemberState of
-    kafka-clients.
+    """The state of a consumer group member (KIP-848), as the member itself knows it.
+
+    Source: MemberState of kafka-clients.
     """
 
     UNSUBSCRIBED = "unsubscribed"
@@ -47,14 +48,14 @@ class ConsumerState(Enum):
 
 
 class ConsumerMembership:
-    """A member of a group of the consumer protocol, which sends ConsumerGroupHeartbeat.
+    """A member of a consumer group (KIP-848), which sends ConsumerGroupHeartbeat.
 
     Attributes:
         state: State of the member.
         member_id: Member id, which is unique and never changes.
         epoch: Member epoch; JOIN outside of a group.
         failure: The error that the next poll raises, or None.
-        interval: Heartbeat interval in seconds, from the latest response; before the first one, from the settings.
+        interval: Heartbeat interval in seconds, from the latest response; before the first response, from the settings.
     """
 
     min_commit_version = 9
@@ -136,8 +137,9 @@ class ConsumerMembership:
     def maintain(self, *, polling: bool) -> None:
         """Continue the reconciliation of the assignment, and send a due heartbeat.
 
-        ``polling``: True to also run the steps that need a poll of the user. Raises: ConsumerError, exceptions of the
-        listener.
+        ``polling``: True to also run the steps that need a poll of the user.
+
+        Raises: ConsumerError, exceptions of the listener.
         """
         if polling and self.failure:
             failure, self.failure = self.failure, None

@@ -37,7 +37,7 @@ class DrivenEngine(Protocol):
     network: Network
 
     def advance(self, *, polling: bool) -> None:
-        """Run all due timers, and send all due requests. ``polling``: False outside of a poll of the user."""
+        """Run all due timers, and send all due requests. ``polling``: True during a poll of the user, else False."""
         ...
 
     def next_deadline(self) -> float:

@@ -43,7 +43,8 @@ class Engine:
         settings: Settings of the consumer.
         jitter: Function that returns a random number from 0 to 1, for backoffs.
         wall_clock_ms: Function that returns the current time in milliseconds since 1970.
-        member_id: Member id for the consumer protocol, in which the client chooses the id; not used otherwise.
+        member_id: Member id for a consumer group (KIP-848), in which the client chooses the id; not used in a classic
+            group.
     """
 
     def __init__(

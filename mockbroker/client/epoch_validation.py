@@ -25,9 +25,9 @@ class EpochLookup(LeaderLookup):
 
     Args:
         epochs: Leader epoch of the last record read, by partition.
-        ended: Callback that is called once per partition, with three arguments: the partition; the newest leader epoch
-            in the leader's log that is not above the requested epoch; and the end offset of that epoch. Epoch and
-            offset are -1 if unknown.
+        ended: Callback that is called once for each partition. Its arguments are the partition; the newest leader epoch
+            in the leader's log that is not above the requested epoch; and the end offset of that leader epoch. Epoch
+            and offset are -1 if unknown.
         components: The components of the consumer.
     """
 

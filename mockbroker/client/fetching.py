@@ -342,7 +342,7 @@ class Fetcher:
     def _is_current(self, fetched: CompletedFetch) -> bool:
         """Return whether a completed fetch is still valid: its records begin at the current position.
 
-        For a valid fetch, the other fields of the response, such as the high watermark, are applied.
+        If the fetch is valid, the high watermark and the other fields of its response are applied to the position.
         """
         position = fetched.position
         at = fetched.reader.next_offset if fetched.reader else fetched.offset

@@ -1,7 +1,7 @@
 """Flows: generators, such as the code of a rebalance, that run over several calls of ``poll``.
 
-After each step the generator yields the condition for the next step: WAIT (until the engine is advanced again), POLL
-(until the user polls) or a ListenerCall (until ``listener_returned`` is called).
+At each ``yield`` the generator yields the condition under which it is resumed: WAIT (when the engine is advanced
+again), POLL (when the user polls) or a ListenerCall (when ``listener_returned`` is called).
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from mockbroker.client.metadata import TopicPartition
 
 
 class Wait(Enum):
-    """The condition for the next step of a flow: the next advance of the engine, or a poll. A flow can also yield a
-    ListenerCall.
+    """The condition under which a flow is resumed: the next advance of the engine, or a poll.
+
+    A flow can also yield a ListenerCall.
     """
 
     WAIT = "the next advance"
@@ -45,10 +46,12 @@ Steps = Waiting[None]
 
 
 class Flow:
-    """A running generator, such as the code of a rebalance. It is resumed when the condition that it has yielded is
-    met.
+    """A running generator, such as the code of a rebalance.
 
-    ``done`` is True once the generator has ended, normally or with an exception.
+    It is resumed when the condition that it has yielded is met.
+
+    Attributes:
+        done: True once the generator has ended, normally or with an exception.
     """
 
     def __init__(self, steps: Steps) -> None:
@@ -61,10 +64,9 @@ class Flow:
         return self._waiting_for if isinstance(self._waiting_for, ListenerCall) else None
 
     def advance(self, *, polling: bool) -> None:
-        """Run the generator up to its next ``yield``, unless the flow waits for the listener. An exception ends the
-        flow.
+        """Run the generator up to its next ``yield``. Do nothing while the flow waits for the listener.
 
-        ``polling``: True to also run a step that waits for a poll.
+        An exception ends the flow. ``polling``: True to resume the generator also if it waits for a poll.
         """
         if self.done or self.listener_call or (self._waiting_for is POLL and not polling):
             return
@@ -81,7 +83,7 @@ class Flow:
         self._resume(error)
 
     def close(self) -> None:
-        """Cancel the flow: no further step runs."""
+        """Cancel the flow: the generator is not resumed."""
         self._steps.close()
         self.done, self._waiting_for = True, WAIT
 

@@ -31,8 +31,7 @@ Leaders = dict[TopicPartition, Leader]
 
 
 class LeaderLookup:
-    """A lookup of one value per partition at the partition leaders, such as an offset. Base class of the lookups of
-    each API.
+    """The base class of lookups of one value per partition at the partition leaders, such as an offset.
 
     Subclasses define ``request``, ``response_partitions`` and ``record_partition``.
 
@@ -86,7 +85,12 @@ class LeaderLookup:
         raise NotImplementedError
 
     def record_partition(self, partition: TopicPartition, data: Any) -> None:
-        """Store the result of a partition; the error code in ``data`` is NONE or one of ``no_result_errors``."""
+        """Store the result of a partition.
+
+        Args:
+            partition: Topic and partition number.
+            data: The partition in the response; its error code is NONE or one of ``no_result_errors``.
+        """
         raise NotImplementedError
 
     def send_if_due(self) -> None:

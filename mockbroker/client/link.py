@@ -81,7 +81,9 @@ class Link:
 
         Bytes that are not the expected responses close the connection.
 
-        ``now``: seconds on the engine's clock.
+        Args:
+            data: The bytes.
+            now: Seconds on the engine's clock.
         """
         try:
             self._side.receive(data)
@@ -115,8 +117,8 @@ class Link:
         return at if self.state is LinkState.READY else min(at, self.deadline)
 
     def expire(self, now: float) -> None:
-        """Close the connection if a response is overdue. Responses arrive in order, so all later responses are blocked
-        too.
+        """Close the connection if a response is overdue. (Responses arrive in order, so all later responses are blocked
+        too.)
 
         ``now``: seconds on the engine's clock.
         """

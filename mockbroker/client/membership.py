@@ -1,4 +1,4 @@
-"""The interface of a group member of the classic or the consumer protocol."""
+"""The interface of a member of a classic group or of a consumer group (KIP-848)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mockbroker.client.metadata import TopicPartition
 
 
 class Membership(Protocol):
-    """The interface of a group member, in the classic or the consumer protocol.
+    """The interface of a member of a classic group or of a consumer group (KIP-848).
 
     The committer uses the member as a CommittingMember.
     """

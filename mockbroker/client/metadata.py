@@ -125,8 +125,8 @@ class Metadata:
         self.looked_up = looked_up
 
     def require_matching_topics(self, pattern: re.Pattern[str] | None) -> None:
-        """Request the metadata of all topics, to find those that match ``pattern``; None to request only the required
-        topics.
+        """Request the metadata of all topics, to find the topics that match ``pattern``; None to request only the
+        required topics.
         """
         if pattern is not None:
             self.refresh()
@@ -184,8 +184,8 @@ class Metadata:
         return {n for n, t in self.topics.items() if pattern and pattern.fullmatch(n) and not t.internal}
 
     def covers(self, topics: Iterable[str]) -> bool:
-        """Return whether the latest response contains a result for each of these topics, whether the topic exists or
-        not.
+        """Return whether the latest response contains a result for each topic in ``topics``, whether the topic exists
+        or not.
         """
         return self.has_all_topics or self._response_topics.issuperset(topics)
 

@@ -79,7 +79,13 @@ class Network:
         return self._brokers.get(node_id)
 
     def coordinator(self, node_id: int, host: str, port: int) -> Node:
-        """Return the node of a coordinator, with a separate connection, since a JoinGroup can be pending for long."""
+        """Return the node of a coordinator. It has a separate connection, because a JoinGroup can be pending for long.
+
+        Args:
+            node_id: Id of the broker.
+            host: Host of the broker.
+            port: Port of the broker.
+        """
         node_id = COORDINATOR - node_id
         node = self._coordinators.get(node_id)
         if node is None or (node.host, node.port) != (host, port):

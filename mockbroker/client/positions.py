@@ -44,7 +44,7 @@ class Position:
         validating: Whether a validation is in flight.
         topic_id: Id of the topic that the offset belongs to; None until metadata contains the topic id.
         paused: Whether the user has paused the partition.
-        revoking: Whether the partition is about to be revoked; then no record of the partition is returned.
+        revoking: Whether the partition is about to be revoked, so that no record of the partition is returned.
         replica: Node id of the follower to fetch from, and the time until which the follower is used, in seconds on the
             engine's clock; None to fetch from the leader.
         high_watermark: High watermark in the latest Fetch response; None before the first one.

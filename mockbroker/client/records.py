@@ -144,7 +144,10 @@ class RecordReader:
         return ConsumerRecord(offset=old.offset, timestamp=old.timestamp, key=old.key, value=old.value)
 
     def _check(self, batch: RecordSet) -> None:
-        """Check the CRC, also of a skipped batch, since the last offset of the batch determines the next offset."""
+        """Check the CRC of a batch.
+
+        The CRC of a skipped batch is checked too, because the last offset of the batch determines the next offset.
+        """
         if self._check_crcs and not batch.crc_is_right():
             raise CrcError(
                 "the CRC in the batch header does not match the batch", message="RecordBatch", offset=batch.position

@@ -23,7 +23,7 @@ class ClientSettings:
     """The settings that consumers and share consumers have in common, with the same defaults.
 
     Attributes:
-        max_poll_records: Number of records that one poll returns.
+        max_poll_records: Maximum number of records that one poll returns.
     """
 
     client_id: str = ""
@@ -57,7 +57,7 @@ class ConsumerSettings(ClientSettings):
             is a maximum age: the consumer starts at the first record that is not older.
         assignors: Names or Assignor objects in order of preference; the default is that of Kafka's Java consumer:
             range, then cooperative-sticky.
-        group_remote_assignor: The server-side assignor that the member requests; for the consumer protocol only.
+        group_remote_assignor: The server-side assignor that the member requests; only in consumer groups (KIP-848).
         max_poll_records: Maximum number of records that one poll returns; not sent to a broker.
     """
 

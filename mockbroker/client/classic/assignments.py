@@ -97,7 +97,9 @@ def encoded_assignments(assignments: Mapping[str, Assignment]) -> list[SyncGroup
 
 
 def decode_assignment(given: bytes) -> Assignment:
-    """Decode the assignment in a SyncGroup response. If ``given`` is empty, the assignment has no partitions.
+    """Return the assignment in a SyncGroup response. If ``given`` is empty, the assignment has no partitions.
+
+    ``given``: the encoded assignment.
 
     Raises: ConsumerError if the bytes cannot be decoded, or for more than ``MAX_PARTITIONS`` partitions.
     """

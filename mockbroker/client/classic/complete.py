@@ -22,11 +22,15 @@ class Completing:
         self._components, self._status, self._leading, self._protocol = components, status, leading, protocol
 
     def complete(self) -> Steps:
-        """Apply the assignment during the next poll of the user. Request a rebalance if the generation ended before
-        this poll.
+        """Apply the assignment during the next poll of the user.
+
+        Request a rebalance if the generation ended before this poll.
+
+        The generator yields the condition for its next step: a poll, or the end of a call of the listener (see
+        flow.py).
 
         Raises: ConsumerError for an assignment that cannot be decoded; the first exception raised by the assignor or
-            the listener.
+        the listener.
         """
         status = self._status
         synced = status.identity
@@ -54,9 +58,10 @@ class Completing:
         yield from self._apply(assignment, before, first)
 
     def _not_subscribed(self, assignment: Assignment) -> set[str]:
-        """Return the assigned topics to which the member has not subscribed.
+        """Return the topics in an assignment to which the member has not subscribed.
 
-        Topics that match the subscribed pattern are first added to the subscription.
+        Topics that match the subscribed pattern are first added to the subscription. ``assignment``: the new
+        assignment.
         """
         subscription, metadata = self._components.subscription, self._components.metadata
         unsubscribed = {topic for topic, _ in assignment.partitions} - subscription.topics

@@ -78,7 +78,7 @@ class Heartbeat:
         self._failures += 1
 
     def next_action(self, now: float, state: ClassicState, *, coordinator_known: bool) -> HeartbeatAction:
-        """Return the action that is due now; of several due actions, the first in the order of the code.
+        """Return the action that is due now. If several actions are due, the order of the checks in the code decides.
 
         Args:
             now: Seconds on the engine's clock.

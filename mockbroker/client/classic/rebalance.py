@@ -50,6 +50,8 @@ class Rebalance:
     def run(self) -> Steps:
         """Run rebalances until the member has no more reason to rejoin.
 
+        The generator yields the condition for its next step (see flow.py).
+
         Raises: ConsumerError, AssignorError, exceptions of the listener or of an assignor.
         """
         status, failures = self._status, 0
@@ -84,7 +86,8 @@ class Rebalance:
     def _refresh_matching_topics(self) -> Steps:
         """Wait for new metadata, so that the subscription contains all topics that match the pattern.
 
-        Without the wait, a member could discover a matching topic later and cause another rebalance.
+        Without the wait, a member could discover a matching topic later and cause another rebalance. The generator
+        yields the condition for its next step (see flow.py).
         """
         metadata, subscription = self._components.metadata, self._components.subscription
         known = metadata.version

@@ -22,14 +22,18 @@ class Revoking:
 
     @property
     def needed(self) -> bool:
-        """Whether the revocation step must run: because this rebalance has not run the step yet, or because the member
-        still has partitions of an ended generation.
+        """Whether the revocation step must run.
+
+        The step must run if it has not run in this rebalance yet, or if the member still has partitions of an ended
+        generation.
         """
         status = self._status
         return not status.revoked or (status.generation == NO_GENERATION and len(self._components.positions) > 0)
 
     def revoke(self) -> Steps:
         """Commit the positions, then call the listener: ``on_revoked``, or ``on_lost`` if the member has no generation.
+
+        The generator yields the condition for its next step, such as a poll (see flow.py).
 
         Raises: exceptions of the listener.
         """

@@ -35,14 +35,14 @@ class Syncing:
         self._components, self._status = components, status
 
     def sync(self, assignments: Mapping[str, Assignment]) -> Waiting[Retry | None]:
-        """Send SyncGroup, and wait for the response; the member is STABLE after an assignment was received.
+        """Send SyncGroup, and wait for the response. The member is STABLE after an assignment was received.
 
         Args:
             assignments: Assignments by member id for the leader; empty for other members.
 
         Returns: None if the member is STABLE, else a Retry.
 
-        Raises: ConsumerError.
+        Raises: ConsumerError after an error that is not retriable.
         """
         status = self._status
         if status.state is not ClassicState.COMPLETING_REBALANCE:

@@ -51,7 +51,10 @@ class AckBatch:
 
 
 def batches_of(types: Mapping[int, AcknowledgeType]) -> list[AckBatch]:
-    """Group the acknowledgements of a partition into batches of consecutive offsets."""
+    """Return the acknowledgements of a partition as batches of consecutive offsets.
+
+    ``types``: offset -> type.
+    """
     batches: list[AckBatch] = []
     run: list[int] = []
     for offset in sorted(types):
@@ -95,7 +98,12 @@ class Delivery:
         self.types = dict.fromkeys(self.gaps, AcknowledgeType.GAP)
 
     def acknowledge(self, offsets: Iterable[int], kind: AcknowledgeType) -> None:
-        """Acknowledge records. A record with the type RENEW must be acknowledged again later."""
+        """Set the acknowledgement type of records. A record with the type RENEW must be acknowledged again later.
+
+        Args:
+            offsets: Offsets of the records.
+            kind: The type.
+        """
         for offset in offsets:
             self.types[offset] = kind
             if kind is not AcknowledgeType.RENEW:

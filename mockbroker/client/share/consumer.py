@@ -201,8 +201,9 @@ class ShareConsumer:
             delivery.acknowledge(set(delivery.open), AcknowledgeType.ACCEPT)
 
     def _finish_batch(self) -> None:
-        """Queue the acknowledgements of the latest poll for the next request. Raises: IllegalUse if a record is not
-        acknowledged.
+        """Queue the acknowledgements of the latest poll for the next request.
+
+        Raises: IllegalUse in explicit mode, if a record is not acknowledged.
         """
         if self._explicit:
             check_acknowledged(self._returned)
@@ -212,7 +213,10 @@ class ShareConsumer:
         self._returned, self._batch = [], []
 
     async def _send_acknowledgements(self, timeout: float | None) -> list[Acknowledged]:
-        """Send all acknowledgements, and wait until the brokers have answered; return the results."""
+        """Send all acknowledgements, and wait until the brokers have answered. Return the results.
+
+        ``timeout``: maximum wait in seconds; None for ``default_api_timeout``.
+        """
         fetcher = self._engine.fetcher
         seconds = self._engine.settings.default_api_timeout if timeout is None else timeout
         fetcher.committing = True
@@ -242,7 +246,10 @@ class ShareConsumer:
 
     @contextmanager
     def _acquired(self) -> Iterator[None]:
-        """Reserve the consumer for the current task. Raises: IllegalUse if it is closed; ConcurrentUse."""
+        """Reserve the consumer for the current task while the block runs.
+
+        Raises: IllegalUse if the consumer is closed; ConcurrentUse if another task uses it.
+        """
         task = trio.lowlevel.current_task()
         if self._closed:
             raise IllegalUse("the consumer is closed: open another one")

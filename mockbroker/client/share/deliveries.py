@@ -50,8 +50,13 @@ def delivery_of(
 def _read(
     partition: TopicPartition, first: int, data: Data, *, check_crcs: bool
 ) -> tuple[list[ConsumerRecord], CorruptRecord | None]:
-    """Return the records of a response from the offset ``first`` on, and the error of the first corrupt record (None
-    without a corrupt record).
+    """Return the records of a response, and the error of the first corrupt record (None without a corrupt record).
+
+    Args:
+        partition: Topic and partition number.
+        first: Offset of the first record to return.
+        data: The partition in the response.
+        check_crcs: Whether the checksums of batches are checked.
     """
     fetched = FetchResponse.Topic.Partition(records=data.records, high_watermark=-1)
     reader = RecordReader(partition, first, fetched, read_committed=False, check_crcs=check_crcs)

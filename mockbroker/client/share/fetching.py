@@ -195,7 +195,9 @@ class ShareFetcher:
             self._in_flight[node.id] = call
 
     def _acks_to_send(self, node_id: int, session: ShareSession) -> dict[TopicPartition, Types]:
-        """Remove and return the acknowledgements to send to a broker; fail them if the session has ended.
+        """Remove and return the acknowledgements to send to a broker, by partition.
+
+        If the share session has ended, the acknowledgements fail, and the result is empty.
 
         Args:
             node_id: Id of the broker.
@@ -253,8 +255,9 @@ class ShareFetcher:
     def _succeeded(
         self, node: Node, session: ShareSession, acks: Mapping[TopicPartition, Types], call: OutgoingCall
     ) -> bool:
-        """Record the result of a request, and return whether the request succeeded. After an error, the
-        acknowledgements in the request count as failed.
+        """Record the result of a request, and return whether the request succeeded.
+
+        After an error, the acknowledgements in the request count as failed.
 
         Args:
             node: The broker.
@@ -305,7 +308,7 @@ class ShareFetcher:
 
 
 def check_acknowledged(deliveries: Iterable[Delivery]) -> None:
-    """Check that all records of deliveries are acknowledged. Raises: IllegalUse if one is not."""
+    """Check that all records of deliveries are acknowledged. Raises: IllegalUse if a record is not acknowledged."""
     count = sum(len(delivery.open) for delivery in deliveries)
     if count:
         raise IllegalUse(

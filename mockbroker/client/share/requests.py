@@ -104,7 +104,12 @@ class ShareRequests:
 
 
 def _batches(kind: Callable[..., B], types: Types) -> list[B]:
-    """Return acknowledgements as AcknowledgementBatch elements of a request. ``kind``: class of the element."""
+    """Return acknowledgements as AcknowledgementBatch elements of a request.
+
+    Args:
+        kind: Class of the element.
+        types: Offset -> acknowledgement type.
+    """
     return [
         kind(first_offset=each.first, last_offset=each.last, acknowledge_types=list(each.types))
         for each in batches_of(types)

@@ -31,8 +31,7 @@ class ShareSession:
         return self.epoch != INITIAL_EPOCH
 
     def changes(self, wanted: Iterable[PartitionKey]) -> tuple[list[PartitionKey], list[PartitionKey]]:
-        """Return the partitions that the next request must add to the session, and the partitions that the next request
-        must remove.
+        """Return the partitions that the next request must add to the session, and those that it must remove.
 
         ``wanted``: partitions of the session after the request.
         """
