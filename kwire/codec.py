@@ -219,12 +219,14 @@ def _explain_decoding(
 ) -> NoReturn:
     implementation("reference").decode(message, data, offset, version, weight)
     raise AssertionError(
-        f"internal error while decoding {schema_of(message).name} v{version}: only the {used} engine refuses it"
+        f"internal error while decoding {schema_of(message).name} v{version}: "
+        f"the {used} engine rejects bytes that the reference engine accepts; please report this bug of kwire"
     ) from refusal
 
 
 def _explain_encoding(value: object, version: int, refusal: BaseException, used: Engine) -> NoReturn:
     implementation("reference").encode(value, version)
     raise AssertionError(
-        f"internal error while encoding {schema_of(type(value)).name} v{version}: only the {used} engine refuses it"
+        f"internal error while encoding {schema_of(type(value)).name} v{version}: "
+        f"the {used} engine rejects a value that the reference engine accepts; please report this bug of kwire"
     ) from refusal

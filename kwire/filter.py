@@ -1,8 +1,7 @@
 """The filter language of ``--where``: Python's comparisons, ``and``, ``or``, ``not`` and ``in``, without any other
 syntax.
 
-    api_name == 'JoinGroup' and latency_ms > 10
-    error_code != 0 or body.group_id in ['orders', 'billing']
+    api_name == 'JoinGroup' and latency_ms > 10 error_code != 0 or body.group_id in ['orders', 'billing']
 
 Fields of ``body`` are accessed with dots, array elements by index in brackets; a missing field is null. A comparison of
 values that cannot be compared, such as null and a number, is false. A comparison that is false for every row is an
@@ -212,7 +211,8 @@ def _value(node: ast.expr) -> Value:
             return lambda row: _element(outer(row), index)
         case _:
             raise _InvalidPart(
-                node, f"{ast.unparse(node)!r} is not supported in a filter: use comparisons, and, or, not, in"
+                node,
+                f"{ast.unparse(node)!r} is not supported in a filter: use comparisons, 'in', 'and', 'or', 'not'",
             )
 
 

@@ -73,7 +73,7 @@ def api_name(api_key: int | None) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An error code other than 0 in a response.
+    """A non-zero error code in a response.
 
     Attributes:
         code: error code.
@@ -133,14 +133,14 @@ def _has_codes(cls: type, above: frozenset[type]) -> bool:
 
 
 def refusals(call: Call) -> list[Refusal]:
-    """Return all error codes in a call's response that are not 0."""
+    """Return all non-zero error codes in a call's response."""
     if call.response is None or not _is_refused(call.response):
         return []
     return list(_walk(call.response, Refusal(0, getattr(call.request, "group_id", None))))
 
 
 def _is_refused(value: Any) -> bool:
-    """Return whether a response, or a struct in it, contains an error code other than 0."""
+    """Return whether a response, or a struct in it, contains a non-zero error code."""
     places = _error_fields(value.__class__)
     for name in places.codes:
         if getattr(value, name):

@@ -3,8 +3,7 @@
 An original always gets the same pseudonym, which has the same length in bytes. Originals of less than 16 bytes are
 permuted, so different originals get different pseudonyms. Longer originals are replaced with HMAC output, where equal
 pseudonyms are as improbable as an HMAC collision. Non-ASCII text below 16 bytes is an exception: it is replaced with
-HMAC
-output of its length, so two originals may get the same pseudonym.
+HMAC output of its length, so two originals may get the same pseudonym.
 """
 
 from __future__ import annotations

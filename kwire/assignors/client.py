@@ -143,7 +143,7 @@ def by_name(assignors: Iterable[Assignor]) -> dict[str, Assignor]:
     for one in assignors:
         if other := named.get(one.name):
             kinds = f"{type(other).__name__} and {type(one).__name__}"
-            raise AssignorError(f"{kinds} have the same name {one.name!r}: names must be unique")
+            raise AssignorError(f"the assignors {kinds} have the same name {one.name!r}: give each its own name")
         named[one.name] = one
     return named
 

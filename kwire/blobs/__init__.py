@@ -158,8 +158,7 @@ def readable_version(blob: type, written: int) -> int:
     """Return the version in which to decode a stored message.
 
     If the stored version is newer than kwire knows, the result is the newest known version. This applies only to
-    messages
-    to which Kafka appends fields without other changes.
+    messages to which Kafka appends fields without other changes.
 
     Args:
         blob: class of the message.

@@ -1,8 +1,7 @@
 """Keys and values of control records, which brokers and controllers append to logs.
 
 The key contains the type of the record. End-transaction markers are in the logs of topics. All other control records
-are
-in the metadata log of the controllers and in its snapshots, and their values contain a version field. Source:
+are in the metadata log of the controllers and in its snapshots, and their values contain a version field. Source:
 ControlRecordType and ControlRecordUtils in org.apache.kafka.common.record.
 """
 

@@ -77,7 +77,7 @@ def command(source: str, output: Path, keep: tuple[str, ...], key_file: Path | N
 def _key(key_file: Path | None) -> bytes:
     if key_file is None:
         text = secrets.token_hex(KEY_BYTES)
-        click.echo(f"key: {text}", err=True)
+        click.echo(f"key for --key-file: {text}", err=True)
         return text.encode()
     try:
         key = key_file.read_bytes().strip()

@@ -309,8 +309,7 @@ def rare_garbage_collection() -> Iterator[None]:
     """Run the cyclic garbage collector only rarely inside the ``with`` block.
 
     A capture has millions of row objects without reference cycles. The collector would take a fifth of the time and
-    find
-    nothing.
+    find nothing.
     """
     before = gc.get_threshold()
     gc.set_threshold(OBJECTS, 20, 20)
@@ -325,8 +324,7 @@ def progress(paths: Collection[str], *, hidden: bool = False) -> Iterator[Callab
     """Show a progress bar of the bytes read from captures, if stderr is a terminal.
 
     The context manager yields a function, or None without a progress bar. The caller passes each number of bytes read
-    to the
-    function.
+    to the function.
 
     Args:
         paths: paths of the captures.

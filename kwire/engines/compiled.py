@@ -80,9 +80,9 @@ def _decode_weighed(message: type, data: bytes, offset: int, version: int, weigh
 def decode_in_slices(
     message: type, data: bytes, offset: int, version: int, weight: int, size: int
 ) -> Generator[None, None, tuple[Any, int]]:
-    """Decode a message in steps: yield after every ``size`` array elements, and finally return what ``decode`` returns.
+    """Decode a message; yield after every ``size`` array elements, and finally return the result of ``decode``.
 
-    The caller can do other work between the steps. Raises: one of REFUSALS.
+    The caller can do other work whenever the generator yields. Raises: one of REFUSALS.
     """
     try:
         return (yield from _steps(message, version, SLICED)(data, offset, weight, size))
@@ -137,9 +137,9 @@ def encode(value: Any, version: int) -> bytes:
 
 
 def encode_in_slices(value: Any, version: int, size: int) -> Generator[None, None, bytes]:
-    """Encode a message in steps: yield after every ``size`` array elements, and finally return the encoded bytes.
+    """Encode a message; yield after every ``size`` array elements, and finally return the encoded bytes.
 
-    The caller can do other work between the steps. Raises: one of REFUSALS.
+    The caller can do other work whenever the generator yields. Raises: one of REFUSALS.
     """
     write = writer_of(value.__class__, version, WriterOptions(sliced=True))
     encoded: bytes = yield from write(value, size)

@@ -9,8 +9,9 @@ The source is straight-line code, and uses these techniques:
 - Lengths of one and two bytes are computed in place. Longer lengths and tagged fields that are present take a separate
   branch.
 - All structs of an array are created at once, before they are filled.
-- Only the last line of the function checks for the end of the data. Unpackers and indexes raise by themselves, and a
-  slice that is too short leaves the position past the end.
+- Only the last line of the function checks that it has not read past the end of the data. Before that line, ``struct``
+  and index access raise an exception at the end of the data, and a slice that is too short moves the position past the
+  end.
 
 The function is ``(buf, p) -> (value, end)``. With the option ``weighed`` the function is ``(buf, p, left) -> (value,
 end)``, and refuses a message that takes more than ``left`` bytes of memory (limits.weight_limit). With the option

@@ -1,8 +1,7 @@
 """The reference engine: a Layout as a ``construct.Struct``. It is slow, and its errors name path and offset of the
 field.
 
-``struct(message, version)`` is an ordinary Construct: it can be nested, and ``parse``, ``build`` and
-``parse_stream``
+``struct(message, version)`` is an ordinary Construct: it can be nested, and ``parse``, ``build`` and ``parse_stream``
 work. It parses bytes to an instance of the message class, and builds bytes from an instance or a mapping.
 """
 

@@ -90,11 +90,10 @@ class Finding:
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             reason = f"{error} is missing" if isinstance(error, KeyError) else error
             raise FindingError(f"the file is not a valid finding: {reason}") from None
-        if finding.kind not in KINDS or form.get("form") != FORM:
-            raise FindingError(
-                f"the finding has form {form.get('form')!r} and kind {finding.kind!r}: "
-                f"expected form {FORM} and one of the kinds {', '.join(KINDS)}"
-            )
+        if form.get("form") != FORM:
+            raise FindingError(f"format {form.get('form')!r} of the finding is not supported: expected {FORM}")
+        if finding.kind not in KINDS:
+            raise FindingError(f"unknown kind {finding.kind!r} of the finding: expected one of {', '.join(KINDS)}")
         return finding
 
 
@@ -102,8 +101,8 @@ class Recorded:
     """A script that sends the requests of a finding again, adapted to another run.
 
     The names of the first run are replaced by the names of the new run. The member ids are replaced by those that the
-    broker
-    assigns in the new run. The new member id must have the length of the old one, which is true for equal client ids.
+    broker assigns in the new run. The new member id must have the length of the old one, which is true for equal client
+    ids.
 
     Args:
         steps: requests of the finding.

@@ -1,10 +1,8 @@
 """Mutations of frames. A mutation is one change of a frame, with a description of one line.
 
 Some mutations change fields. Examples are wrong lengths and counts, nulls, overlong varints, repeated or disordered
-tags,
-extreme integers, and record batches with a wrong checksum. Other mutations change raw bytes. All functions are pure:
-the
-caller passes a ``random.Random``.
+tags, extreme integers, and record batches with a wrong checksum. Other mutations change raw bytes. All functions are
+pure: the caller passes a ``random.Random``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The requests of one test case of the fuzzer: a consumer's session in which one request is malformed.
 
 The body of each request is built from the earlier responses, just before the request is sent. The requests depend only
-on
-these responses and on the random number generator. This module uses no sockets.
+on these responses and on the random number generator. This module uses no sockets.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ def response_sites(frame: bytes, api_key: int, api_version: int) -> list[Site]:
 def response_sites_in_slices(
     frame: bytes, api_key: int, api_version: int, size: int
 ) -> Generator[None, None, list[Site]]:
-    """Find the mutation points of a response frame in steps, so that the caller can do other work in between.
+    """Find the mutation points of a response frame; yield regularly, so that the caller can do other work.
 
     Args:
         frame: response frame, without its length prefix.
@@ -127,7 +127,7 @@ class _Walk:
 
     Args:
         data: encoded message, or frame.
-        size: number of mutation points per step; 0 for a single step.
+        size: number of mutation points after which the walk yields; 0 to never yield.
     """
 
     def __init__(self, data: bytes, size: int = 0) -> None:
@@ -141,7 +141,7 @@ class _Walk:
         return self.stream.tell()
 
     def message(self, message: type, version: int, prefix: str = "") -> None:
-        """Collect the mutation points of a message in one step.
+        """Collect the mutation points of a message without yielding.
 
         Args:
             message: class of the message.
@@ -152,7 +152,7 @@ class _Walk:
             pass
 
     def record(self, record: Record, path: str) -> Generator[None, None, None]:
-        """Collect the mutation points of a struct; yield at the end of each step.
+        """Collect the mutation points of a struct; yield after about every ``size`` mutation points of the walk.
 
         Args:
             record: layout of the struct.

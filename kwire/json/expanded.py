@@ -74,7 +74,7 @@ def form_of(message: Any, version: int, context: Context = PLAIN) -> Form:
 
 
 def error_of(message: Any, version: int) -> int | None:
-    """Return the first error code of a response that is not 0. The top-level error code precedes nested error codes.
+    """Return the first non-zero error code of a response. The top-level error code precedes nested error codes.
 
     The result is 0 if all error codes are 0, and None if the response has no error code.
 
@@ -184,7 +184,7 @@ def _errors(message: type, version: int) -> Callable[[Any], int] | None:
 
 
 def _add_error_checks(lines: Lines, record: Record, depth: int) -> bool:
-    """Add the statements that return the first error code of a struct that is not 0.
+    """Add the statements that return the first non-zero error code in a struct.
 
     Args:
         lines: lines of the generated function.

@@ -1,8 +1,7 @@
 """BrokerRegistration (key 62): a starting broker registers with the KRaft controller (KIP-631).
 
 v1 adds a flag for migration from ZooKeeper (KIP-866); v2 adds log directories (KIP-858); v3 adds the broker epoch
-before
-the last clean shutdown (KIP-966); v4 allows features with a minimum level of 0.
+before the last clean shutdown (KIP-966); v4 allows features with a minimum level of 0.
 """
 
 from uuid import UUID

@@ -1,8 +1,7 @@
 """ElectLeaders (key 43): trigger leader elections of partitions (KIP-183).
 
 Election type 0 elects the preferred leader, and type 1 any live replica. Null partitions mean all partitions. v1 adds
-the
-election type and the top-level error (KIP-460); v2 is flexible.
+the election type and the top-level error (KIP-460); v2 is flexible.
 """
 
 from kwire.schema import Api, Array, Int8, Int16, Int32, String, request, response, struct

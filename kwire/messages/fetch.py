@@ -4,8 +4,7 @@ v2 has message sets of magic 1; v3 adds the size limit of the response; v4 has r
 level and the last stable offset; v5 adds the log start offset; v7 adds fetch sessions (KIP-227); v9 adds the leader
 epoch; v11 adds the rack (KIP-392); v12 is flexible, and adds the diverging epoch; v13 has topic ids instead of names;
 v15 adds the replica state; v16 adds the endpoints of new leaders (KIP-951); v17 adds the replica directory; v18 adds
-the
-high watermark of the follower.
+the high watermark of the follower.
 """
 
 from uuid import UUID

@@ -1,9 +1,8 @@
 """OffsetCommit (key 8): commit offsets of a group.
 
 v1 adds the generation and the member id. Only v1 has a commit timestamp, and only v2 to v4 have a retention time. v3
-adds
-the throttle time; v6 adds the leader epoch; v7 adds static members; v8 is flexible; v9 adds the member epochs of groups
-of the consumer protocol (KIP-848); v10 has topic ids instead of names.
+adds the throttle time; v6 adds the leader epoch; v7 adds static members; v8 is flexible; v9 adds the member epochs of
+groups of the consumer protocol (KIP-848); v10 has topic ids instead of names.
 """
 
 from uuid import UUID

@@ -1,9 +1,8 @@
 """OffsetFetch (key 9): fetch committed offsets of a group.
 
 v2 adds the top-level error, and null topics, which mean all topics; v3 adds the throttle time; v5 adds the leader
-epoch;
-v6 is flexible; v7 adds the flag require_stable (KIP-447); v8 allows many groups in one request (KIP-709); v9 adds the
-member id and epoch (KIP-848); v10 has topic ids instead of names.
+epoch; v6 is flexible; v7 adds the flag require_stable (KIP-447); v8 allows many groups in one request (KIP-709); v9
+adds the member id and epoch (KIP-848); v10 has topic ids instead of names.
 """
 
 from uuid import UUID

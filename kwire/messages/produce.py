@@ -3,8 +3,7 @@
 v0 and v1 have message sets of magic 0; v2 has message sets of magic 1; v3 has record batches, and adds the
 transactional id; v8 adds errors of single records (KIP-467); v9 is flexible; v10 adds the new leader to the response
 (KIP-951). With v12, brokers add the partitions to the transaction, and clients need no AddPartitionsToTxn (KIP-890).
-v13
-has topic ids instead of names. With acks=0 there is no response.
+v13 has topic ids instead of names. With acks=0 there is no response.
 """
 
 from uuid import UUID

@@ -1,11 +1,9 @@
 """The declaration of messages: versions, field kinds, and the decorators that turn a class body into a message class.
 
 A declaration is schema, typed class and documentation in one (docs/design.md shows an example). A field without
-versions
-is in every version of its message. Compact lengths and tagged sections follow from the flexible versions of the
-message.
-The rules are those of Kafka's ``FieldSpec`` and ``MessageSpec``. A declaration that breaks a rule raises SchemaError at
-import. ``kwire.layout`` defines the encoding.
+versions is in every version of its message. Compact lengths and tagged sections follow from the flexible versions of
+the message. The rules are those of Kafka's ``FieldSpec`` and ``MessageSpec``. A declaration that breaks a rule raises
+SchemaError at import. ``kwire.layout`` defines the encoding.
 """
 
 from kwire.schema.classes import compares_by_fields

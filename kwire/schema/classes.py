@@ -1,8 +1,7 @@
 """Construction of message classes, with slots and the methods of a dataclass.
 
 ``dataclasses`` would build the same classes ten times slower. kwire declares a thousand structs, and a program uses
-only
-a few of them.
+only a few of them.
 """
 
 from __future__ import annotations

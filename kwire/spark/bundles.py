@@ -186,8 +186,7 @@ class Bundler:
     """A collector that combines the rows of one Spark task into bundles.
 
     For the summary of the capture, it emits each topic name once, and each pair of a consumer group and a partition
-    with
-    commits once.
+    with commits once.
 
     Args:
         slice_size: bytes of the events in one slice of a large consumer group.
@@ -220,8 +219,7 @@ class Bundler:
         """Yield the remaining bundles: the sums of the count tables, and the sizes of the bundles.
 
         A bundle of the kind ``size`` has the bytes of all rows so far. A bundle of the kind ``large`` has the bytes of
-        the events
-        of each large consumer group.
+        the events of each large consumer group.
         """
         for name, counts in self.counts.items():
             if counts:

@@ -32,8 +32,7 @@ class Job:
         capture_id: value of the column ``capture_id``.
         split_size: bytes of a file per task; None for 4 to 64 MiB, see ``tasks.task_size``.
         guess: files for which each task guesses at which packet record its part of the file begins; None for all files.
-            A
-            file with a wrong guess is read again by one task, so the rows are the same.
+            A file with a wrong guess is read again by one task, so the rows are the same.
         assignor: name of the assignor with which groups are replayed. The replay adds the tables ``what_if`` and
             ``what_if_assignments``. None for no replay.
         settings: thresholds of detectors that differ from their defaults, by name.
@@ -111,8 +110,7 @@ def ordered_references(
         unpacked: folder to which gzip files are decompressed; None to put their payload into the rows.
         wrong: folder in which tasks report wrong guesses, see the option ``wrong`` of ``CaptureSource``.
         guess: files whose parts begin at guessed positions of packet records. Each other file is read by one task. None
-            to
-            divide all files at exact positions, for which the driver reads their record headers.
+            to divide all files at exact positions, for which the driver reads their record headers.
     """
     if is_topic(paths[0]):
         return stages.by_connection(topic.references(spark, paths[0]), None)

@@ -3,10 +3,8 @@
 A row contains the file position of the payload instead of the payload itself, so payload does not pass through Spark.
 Two kinds of row contain the payload: rows of some IP fragments, and rows of a gzip file without the option
 ``unpacked``. With this option, a gzip file is decompressed to another file, and the rows contain positions in that
-file.
-Large files are read in parts, one per task. A part begins at a packet record. The position of this record is found by
-one
-pass over the record headers of the file, or it is guessed and verified later.
+file. Large files are read in parts, one per task. A part begins at a packet record. The position of this record is
+found by one pass over the record headers of the file, or it is guessed and verified later.
 """
 
 from __future__ import annotations
@@ -171,9 +169,8 @@ class CaptureSource(DataSource):
     - ``splitSize``: bytes of a part of a file, which one task reads.
     - ``unpacked``: folder for the content of gzip files, see ``Payloads``.
     - ``guess``: JSON list of the files whose parts begin at guessed positions of packet records. Each other file is
-      read by
-      one task. A row with the problem NOT_PROVEN reports a wrong guess. Without this option the driver reads the record
-      headers of large files.
+      read by one task. A row with the problem NOT_PROVEN reports a wrong guess. Without this option the driver reads
+      the record headers of large files.
     - ``wrong``: folder in which a task reports a wrong guess: it writes an empty file whose name is the file number.
 
     Options of a stream:
@@ -351,8 +348,7 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return the paths of the existing files, by their first timestamp and path without ``.gz``.
 
         While a file is being compressed, its compressed and its uncompressed version exist. Only the uncompressed file
-        is
-        returned.
+        is returned.
         """
         matches = [path for one in self.inputs for path in _globbed(one)]
         paths = [path for path in dict.fromkeys(each(matches)) if size_of(path)]

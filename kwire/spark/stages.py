@@ -368,9 +368,8 @@ def write_tables(
     """Convert bundles to tables in ``staging``; return the paths of the files relative to this folder.
 
     The events of a large consumer group are divided into slices, see ``analysis.groups.slices``. Another stage derives
-    the
-    findings of the group from the rows of all slices. A stream does not divide groups. Groups that are replayed are not
-    divided either.
+    the findings of the group from the rows of all slices. A stream does not divide groups. Groups that are replayed are
+    not divided either.
 
     Args:
         extracted: bundles of the first stage.

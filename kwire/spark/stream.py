@@ -5,8 +5,7 @@ For this, the job finishes a copy of the state of each open connection, and repl
 batch. Rows of frames and of finished connections are final.
 
 The tables of groups and counts are divided into buckets, each with its own files. A batch recomputes the buckets that
-it
-changes. If it changes the name of a topic or the cluster of a broker, it recomputes all buckets.
+it changes. If it changes the name of a topic or the cluster of a broker, it recomputes all buckets.
 """
 
 from __future__ import annotations

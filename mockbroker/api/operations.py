@@ -382,7 +382,7 @@ class ClusterOperations(Handle):
         """
         __tracebackhide__ = True
         if count is not None and at_least is not None:
-            raise ValueError("assert_requested needs count or at_least, not both")
+            raise ValueError(f"assert_requested got count={count} and at_least={at_least}: pass only one of them")
         from mockbroker.api import assertions
 
         assertions.checked_where(api, where)

@@ -129,8 +129,8 @@ class Plan:
                 records.create_topic(broker, name, partitions)
             elif len(existing.partitions) < partitions:
                 raise SettingsError(
-                    f"topic {name} has {len(existing.partitions)} partitions in the data directory, not {partitions}: "
-                    f"start with {len(existing.partitions)}, and add partitions with CreatePartitions"
+                    f"topic {name}: the number of partitions is {partitions}, but {len(existing.partitions)} in the "
+                    f"data directory: start with {len(existing.partitions)}, and add partitions with CreatePartitions"
                 )
         broker.groups.schedule_offset_expiration(clock.read())
         return broker

@@ -194,9 +194,7 @@ class Authorization:
         return self._completed(response) if self.injections else response
 
     def _completed(self, response: Any) -> Any:
-        """Return a response in which the denied elements are at Kafka's positions and have the fields
-        that Kafka sets.
-        """
+        """Return a response in which the denied elements have the positions and the fields that Kafka gives them."""
         if self.key == ApiKey.ALTER_SHARE_GROUP_OFFSETS:
             topics = [
                 copy_with(topic, topic_id=self._topic_id(topic.topic_name) or ZERO_UUID) for topic in response.responses

@@ -264,9 +264,7 @@ class Proceed:
 
 @dataclass(slots=True)
 class Unmute:
-    """The effect of serving the next requests of a muted connection again. ``ticket``: any request of
-    the connection.
-    """
+    """The effect of serving a muted connection's requests again. ``ticket``: any request of the connection."""
 
     ticket: Ticket
 

@@ -48,9 +48,7 @@ def followed_events(
 
 
 def _begin(client: ControlClient) -> float:
-    """Return the time at which the server's journal began, in seconds since 1970. A restart of the
-    server changes it.
-    """
+    """Return the time at which the server's journal began, in seconds since 1970; a restart changes it."""
     clock = client.ask("GET", "/v1/clock")
     return datetime.fromisoformat(clock["time"]).timestamp() - float(clock["time_ms"]) / 1000
 

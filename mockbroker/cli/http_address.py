@@ -48,7 +48,8 @@ def http_address(http: str | None, names: Iterable[str], token_file: Path | None
     names = tuple(names)
     if http is None:
         if names or token_file is not None:
-            raise click.UsageError("--http-host and --http-token-file have no effect without --http: add --http")
+            option = "--http-host" if names else "--http-token-file"
+            raise click.UsageError(f"{option} has no effect without --http: add --http")
         return None
     address = Address.parse(http if ":" in http else f"{DEFAULT_HOST}:{http}")
     if address is None:

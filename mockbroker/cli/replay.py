@@ -117,7 +117,7 @@ def _script(recording: str) -> Script:
     for note in [*reading.notes(), *map(str, reading.damage)]:
         click.echo(one_line(note), err=True)
     if script.left_out:
-        click.echo(f"{script.left_out} requests without a response are not replayed", err=True)
+        click.echo(f"requests without a response, which are not replayed: {script.left_out}", err=True)
     return script
 
 

@@ -18,9 +18,7 @@ PLACE = re.compile(r"faults\[(\d+)\]\.?(.*)", re.DOTALL)  # paths of problems wi
 
 
 class RuleFileError(ValueError):
-    """The error for a file of fault rules that cannot be read or whose content is not valid TOML, YAML
-    or JSON rules.
-    """
+    """The error for a file of fault rules that cannot be read, or that has no valid rules in TOML, YAML or JSON."""
 
 
 def read_rules(path: Path) -> list[Any]:

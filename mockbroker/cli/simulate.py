@@ -154,9 +154,7 @@ def _line(seed: int, scheme: str, outcome: Outcome) -> dict[str, object]:
 
 
 def _report_failure(outcome: Outcome, *, as_json: bool) -> None:
-    """Print a violated invariant, with the seed, the last events and the smallest script that violates
-    the invariant.
-    """
+    """Print a violated invariant, the seed, the last events, and the smallest script that violates the invariant."""
     from mockbroker.lab.simulation.shrink import Shrinker
 
     def write(text: str) -> None:

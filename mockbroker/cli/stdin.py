@@ -1,6 +1,4 @@
-"""The reader of stdin for ``mockbroker serve``: it yields command lines, and detects that the parent
-process has ended.
-"""
+"""The reader of stdin for ``mockbroker serve``: it yields command lines, and detects the end of the parent process."""
 
 from __future__ import annotations
 

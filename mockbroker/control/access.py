@@ -63,7 +63,9 @@ class Access:
             raise Refused(421, "the Host header does not name this server: use the address that serve --http prints")
         self._check_origin(method, headers, hosts)
         if not is_open and not self.is_authenticated(headers):
-            raise Refused(401, "a token is needed: send Authorization: Bearer TOKEN, or log in", headers=CHALLENGE)
+            raise Refused(
+                401, "a token is needed: send the header 'Authorization: Bearer TOKEN', or log in", headers=CHALLENGE
+            )
 
     def log_in(self, token: str) -> str:
         """Begin a session; return its Set-Cookie header.

@@ -105,7 +105,8 @@ class HttpServer:
                 try:
                     await self._serve()
                 except Exception:
-                    log.exception("the control API failed; the brokers continue")
+                    failures = f"failure {attempt + 1} of at most {RESTARTS + 1}"
+                    log.exception("the control API raised an exception (%s); the brokers continue", failures)
                     if attempt < RESTARTS:
                         await trio.sleep(RESTART_PAUSE)
                 if self.control.stopping.is_set():

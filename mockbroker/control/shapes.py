@@ -30,7 +30,7 @@ _KINDS: dict[type, str] = {dict: "an object", list: "a list"}
 
 
 class Shape(ABC):
-    """The base class of shapes: a shape checks a JSON value, and describes it as JSON Schema."""
+    """The base class of shapes: a shape checks a JSON value, and returns the JSON Schema of all valid values."""
 
     @abstractmethod
     def problems(self, value: Any, path: str) -> Iterator[Problem]:

@@ -260,7 +260,7 @@ def _in_batch(
 
 
 def _empty_is_all(call: Call[Any]) -> bool:
-    """Return whether an empty array of topics in a request means all topics, as in the first version of Metadata."""
+    """Return whether an empty array of topics in a request means all topics, which is so only in Metadata v0."""
     return call.ticket.api_key == ApiKey.METADATA and call.ticket.version == 0
 
 

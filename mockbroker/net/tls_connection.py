@@ -33,9 +33,7 @@ class TlsRequests(ClientRequests):
 
     @property
     def identity(self) -> Identity:
-        """The identity in the client certificate; ``User:ANONYMOUS`` without certificate or before the
-        first request.
-        """
+        """The identity in the client certificate; ``User:ANONYMOUS`` without one, and before the first request."""
         principal = self._principal or ANONYMOUS
         return Identity(principal, principal != ANONYMOUS)
 

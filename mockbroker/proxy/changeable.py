@@ -47,9 +47,7 @@ class Changeable:
         self.version = self.exchange.version
 
     def decode(self) -> Generator[None, None, None]:
-        """Decode the response, and set ``response`` and ``addresses``; leave both unchanged if kwire
-        cannot decode it.
-        """
+        """Decode the response, and set ``response`` and ``addresses``; if decoding fails, leave both unchanged."""
         key, version = self.exchange.api_key, self.exchange.version
         data = self.frame[PREFIX.size :]
         try:

@@ -164,7 +164,7 @@ def _decoded(response: bytes, key: ApiKey, version: int) -> Any:
         return decode_response(response, key, version).body
     except WireError as error:
         name = "SaslHandshake" if key == ApiKey.SASL_HANDSHAKE else "SaslAuthenticate"
-        raise LoginError(f"the response to {name} cannot be read: {error}") from error
+        raise LoginError(f"cannot decode the response to {name}: {error}") from error
 
 
 def _error(code: int) -> str:

@@ -35,9 +35,7 @@ Receive: TypeAlias = Callable[[], Awaitable[bytes | bytearray]]
 
 
 class Ended(Exception):
-    """The exception that ends the tasks of a connection, because a fault rule or the client has closed
-    the connection.
-    """
+    """The exception that ends the tasks of a connection that a fault rule or the client has closed."""
 
 
 def moment() -> Moment:
@@ -336,9 +334,7 @@ class Session:
 
 
 async def end(broker: trio.abc.Stream) -> None:
-    """Shut down the sending side of the connection to a broker, so that the broker closes it after the
-    last response.
-    """
+    """Shut down the sending side of a connection to a broker; the broker closes it after the last response."""
     with suppress(*GONE):
         if isinstance(broker, trio.SocketStream):
             await broker.send_eof()

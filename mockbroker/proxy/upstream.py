@@ -108,7 +108,7 @@ def _token(path: Path | None) -> bytes:
     try:
         return b"" if path is None else path.read_bytes().strip()
     except OSError as error:
-        raise LoginError(f"the token file {path} cannot be read: {error.strerror}") from error
+        raise LoginError(f"cannot read the token file {path}: {error.strerror}") from error
 
 
 def _reason(error: BaseException) -> str:

@@ -1,7 +1,7 @@
 """The catalogue, which is one JSON file with the metadata of a cluster (brokers, topics, configurations, ACLs, ...).
 
-(Kafka stores this metadata in the controllers' log.) Each change rewrites the whole file, because metadata changes
-rarely.
+Kafka stores this metadata in the metadata log of its controllers. Here each change rewrites the whole file, because
+metadata changes rarely.
 """
 
 from __future__ import annotations

@@ -352,7 +352,7 @@ class Storage(Protocol):
         ...
 
     def created(self, topic: Topic, first: int) -> None:
-        """Called after partitions of a topic were created. The topic itself may be new.
+        """Handle the creation of partitions of a topic, which may be a new topic.
 
         Args:
             topic: the topic.
@@ -361,11 +361,11 @@ class Storage(Protocol):
         ...
 
     def deleted(self, topic: Topic) -> None:
-        """Called after a topic was deleted."""
+        """Handle the deletion of a topic."""
         ...
 
     def changed(self) -> None:
-        """Called after a change of other metadata, such as configurations, leaders, leader epochs and ACLs."""
+        """Handle any other change of metadata, such as a change of a configuration, a leader epoch or an ACL."""
         ...
 
 

@@ -309,7 +309,7 @@ ROWS = [
     Row("user twice in a setting", opened(config={"mockbroker.users": "alice:a,alice:b"}), "SettingsError: mockbroker.users: duplicate user alice"),
     # data_dir
     Row("brokers of a data directory", data_dir(brokers=2), "DataDirError: data directory data: the directory was created by a cluster of 1 broker (id 0), and cannot be opened with 2 brokers (ids 0, 1): start with the same brokers"),
-    Row("partitions of a data directory", data_dir(topics={"orders": 5}), "SettingsError: topic orders has 3 partitions in the data directory, not 5: start with 3, and add partitions with CreatePartitions"),
+    Row("partitions of a data directory", data_dir(topics={"orders": 5}), "SettingsError: topic orders: the number of partitions is 5, but 3 in the data directory: start with 3, and add partitions with CreatePartitions"),
     Row("data directory in use", used_twice, "DataDirError: data directory data: in use by another process; stop that process first"),
     Row("Kafka's log directory", kafka_log_dir, "DataDirError: data directory data: the folder contains meta.properties but no mockbroker.json, so it is a log directory of Kafka: read it with mockbroker import"),
     Row("catalogue that is not JSON", catalogue("{"), "DataDirError: data directory data: mockbroker.json is damaged: invalid JSON: Expecting property name enclosed in double quotes at character 1"),
@@ -350,7 +350,7 @@ ROWS = [
     Row("fault rule that is not applied in time", in_trio(wait_for_a_fault), "WaitTimeoutError: timed out after 0.01 s waiting for fault rule gate to hold 1 requests: it has matched 0, was applied to 0 and holds 0 requests\nrule: {'name': 'gate', 'match': {'api': 'Heartbeat'}, 'action': {'hold': True}}\nno group has had an event"),
     Row("assertion about an unknown API", on_shared(lambda cluster: cluster.assert_requested("Heartbea")), "ValueError: api: unknown API 'Heartbea' (possible: Heartbeat)"),
     Row("assertion about an unknown field", on_shared(lambda cluster: cluster.assert_requested("Heartbeat", where='body.grup_id == "g"')), "ValueError: where: Heartbeat requests have no field grup_id (possible: group_id)"),
-    Row("assertion with two numbers", on_shared(lambda cluster: cluster.assert_requested("Heartbeat", 1, at_least=1)), "ValueError: assert_requested needs count or at_least, not both"),
+    Row("assertion with two numbers", on_shared(lambda cluster: cluster.assert_requested("Heartbeat", 1, at_least=1)), "ValueError: assert_requested got count=1 and at_least=1: pass only one of them"),
     Row("requests that were not received", on_shared(lambda cluster: cluster.assert_requested("Heartbeat")), "AssertionError: expected at least 1 Heartbeat requests, found 0\nHeartbeat requests: none\nno group has had an event"),
     Row("preset that does not exist", on_shared(lambda cluster: cluster.faults.add_preset("nope", {})), "UnknownPresetError: preset nope does not exist; existing presets: rebalance-storm, zombie-member, no-sync-group, commit-gap, coordinator-loading, poison-batch, duplicate-records, corrupted-values, invalid-schema-id, fenced-leader-epoch, leader-election, transaction-coordinator-lost-at-end-txn, throttled-producer, broken-broker, latency, slow-broker, slow-producer, slow-consumer, blackholed-client, rolling-restart, stale-metadata, unclean-leader-election"),
     Row("loss of a negative number of records", on_shared(lambda cluster: cluster.lose_records("orders", 0, -1)), "ValueError: cannot lose -1 records of orders-0: expected 0 or more"),

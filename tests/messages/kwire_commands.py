@@ -254,7 +254,7 @@ ROWS = [
     Row("text compared with a number", where("api_name == 3"), "Error: --where: api_name is text, but is compared with a number, at character 13\n  api_name == 3\n              ^"),
     Row("misspelled API in a filter", where("api_name == 'JionGroup'"), "Error: --where: api_name is never 'JionGroup'; did you mean JoinGroup?, at character 13\n  api_name == 'JionGroup'\n              ^"),
     Row("value that a column never has", where("direction == 'up'"), "Error: --where: direction is never 'up'; the values are request, response, at character 14\n  direction == 'up'\n               ^"),
-    Row("sum in a filter", where("latency_ms + 1 > 3"), "Error: --where: 'latency_ms + 1' is not supported in a filter: use comparisons, and, or, not, in, at character 1\n  latency_ms + 1 > 3\n  ^"),
+    Row("sum in a filter", where("latency_ms + 1 > 3"), "Error: --where: 'latency_ms + 1' is not supported in a filter: use comparisons, 'in', 'and', 'or', 'not', at character 1\n  latency_ms + 1 > 3\n  ^"),
     Row("field of a column", where("api_name.length > 3"), "Error: --where: 'api_name' has no fields: only body has fields, at character 1\n  api_name.length > 3\n  ^"),
     # kwire anonymize
     Row("recording of an unknown form", run("kwire anonymize x.pcap -o out.txt", files={"x.pcap": b""}), "Error: -o out.txt: unknown format '.txt': use one of .jsonl, .ndjson, .pcapng"),
@@ -293,7 +293,8 @@ ROWS = [
     Row("address to fuzz", run("kwire fuzz localhost"), "Error: localhost: expected HOST:PORT, such as 127.0.0.1:9092"),
     Row("API to fuzz", run("kwire fuzz localhost:9092 --api Nothing"), "Error: --api: unknown API 'Nothing'; `kwire apis` lists all"),
     Row("file that is not a finding", run("kwire fuzz localhost:9092 --replay x", files={"x": "{}"}), "Error: --replay x: the file is not a valid finding: 'steps' is missing"),
-    Row("finding of another form", run("kwire fuzz localhost:9092 --replay x", files={"x": json.dumps(FINDING)}), "Error: --replay x: the finding has form 0 and kind 'none': expected form 1 and one of the kinds crash, hang, harm, unreadable, correlation"),
+    Row("finding in another format", run("kwire fuzz localhost:9092 --replay x", files={"x": json.dumps(FINDING)}), "Error: --replay x: format 0 of the finding is not supported: expected 1"),
+    Row("finding of an unknown kind", run("kwire fuzz localhost:9092 --replay x", files={"x": json.dumps({**FINDING, "form": 1})}), "Error: --replay x: unknown kind 'none' of the finding: expected one of crash, hang, harm, unreadable, correlation"),
     Row("API that the broker does not serve", fuzz("Vote"), "Error: the broker and kwire have no common version of Vote"),
     Row("group that cannot be joined", fuzz("Heartbeat", config={"group.min.session.timeout.ms": 900_000, "group.max.session.timeout.ms": 900_000}), "Error: a correct client cannot join a group: the broker returned INVALID_SESSION_TIMEOUT"),
     Row("server that closes connections", fuzz_of_a_closing_server, "Error: cannot prepare 127.0.0.1:$PORT for fuzzing: the broker closed the connection without a response to ApiVersionsRequest"),

@@ -380,7 +380,7 @@ ROWS = [
     Row("address of the control API without a port", http("here"), "Error: --http here: expected PORT or HOST:PORT"),
     Row("high port of the control API", http("localhost:65536"), "Error: --http localhost:65536: port 65536 is out of range (0-65535)"),
     Row("control API for others without a token", http("0.0.0.0:0"), "Error: --http 0.0.0.0:0: without a token the control API listens on loopback only: use --http-token-file or MOCKBROKER_HTTP_TOKEN"),
-    Row("option of the control API without its address", serve("--http-host", "box"), "Error: --http-host and --http-token-file have no effect without --http: add --http"),
+    Row("option of the control API without its address", serve("--http-host", "box"), "Error: --http-host has no effect without --http: add --http"),
     Row("empty token", http_token("\n"), "Error: --http-token-file token: expected a token of printable ASCII characters without spaces"),
     Row("token that is not text", http_token(b"\xff"), "Error: --http-token-file token: the file is not UTF-8: invalid start byte at byte 0"),
     Row("token in an unreadable file", http_unreadable_token, "Error: --http-token-file token: cannot read the file: Input/output error"),

@@ -265,7 +265,7 @@ ROWS = [
     # assignors
     Row("unknown assignor", lambda: assignor("fair"), "AssignorError: unknown assignor 'fair': use one of range, roundrobin, sticky, cooperative-sticky, sticky-0.11"),
     Row("unknown assignor of a replay", lambda: replay_of("fair", "", lambda _: None), "AssignorError: unknown assignor 'fair': use one of range, roundrobin, sticky, cooperative-sticky, sticky-0.11, uniform"),
-    Row("assignors of one name", lambda: by_name([RangeAssignor(), RangeAssignor()]), "AssignorError: RangeAssignor and RangeAssignor have the same name 'range': names must be unique"),
+    Row("assignors of one name", lambda: by_name([RangeAssignor(), RangeAssignor()]), "AssignorError: the assignors RangeAssignor and RangeAssignor have the same name 'range': give each its own name"),
     Row("assignors without a common protocol", lambda: common_protocol([RangeAssignor(), OnlyCooperative()]), "AssignorError: range, mine have no rebalance protocol in common: use only eager or only cooperative assignors"),
     Row("assignment of no member", checked({"c": []}), "AssignorError: partitions are assigned to 'c', which is not a member of the group"),
     Row("partition that does not exist", checked({"a": [("t", 2)]}), "AssignorError: t-2 is assigned to 'a', but the metadata has no such partition"),

@@ -144,7 +144,7 @@ class Pcap:
         A header is invalid if both this header and the next one are implausible.
 
         Args:
-            odd: mask of the implausible headers.
+            odd: for each header in ``starts``, whether its values are implausible.
             count: number of headers.
             bad: index of the header at which the walk over the records ended.
             reason: why the walk ended; "" at the end of the data.
@@ -174,11 +174,11 @@ class Pcap:
         Args:
             data: bytes of the file.
             base: position of ``data`` in the file.
-            starts: offsets of the records.
+            starts: offsets of the records in ``data``.
             bad: index of the first invalid header in ``starts``.
-            at: offset of the invalid record.
+            at: offset of the invalid record in ``data``.
             reason: why the record is invalid.
-            odd: mask of the implausible headers.
+            odd: for each header in ``starts``, whether its values are implausible.
 
         Returns: the records before the invalid one (without the last of them, if its length may be wrong), and the
         offset of the first byte that was not processed.

@@ -24,7 +24,7 @@ class Shares(Collection):
     def refresh(self, left_out: dict[str, int]) -> Slices:
         """Refresh the share partitions; yield between slices.
 
-        ``left_out``: dictionary in which the method sets the number of share partitions that are not shown.
+        ``left_out``: numbers of objects that the page does not show, by kind; the method sets ``share partitions``.
         """
         self.begin()
         broker = self._control.broker

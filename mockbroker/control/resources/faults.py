@@ -112,9 +112,11 @@ async def wait(control: Control, call: CheckedRequest) -> Answer:
     if found is not None:
         return Answer(found.to_json())
     state = faults.state(name)
+    wanted = [f"{key} {query[key]}" for key in ("applied", "holding") if query[key] is not None]
     raise Refused(
         504,
-        f"the rule did not meet the condition within {query['timeout_ms']} ms: {state.progress}",
+        f"timed out after {query['timeout_ms']} ms waiting for rule {name} to have {' and '.join(wanted)}: "
+        f"{state.progress}",
         more={"fault": state.to_json(), "events": control.feed.latest(EVENTS_SHOWN)},
     )
 

@@ -126,9 +126,12 @@ async def wait(control: Control, call: CheckedRequest) -> Answer:
     content = _dead(group_id) if group is None else await complete(group_json(control, group, topic_names(control)))
     if met:
         return Answer(content)
+    conditions = ("state", "members", "min_generation")
+    wanted = [f"{name} {query[name]}" for name in conditions if query[name] is not None] or ["a state"]
     raise Refused(
         504,
-        f"the group did not meet the condition within {query['timeout_ms']} ms",
+        f"timed out after {query['timeout_ms']} ms waiting for group {group_id} to have {' and '.join(wanted)}: "
+        f"it has state {content['state']} and members {len(content['members'])}",
         more={"group": content, "events": control.feed.latest(EVENTS_SHOWN, group_id)},
     )
 

@@ -308,7 +308,7 @@ def test_a_topic_with_more_partitions_than_there_are(tmp_path: Path) -> None:
     command = [*COMMAND, "--port", "0", "--data-dir", str(tmp_path), "--topic", "t:3"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=LIMIT)
     assert done.returncode == 2
-    assert "topic t has 2 partitions in the data directory, not 3" in done.stderr
+    assert "topic t: the number of partitions is 3, but 2 in the data directory" in done.stderr
 
 
 def test_a_disk_that_is_full_while_it_serves(tmp_path: Path) -> None:

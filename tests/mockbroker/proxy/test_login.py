@@ -158,7 +158,7 @@ def outcome(mechanism: str, responses: list[bytes], folder: Path) -> str:
 @pytest.mark.parametrize(
     ("mechanism", "responses", "problem"),
     [
-        ("PLAIN", [b"\0\0"], "the response to SaslHandshake cannot be read"),
+        ("PLAIN", [b"\0\0"], "cannot decode the response to SaslHandshake"),
         (
             "PLAIN",
             [handshake(ErrorCode.UNSUPPORTED_SASL_MECHANISM)],
@@ -199,4 +199,4 @@ async def test_a_missing_token_file_ends_the_connection(tmp_path: Path, caplog: 
     async with open_cluster() as cluster:
         host, _, port = cluster.bootstrap_servers.rpartition(":")
         assert await Upstream([], None, given).connect([Address(host, int(port))]) is None
-    assert f"the token file {tmp_path / 'token'} cannot be read: No such file" in caplog.text
+    assert f"cannot read the token file {tmp_path / 'token'}: No such file" in caplog.text
