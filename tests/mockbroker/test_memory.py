@@ -15,19 +15,30 @@ from effort import amount
 from golden import ROOT
 from tools.broker_harness import BrokerHarness, commit_without_member, stable_member
 from tools.served_broker import serving
+from tools.streams_group_harness import STATELESS
 
 from kwire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kwire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kwire.messages.create_acls import CreateAclsRequest
 from kwire.messages.create_topics import CreateTopicsRequest
 from kwire.messages.init_producer_id import InitProducerIdRequest
+from kwire.messages.offset_commit import OffsetCommitRequest
 from kwire.messages.produce import ProduceRequest
 from kwire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from kwire.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
+from kwire.messages.sync_group import SyncGroupRequest
 from kwire.records.batch import Record, build_batch
 
 NUMBER = amount(300, 1_000)
 ROW = re.compile(r"^\| (\w[^|]*) \| ([\d,]+) \|$", re.MULTILINE)
-CONFIG = {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
+JOIN_PHASE = 3.0  # seconds of the first join phase of a group with many members
+CONFIGS = {
+    "ACL": {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"},
+    "member of a classic group": {"group.initial.rebalance.delay.ms": int(JOIN_PHASE * 1_000)},
+    "member of a consumer group": {"group.consumer.max.size": NUMBER},
+    "member of a share group": {"group.share.max.size": NUMBER},
+    "streams group of one member": {"group.streams.initial.rebalance.delay.ms": 0},
+}
 
 
 def declared() -> dict[str, int]:
@@ -67,6 +78,25 @@ def classic_groups(harness: BrokerHarness, name: str, number: int) -> None:
         stable_member(harness, f"{name}{each}")
 
 
+def classic_members(harness: BrokerHarness, name: str, number: int) -> None:
+    """All members of one group join in its first join phase, which the configuration delays."""
+    requests = [harness.send(BrokerHarness.join(name), 3) for _ in range(number)]
+    harness.wait(2 * JOIN_PHASE)  # members that join extend it once
+    joined = [request.answer for request in requests]
+    kind = SyncGroupRequest.Assignment
+    plan = [kind(member_id=each.member_id, assignment=b"") for each in joined]
+    for each in sorted(joined, key=lambda each: each.member_id != each.leader):
+        is_leader = each.member_id == each.leader
+        sync = SyncGroupRequest(
+            group_id=name,
+            generation_id=each.generation_id,
+            member_id=each.member_id,
+            assignments=plan if is_leader else [],
+        )
+        assert harness.ask(sync, 2).error_code == 0
+    assert harness.broker.groups[name].state_name == "Stable"
+
+
 def consumer_members(harness: BrokerHarness, name: str, number: int) -> None:
     for each in range(number):
         join = ConsumerGroupHeartbeatRequest(
@@ -85,6 +115,36 @@ def share_groups(harness: BrokerHarness, name: str, number: int) -> None:
             group_id=f"{name}{each}", member_id=f"{name}-{each:030}", subscribed_topic_names=["t"]
         )
         assert harness.ask(join, 1).error_code == 0
+
+
+def share_members(harness: BrokerHarness, name: str, number: int) -> None:
+    for each in range(number):
+        join = ShareGroupHeartbeatRequest(group_id=name, member_id=f"{name}-{each:030}", subscribed_topic_names=["t"])
+        assert harness.ask(join, 1).error_code == 0
+
+
+def streams_groups(harness: BrokerHarness, name: str, number: int) -> None:
+    for each in range(number):
+        join = StreamsGroupHeartbeatRequest(
+            group_id=f"{name}{each}",
+            member_id=f"{name}-{each:030}",
+            member_epoch=0,
+            rebalance_timeout_ms=60_000,
+            topology=STATELESS,
+            process_id=f"{name}{each}",
+            active_tasks=[],
+            standby_tasks=[],
+            warmup_tasks=[],
+        )
+        assert harness.ask(join, 0).error_code == 0
+
+
+def further_offsets(harness: BrokerHarness, name: str, number: int) -> None:
+    kind = OffsetCommitRequest.Topic.Partition
+    partitions = [kind(partition_index=each, committed_offset=5) for each in range(number)]
+    commit = OffsetCommitRequest(group_id=name, topics=[OffsetCommitRequest.Topic(name="wide", partitions=partitions)])
+    answer = harness.ask(commit, 5)
+    assert not any(partition.error_code for partition in answer.topics[0].partitions)
 
 
 def offsets(harness: BrokerHarness, name: str, number: int) -> None:
@@ -143,9 +203,13 @@ THINGS: dict[str, Callable[[BrokerHarness, str, int], object]] = {
     "topic with one partition": topics,
     "further partition of a topic": partitions,
     "classic group of one member": classic_groups,
+    "member of a classic group": classic_members,
     "member of a consumer group": consumer_members,
     "share group of one member": share_groups,
+    "member of a share group": share_members,
+    "streams group of one member": streams_groups,
     "group with one committed offset": offsets,
+    "further committed offset of a group": further_offsets,
     "transactional id": transactional_ids,
     "transactional id with an open transaction": open_transactions,
     "idempotent producer in a partition, with its batch": idempotent_producers,
@@ -155,7 +219,7 @@ THINGS: dict[str, Callable[[BrokerHarness, str, int], object]] = {
 
 @pytest.mark.parametrize("thing", THINGS)
 def test_memory_of_each_thing_is_bounded(thing: str) -> None:
-    harness = BrokerHarness(topics={"t": 1}, config=CONFIG if thing == "ACL" else None)
+    harness = BrokerHarness(topics={"t": 1, "wide": NUMBER}, config=CONFIGS.get(thing))
     harness.watched = 0  # what is counted is the broker's own
 
     def release() -> None:
