@@ -66,7 +66,7 @@ class Affected:
 
 
 class AffectedRequests:
-    """The requests and connections that got a fault, in the order in which they got it.
+    """The requests and connections to which a fault rule was applied, in the order of application.
 
     Attributes:
         held: Number of held requests.
@@ -99,7 +99,7 @@ class AffectedRequests:
 
         Args:
             entry: The request, with the rule that holds it.
-            phase: Phase in which it is held, one of HELD.
+            phase: Phase in which the request is held, one of HELD.
         """
         entry.phase = phase
         self.held += 1
@@ -113,7 +113,7 @@ class AffectedRequests:
             self.held_bytes -= entry.size
 
     def held_by(self, name: str) -> list[Affected]:
-        """Return the requests that a rule holds, the longest held first."""
+        """Return the requests that the rule ``name`` holds, the longest held first."""
         return [entry for entry in self._entries.values() if entry.phase in HELD and entry.name == name]
 
     def of_connection(self, number: int) -> list[Affected]:

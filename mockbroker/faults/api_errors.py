@@ -9,7 +9,7 @@ from importlib import resources
 
 @cache
 def api_errors() -> Mapping[str, frozenset[str]]:
-    """Return the names of the errors that Kafka returns, by name of the API."""
+    """Return the names of the errors that Kafka returns: API name -> error names."""
     text = resources.files("mockbroker.faults").joinpath("api_errors.tsv").read_text("utf-8")
     rows = (line.split("\t") for line in text.splitlines() if not line.startswith("#"))
     return {api: frozenset(errors.split()) for api, errors in rows}

@@ -18,6 +18,7 @@ WITH_LENGTH = frozenset({"string", "bytes", "records", "array"})
 
 def obstacle(key: int, action: Action) -> str | None:
     """Return the reason why a fault rule cannot have an action for an API, such as ``its response has no records``.
+
     Return None if the rule can have the action.
 
     Args:

@@ -123,8 +123,9 @@ def answer_of(key: int, version: int) -> Answer:
 
 
 def depth_of_error(root: Answer, arrays: Sequence[str]) -> int:
-    """Return the depth of an element's error field: the number of arrays around the element that also contain the error
-    field.
+    """Return the number of arrays around an element's error field.
+
+    An element without an error field has the error field of the innermost enclosing struct that has one.
 
     Args:
         root: The answer to the whole request.
@@ -144,9 +145,15 @@ def depth_of_error(root: Answer, arrays: Sequence[str]) -> int:
 
 
 def error_fields(key: int, version: int) -> dict[str, tuple[str, ...]]:
-    """Return the path of the error field for each kind of request element, such as ``topics.partitions``.
+    """Return the path of the error field for each kind of request element: path of the element -> path of the error
+    field.
 
-    The error field for the whole request has the path "". The result is empty if the response has no error field.
+    A path is like ``topics.partitions``. The error field for the whole request has the path "". The result is empty if
+    the response has no error field.
+
+    Args:
+        key: API key.
+        version: API version.
     """
     root = answer_of(key, version)
     found = {}

@@ -1,4 +1,6 @@
-"""The action ``error``: selected elements of a request, such as partitions, get an error; the others are processed.
+"""The action ``error``: selected elements of a request, such as partitions, get an error.
+
+All other elements are processed.
 
 ``ErrorInjection`` removes the selected elements from the request, and adds their errors to the response. If no element
 remains, it builds the whole response.
@@ -36,7 +38,7 @@ R = TypeVar("R")
 
 
 def finished(steps: Generator[None, None, R]) -> R:
-    """Run a generator to its end, discard the yielded values, and return the generator's result."""
+    """Run a generator (``steps``) to its end, discard the yielded values, and return the generator's result."""
     while True:
         try:
             next(steps)
@@ -47,20 +49,22 @@ def finished(steps: Generator[None, None, R]) -> R:
 
 @dataclass(slots=True)
 class Marks:
-    """A tree of the elements of a request that get the error. Each node is the request, or a struct in it.
+    """A tree that marks the elements of a request that get the error.
+
+    Each node represents the request, or a struct in it.
 
     Attributes:
         marked: Whether the struct itself gets the error.
-        inner: Marks of the elements of its arrays, by field and index.
+        inner: Nodes of the elements in the struct's arrays: field -> index -> node.
     """
 
     marked: bool = False
     inner: dict[str, dict[int, Marks]] = field(default_factory=dict)
 
     def at(self, path: Path) -> Marks:
-        """Return the node of the element at a path in this tree of marked elements; missing nodes are created.
+        """Return the node of an element; missing nodes are created.
 
-        ``path``: alternating field names and array indexes.
+        ``path``: path of the element, as alternating field names and array indexes.
         """
         found = self
         for name, index in zip(path[::2], path[1::2], strict=True):
@@ -73,14 +77,13 @@ class Marks:
 
 
 class ErrorInjection:
-    """Applies the action ``error`` to one request: its matching elements get an error.
+    """The errors of one request with the action ``error``: the matching elements of the request get an error.
 
     The error is set in the innermost error field of the element, such as the error field of a partition or group. If
     the response has only one error field for the whole request, the whole request gets the error.
 
     Two kinds of request are processed completely, and only their response is changed: a Fetch in a fetch session,
-    because all partitions belong to the session, and the first version of Metadata, in which no topics means all
-    topics.
+    because all partitions belong to the session, and Metadata v0, in which no topics means all topics.
 
     Args:
         key: API key.
@@ -89,7 +92,7 @@ class ErrorInjection:
         elements: The matching elements.
         code: The error.
         lookups: Functions that look up topic names and ids in the cluster.
-        beside: Values for other fields that depend on this error.
+        beside: Values for other fields that depend on this error, by field name.
     """
 
     def __init__(
@@ -115,8 +118,9 @@ class ErrorInjection:
         lookups: Lookups = NO_LOOKUPS,
         beside: Mapping[str, Any] = NOTHING,
     ) -> Generator[None, None, ErrorInjection]:
-        """Create an ErrorInjection as the constructor does, with the same arguments; yield after every SLICE elements
-        of work.
+        """Return an ErrorInjection. The arguments are those of the constructor.
+
+        The generator yields after about every SLICE elements, so that other requests are handled in between.
         """
         injection = cls.__new__(cls)
         yield from injection._steps(key, version, request, elements, code, lookups, beside)
@@ -175,9 +179,9 @@ class ErrorInjection:
         return finished(self.split_in_slices())
 
     def split_in_slices(self) -> Generator[None, None, Any | None]:
-        """Return a copy of the request without the elements that get the error; yield after every SLICE elements.
+        """Return a copy of the request without the elements that get the error; None if no element remains.
 
-        Return None if no element remains.
+        The generator yields after about every SLICE elements, so that other requests are handled in between.
         """
         if self._marks.marked:
             return None
@@ -203,17 +207,21 @@ class ErrorInjection:
         return finished(self.merge_in_slices(response))
 
     def merge_in_slices(self, response: Any) -> Generator[None, None, Any]:
-        """Return the same as ``merge``; yield after every SLICE elements."""
+        """Return the same as ``merge``.
+
+        The generator yields after about every SLICE elements, so that other requests are handled in between.
+
+        ``response``: the response to the remaining request.
+        """
         if self._answer.error and getattr(response, self._answer.error):
             return response
         merged = yield from self._merged(self._answer, self._named, self._marks, response, count(1))
         return self._with_errors_by_values(self._answer, merged, {}) if self._by_values else merged
 
     def _name_partitions(self, absent: Iterable[Mapping[str, Value]]) -> None:
-        """Add the partitions of the fetch session that the Fetch does not name to the request, and mark them for the
-        error.
+        """Add partitions of the fetch session to a Fetch request that does not name them, and mark them for the error.
 
-        ``absent``: topic name and partition number of each of these partitions.
+        ``absent``: topic name and partition number of each of these partitions, by kind of name.
         """
         indexes: dict[str, list[int]] = {}
         for values in absent:
@@ -237,12 +245,12 @@ class ErrorInjection:
             self._by_values.setdefault(terms, set()).add(tuple(values[term] for term in terms))
 
     def _built(self, answer: Answer, requested: Any, marks: Marks) -> Any:
-        """Build the part of the response for a struct of the request whose elements all get the error.
+        """Return the part of the response for a struct of the request whose elements all get the error.
 
         Args:
             answer: Describes how the response answers the struct.
             requested: The struct in the request.
-            marks: Marks of the struct and its elements.
+            marks: Node of the struct in the tree of marked elements.
         """
         built = answer.struct(**answer.beside_error)
         for source, name in answer.copied:
@@ -267,8 +275,9 @@ class ErrorInjection:
         return built
 
     def _name_of(self, answer: Answer, requested: Any, name: str) -> str | None:
-        """Return the topic name for a name field of the response, if the request has the topic id; None for any other
-        field.
+        """Return the topic name for a name field of the response, if the request has the topic id.
+
+        Return None for any other field.
 
         Args:
             answer: Describes how the response answers the struct.
@@ -282,13 +291,14 @@ class ErrorInjection:
     def _merged(
         self, answer: Answer, requested: Any, marks: Marks, response: Any, numbers: Iterator[int]
     ) -> Generator[None, None, Any]:
-        """Return a copy of a struct of the response with the errors of the marked elements. Yields after every SLICE
-        elements.
+        """Return a copy of a struct of the response with the errors of the marked elements.
+
+        The generator yields after about every SLICE elements, so that other requests are handled in between.
 
         Args:
-            answer: Relation of the fields of the struct to those of the request.
+            answer: Describes how the response answers the struct.
             requested: The struct in the request.
-            marks: Elements of the request that get the error.
+            marks: Node of the struct in the tree of marked elements.
             response: The struct in the response.
             numbers: Counter of the elements, which decides when to yield.
         """
@@ -337,12 +347,12 @@ class ErrorInjection:
     def _with_errors_by_values(self, answer: Answer, response: Any, around: Mapping[str, Value]) -> Any:
         """Return a copy of a response struct in which each element that matches the rule has the rule's error code.
 
-        This is for responses with elements that the request does not list.
+        The method is used for responses with elements that the request does not list.
 
         Args:
-            answer: Which fields of the struct answer which fields of the request.
+            answer: Describes how the response answers the struct.
             response: The response struct.
-            around: Values of the enclosing structs, such as the topic name, by kind.
+            around: Names in the enclosing structs, such as the topic name: kind of name -> name.
         """
         changed = copy(response)
         for array in answer.arrays:
@@ -364,7 +374,12 @@ class ErrorInjection:
         return self._with_errors_by_values(answer, item, known)
 
     def _values(self, answer: Answer, item: Any) -> dict[str, Value]:
-        """Return the names that an element of the response contains, such as the topic name, by kind of name."""
+        """Return the names that an element of the response contains, such as the topic name: kind of name -> name.
+
+        Args:
+            answer: Describes how the response answers the element.
+            item: The element.
+        """
         values: dict[str, Value] = {}
         for _, name in answer.copied:
             term = TERM_OF_FIELD.get(canonical(name))
@@ -385,10 +400,12 @@ def _expand(answer: Answer, requested: Any, marks: Marks, numbers: Iterator[int]
     """Move the mark from structs without an error field to their elements, so that only structs with an error field are
     marked.
 
+    The generator yields after about every SLICE elements, so that other requests are handled in between.
+
     Args:
-        answer: How the response answers the struct.
+        answer: Describes how the response answers the struct.
         requested: The struct in the request.
-        marks: Marks of the struct and its elements, which are changed.
+        marks: Node of the struct in the tree of marked elements; the tree is changed.
         numbers: Counter of the elements, which decides when to yield.
     """
     passes_on = marks.marked and (not answer.error or answer.all_levels)
@@ -405,15 +422,15 @@ def _expand(answer: Answer, requested: Any, marks: Marks, numbers: Iterator[int]
 
 
 def _without(answer: Answer, requested: Any, marks: Marks, numbers: Iterator[int]) -> Generator[None, None, Any | None]:
-    """Return a copy of a struct of the request without the marked elements, which get the error. Return None if no
-    element remains.
+    """Return a copy of a struct of the request without the marked elements, which get the error; None if no element
+    remains.
 
-    This is a generator that yields after every SLICE elements.
+    The generator yields after about every SLICE elements, so that other requests are handled in between.
 
     Args:
-        answer: How the response answers the struct.
+        answer: Describes how the response answers the struct.
         requested: The struct in the request.
-        marks: Marks of the struct and its elements.
+        marks: Node of the struct in the tree of marked elements.
         numbers: Counter of the elements, which decides when to yield.
     """
     if not marks.inner:

@@ -8,7 +8,9 @@ from kwire.schema import Field, schema_of
 
 
 def fields_of(struct: type) -> Iterator[tuple[str, Field]]:
-    """Yield the path (such as ``topics.name``) and the declaration of every field of a message, in all its versions."""
+    """Yield the path (such as ``topics.name``) and the declaration of every field of a message (``struct``), in all
+    versions.
+    """
     for name, field in schema_of(struct).fields.items():
         yield name, field
         inner = field.of.struct if field.of is not None else field.struct

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 def compile_glob(glob: str) -> Callable[[str], bool]:
-    """Compile a glob to a function that returns whether an entire text matches the glob.
+    """Return a function that returns whether an entire text matches a glob.
 
     Matching takes time at most proportional to text length times glob length: the group after each ``*`` is atomic, so
     that the regular expression does not backtrack.

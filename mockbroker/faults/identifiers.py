@@ -64,11 +64,14 @@ class Identifier:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """An array in a request whose elements are matched individually. A nested struct is an array of one element.
+    """An array in a request whose elements are matched individually.
+
+    A nested struct is treated as an array of one element.
 
     Attributes:
         field: The array or the struct.
-        elements: The identifiers of an array of plain values, or the level of an array of structs.
+        elements: For an array of plain values, the identifiers that each value can be; for an array of structs, the
+            identifiers in a struct.
         null_is_all: Whether null means all, such as all topics.
         terms: All kinds of names that occur in the elements.
     """
@@ -96,7 +99,7 @@ class Level:
 
 @cache
 def request_level(key: int, version: int) -> Level:
-    """Return the identifiers in the requests of one version of an API.
+    """Return the identifiers in the requests of one version of an API, as a tree of structs and arrays.
 
     Args:
         key: API key.

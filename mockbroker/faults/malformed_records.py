@@ -1,7 +1,8 @@
 """Malformed records: the bytes of the records field of a response, changed in one of the forms.
 
-Each function works in slices, and returns the records unchanged if they have no complete batch that the form can
-change. A batch is a record batch of magic 2, or a message of magic 0 or 1.
+Each function is a generator that yields after a limited amount of work, so that other requests are handled in between.
+It returns the records unchanged if they have no complete batch that the form can change. A batch is a record batch of
+magic 2, or a message of magic 0 or 1.
 """
 
 from __future__ import annotations
@@ -76,8 +77,9 @@ def change_magic(records: bytes, *, value: int) -> BytesInSlices:
 
 
 def change_record_count(records: bytes, *, value: int) -> BytesInSlices:
-    """Return the records with the record count ``value`` in the first batch; its CRC is valid. Messages of magic 0 and
-    1 have no count and are not changed.
+    """Return the records with the record count ``value`` in the first batch; its CRC is valid.
+
+    Messages of magic 0 and 1 have no count and are not changed.
     """
     for first in _complete(records):
         if isinstance(first, Batch):
@@ -88,12 +90,12 @@ def change_record_count(records: bytes, *, value: int) -> BytesInSlices:
 
 
 def insert_bomb(records: bytes, *, bytes: int) -> BytesInSlices:  # noqa: A002 the name of the parameter
-    """Return the records with a gzip bomb instead of the first batch with data: one record whose value is zeros.
+    """Return the records with a gzip bomb in place of the first batch that has data: one record whose value is zeros.
 
-    The bomb has the offsets, producer and timestamps of that batch, and a valid CRC.
+    The bomb has the offsets, producer and timestamps of the replaced batch, and a valid CRC.
 
-    ``bytes``: size of its decompressed records. In a record batch it may be up to two bytes less, because record
-    lengths are varints.
+    ``bytes``: size of the decompressed records of the bomb. In a record batch it may be up to two bytes less, because
+    record lengths are varints.
     """
     count = SliceCounter()
     for first in _complete(records):
@@ -131,7 +133,12 @@ def _has_schema_id(value: bytes) -> bool:
 
 
 def _with_values(records: bytes, change: Callable[[bytes], bytes]) -> BytesInSlices:
-    """Return the records with changed values that are not null; the CRCs are valid. Control batches are unchanged."""
+    """Return the records with other values; the CRCs are valid. Null values and control batches are unchanged.
+
+    Args:
+        records: The records field.
+        change: Function that returns the new value.
+    """
     parts, at, count = [], 0, SliceCounter()
     for each in _complete(records):
         if count.is_full(len(each.data)):
@@ -187,7 +194,12 @@ def _crc(data: bytes) -> int:
 
 
 def _with_crc(data: bytes, magic: int) -> bytes:
-    """Return a batch with a valid CRC. ``magic``: format of the batch, which may differ from its magic byte."""
+    """Return a batch with a valid CRC.
+
+    Args:
+        data: The bytes of the batch.
+        magic: Format of the batch, which may differ from the magic byte in ``data``.
+    """
     at = _crc_at(magic)
     covered = data[batches.CRC_FROM if magic >= 2 else messages.CRC_FROM :]
     crc = crc32c(covered) if magic >= 2 else zlib.crc32(covered)
@@ -226,13 +238,14 @@ def _rebuilt(
 
 
 def _changed(each: Batch | Message, change: Callable[[bytes], bytes], count: SliceCounter) -> BytesInSlices:
-    """Return a batch with changed values; the same batch if no value changes, if its records cannot be decoded, or if
-    they are too large.
+    """Return a batch with changed values.
+
+    Return the same batch if no value changes, if its records cannot be decoded, or if they are too large.
 
     Args:
         each: The batch or message.
         change: Function that returns the new value.
-        count: Counter of the work in the current slice.
+        count: Counter of the work since the last ``yield``.
     """
     records, differs = [], False
     try:
@@ -259,7 +272,7 @@ def _changed(each: Batch | Message, change: Callable[[bytes], bytes], count: Sli
 def _plain(batch: Batch, count: SliceCounter) -> Generator[None, None, Batch]:
     """Return a copy of a batch without compression, and with CreateTime timestamps instead of log append time.
 
-    ``count``: counter of the work in the current slice.
+    ``count``: counter of the work since the last ``yield``.
 
     Raises: DecodeError if the records cannot be decompressed; LimitError if they are too large.
     """
@@ -276,7 +289,10 @@ def _plain(batch: Batch, count: SliceCounter) -> Generator[None, None, Batch]:
 def _with_records(batch: Batch, records: Sequence[Record], count: SliceCounter) -> BytesInSlices:
     """Return a record batch with its records replaced, and a valid CRC.
 
-    ``count``: counter of the work in the current slice.
+    Args:
+        batch: The batch.
+        records: The new records.
+        count: Counter of the work since the last ``yield``.
     """
     parts = []
     for start in range(0, len(records), ELEMENTS):
@@ -290,9 +306,12 @@ def _with_records(batch: Batch, records: Sequence[Record], count: SliceCounter) 
 
 
 def _with_messages(message: Message, records: Sequence[Record], count: SliceCounter) -> BytesInSlices:
-    """Return a message with another value, or a wrapper with other messages, and a valid CRC.
+    """Return a message with another value, or a wrapper message with other messages, and a valid CRC.
 
-    ``count``: counter of the work in the current slice.
+    Args:
+        message: The message.
+        records: The new record of the message, or the new records of a wrapper.
+        count: Counter of the work since the last ``yield``.
     """
     magic = message.magic
     append_time = message.max_timestamp if message.log_append_time else None
@@ -325,7 +344,11 @@ def _wrapper(message: Message, codec: int, packed: bytes) -> bytes:
 def _compressed(codec: int, data: bytes, count: SliceCounter, *, old_lz4: bool = False) -> BytesInSlices:
     """Return compressed data.
 
-    ``count``: counter of the work in the current slice; for the other arguments, see ``compressed_pieces``.
+    Args:
+        codec: Compression codec.
+        data: The data.
+        count: Counter of the work since the last ``yield``.
+        old_lz4: Whether to use the LZ4 frames of magic 0; see ``compressed_pieces``.
     """
     parts = []
     for piece in compressed_pieces(codec, data, old_lz4=old_lz4):
@@ -380,11 +403,13 @@ def _gzipped(head: bytes, zeros: int) -> bytes:
 
 
 def _deflated(data: bytes, *, last: bool = False) -> bytes:
-    """Compress data to a piece of a raw deflate stream, such that pieces can be concatenated and repeated.
+    """Return a piece of a raw deflate stream with the compressed data. Pieces can be concatenated and repeated.
 
     A piece ends at a byte boundary, and refers to no other piece.
 
-    ``last``: True to end the stream.
+    Args:
+        data: The data to compress.
+        last: True to end the stream.
     """
     deflate = zlib.compressobj(9, wbits=-15)
     return deflate.compress(data) + deflate.flush(zlib.Z_FINISH if last else zlib.Z_FULL_FLUSH)
@@ -409,8 +434,8 @@ def _crc32_of_zeros(zeros: int, crc: int) -> int:
 
 
 class _Affine(NamedTuple):
-    """An affine function from 32 bits to 32 bits over GF(2): XOR of a constant and of a column for each bit that is
-    set.
+    """An affine function from 32 bits to 32 bits over GF(2): the XOR of a constant and of one column for each bit that
+    is set.
 
     Attributes:
         constant: The function value of 0.

@@ -53,10 +53,10 @@ def malformed_in_slices(
     *,
     affects: Affects | None = None,
 ) -> BytesInSlices:
-    """Return the malformed bytes of a response in slices; the same bytes if the form cannot change this response.
+    """Return the malformed bytes of a response; the same bytes if the form cannot change this response.
 
     For example, the response may lack the field or the records that the form changes, or be shorter than the truncated
-    frame.
+    frame. The generator yields after a limited amount of work, so that other requests are handled in between.
 
     Args:
         form: Name of the form, a key of ``FORMS``.
@@ -153,8 +153,9 @@ class _Response:
         return decode_at(ResponseHeader, self.frame, 0, header_version)[1]
 
     def sites(self) -> Generator[None, None, Sites]:
-        """Return the positions of all fields, lengths and counts in the frame, in order; yield between slices of the
-        work.
+        """Return the positions of all fields, lengths and counts in the frame, in order.
+
+        The generator yields after a limited amount of work, so that other requests are handled in between.
         """
         from kwire.fuzz.sites import (
             response_sites_in_slices,
@@ -175,8 +176,9 @@ class _Edit(NamedTuple):
 
 
 def _field_edits(sites: Sites, form: str, values: _Values) -> EditsInSlices:
-    """Return the edit of one field: the field that the rule names, else the first suitable field (preferably not a
-    nullable field).
+    """Return the edit of one field in a list; [] if there is no suitable field.
+
+    The field is the first suitable one that the rule allows. A field that is not nullable is preferred.
 
     Args:
         sites: Positions of the fields.
@@ -266,7 +268,12 @@ def _record_edits(frame: bytes, sites: Sites, form: str, values: _Values, affect
 def _records_fields(frame: bytes, sites: Sites, affects: Affects | None) -> Generator[None, None, list[Site]]:
     """Return the records fields of the affected partitions that are not empty.
 
-    The topic (name, or id in versions with ids) and the index of a partition precede its records.
+    In the frame, the topic (name, or id in versions with ids) and the index of a partition precede its records.
+
+    Args:
+        frame: The response frame.
+        sites: Positions of the fields.
+        affects: Function that returns whether a topic and partition are affected; None for all.
     """
     topic: str | UUID = ""
     partition, fields, count = -1, [], SliceCounter()
@@ -297,7 +304,13 @@ def _most_copies(frame: bytes, sites: Collection[Site]) -> int:
 
 
 def _spliced(frame: bytes, sites: Sites, edits: Sequence[_Edit]) -> BytesInSlices:
-    """Return the frame with the edits applied. The sizes of tagged fields around an edit are adjusted."""
+    """Return the frame with the edits applied. The sizes of tagged fields around an edit are adjusted.
+
+    Args:
+        frame: The response frame.
+        sites: Positions of the fields.
+        edits: The edits, in order.
+    """
     edits, count = sorted(edits), SliceCounter()
     for site in reversed(sites):  # the inner tagged fields first
         if count.is_full():

@@ -155,7 +155,10 @@ class Matcher:
 
 
 def criteria(match: Match) -> dict[str, Value]:
-    """Return the conditions of a rule about names in the request body, such as the topic, by kind of name."""
+    """Return the conditions of a rule about names in the request body, such as the topic: kind of name -> condition.
+
+    ``match``: all conditions of the rule.
+    """
     return {term: value for term in TERMS if (value := getattr(match, term)) is not None}
 
 
@@ -210,8 +213,9 @@ def _fetched(partitions: Iterable[tuple[str, int]], criteria: Criteria) -> Itera
 def _in_struct(
     subject: Subject, level: Level, struct: Any, criteria: Criteria, path: Path, around: Mapping[str, Value]
 ) -> Iterator[Element]:
-    """Yield the matching elements of a struct: the struct itself if the struct meets all criteria, else elements of its
-    arrays.
+    """Yield the matching elements of a struct.
+
+    The struct itself is yielded if it meets all criteria. Otherwise, the matching elements of its arrays are yielded.
 
     Args:
         subject: The request.

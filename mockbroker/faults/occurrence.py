@@ -44,7 +44,10 @@ class Counters:
         self.applied -= 1
 
     def delay_ms(self, delay: Delay) -> int:
-        """Return a delay in milliseconds, including its random jitter."""
+        """Return the time in milliseconds by which a request is delayed, including random jitter.
+
+        ``delay``: the action.
+        """
         return delay.delay_ms + (self._random.randint(0, delay.jitter_ms) if delay.jitter_ms else 0)
 
     def _is_drawn(self) -> bool:

@@ -1,4 +1,4 @@
-"""Conversion of fault rules from and to their JSON form."""
+"""Conversion of fault rules from JSON values and to JSON values."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ SEED_MAX = (1 << 63) - 1
 
 
 def parse_rule(form: object, served: Collection[int] = APIS, name: str = "") -> Rule:
-    """Convert a rule from its JSON form.
+    """Return the rule that a JSON value describes.
 
     Args:
         form: The decoded JSON value.
         served: API keys that a rule may name.
-        name: The name of the rule, if the JSON form does not contain the name (but, for example, a URL does); ""
+        name: The name of the rule, if the JSON value does not contain the name (but, for example, a URL does); ""
             otherwise.
 
     Raises: InvalidRule, with all problems of the rule.

@@ -50,7 +50,7 @@ ERRORS = [code.name for code in ErrorCode if code is not ErrorCode.NONE]
 
 
 def parse_action(section: Section, match: Match) -> Action:
-    """Convert the JSON object ``action`` of a rule.
+    """Return the action that the JSON object ``action`` of a rule describes.
 
     If a value is not valid, a problem is added to ``section``, and the returned action must not be used.
 
@@ -200,7 +200,7 @@ def _malform(section: Section, match: Match, _when: When) -> Malform:
 
 
 def _response_field(section: Section, name: str, form: str, keys: Collection[int]) -> str | None:
-    """Return the path of the response field that the rule selects for a malformed response; None for the default.
+    """Return the path of the response field that a rule selects for a malformed response; None for the default.
 
     If the rule names several APIs, or the response has no such field, a problem is added to ``section``.
 

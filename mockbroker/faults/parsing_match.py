@@ -21,7 +21,9 @@ REQUEST_KEYS = ("api", "version", "client_id", "principal", *TERMS, "where")
 
 
 def parse_match(section: Section, served: Collection[int]) -> Match:
-    """Convert the JSON object ``match`` of a rule. A problem is added to ``section`` for each value that is not valid.
+    """Return the conditions that the JSON object ``match`` of a rule describes.
+
+    A problem is added to ``section`` for each value that is not valid.
 
     Args:
         section: The object ``match``, which collects the problems.

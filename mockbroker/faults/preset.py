@@ -78,12 +78,12 @@ class Phase:
 
 
 def no_rules(_: Values) -> list[RuleForm]:
-    """Return no rules; for a preset that only changes the cluster."""
+    """Return no rules. The function is used for a preset that only changes the cluster."""
     return []
 
 
 def no_phases(_: Values, __: Sequence[int]) -> list[Phase]:
-    """Return no cluster changes; for a preset that consists only of rules."""
+    """Return no cluster changes. The function is used for a preset that consists only of rules."""
     return []
 
 
@@ -176,7 +176,9 @@ class Preset:
     def values(self, form: object) -> Values:
         """Return the values of all parameters, with defaults for absent ones.
 
-        ``form``: the JSON object of the parameters. Raises: InvalidRule, with every invalid parameter.
+        ``form``: the JSON object of the parameters.
+
+        Raises: InvalidRule, with every invalid parameter.
         """
         problems: list[Problem] = []
         section = Section(form, "", problems)
@@ -187,10 +189,11 @@ class Preset:
         return values
 
     def rules(self, form: object) -> list[RuleForm]:
-        """Return the JSON form of the fault rules that the preset creates for given parameters. Raises: InvalidRule,
-        with every invalid parameter.
+        """Return the fault rules that the preset creates for given parameters, as JSON objects.
 
         ``form``: the JSON object of the parameters.
+
+        Raises: InvalidRule, with every invalid parameter.
         """
         return self.build(self.values(form))
 

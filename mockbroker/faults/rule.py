@@ -82,7 +82,7 @@ class Delay:
     Attributes:
         delay_ms: The delay, in milliseconds of the broker's clock.
         jitter_ms: Maximum of a random time in milliseconds that is added to the delay.
-        when: "before" or "after" the request is processed.
+        when: "before" to wait before the request is processed, "after" to wait before its response is sent.
     """
 
     delay_ms: int
@@ -93,7 +93,8 @@ class Delay:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Error:
     """The action that responds with an error to the elements of a request that match the rule, such as its partitions.
-    The other elements are processed.
+
+    All other elements are processed.
 
     Attributes:
         error: Name of the error.
@@ -107,8 +108,8 @@ class Disconnect:
     """The action that closes the connection of the request.
 
     Attributes:
-        disconnect: Point at which the connection is closed: "before" the request is processed; "after" that, without a
-            response; or in the middle of the response ("mid-response").
+        disconnect: Time at which the connection is closed: "before" the request is processed; "after" it was processed,
+            without a response; or in the middle of the response ("mid-response").
         bytes: Number of bytes of the response that are sent first, with "mid-response"; None for half of the response.
         reset: Whether the connection is closed with a TCP reset.
     """
@@ -124,7 +125,7 @@ class Hold:
 
     Attributes:
         hold: Always True.
-        when: "before" the request is processed, or "after" that, before its response is sent.
+        when: "before" to hold the request before it is processed, "after" to hold its response.
     """
 
     hold: bool = True
@@ -223,7 +224,7 @@ class Action:
 
     Attributes:
         delay: The delay; None if there is none.
-        effect: The other effect; None if there is none.
+        effect: The effect other than a delay; None if there is none.
     """
 
     delay: Delay | None = None

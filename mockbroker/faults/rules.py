@@ -94,7 +94,9 @@ class Rules:
         return name in self._rules
 
     def add_all(self, rules: Sequence[Rule]) -> list[ActiveRule]:
-        """Add several rules at the end. If one rule cannot be added, no rule is added.
+        """Add several rules at the end, and return them with their counters.
+
+        If one rule cannot be added, no rule is added.
 
         ``rules``: the rules, with different names.
 
@@ -107,7 +109,7 @@ class Rules:
         return [self._put(rule) for rule in rules]
 
     def add(self, rule: Rule) -> ActiveRule:
-        """Add a rule at the end. A rule without a name gets one.
+        """Add a rule at the end, and return it with its counters. A rule without a name gets one.
 
         Raises: RuleExists if a rule of this name exists; TooManyRules if the maximum number of rules is reached.
         """
@@ -119,7 +121,7 @@ class Rules:
         return self._put(rule)
 
     def replace(self, rule: Rule) -> ActiveRule:
-        """Replace the rule with the same name; add the rule if no rule has this name.
+        """Replace the rule with the same name, or add the rule if no rule has this name. Return it with its counters.
 
         The new rule has the position of the replaced one; its counters begin at 0.
 
@@ -140,6 +142,10 @@ class Rules:
         """Return the fault of the first rule that is applied to a request; None if no rule is applied.
 
         A match is counted for this rule, and for each matching rule before this rule.
+
+        Args:
+            call: The request.
+            lookups: Functions that look up values in the broker's state.
         """
         tried = self._by_api.get(call.ticket.api_key)
         if tried is None:

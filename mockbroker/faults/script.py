@@ -17,10 +17,11 @@ class Step:
     """A step of a script: a change that may be undone later.
 
     Attributes:
-        begins: Time at which the step begins, in seconds after the start of the script.
-        ends: Time at which the step ends, in seconds after the start; None if it lasts until the script is removed.
+        begins: Time at which the change is made, in seconds after the start of the script.
+        ends: Time at which the change is undone, in seconds after the start; None if it lasts until the script is
+            removed.
         begin: Function that makes the change. If it raises an exception, ``end`` is not called.
-        end: Function that undoes the change; None if it cannot be undone.
+        end: Function that undoes the change; None if the change cannot be undone.
         what: Descriptions of the change and of its end, for the journal.
     """
 
@@ -49,11 +50,13 @@ class Script:
 
     @property
     def next(self) -> float | None:
-        """The time of the next begin or end of a step, in seconds of the broker's clock; None if no step remains."""
+        """The time at which the next change is made or undone, in seconds of the broker's clock; None if no change
+        remains.
+        """
         return min((queue[0][0] for queue in (self._lasting, self._waiting) if queue), default=None)
 
     def run(self, now: float) -> Iterator[str]:
-        """End the steps whose end is due, then begin the steps whose begin is due; yield a description of each change.
+        """Undo the changes whose end is due, then make the changes whose begin is due; yield a description of each.
 
         ``now``: the broker's time in seconds.
         """
@@ -71,8 +74,9 @@ class Script:
                 yield step.what[0]
 
     def stop(self) -> Iterator[str]:
-        """Discard the steps that have not begun, and end the steps that have begun. Yield a description of each change
-        that is undone.
+        """Discard the steps that have not begun, and undo the changes that were made.
+
+        Yield a description of each undone change.
         """
         self._waiting.clear()
         while self._lasting:
@@ -117,7 +121,7 @@ class Scripts:
         return list(self._scripts)
 
     def check(self, name: str) -> None:
-        """Check that no script has this name. Raises: RuleExists if a script has it."""
+        """Check that no script has the name ``name``. Raises: RuleExists if a script has this name."""
         if name in self._scripts:
             raise RuleExists(f"the preset {name} is already active: remove the preset, or use another name")
 
@@ -143,9 +147,13 @@ class Scripts:
         self._schedule(script)
 
     def remove(self, name: str, now: float) -> list[Script]:
-        """Remove the scripts whose name matches a glob, and end their steps; return the scripts.
+        """Remove the scripts whose name matches a glob, and undo their changes; return the scripts.
 
-        ``now``: the broker's time in seconds. Raises: ValueError if the glob is not valid.
+        Args:
+            name: The glob.
+            now: The broker's time in seconds.
+
+        Raises: ValueError if the glob is not valid.
         """
         matches = compile_glob(name)
         removed = [script for key, script in self._scripts.items() if matches(key)]

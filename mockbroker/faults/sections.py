@@ -34,9 +34,9 @@ class Problem:
     possible: tuple[str, ...] = ()
 
     def inside(self, place: str) -> Problem:
-        """Return the problem with a path that begins with the position of the rule in an enclosing value.
+        """Return the problem with another path, for a rule that is part of a larger JSON value.
 
-        ``place``: position of the rule in that value, such as ``faults[0]``.
+        ``place``: position of the rule in that JSON value, such as ``faults[0]``, with which the new path begins.
         """
         return replace(self, path=f"{place}.{self.path}" if self.path else place)
 
@@ -162,7 +162,7 @@ class Section:
     def refuse_unknown(self, needs: Mapping[str, str] = NOTHING) -> None:
         """Record a problem for each key of the object that was neither read nor accepted.
 
-        ``needs``: keys that are valid only beside another key, with that other key.
+        ``needs``: key -> the key without which it is not valid.
         """
         known = dict.fromkeys(self._known)
         for key in self.form:
@@ -177,8 +177,13 @@ def is_integer(value: object) -> bool:
 
 
 def suggestions(name: str, options: Collection[str]) -> tuple[str, ...]:
-    """Return the options whose names are similar to a wrong name. Without a similar option, return all options if they
-    are few.
+    """Return the options whose names are similar to a wrong name.
+
+    If no option is similar, return all options if they are few, else no options.
+
+    Args:
+        name: The wrong name.
+        options: The valid names.
     """
     by_plain = {option.lower(): option for option in options}
     if name.lower() in by_plain:

@@ -1,4 +1,6 @@
-"""The division of the work on a malformed response into slices, by the number of elements and bytes."""
+"""The division of the work on a malformed response into slices (parts of limited size), by number of elements and
+bytes.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,9 @@ BytesInSlices: TypeAlias = Generator[None, None, bytes]  # yields after each sli
 
 
 class SliceCounter:
-    """A counter of the work in a slice, in elements and bytes. (A measure in time would make simulations
-    irreproducible.)
+    """A counter of the work in a slice, in elements and bytes.
+
+    The work is not measured in time, because simulations would then be irreproducible.
     """
 
     __slots__ = ("_done",)
@@ -22,7 +25,7 @@ class SliceCounter:
         self._done = 0
 
     def is_full(self, size: int = 0) -> bool:
-        """Count an element, and return whether the slice is now full; a full slice is followed by a new, empty one.
+        """Count an element, and return whether the slice is now full. After a full slice, counting restarts at 0.
 
         ``size``: size of the element in bytes.
         """

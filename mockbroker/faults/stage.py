@@ -133,7 +133,9 @@ class FaultStage(Stage):
         return active
 
     def add_all(self, rules: Sequence[Rule]) -> list[ActiveRule]:
-        """Add the rules of a preset, and return the rules. If one rule cannot be added, no rule is added.
+        """Add the rules of a preset, and return them with their counters.
+
+        If one rule cannot be added, no rule is added.
 
         Raises: RuleExists if a rule of this name exists; TooManyRules if the maximum number of rules is reached.
         """
@@ -143,7 +145,7 @@ class FaultStage(Stage):
         return added
 
     def end(self, names: Iterable[str], now: float) -> Effects:
-        """End rules: they are applied to no further request, and the requests that they hold are released.
+        """End rules: they are not applied to further requests, and the requests that they hold are released.
 
         Args:
             names: Names of the rules.
@@ -237,7 +239,10 @@ class FaultStage(Stage):
         ]
 
     def _rules_with(self, active: ActiveRule) -> Sequence[ActiveRule]:
-        """Return all rules of the preset that a rule belongs to; only the rule itself without a preset."""
+        """Return all rules of the preset to which a rule belongs; only the rule itself if it belongs to no preset.
+
+        ``active``: the rule.
+        """
         together = self._together.get(active.rule.name, ())
         return together if active in together else (active,)
 
@@ -268,7 +273,10 @@ class FaultStage(Stage):
         self._affected.clear()
 
     def stop(self, node: int) -> None:
-        """Drop the delayed and held requests to a broker that stops; the caller closes its connections."""
+        """Drop the delayed and held requests to a broker that stops. The caller must close the broker's connections.
+
+        ``node``: id of the broker.
+        """
         for entry in self._affected:
             if entry.node == node:
                 self._affected.remove(entry)
@@ -407,7 +415,12 @@ class FaultStage(Stage):
     def _evict(self, entry: Affected, call: Call[Any], now: float) -> Effects | Call[Any]:
         """Evict the member that sent a request. The request is processed afterwards.
 
-        ``now``: the broker's time in seconds.
+        Args:
+            entry: The request, with the rule that is applied to it.
+            call: The request.
+            now: The broker's time in seconds.
+
+        Returns: the request, if it is processed next; otherwise the effects.
         """
         group_id, member_id = (str(getattr(call.request, name, "")) for name in ("group_id", "member_id"))
         event = EvictMember(member_id=member_id, reason=_reason(entry))
@@ -417,13 +430,16 @@ class FaultStage(Stage):
     def _continue(self, entry: Affected, outcome: Effects | Call[Any]) -> Effects:
         """Return the effects that resume a request after its delay or hold before processing.
 
-        ``outcome``: the request to process, or the effects that end it.
+        Args:
+            entry: The request, with the rule that is applied to it.
+            outcome: The request to process, or the effects that end it.
         """
         return [Proceed(entry.ticket, outcome)] if isinstance(outcome, Call) else outcome
 
     def _answer(self, entry: Affected, effects: Effects, now: float) -> Effects:
-        """Continue a request that was processed: delay its response if the rule requires it, then carry out the rest of
-        the action.
+        """Continue a request that was processed, and return the effects.
+
+        The response is delayed if the rule requires it. Then the rest of the action is carried out.
 
         Args:
             entry: The request, with the rule that is applied to it.
@@ -442,7 +458,10 @@ class FaultStage(Stage):
 
         The delay of the rule has already passed.
 
-        ``now``: the broker's time in seconds.
+        Args:
+            entry: The request, with the rule that is applied to it.
+            effects: The effects of the request, including its response.
+            now: The broker's time in seconds.
         """
         ticket, name = entry.ticket, entry.name
         match entry.fault.rule.action.effect:
@@ -491,8 +510,9 @@ class FaultStage(Stage):
         return effect
 
     def _malform(self, entry: Affected, now: float, frame: bytes) -> BytesInSlices:
-        """Return a malformed response frame, made in slices. A rule about records applies only to a response with
-        records.
+        """Return a malformed response frame. A rule about records applies only to a response with records.
+
+        The generator yields after a limited amount of work, so that other requests are handled in between.
 
         Args:
             entry: The request, with the rule that is applied to it.
@@ -562,7 +582,9 @@ class FaultStage(Stage):
     def _send_more(self, entry: Affected, now: float) -> Effects:
         """Allow the next bytes of a response that is sent slowly; return the effects.
 
-        ``now``: the broker's time in seconds.
+        Args:
+            entry: The request, with the rule that is applied to it.
+            now: The broker's time in seconds.
         """
         effect, pace = entry.fault.rule.action.effect, entry.pace
         assert isinstance(effect, Bandwidth)
@@ -579,7 +601,7 @@ class FaultStage(Stage):
     # --- connections ---
 
     def admit(self, number: int, connection: NewConnection, now: float) -> Admission | None:
-        """Apply the rules for new connections. Return None if no rule applies; then the connection is served as usual.
+        """Apply the rules for new connections. Return None if no rule applies: the connection is then served as usual.
 
         Args:
             number: Number of the connection.
@@ -601,7 +623,10 @@ class FaultStage(Stage):
         return admission
 
     def _admission(self, entry: Affected) -> Admission:
-        """Return the decision about a new connection whose delay is over."""
+        """Return the decision about a new connection whose delay is over.
+
+        ``entry``: the connection, with the applied rule.
+        """
         name = entry.name
         match entry.fault.rule.action.effect:
             case NoResponse():
@@ -621,7 +646,10 @@ class FaultStage(Stage):
         return Admission(how, name)
 
     def _admit_later(self, entry: Affected) -> Effects:
-        """Return the effects on a delayed connection whose delay is over, such as closing it."""
+        """Return the effects on a delayed connection whose delay is over, such as closing it.
+
+        ``entry``: the connection, with the applied rule.
+        """
         admission = self._admission(entry)
         if admission.how == "mute":
             return []
@@ -685,14 +713,18 @@ def _needs_records(rule: Rule) -> bool:
 
 
 def _unanswerable(entry: Affected) -> str:
-    """Return the reason for closing a connection: a request without a response (acks=0) got an error. Kafka closes the
-    connection too.
+    """Return the reason for closing the connection of a request without a response (acks=0) that got an error.
+
+    Kafka closes the connection too. ``entry``: the request, with the applied rule.
     """
     return f"{_reason(entry)}: an error in a request without response"
 
 
 def _reason(entry: Affected) -> str:
-    """Return the text that names the rule and its fault, for the log and the journal."""
+    """Return a text with the name of the rule and its fault, for the log and the journal.
+
+    ``entry``: the request, with the applied rule.
+    """
     return f"fault rule {entry.name}"
 
 
@@ -702,20 +734,21 @@ def _text(request: Any, field: str) -> str:
 
 
 def _cut(size: int | None, frame: bytes) -> BytesInSlices:
-    """Return the first bytes of a frame: ``size``, or half of the frame for None."""
+    """Return the first bytes of a frame. ``size``: number of bytes; None for half of the frame."""
     return frame[: len(frame) // 2 if size is None else size]
     yield  # a generator, as every ``Delivery.alter``
 
 
 def _delivered(effect: Any, delivery: Delivery) -> Any:
-    """Return an effect with another delivery, such as a slow one, if it is a response; return other effects
-    unchanged.
+    """Return an effect with another delivery, such as a slow one, if the effect is a response.
+
+    Other effects are unchanged.
     """
     return replace(effect, delivery=delivery) if isinstance(effect, Reply) else effect
 
 
 def _throttled(effect: Any, throttle_ms: int) -> Any:
-    """Return a response with a throttle time in milliseconds; the connection is muted for this time."""
+    """Return a response (``effect``) with a throttle time in milliseconds. The connection is muted for this time."""
     if not isinstance(effect, Reply):
         return effect
     response: Any = copy(effect.response)  # it may be cached

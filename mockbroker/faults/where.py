@@ -14,9 +14,11 @@ COLUMNS = {"body": filters.Column()}
 
 
 def compile_where(text: str) -> Callable[[dict[str, Any]], bool]:
-    """Return a function that returns whether a request body, in its JSON form, matches a filter. Raises: FilterError.
+    """Return a function that returns whether a request body, as a JSON object, matches a filter.
 
     ``text``: the filter.
+
+    Raises: FilterError if the filter is not valid.
     """
     matches, _ = filters.parse(text, COLUMNS)
     return lambda body: matches({"body": body})

@@ -71,7 +71,7 @@ class Gate:
     def wake(self) -> None:
         """Make all connections that ``admit`` delays check the limits again.
 
-        Call this after a limit has changed or a connection was closed.
+        The caller uses this method after a limit has changed or a connection was closed.
         """
         self._changed.set()
         self._changed = trio.Event()

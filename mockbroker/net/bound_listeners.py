@@ -50,7 +50,7 @@ Admit = Callable[[BoundListener, socket.socket, Sequence[object]], Awaitable[boo
 
 @dataclass(slots=True)
 class StoppedListener:
-    """The listener of a stopped broker. Its port is reserved until the broker restarts.
+    """The listener of a stopped broker. The port of the listener is reserved until the broker restarts.
 
     Attributes:
         listener: The listener as it was before the broker stopped; its socket is closed.
@@ -94,7 +94,7 @@ class StoppedListener:
 
 
 class Listeners:
-    """All listeners of a cluster, with the tasks that accept connections.
+    """The listeners of all brokers of a cluster, with the tasks that accept connections.
 
     Args:
         bound: The listening sockets of all brokers.

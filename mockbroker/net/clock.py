@@ -74,7 +74,7 @@ class BrokerTime:
         return -inf if at <= self._stopped_at else inf
 
     def client_time(self, now: float) -> float:
-        """Return the current client time in seconds. The argument ``now`` is the current broker time in seconds."""
+        """Return the current client time in seconds. ``now``: the current broker time in seconds."""
         return now if self.real else trio.current_time()
 
     def _run_from(self, at: float) -> None:

@@ -30,12 +30,12 @@ LARGE_PRODUCE = 4 << 20  # the same for Produce, which has few elements
 
 @dataclass(frozen=True, slots=True)
 class Undecoded:
-    """A received request that is decoded in steps, because its frame is large.
+    """A received request that is decoded in several parts, because its frame is large.
 
     Attributes:
         ticket: Identity of the request, by which the response finds its connection.
-        steps: Generator that decodes the request and yields between the steps. It returns the request, or raises
-            WireError if the request is malformed.
+        steps: Generator that decodes the request and yields between the parts, so that other connections are served. It
+            returns the request, or raises WireError if the request is malformed.
     """
 
     ticket: Ticket
@@ -122,7 +122,7 @@ class ClientRequests:
         self._parsed.clear()
 
     def receive(self, data: bytes) -> None:
-        """Add bytes that the client has sent."""
+        """Add bytes that the client has sent to the received bytes."""
         self.frames.feed(data)
 
     def next_call(self) -> Call[Any] | Undecoded | None:
@@ -165,7 +165,9 @@ class ClientRequests:
         return Call(self.ticket, client, request, frame)
 
     def _decode(self, frame: bytes, at: int, ticket: Ticket, message: type[Any]) -> Generator[None, None, Call[Any]]:
-        """Decode a large request, yield between two steps, and return the decoded request.
+        """Decode a large request, and return the decoded request.
+
+        Yield between the parts, so that other connections are served.
 
         Args:
             frame: The frame of the request.

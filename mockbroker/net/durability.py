@@ -20,7 +20,7 @@ class Durability:
     Args:
         pump: The pump, which holds each response until all earlier changes are on disk.
         data_dir: The data directory that the changes are written to.
-        turn: Function that serves queued connections for one slice.
+        turn: Function that serves queued connections for a limited time, see ``Pump.turn``.
 
     Attributes:
         failure: The error of the first failed write, after which no client gets a response; None if no write has

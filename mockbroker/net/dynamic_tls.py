@@ -22,7 +22,7 @@ NO_KEYSTORE = "Cannot add SSL keystore to an existing listener for which no keys
 
 
 class RefusedFileError(Exception):
-    """The error for a keystore or truststore that a listener cannot use in place of its current one.
+    """The error for a keystore or truststore that a listener cannot use to replace its current keystore or truststore.
 
     The message is Kafka's, including the name of Kafka's exception class.
     """
@@ -63,7 +63,8 @@ class DynamicTls:
         return self._contexts[key]
 
     def refusal(self, node: int, configs: Mapping[str, str]) -> str | None:
-        """Return why a broker's listeners cannot use the keystores and truststores in new settings; None if they can.
+        """Return the reason why a broker's listeners cannot use the keystores and truststores in new settings; None if
+        they can.
 
         Args:
             node: Id of the broker.
@@ -171,8 +172,12 @@ def _replacement_error(existing: TlsContext, keystore: Contents | None, truststo
 
 
 def _stores(listener: BoundListener, configs: Mapping[str, str]) -> dict[str, str]:
-    """Return the keystore and truststore settings that AlterConfigs has set for a listener, without the listener
-    prefix.
+    """Return the keystore and truststore settings that AlterConfigs has set for a listener: name without prefix ->
+    value.
+
+    Args:
+        listener: The listener.
+        configs: The settings of the listener's broker that AlterConfigs has set.
     """
     prefix = listener_prefix(listener.name)
     return {name: configs[prefix + name] for name in STORES if prefix + name in configs}

@@ -53,7 +53,7 @@ class InProcessConnection:
         return self._connection.reason
 
     def admit(self, admission: Admission | None) -> None:
-        """Apply the decision of the fault rules about this new connection: close it, mute it or leave it as it is.
+        """Apply the decision of the fault rules about this new connection: close the connection, mute it or do nothing.
 
         ``admission``: the decision; None if no rule applies.
         """

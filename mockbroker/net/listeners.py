@@ -24,8 +24,8 @@ class Advertised:
 
     Attributes:
         host: Host that clients connect to; "" for the host that the listener is bound to.
-        port: Port of the first broker; the broker with index n advertises ``port + n``. 0 for the port that the
-            listener is bound to.
+        port: Port of the first broker; the broker with index n advertises ``port + n``. 0 means the port to which the
+            listener is bound.
     """
 
     host: str
@@ -114,9 +114,13 @@ def _checked_port(setting: str, port: int) -> int:
 
 
 def _entries(listeners: str, settings: Settings) -> list[str]:
-    """Return the entries of a comma-separated list of listeners without those in ``controller.listener.names``.
+    """Return the entries of a comma-separated list of listeners, except controller listeners.
 
-    Controller listeners are ignored, because mockbroker has no controllers.
+    Controller listeners (``controller.listener.names``) are ignored, because mockbroker has no controllers.
+
+    Args:
+        listeners: The list.
+        settings: The broker configuration.
     """
     controllers = {name.strip().upper() for name in settings.others.get(CONTROLLERS, "").split(",")}
     texts = [text.strip() for text in listeners.split(",") if text.strip()]

@@ -78,7 +78,7 @@ class Requests(Protocol):
     def next_call(self) -> Call[Any] | Undecoded | None:
         """Return the next request; None if more bytes are needed or a request is pending.
 
-        A large request is returned as ``Undecoded``, which the caller must decode in steps.
+        A large request is returned as ``Undecoded``, which the caller must decode part by part.
         """
 
     def skip_answer(self) -> None:
@@ -105,9 +105,10 @@ class Connection(ABC):
         closing: True if the connection is to be closed after the held responses are sent.
         closed: True if the connection is closed.
         queued: True while the connection is queued to be served.
-        slow: Counter of slow turns: plus ONCE_SLOW for each turn longer than SLICE, minus 1 for each other turn.
+        slow: Counter of slow turns: plus ONCE_SLOW for each turn longer than SLICE seconds, minus 1 for each shorter
+            turn.
         weighed: True if ``Pump.weigh`` counted buffered bytes of the connection at its last call.
-        work: The request that is decoded or handled in slices and not finished yet; None if there is none.
+        work: The large request that is being decoded or handled part by part; None if there is none.
         muted: True while no request is served because of a throttle time or a fault.
         pace: Pace at which a fault rule makes the broker send responses; None for full speed.
         resetting: True if the connection is to be closed by a TCP reset.
@@ -193,7 +194,7 @@ class Connection(ABC):
         """Stop reading from the client."""
 
     def answered_later(self) -> None:  # noqa: B027 - a shell may have nothing to do
-        """React to a response that was completed while another connection was served, such as that to a JoinGroup."""
+        """Handle a response that was completed while another connection was served, such as a response to JoinGroup."""
 
     @property
     def send_buffer_full(self) -> bool:
@@ -395,7 +396,7 @@ class Pump:
         return False
 
     def resume(self, connection: Connection, now: float) -> bool:
-        """Handle the next slice of a connection's unfinished request, even if the connection is closed.
+        """Handle the next part of a connection's unfinished request, even if the connection is closed.
 
         Args:
             connection: The connection of the request.
@@ -468,7 +469,7 @@ class Pump:
 
         Args:
             connection: The connection that the outcome names; None if the connection is closed.
-            outcome: The outcome. A response whose connection is closed is discarded.
+            outcome: The outcome. If it is a response whose connection is closed, it is discarded.
         """
         if isinstance(outcome, Unmute | SendMore):
             if connection is not None:
@@ -479,7 +480,12 @@ class Pump:
             self.unclaimed(outcome)
 
     def _resume_sending(self, connection: Connection, outcome: Unmute | SendMore) -> None:
-        """Serve a muted connection again, or send further bytes of a response that a fault rule slows down."""
+        """Serve a muted connection again, or send further bytes of a response that a fault rule slows down.
+
+        Args:
+            connection: The connection.
+            outcome: ``Unmute`` to serve the connection again, ``SendMore`` to send further bytes.
+        """
         if isinstance(outcome, SendMore):
             self.flush(connection)
             self.weigh(connection)
@@ -492,6 +498,10 @@ class Pump:
         """Queue a connection, so that a later turn continues its unfinished request.
 
         The request is completed even if the connection is closed, so that no change is applied in part.
+
+        Args:
+            work: The rest of the work on the request.
+            connection: The connection; None if it is closed.
         """
         if connection is not None:
             connection.work = work
@@ -523,17 +533,22 @@ class Pump:
             self._close_by_fault(connection, delivery.close, reset=delivery.reset)
 
     def _set_pace(self, connection: Connection, pace: Pace | None) -> None:
-        """Set the pace at which a connection sends; None for full speed.
+        """Set the pace at which a connection sends.
 
         The rest of an earlier slow response is sent immediately.
+
+        Args:
+            connection: The connection.
+            pace: The pace; None for full speed.
         """
         if connection.pace is not None:
             connection.pace.finished = True
         connection.pace = pace
 
     def _close_by_fault(self, connection: Connection, reason: str, *, reset: bool) -> None:
-        """Close a connection because of a fault rule. Unsent responses are sent before, as far as the client accepts
-        them.
+        """Close a connection because of a fault rule.
+
+        Before that, unsent responses are sent as far as the client accepts them.
 
         Args:
             connection: The connection to close.
@@ -558,7 +573,7 @@ class Pump:
             self.close(connection)
 
     def hold(self, connection: Connection) -> bool:
-        """Hold the unsent responses of a connection until ``release``, if an earlier change is not durable yet.
+        """Hold the unsent responses of a connection until ``release``, if a change before them is not durable yet.
 
         Returns: True if the responses are held.
         """

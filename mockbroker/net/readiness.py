@@ -61,8 +61,9 @@ class EpollWatch(Generic[T]):
         self._poll(max(len(self._items), 1))
 
     def _poll(self, max_events: int) -> bool:
-        """Report the sockets that are readable now. Return True if more sockets may be readable than were read from
-        epoll.
+        """Report the sockets that are readable now. Return True if more sockets may be readable.
+
+        ``max_events``: maximum number of sockets to report.
         """
         events = self._epoll.poll(0, max_events)
         return bool(events) and not self._ready([self._items[number] for number, _ in events])

@@ -291,7 +291,8 @@ class Server:
         self._turn()
 
     def _turn(self, client_time: float | None = None) -> bool:
-        """Serve connections for a slice, then reschedule the timer and start a write if there are unwritten changes.
+        """Serve connections for a limited time, then reschedule the timer and start a write if there are unwritten
+        changes.
 
         Args:
             client_time: Trio's time in seconds; None if the caller has not read it.

@@ -1,4 +1,4 @@
-"""Long work in slices: other tasks run between two slices."""
+"""Long work in slices (parts of limited size): other tasks run between two slices."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ T = TypeVar("T")
 
 
 async def complete(slices: Generator[None, None, T]) -> T:
-    """Run a generator to its end, and let other tasks run at each ``yield``. Return the result of the generator."""
+    """Run a generator (``slices``) to its end, and let other tasks run at each ``yield``.
+
+    Return the generator's result.
+    """
     while True:
         try:
             next(slices)

@@ -342,7 +342,7 @@ class Sockets:
                 self._pump.close(min(closable, key=lambda each: each.active), "max.connections is exceeded")
 
     def drain(self, connection: SocketConnection) -> None:
-        """Start a task that sends the unsent responses of a connection as fast as the client reads them."""
+        """Start a task that sends the unsent responses of a connection to a client that reads slowly."""
         if self._nursery is not None:
             connection.draining = True
             self._nursery.start_soon(self._drain, connection)

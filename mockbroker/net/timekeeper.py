@@ -23,7 +23,7 @@ class CatchUp(Protocol):
     """The interface of the function that reads and serves the requests that have arrived."""
 
     def __call__(self, *, until_idle: bool) -> Awaitable[None]:
-        """Read and serve the requests that have arrived.
+        """Read and serve the requests that have arrived, and return when this is done.
 
         ``until_idle``: True to serve until no request remains, False to serve each connection once.
         """
@@ -37,7 +37,7 @@ class Timekeeper:
         pump: The pump, which sends the responses that result from a deadline.
         clock: The broker's clock.
         catch_up: Function that reads and serves the requests that have arrived.
-        turn: Function that serves queued connections for one slice.
+        turn: Function that serves queued connections for a limited time, see ``Pump.turn``.
         stopwatch: Function that returns seconds since an arbitrary time, to measure elapsed time.
     """
 

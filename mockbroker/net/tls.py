@@ -76,6 +76,10 @@ class TlsStream(_SSLSocket):
     def send(self, data: Any, flags: int = 0) -> int:
         """Send as many bytes as the client accepts now, in TLS records of at most 16 KiB.
 
+        Args:
+            data: The bytes.
+            flags: Must be 0, as for ``ssl.SSLSocket``.
+
         Returns: The number of sent bytes.
         """
         sent = 0
@@ -233,7 +237,9 @@ class Tls:
     def _use_keystore(self, keystore: Contents) -> None:
         """Load the broker's key and certificates into the TLS context.
 
-        They are written to a temporary file, because OpenSSL reads them only from a file.
+        Key and certificates are written to a temporary file, because OpenSSL reads them only from a file.
+
+        ``keystore``: content of the keystore.
         """
         with TemporaryDirectory(prefix="mockbroker-tls-") as folder:
             path = Path(folder) / "keystore.pem"

@@ -52,7 +52,7 @@ class Alteration:
     def alter_all(self, requested: Sequence[tuple[Resource, Sequence[Change]]]) -> list[Refusal]:
         """Alter the configurations of each resource, and return the results in order: NOT_REFUSED or the error.
 
-        A resource that occurs twice in the request is refused.
+        A resource that occurs twice in the request is rejected.
 
         ``requested``: type and name of each resource, with its changes.
         """
@@ -160,7 +160,13 @@ class Alteration:
 
 
 def _find_topic(cluster: ClusterState, resource_type: int, name: str) -> tuple[Topic | None, Refusal]:
-    """Return the topic with this name, or None and the error. ``resource_type``: not BROKER."""
+    """Return the topic that a resource names, and NOT_REFUSED; or None and the error.
+
+    Args:
+        cluster: The cluster metadata.
+        resource_type: Type of the resource, which is not BROKER.
+        name: Name of the resource.
+    """
     if resource_type != TOPIC:
         since = f": {SINCE[resource_type]}" if resource_type in SINCE else ""
         return None, Refusal(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource_type}{since}")

@@ -41,7 +41,7 @@ def changed(
     *,
     replace_all: bool = False,
 ) -> dict[str, str] | Refusal:
-    """Return the settings of a resource after the changes, or the error of the first change that is refused.
+    """Return the settings of a resource after the changes, or the error of the first change that is rejected.
 
     Args:
         brokers: the settings of the brokers before the changes.
@@ -79,10 +79,10 @@ def changed(
 
 
 def node_refusal(name: str, node: int) -> Refusal | None:
-    """Return the refusal if a resource is another broker than the one that received the request; else None.
+    """Return an error if a resource is another broker than the one that received the request; else None.
 
     Args:
-        name: broker id as text, or ALL_BROKERS, which is never refused.
+        name: broker id as text, or ALL_BROKERS, for which no error is returned.
         node: id of the broker that received the request.
     """
     if name == ALL_BROKERS:

@@ -47,11 +47,11 @@ CONFIGS: Mapping[str, TopicConfig] = {
 
 
 def configs_error(name: str, configs: Mapping[str, str | None]) -> tuple[ErrorCode, str] | None:
-    """Return the error of invalid configurations of a subscription, with Kafka's message; None for valid ones.
+    """Return the error of invalid configurations of a subscription, with Kafka's message; None if they are valid.
 
     Args:
         name: Name of the subscription.
-        configs: The configurations that would be set on it.
+        configs: The configurations that the subscription would have.
     """
     if not name:
         return ErrorCode.INVALID_REQUEST, "Subscription name can't be empty"
@@ -71,11 +71,11 @@ def configs_error(name: str, configs: Mapping[str, str | None]) -> tuple[ErrorCo
 
 
 def limit_error(name: str, configs: Mapping[str, str], configured: Mapping[str, Mapping[str, str]]) -> str | None:
-    """Return the error message if a subscription would exceed a limit of mockbroker; None if not.
+    """Return the error message if a subscription would exceed a limit of mockbroker; None if it would not.
 
     Args:
         name: Name of the subscription.
-        configs: The configurations that would be set on it.
+        configs: The configurations that the subscription would have.
         configured: All subscriptions, by name.
     """
     if name not in configured and len(configured) >= MAX_SUBSCRIPTIONS:
@@ -87,14 +87,17 @@ def limit_error(name: str, configs: Mapping[str, str], configured: Mapping[str, 
 
 
 def interval_ms(configs: Mapping[str, str]) -> int:
-    """Return the push interval of a client metrics subscription in milliseconds. ``configs``: its configurations."""
+    """Return the push interval of a client metrics subscription in milliseconds.
+
+    ``configs``: configurations of the subscription.
+    """
     return int(configs.get(INTERVAL, DEFAULT_INTERVAL_MS))
 
 
 def metrics(configs: Mapping[str, str]) -> list[str]:
     """Return the prefixes of the metric names that a client metrics subscription requests.
 
-    ``configs``: its configurations.
+    ``configs``: configurations of the subscription.
     """
     return list(_items(METRICS, configs.get(METRICS, "")))
 
@@ -121,10 +124,11 @@ def _items(name: str, text: str) -> Iterator[str]:
 
 @lru_cache(maxsize=MAX_SUBSCRIPTIONS)
 def _patterns(text: str) -> list[tuple[str, Any]]:
-    """Parse the ``match`` patterns of a client metrics subscription; return client attribute and compiled pattern of
-    each.
+    """Return the ``match`` patterns of a client metrics subscription: client attribute and compiled pattern of each.
 
-    Raises: ValueError if an item is not valid.
+    ``text``: the patterns, separated by commas.
+
+    Raises: ValueError if a pattern is not valid.
     """
     return [_pattern(item) for item in _items(MATCH, text)]
 

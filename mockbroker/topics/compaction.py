@@ -26,10 +26,10 @@ COST_PER_RECORD = 50  # bytes, in the cost of a step
 def compaction(
     partition: Partition, cleanable: CleanableLog, now_ms: int, delete_retention_ms: int = DELETE_RETENTION_MS
 ) -> Generator[int, None, None]:
-    """Compact a part of a partition's log in steps, one for each batch; yield the cost of each step in bytes.
+    """Compact a part of a partition's log. After each batch, yield the cost of processing the batch, in bytes.
 
-    Batches that are appended meanwhile are not changed. If earlier batches are replaced or deleted in the meantime, the
-    compaction is abandoned.
+    Batches that are appended during the compaction are not changed. If earlier batches are replaced or deleted during
+    the compaction, the compaction is abandoned.
 
     Args:
         partition: the partition.
@@ -74,10 +74,13 @@ def _cost(batch: Batch) -> int:
 
 
 def _groups(segments: Sequence[LogSegment], limit: int) -> list[tuple[int, int]]:
-    """Divide segments into groups, and return the first index and end index of each group. Compaction turns a group
-    into one segment.
+    """Divide segments into groups, and return the first index and end index of each group. The end index is exclusive.
 
-    ``limit``: maximum size of a segment in bytes. Source: Cleaner.groupSegmentsBySize.
+    Compaction turns a group into one segment. Source: Cleaner.groupSegmentsBySize.
+
+    Args:
+        segments: the segments, in order.
+        limit: maximum size of a segment in bytes.
     """
     groups: list[tuple[int, int]] = []
     first = 0
@@ -131,7 +134,10 @@ class _LatestRecords:
 
 @dataclass(slots=True)
 class _CompactedGroup:
-    """The builder of the segment that replaces a group of compacted segments. It collects their remaining batches."""
+    """The builder of the segment that replaces a group of compacted segments.
+
+    The builder collects the remaining batches.
+    """
 
     base_offset: int
     batches: list[StoredBatch] = field(default_factory=list)
@@ -159,7 +165,7 @@ class _CompactedGroup:
 
 @dataclass(slots=True)
 class _OpenAborted:
-    """An aborted transaction whose marker has not been read yet. ``seen``: whether a batch of it was read."""
+    """An aborted transaction whose marker has not been read yet. ``seen``: whether one of its batches was read."""
 
     aborted: Aborted
     seen: bool = False
@@ -194,8 +200,9 @@ class _Transactions:
         return False
 
     def read_marker(self, batch: Batch) -> bool:
-        """Return whether a transaction marker can be removed, because the log has no batch of its transaction before
-        it.
+        """Return whether a transaction marker can be removed.
+
+        It can be removed if the log has no batch of the transaction before the marker.
         """
         self._begin_until(batch.last_offset)
         kind = next((record.type for record in control_records(batch)), None)
@@ -266,8 +273,9 @@ class _Cleaner:
         return record.value is not None or horizon is None or self._now_ms < horizon
 
     def _must_stay(self, batch: Batch) -> bool:
-        """Return whether a batch without remaining records must be retained, as the last of a producer or of the
-        compaction.
+        """Return whether a batch without remaining records must be retained.
+
+        The last batch of an active producer and the last batch of the compaction are retained.
         """
         if batch.last_offset + 1 == self._until:
             return True
@@ -280,7 +288,14 @@ class _Cleaner:
 
 
 def _with_records(batch: Batch, records: list[Record], delete_horizon: int | None) -> Batch:
-    """Return a batch with only these records, and with the same first and last offset."""
+    """Return a batch with other records, and with the same first and last offset.
+
+    Args:
+        batch: the batch.
+        records: the records.
+        delete_horizon: time after which tombstones and markers in the batch are removed, milliseconds since 1970; None
+            for none.
+    """
     data = build_batch(
         records,
         codec=batch.codec,

@@ -51,14 +51,20 @@ UNKNOWN_OPERATION = Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, None)
 
 
 def not_a_list(change: Change, config: TopicConfig | None) -> Refusal:  # noqa: ARG001
-    """Return the error for an APPEND or SUBTRACT of a configuration that is unknown or not a list."""
+    """Return the error for a change (APPEND or SUBTRACT) of a configuration that is unknown or not a list.
+
+    Args:
+        change: the change.
+        config: definition of the configuration; None for an unknown one.
+    """
     text = f"Can't {OPERATION_NAMES[change.operation]} to key {shortened(change.name)} because its type is not LIST."
     return Refusal(ErrorCode.INVALID_CONFIG, text)
 
 
 def structural_refusal(changes: Sequence[Change]) -> Refusal | None:
-    """Return the error of changes that name a configuration twice, or set one without a value; None if there is no such
-    change.
+    """Return the error of changes that name a configuration twice, or that set a configuration without a value.
+
+    The result is None if there is no such change.
     """
     if len({change.name for change in changes}) < len(changes):
         return Refusal(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
@@ -75,7 +81,7 @@ def apply(
     not_a_list: NotAList = not_a_list,
     unknown_operation: Callable[[Change], Refusal] = lambda _: UNKNOWN_OPERATION,
 ) -> dict[str, str | None] | Refusal:
-    """Return the configurations after all changes, or the error of the first change that is refused.
+    """Return the configurations after all changes, or the error of the first change that is rejected.
 
     Args:
         configs: configurations before the changes.

@@ -234,9 +234,14 @@ def _candidates(configs: Configs, name: str, config: TopicConfig, settings: Sett
 
 
 def _in_unit_of_topic(name: str, value: str) -> str:
-    """Convert the value of a broker setting to the unit of its topic configuration, such as hours to milliseconds.
+    """Return the value of a broker setting in the unit of its topic configuration, such as milliseconds instead of
+    hours.
 
     Negative times become -1, which means no limit.
+
+    Args:
+        name: name of the broker setting.
+        value: the value as text, in the unit of the broker setting.
     """
     unit = UNITS.get(name.rpartition(".")[2], 1)
     if name in synonyms_of("log.retention.ms") and value.lstrip("-").isdecimal():
@@ -286,12 +291,14 @@ def configs_error(configs: Configs, release: Release) -> str | None:
 
 
 def parse_value(name: str, config: TopicConfig, text: str) -> Value:
-    """Parse and validate the value of a configuration. Raises: ValueError with the reason if it is not valid.
+    """Return the parsed value of a configuration.
 
     Args:
         name: name of the configuration.
         config: definition of the configuration.
         text: the value as text.
+
+    Raises: ValueError with the reason if the value is not valid.
     """
     value = _typed(name, config.type, text)
     if config.check is not None:

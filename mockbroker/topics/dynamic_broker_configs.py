@@ -74,7 +74,7 @@ Effective = Callable[[str], str]  # returns the effective value of a setting, as
 
 
 def definitions(release: Release) -> Mapping[str, TopicConfig]:
-    """Return type, default and validation of each setting of a release, by name."""
+    """Return the definition (type, default and validation) of each setting of a release, by name."""
     return _definitions(release.quirks.configs_before_4_0)
 
 
@@ -84,7 +84,7 @@ def _definitions(before_4_0: bool) -> Mapping[str, TopicConfig]:
 
 
 def definition(setting: KafkaSetting) -> TopicConfig:
-    """Return type, default and validation of a setting in the form of a topic configuration."""
+    """Return the definition (type, default and validation) of a setting as a TopicConfig."""
     kind = TYPES[setting.type]
     check: Check | None = None
     if setting.name == "compression.gzip.level":
@@ -119,7 +119,7 @@ def configs_error(configs: Mapping[str, str], resource: str, release: Release, c
     """Return Kafka's error message for the first invalid setting of a resource; None if all are valid.
 
     Args:
-        configs: The settings that would be set on the resource.
+        configs: The settings that the resource would have.
         resource: Broker id as text, or ALL_BROKERS.
         release: The emulated Kafka release.
         current: Function that returns the effective value of a setting before the change.
@@ -140,7 +140,7 @@ def configs_error(configs: Mapping[str, str], resource: str, release: Release, c
 
 
 def _values(configs: Mapping[str, str], release: Release) -> Iterator[tuple[str, Value]]:
-    """Yield the settings with their parsed values. Raises: ValueError for an invalid one."""
+    """Yield each setting in ``configs`` with its parsed value. Raises: ValueError for an invalid value."""
     known = release_settings(release.quirks.configs_before_4_0)
     for name, text in configs.items():
         base = base_name(name) if name.startswith(BY_LISTENER) else name
@@ -155,7 +155,12 @@ def _values(configs: Mapping[str, str], release: Release) -> Iterator[tuple[str,
 
 
 def _requirements(values: Mapping[str, Value], current: Effective) -> Iterator[str]:
-    """Yield the errors of values that are inconsistent with each other (AbstractKafkaConfig.validateValues)."""
+    """Yield the error messages for values that are inconsistent with each other (AbstractKafkaConfig.validateValues).
+
+    Args:
+        values: New values by name of the setting.
+        current: Function that returns the effective value of a setting before the change.
+    """
     if values.get(CLEANERS) == 0:
         yield "/ by zero"
     failed = "requirement failed: "
@@ -180,8 +185,12 @@ def _requirements(values: Mapping[str, Value], current: Effective) -> Iterator[s
 
 
 def _reconfigurations(values: Mapping[str, Value], current: Effective) -> Iterator[str]:
-    """Yield the errors with which Kafka's reconfigurable components, such as the log cleaner, would reject the new
+    """Yield the error messages with which Kafka's reconfigurable components, such as the log cleaner, would reject new
     values.
+
+    Args:
+        values: New values by name of the setting.
+        current: Function that returns the effective value of a setting before the change.
     """
     for name in THREADS & values.keys():
         yield from _thread_errors(name, values[name], current)
@@ -208,7 +217,7 @@ def _reconfigurations(values: Mapping[str, Value], current: Effective) -> Iterat
 def listener_error(reason: str) -> str:
     """Return Kafka's error message for files that a listener with TLS cannot use.
 
-    ``reason``: class and message of the inner Java exception.
+    ``reason``: class and message of the Java exception that the error message contains.
     """
     return invalid(f"Validation of dynamic config update of SSLFactory failed: {reason}")
 
@@ -223,16 +232,16 @@ def _thread_errors(name: str, value: Value, current: Effective) -> Iterator[str]
 
 
 def invalid(reason: str) -> str:
-    """Return Kafka's error message for an invalid change: a Java ConfigException that contains another.
+    """Return Kafka's error message for an invalid change: a Java ConfigException that contains another ConfigException.
 
-    ``reason``: the message of the inner ConfigException.
+    ``reason``: message of the contained ConfigException.
     """
     cause = f"org.apache.kafka.common.config.ConfigException: {reason}"
     return f"Invalid value {cause} for configuration Invalid dynamic configuration"
 
 
 def _scala_set(names: list[str]) -> str:
-    """Return names as Scala formats a Set of them. (With more than four names, Kafka's order differs.)"""
+    """Return names as Scala formats a Set of names. (With more than four names, Kafka's order differs.)"""
     return f"{'HashSet' if len(names) > 4 else 'Set'}({', '.join(_hashed(names))})"
 
 
@@ -242,8 +251,9 @@ def _hashed(names: list[str]) -> list[str]:
 
 
 def min_in_sync_error(changed: Mapping[str, str | None], resource: str) -> tuple[ErrorCode, str] | None:
-    """Return the error of a change of ``min.insync.replicas`` that eligible leader replicas forbid (KIP-966); None if
-    the change is permitted.
+    """Return the error of a change of ``min.insync.replicas`` that eligible leader replicas forbid (KIP-966).
+
+    The result is None if the change is permitted.
 
     Args:
         changed: The changed settings by name; the value of a removed setting is None.

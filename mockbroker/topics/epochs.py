@@ -14,7 +14,8 @@ UNKNOWN = -1, -1
 class LeaderEpochs:
     """The leader epochs of a partition, each with the offset at which it begins.
 
-    ``entries``: pairs of epoch and first offset, both increasing.
+    Attributes:
+        entries: pairs of epoch and first offset, both increasing.
     """
 
     def __init__(self) -> None:
@@ -42,17 +43,22 @@ class LeaderEpochs:
             self.begin(epoch, end)
 
     def truncate_from_start(self, start: int) -> None:
-        """Remove the epochs that end at or before the log start offset ``start``; the first one begins there."""
+        """Remove the epochs that end at or before the log start offset ``start``.
+
+        The first remaining epoch begins at ``start``.
+        """
         after = bisect_right(self.entries, start, key=lambda entry: entry[1])
         if after:
             self.entries[:after] = [(self.entries[after - 1][0], start)]
 
     def end_of(self, epoch: int, end: int) -> tuple[int, int]:
-        """Return the largest epoch that is not above ``epoch``, and its end offset.
+        """Return the largest epoch that is not above ``epoch``, and its end offset, as OffsetForLeaderEpoch does.
 
         Return (-1, -1) if ``epoch`` is unknown.
 
-        ``end``: log end offset. See OffsetForLeaderEpoch.
+        Args:
+            epoch: the requested epoch.
+            end: log end offset.
         """
         if epoch < 0:
             return UNKNOWN

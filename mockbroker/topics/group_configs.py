@@ -78,25 +78,28 @@ def effective(own: Mapping[str, str] | None, name: str, settings: Settings) -> V
 
 
 def number(own: Mapping[str, str] | None, name: str, settings: Settings) -> int:
-    """Return the effective value of a numeric configuration; see ``effective``."""
+    """Return the effective value of a numeric configuration of a group. For the arguments, see ``effective``."""
     value = effective(own, name, settings)
     assert isinstance(value, int)
     return value
 
 
 def source(own: Mapping[str, str] | None, name: str, settings: Settings) -> ConfigSource:
-    """Return the value that DescribeConfigs reports, with its source: the group, or the default."""
+    """Return the value that DescribeConfigs reports, with its source: the group, or the default.
+
+    For the arguments, see ``effective``.
+    """
     return ConfigSource(name, str(effective(own, name, settings)), OF_GROUP if own and name in own else DEFAULT)
 
 
 def configs_error(configs: Mapping[str, str | None], settings: Settings) -> str | None:
-    """Return Kafka's error message for invalid group configurations; None for valid ones.
+    """Return Kafka's error message for invalid group configurations; None if they are valid.
 
     Configurations that are not set are assumed to have the broker's settings for consumer groups, else Kafka's
     defaults.
 
     Args:
-        configs: The configurations that would be set on the group.
+        configs: The configurations that the group would have.
         settings: The settings of the brokers.
     """
     for name in configs:

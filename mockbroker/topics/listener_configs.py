@@ -1,8 +1,10 @@
-"""The rule for settings of one listener: Kafka refuses a change of a setting of all listeners while the listener has
-dynamic settings that it cannot apply. The functions are pure.
+"""The check of settings that apply to all listeners against the dynamic settings of one listener.
 
-Source: Kafka's DynamicListenerConfig.validateReconfiguration, as recorded in fixtures/keystores.json. It compares the
-settings of each open listener with the static ones, so a setting that an earlier request has set counts too.
+The functions are pure.
+
+Kafka rejects a change of a setting of all listeners while a listener has dynamic settings that it cannot apply. Source:
+Kafka's DynamicListenerConfig.validateReconfiguration, as recorded in fixtures/keystores.json. It compares the settings
+of each open listener with the static settings, so a setting that an earlier request has set counts too.
 """
 
 from __future__ import annotations
@@ -49,5 +51,10 @@ def listeners_error(
 
 
 def _is_fixed(name: str, prefix: str) -> bool:
-    """Return whether a setting with the prefix of a listener cannot be changed while the listener is open."""
+    """Return whether a setting of one listener cannot be changed while the listener is open.
+
+    Args:
+        name: Name of the setting, with the prefix of the listener.
+        prefix: The prefix, such as ``listener.name.internal.``.
+    """
     return name.startswith(prefix) and name.removeprefix(prefix) not in CHANGEABLE

@@ -43,9 +43,9 @@ class CompactedSegment:
     """A segment written by compaction, which replaces one or more adjacent segments.
 
     Attributes:
-        segment: the segment, with the base offset of the first one that it replaces.
-        batches: its batches, in order; their positions are set later.
-        changed: False if it equals the single segment that it replaces.
+        segment: the segment, with the base offset of the first segment that it replaces.
+        batches: batches of the segment, in order; their positions are set later.
+        changed: False if the segment equals the single segment that it replaces.
     """
 
     segment: LogSegment
@@ -57,25 +57,28 @@ class LogListener(Protocol):
     """The interface of a listener that is called after each change of a log, so that it can store the log on disk."""
 
     def appended(self, stored: StoredBatch, leader_epoch: int, *, new_segment: bool) -> None:
-        """Called after a batch was appended in the leader epoch ``leader_epoch``.
+        """Store a batch that was appended to the log.
 
-        ``new_segment``: True if the batch begins a new segment.
+        Args:
+            stored: the batch.
+            leader_epoch: leader epoch in which the batch was appended.
+            new_segment: True if the batch begins a new segment.
         """
         ...
 
     def rolled(self, base_offset: int) -> None:
-        """Called after a new segment has begun at ``base_offset`` that has no batch yet."""
+        """Store the start of a new segment at ``base_offset``. The segment has no batch yet."""
         ...
 
     def deleted_before(self, start: int) -> None:
-        """Called after the records before the log start offset ``start`` were deleted."""
+        """Delete the stored records before the log start offset ``start``, because they were deleted from the log."""
         ...
 
     def replaced(self, base_offset: int, end: int, batches: Sequence[StoredBatch]) -> None:
-        """Called after segments were replaced with one segment with the base offset of the first of them.
+        """Replace stored segments with one segment, because compaction has replaced them in the log.
 
         Args:
-            base_offset: base offset of the first replaced segment.
+            base_offset: base offset of the first replaced segment, and of the new segment.
             end: base offset of the first later segment; above the previous log end offset if there is none.
             batches: all batches of the new segment.
         """
@@ -88,7 +91,7 @@ class PartitionLog:
     Attributes:
         start: log start offset.
         end: log end offset, which is also the high watermark; UNKNOWN_END in a proxy that has not seen it.
-        listener: called after each change; None for a log in memory only.
+        listener: listener that is called after each change; None for a log in memory only.
         limits: limits of a segment, which apply to the next append.
         segments: the segments, the active one last; empty if the log has never had a batch, or all were deleted.
     """
@@ -169,8 +172,9 @@ class PartitionLog:
         return tuple(self._batches)
 
     def begins_with_segments(self, segments: Sequence[LogSegment]) -> bool:
-        """Return whether the log still begins with the given segment objects, and not with others that replaced
-        them.
+        """Return whether the log begins with the given segment objects.
+
+        If one of them was replaced, the result is False.
         """
         return len(segments) <= len(self.segments) and all(map(is_, segments, self.segments))
 
@@ -308,7 +312,7 @@ class PartitionLog:
         return self._batches[first : min(last, max(fitting, first + at_least_one))]
 
     def spans_segments(self, offset: int, end: int) -> bool:
-        """Return whether an offset and a later offset are in different segments."""
+        """Return whether ``offset`` and ``end``, a later offset, are in different segments."""
         return len(self.segments) > 1 and self._segment_of(offset) != self._segment_of(end)
 
     def size_from(self, offset: int, before: int) -> int:
@@ -359,8 +363,9 @@ class PartitionLog:
         return record.offset, record.timestamp
 
     def _index_of(self, offset: int) -> int:
-        """Return the index of the batch that contains ``offset``, else of the next batch; the number of batches if
-        there is no later one.
+        """Return the index of the batch that contains ``offset``, else the index of the next batch.
+
+        If there is no next batch, return the number of batches.
         """
         if offset >= self.end:
             return len(self._batches)
@@ -392,8 +397,9 @@ def _end_position(stored: StoredBatch) -> int:
 
 
 def _records(stored: StoredBatch) -> Iterator[Record]:
-    """Return the records of a batch. Raises: kwire.DecodeError if they cannot be decoded or are more than
-    MAX_RECORDS_PER_BATCH.
+    """Return the records of a batch (``stored``).
+
+    Raises: kwire.DecodeError if the records cannot be decoded, or are more than MAX_RECORDS_PER_BATCH.
     """
     batch = read_batch(stored.data)
     if batch.count > MAX_RECORDS_PER_BATCH:

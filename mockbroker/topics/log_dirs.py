@@ -24,13 +24,13 @@ class Replica(NamedTuple):
 
 
 class LogDirs:
-    """The log directories of the brokers of a cluster, which are the same on each broker.
+    """The log directories of the brokers of a cluster. All brokers have the same directories.
 
     Args:
         paths: Absolute paths of the directories.
 
     Attributes:
-        future: Directory that a replica is moving to.
+        future: Replica -> directory to which the replica is being moved.
     """
 
     def __init__(self, paths: Sequence[str]) -> None:
@@ -45,9 +45,11 @@ class LogDirs:
         return cls([path.strip() for path in log_dirs.split(",") if path.strip()])
 
     def of(self, replica: Replica, topic: str) -> str:
-        """Return the directory of a replica: its preferred directory, or the one with the fewest replicas.
+        """Return the directory of a replica. Without a preferred directory, it is the one with the fewest replicas.
 
-        ``topic``: name of the topic.
+        Args:
+            replica: The replica.
+            topic: Name of the topic.
         """
         if len(self.paths) == 1:
             return self.paths[0]
@@ -62,14 +64,26 @@ class LogDirs:
         return min(self.paths, key=lambda path: counts[path])
 
     def prefer(self, node: int, topic: str, partition: int, path: str) -> None:
-        """Set the directory of a replica that does not exist yet, unless too many such preferences are stored."""
+        """Set the preferred directory of a replica that does not exist yet, unless too many preferences are stored.
+
+        Args:
+            node: Id of the broker.
+            topic: Name of the topic.
+            partition: Index of the partition.
+            path: Path of the directory.
+        """
         if len(self._preferred) < MAX_PREFERRED:
             self._preferred[node, topic, partition] = path
 
     def begin_move(self, replica: Replica, topic: str, path: str) -> bool:
-        """Begin to move a replica to another directory; if it is already there, end its move. Return whether it moves.
+        """Begin to move a replica to another directory. If the replica is already there, end its move.
 
-        ``topic``: name of the topic.
+        Return whether it moves.
+
+        Args:
+            replica: The replica.
+            topic: Name of the topic.
+            path: Path of the directory.
         """
         self.future.pop(replica, None)
         if self.of(replica, topic) == path:

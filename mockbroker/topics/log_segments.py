@@ -17,11 +17,12 @@ UNLIMITED = -1
 
 @dataclass(frozen=True, slots=True)
 class SegmentLimits:
-    """The limits of a segment; a batch that exceeds one begins a new segment.
+    """The limits of a segment. A batch that would exceed a limit begins a new segment.
 
     Attributes:
         size: maximum size in bytes (segment.bytes); a single larger batch is allowed.
-        duration_ms: maximum difference between the timestamps of a batch and of the first batch (segment.ms).
+        duration_ms: maximum difference between the timestamps of a batch and of the first batch, milliseconds
+            (segment.ms).
     """
 
     size: int = SEGMENT_BYTES
@@ -53,18 +54,19 @@ class LogSegment:
 
     @property
     def largest_timestamp(self) -> int:
-        """The timestamp that determines when the segment expires, milliseconds since 1970: its largest timestamp, or
-        the time of the last append if no batch has one.
+        """The timestamp that determines when the segment expires, milliseconds since 1970.
+
+        It is the largest timestamp in the segment, or the time of the last append if no batch has a timestamp.
         """
         return self.max_timestamp if self.max_timestamp >= 0 else self.modified_ms
 
     def add(self, last_offset: int, size: int, max_timestamp: int, now_ms: int) -> None:
-        """Add a batch.
+        """Add a batch to the segment.
 
         Args:
-            last_offset: offset of its last record.
-            size: its size in bytes.
-            max_timestamp: its largest timestamp, milliseconds since 1970.
+            last_offset: offset of the batch's last record.
+            size: size of the batch in bytes.
+            max_timestamp: largest timestamp in the batch, milliseconds since 1970.
             now_ms: the current time, milliseconds since 1970.
         """
         if not self.size:
@@ -79,9 +81,11 @@ class LogSegment:
     def is_full(self, last_offset: int, size: int, max_timestamp: int, limits: SegmentLimits) -> bool:
         """Return whether the segment is full, so that a batch must begin a new segment.
 
-        For the first arguments, see ``add``.
-
-        ``limits``: the limits of a segment.
+        Args:
+            last_offset: offset of the batch's last record.
+            size: size of the batch in bytes.
+            max_timestamp: largest timestamp in the batch, milliseconds since 1970.
+            limits: the limits of a segment.
         """
         if not self.size:
             return False
@@ -122,9 +126,9 @@ def expired_segments(
 def next_expiry(
     segments: Sequence[LogSegment], now_ms: int, *, retention_ms: int = UNLIMITED, retention_bytes: int = UNLIMITED
 ) -> int | None:
-    """Return the time at which retention first deletes a segment, if nothing is appended; None for never.
+    """Return the time at which retention first deletes a segment, if nothing is appended, in milliseconds since 1970.
 
-    For the arguments, see ``expired_segments``; the time is in milliseconds since 1970.
+    The result is None if retention never deletes a segment. For the arguments, see ``expired_segments``.
     """
     if not segments or (len(segments) == 1 and not segments[0].size):
         return None

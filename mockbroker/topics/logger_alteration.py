@@ -23,7 +23,8 @@ from mockbroker.topics.config_changes import (
 
 
 def changed(node: int, name: str, changes: Sequence[Change]) -> dict[str, str | None] | Refusal:
-    """Return the new level of each logger, None for a removed one; or the error of the first change that is refused.
+    """Return the new level of each logger (None for a removed level), or the error of the first change that is
+    rejected.
 
     Args:
         node: id of the broker that received the request.

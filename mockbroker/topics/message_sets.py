@@ -19,9 +19,10 @@ NO_TIMESTAMP = -1
 
 
 def to_batch(data: bytes, limit: int) -> Batch | ErrorCode | None:
-    """Convert a message set to one batch with the same compression; return None for an empty set.
+    """Return one batch with the records of a message set and the same compression.
 
-    The records get new offsets and keep their timestamps; a truncated last message is ignored.
+    The records get new offsets and keep their timestamps; a truncated last message is ignored. The result is None for
+    an empty message set, and an error if the message set is not valid.
 
     Args:
         data: the message set.
@@ -53,11 +54,12 @@ def to_batch(data: bytes, limit: int) -> Batch | ErrorCode | None:
 
 
 def from_batches(data: bytes, offset: int, magic: int) -> bytes | ErrorCode:
-    """Convert batches to a message set, as Kafka's down-conversion does.
+    """Return batches converted to a message set, as Kafka's down-conversion does.
 
-    The result has at most the size of ``data``, or of the first converted batch if that is larger; as in Kafka, it may
-    be cut in the middle of a message. Transaction markers are omitted. Return an error if the first batch cannot be
-    converted; if a later batch cannot be converted, the set ends before it, so that the next fetch gets the error.
+    The message set has at most the size of ``data``, or of the first converted batch if this batch is larger. As in
+    Kafka, it may be cut in the middle of a message. Transaction markers are omitted. If the first batch cannot be
+    converted, an error is returned. If a later batch cannot be converted, the message set ends before it, so that the
+    next fetch gets the error.
 
     Args:
         data: the batches.

@@ -147,7 +147,7 @@ class Partition:
         return at == len(aborted) or aborted[at].first > batch.base_offset
 
     def forget_aborted(self, before: int) -> None:
-        """Remove the aborted transactions that ended before an offset, whose records are no longer in the log.
+        """Remove the aborted transactions that ended before an offset. Their records are no longer in the log.
 
         ``before``: the offset.
         """
@@ -338,7 +338,7 @@ class Topic:
 
 
 class Storage(Protocol):
-    """The interface of a listener that is called after each change of a cluster, so that it can store the cluster on
+    """The interface of a storage, which is called after each change of a cluster so that it can store the change on
     disk.
     """
 
@@ -356,7 +356,7 @@ class Storage(Protocol):
 
         Args:
             topic: the topic.
-            first: index of the first new partition; all partitions from it on are new.
+            first: index of the first new partition; all later partitions are new too.
         """
         ...
 
@@ -365,7 +365,7 @@ class Storage(Protocol):
         ...
 
     def changed(self) -> None:
-        """Handle any other change of metadata, such as a change of a configuration, a leader epoch or an ACL."""
+        """Handle a change that ``created`` and ``deleted`` do not report, such as a configuration, an epoch or an ACL."""
         ...
 
 
@@ -391,7 +391,7 @@ class ClusterState:
         reconfigured: topics whose changed configurations have not been applied to their logs yet.
         group_configs: configurations that are set on groups, by group id; the groups need not exist.
         changed_features: finalized levels of features that UpdateFeatures has changed, by name.
-        features_epoch: number that increases whenever they change.
+        features_epoch: number that increases whenever a finalized feature level changes.
         client_metrics: configurations of client metrics subscriptions, by name.
         client_metrics_version: number that increases whenever these subscriptions change.
         broker_configs: settings that AlterConfigs has set, by broker id as text, or "" for all brokers.
@@ -437,8 +437,9 @@ class ClusterState:
 
     @property
     def controller(self) -> int:
-        """The broker id to advertise as the controller; NO_LEADER without a running broker. (Any broker accepts admin
-        requests.)
+        """The broker id to advertise as the controller; NO_LEADER without a running broker.
+
+        Any broker accepts requests to the controller.
         """
         return min(self.nodes, default=NO_LEADER)
 
@@ -502,8 +503,13 @@ class ClusterState:
         self.changed()
 
     def configure_client_metrics(self, name: str, configs: Mapping[str, str]) -> None:
-        """Replace the configurations of a client metrics subscription; without configurations, the subscription is
-        deleted.
+        """Replace the configurations of a client metrics subscription.
+
+        Without configurations, the subscription is deleted.
+
+        Args:
+            name: name of the subscription.
+            configs: configuration name -> value.
         """
         self.client_metrics.pop(name, None)
         if configs:
@@ -593,14 +599,21 @@ class ClusterState:
         return [[node for node in partition.replicas if node not in partition.catching_up][-1]]
 
     def electable(self, partition: Partition) -> list[int]:
-        """Return the broker ids of the replicas that can lead a partition: in-sync replicas whose brokers are
-        running.
+        """Return the broker ids of the replicas that can lead a partition.
+
+        These are the in-sync replicas whose brokers are running.
         """
         catching_up = partition.catching_up
         return [node for node in partition.replicas if node in self.nodes and node not in catching_up]
 
     def reassign(self, partition: Partition, replicas: Sequence[int], reassignment: Reassignment | None) -> None:
-        """Replace the replicas of a partition. ``reassignment``: replicas that are added and removed; None for none."""
+        """Replace the replicas of a partition.
+
+        Args:
+            partition: the partition.
+            replicas: broker ids of the new replicas.
+            reassignment: replicas that are added and removed; None without a reassignment in progress.
+        """
         partition.replicas = list(replicas)
         partition.reassignment = reassignment
         self.epoch += 1
@@ -664,7 +677,12 @@ class ClusterState:
         return self.by_id.get(topic_id) if by_id else self.topics.get(name)
 
     def partition(self, topic: str, index: int) -> Partition | None:
-        """Return a partition by topic name and number, or None."""
+        """Return a partition, or None if it does not exist.
+
+        Args:
+            topic: topic name.
+            index: partition index.
+        """
         named = self.topics.get(topic)
         return named.partition(index) if named else None
 

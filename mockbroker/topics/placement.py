@@ -23,12 +23,12 @@ def place(nodes: Sequence[int], partitions: int, replicas: int, start: int) -> l
 
 
 def assignment_error(broker_ids: Container[int], brokers: Sequence[int], sample: Sequence[int]) -> str | None:
-    """Return Kafka's error message for an invalid manual replica assignment, None for a valid one.
+    """Return Kafka's error message for an invalid manual replica assignment; None if the assignment is valid.
 
     Args:
         broker_ids: ids of all brokers of the cluster.
         brokers: the replicas of one partition, from the request.
-        sample: the replicas of another partition of the topic, for the replication factor.
+        sample: the replicas of another partition of the topic; both partitions must have the same number of replicas.
 
     Source: Kafka's ReplicationControlManager.validateManualPartitionAssignment.
     """

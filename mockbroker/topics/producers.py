@@ -66,9 +66,10 @@ class Producer:
 
 
 class Producers:
-    """The states of all producers of one partition; iteration yields each ``Producer``.
+    """The states of all producers of one partition. Iteration yields each ``Producer``.
 
-    ``unchecked``: True if there are producers but no check for expired ones is scheduled.
+    Attributes:
+        unchecked: True if there are producers but no check for expired ones is scheduled.
     """
 
     def __init__(self) -> None:
@@ -100,14 +101,17 @@ class Producers:
         return [self._producers[producer_id] for producer_id in self._open]
 
     def oldest_timestamp(self) -> int | None:
-        """Return the time of the longest unused producer: the timestamp of its last batch or marker, in milliseconds
-        since 1970; None without producers.
+        """Return the timestamp of the last batch or marker of the longest unused producer, in milliseconds since 1970.
+
+        Return None without producers.
         """
         return min((each.last_timestamp for each in self), default=None)
 
     def remove_expired(self, before_ms: int) -> None:
-        """Remove the producers without an open transaction whose last batch or marker is not after ``before_ms``
-        (milliseconds since 1970).
+        """Remove the producers that have no open transaction and have been unused for too long.
+
+        ``before_ms``: a producer is removed if its last batch or marker is not after this time, milliseconds since
+        1970.
         """
         expired = [each.producer_id for each in self if each.opened is None and each.last_timestamp <= before_ms]
         for producer_id in expired:
@@ -115,9 +119,10 @@ class Producers:
             self._verified.pop(producer_id, None)
 
     def begin_verification(self, batch: Batch) -> None:
-        """Record that a batch may begin a transaction in this partition, once its verification succeeds.
+        """Record that a batch may begin a transaction in this partition, once the verification of the transaction
+        succeeds.
 
-        Until then, the batch with the lowest recorded sequence must be appended first. Source: Kafka's
+        Until then, the batch with the lowest recorded sequence number must be appended first. Source: Kafka's
         VerificationStateEntry.
         """
         epoch, lowest = self._verified.get(batch.producer_id, (-1, 0))
@@ -167,7 +172,13 @@ class Producers:
             producer.opened = self._open[batch.producer_id] = base_offset
 
     def marker_error(self, producer_id: int, epoch: int, coordinator_epoch: int) -> ErrorCode:
-        """Return the error for a transaction marker with these epochs; NONE if it may be appended."""
+        """Return the error for a transaction marker; NONE if the marker may be appended.
+
+        Args:
+            producer_id: producer id.
+            epoch: producer epoch of the marker.
+            coordinator_epoch: epoch of the transaction coordinator.
+        """
         producer = self._producers.get(producer_id)
         if producer is not None and epoch < producer.epoch:
             return ErrorCode.INVALID_PRODUCER_EPOCH
@@ -194,7 +205,14 @@ class Producers:
         return self._open.pop(producer_id, None)
 
     def _in_epoch(self, producer_id: int, epoch: int) -> Producer:
-        """Return the state of a producer, created or reset if the epoch is new."""
+        """Return the state of a producer.
+
+        A state is created for a new producer, and reset if the producer epoch is new.
+
+        Args:
+            producer_id: producer id.
+            epoch: producer epoch.
+        """
         producer = self._producers.get(producer_id)
         if producer is None:
             if not self._producers:

@@ -34,7 +34,7 @@ def merged(current: Sequence[int], target: Sequence[int]) -> tuple[list[int], Re
 
 
 def completed(replicas: Sequence[int], reassignment: Reassignment, in_sync: Collection[int]) -> list[int] | None:
-    """Return the replicas after a reassignment; None if it cannot be completed yet.
+    """Return the replicas after a reassignment; None if the reassignment cannot be completed yet.
 
     Args:
         replicas: Broker ids of the replicas during the reassignment.

@@ -111,10 +111,12 @@ class RecordRules:
             return batch
 
     def need_records(self, batch: Batch, now_ms: int) -> bool:
-        """Return whether the records of a batch have to be checked, because the header alone does not show that they
-        are valid.
+        """Return whether the records of a batch have to be checked, because the batch header alone does not show their
+        validity.
 
-        ``now_ms``: the current time, milliseconds since 1970.
+        Args:
+            batch: the batch.
+            now_ms: the current time, milliseconds since 1970.
         """
         if self.every_record or self.changes_codec(batch):
             return True
@@ -126,7 +128,7 @@ class RecordRules:
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """The error for a produced batch that is refused. ``records``: index and error message of each invalid record."""
+    """The error for a rejected batch of a producer. ``records``: index and error message of each invalid record."""
 
     error: ErrorCode
     text: str | None = None
@@ -185,5 +187,5 @@ def _timestamp_error(record: Record, index: int, batch: Batch, rules: RecordRule
 
 
 def _long(number: int) -> int:
-    """Return an integer wrapped around to 64 bits, as when a Java long overflows."""
+    """Return an integer (``number``) wrapped around to 64 bits, as when a Java long overflows."""
     return (number + 2**63) % 2**64 - 2**63

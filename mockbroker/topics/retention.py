@@ -30,10 +30,10 @@ def delete_old_segments(partition: Partition, config: LogConfig, now_ms: int) ->
 
 
 def next_deletion(partition: Partition, config: LogConfig, now_ms: int) -> int | None:
-    """Return the time at which ``delete_old_segments`` will next delete a segment if nothing is appended; None for
-    never.
+    """Return the time at which ``delete_old_segments`` will next delete a segment, in milliseconds since 1970.
 
-    The time is in milliseconds since 1970. For the arguments, see ``delete_old_segments``.
+    The result assumes that nothing is appended, and is None if no segment will be deleted. For the arguments, see
+    ``delete_old_segments``.
     """
     if not config.delete:
         return None

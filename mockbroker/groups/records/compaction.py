@@ -25,7 +25,7 @@ class Compactor:
         self._running: dict[int, _RunningCompaction] = {}
 
     def compact_if_grown(self, partition: Partition, now_ms: int) -> None:
-        """Continue a running compaction, or start a compaction if the partition has doubled in size.
+        """Continue a compaction in progress, or start a compaction if the partition has doubled in size.
 
         The broker calls this method after each append.
 
@@ -53,8 +53,8 @@ class _RunningCompaction:
 
     Attributes:
         partition: The partition.
-        steps: Generator that compacts one batch per step and yields the number of compacted bytes.
-        size: Size of the log in bytes at the last step.
+        steps: Generator that compacts one batch at a time and yields the cost of each batch in bytes.
+        size: Size of the log in bytes after the last append.
     """
 
     partition: Partition
@@ -71,13 +71,13 @@ class _RunningCompaction:
 
 
 def compact(partition: Partition, now_ms: int) -> None:
-    """Compact a partition in a single step. ``now_ms``: the current time in milliseconds since 1970."""
+    """Compact a partition at once. ``now_ms``: the current time in milliseconds since 1970."""
     for _ in compaction_of(partition, now_ms):
         pass
 
 
 def compaction_of(partition: Partition, now_ms: int) -> Generator[int, None, None]:
-    """Compact a partition in steps, one for each batch, and yield the cost of each step in bytes.
+    """Compact a partition. After each batch, yield the cost of processing the batch, in bytes.
 
     The segment with the start of an open transaction is not compacted, and neither are later segments.
 
