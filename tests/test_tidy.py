@@ -420,6 +420,7 @@ TESTS_OF_MANY: Mapping[str, list[str]] = {  # scenarios and properties that no m
         "groups/classic/test_size",
         "groups/classic/test_static",
         "groups/records/test_deadlines_after_failover",
+        "groups/records/test_modern_records",
         "groups/records/test_restart",
         "lab/history/draft/test_anything",
         "lab/history/draft/test_slow",

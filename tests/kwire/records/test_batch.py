@@ -310,3 +310,15 @@ def test_delete_horizon_and_timestamp_of_an_empty_batch():
     assert list(batch.records()) == records
     empty = read_batch(build_batch([], base_offset=3, last_offset=9, max_timestamp=7))
     assert (empty.count, empty.last_offset, empty.max_timestamp, empty.base_timestamp) == (0, 9, 7, -1)
+
+
+def test_error_of_a_record_comes_before_that_of_the_header() -> None:
+    """Both a record and the header have a value that does not fit."""
+    record = Record(key=b"k", value=b"v", headers=[("h" * 10, b"")], timestamp=2**70)
+    with pytest.raises(EncodeError) as raised:
+        build_batch([record], producer_epoch=2**20)
+    with pytest.raises(EncodeError) as alone:
+        build_batch([record])
+    assert str(raised.value) == str(alone.value)
+    with pytest.raises(EncodeError, match="does not fit into its field of the batch header"):
+        build_batch([Record()], producer_epoch=2**20)

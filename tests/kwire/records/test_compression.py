@@ -28,6 +28,7 @@ from kwire.records.compression import (
     compressed_pieces,
     decompress,
     decompressed_pieces,
+    is_one_piece,
     may_be_produced,
 )
 
@@ -371,3 +372,25 @@ def test_the_sizes_of_all_frames_are_added(size: int) -> None:
 def test_many_small_members_take_no_more_time_than_their_bytes() -> None:
     empty = gzip.compress(b"")
     assert decompress(GZIP, empty * 20_000 + GZIPPED) == b"data"
+
+
+@pytest.mark.parametrize("codec", [NONE, GZIP, SNAPPY, LZ4, ZSTD])
+@pytest.mark.parametrize("size", [0, 10, 200_000])
+def test_decompression_in_one_piece_is_announced(codec: int, size: int) -> None:
+    """gzip and the blocks of snappy-java are decompressed piece by piece."""
+    data = compress(codec, bytes(size))
+    assert is_one_piece(codec, data) is (codec not in (GZIP, SNAPPY))
+    if is_one_piece(codec, data):
+        assert len(list(decompressed_pieces(codec, data))) == 1
+
+
+def test_raw_snappy_is_one_piece() -> None:
+    data = bytes(cramjam.snappy.compress_raw(b"x" * 1_000))
+    assert is_one_piece(SNAPPY, data)
+    assert list(decompressed_pieces(SNAPPY, data)) == [b"x" * 1_000]
+
+
+def test_default_level_of_gzip_is_the_highest() -> None:
+    data = Random(3).randbytes(2_000).hex().encode()
+    sizes = [len(compress(GZIP, data, level=level)) for level in (1, 9)]
+    assert sizes[0] > sizes[1] == len(compress(GZIP, data))

@@ -9,8 +9,14 @@ from uuid import UUID
 import pytest
 
 from kwire import ErrorCode as E
-from mockbroker.groups.share.initialization import begin, delete_states, remove_topics
-from mockbroker.groups.share.state import SharedTopic, ShareGroup, ShareMember
+from mockbroker.groups.share.initialization import (
+    begin,
+    delete_states,
+    finish,
+    is_assignment_pending,
+    remove_topics,
+)
+from mockbroker.groups.share.state import INITIALIZE_TIMER, SharedTopic, ShareGroup, ShareMember
 from mockbroker.topics.model import ClusterState, Node
 
 OLD, GONE = UUID(int=50), UUID(int=51)
@@ -100,3 +106,126 @@ def test_peak_member_count_never_decreases(cluster: ClusterState) -> None:
     group.put_member(ShareMember(member_id="o"))
     group.put_member(ShareMember(member_id="o", epoch=3))
     assert group.peak_member_count == 2
+
+
+class Initializing:
+    """A share coordinator that refuses some partitions, by topic id and index."""
+
+    def __init__(self, *refused: tuple[UUID, int]) -> None:
+        self.refused = set(refused)
+        self.asked: list[tuple[str, UUID, int, int, int, float]] = []
+
+    def initialize(self, key: Any, epoch: int, offset: int, now: float) -> E:
+        self.asked.append((key.group_id, key.topic_id, key.partition, epoch, offset, now))
+        return E.NOT_COORDINATOR if (key.topic_id, key.partition) in self.refused else E.NONE
+
+
+def finished(cluster: ClusterState, group: ShareGroup, *refused: tuple[UUID, int]) -> Initializing:
+    states = Initializing(*refused)
+    finish(group, SimpleNamespace(share_states=states, cluster=cluster), 5.0)  # type: ignore[arg-type]
+    return states
+
+
+def test_initialized_partitions_are_recorded(cluster: ClusterState) -> None:
+    group, topic_id = group_of(cluster)
+    group.epoch = 4
+    group.set_shared_topics(
+        initializing={topic_id: SharedTopic("t", frozenset({2, 1})), GONE: SharedTopic("gone", frozenset({0}))},
+        initialized={topic_id: SharedTopic("t", frozenset({0}))},
+    )
+    states = finished(cluster, group)
+    assert states.asked == [("g", topic_id, index, 4, -1, 5.0) for index in (1, 2)]
+    assert (group.initializing, group.initialized) == ({}, {topic_id: SharedTopic("t", frozenset({0, 1, 2}))})
+    assert INITIALIZE_TIMER not in group.timers
+
+
+def test_refused_partition_is_tried_again_later(cluster: ClusterState) -> None:
+    group, topic_id = group_of(cluster)
+    group.set_shared_topics(initializing={topic_id: SharedTopic("t", frozenset({0, 1, 2}))})
+    finished(cluster, group, (topic_id, 1))
+    assert group.initializing == {topic_id: SharedTopic("t", frozenset({1}))}
+    assert group.initialized == {topic_id: SharedTopic("t", frozenset({0, 2}))}
+    assert group.timers.at(INITIALIZE_TIMER) == 35.0
+    group, _ = group_of(cluster)
+    group.set_shared_topics(initializing={topic_id: SharedTopic("t", frozenset({0}))})
+    finished(cluster, group, (topic_id, 0))
+    assert (group.initialized, group.timers.at(INITIALIZE_TIMER)) == ({}, 35.0)
+
+
+@pytest.mark.parametrize(("count", "rest"), [(200, 0), (201, 1), (450, 250)])
+def test_at_most_200_partitions_are_initialized_at_once(cluster: ClusterState, count: int, rest: int) -> None:
+    group, topic_id = group_of(cluster)
+    other = cluster.create_topic("u", [[0]]).topic_id
+    group.set_shared_topics(
+        initializing={
+            topic_id: SharedTopic("t", frozenset(range(150))),
+            other: SharedTopic("u", frozenset(range(count - 150))),
+        }
+    )
+    states = finished(cluster, group)
+    assert len(states.asked) == count - rest
+    assert sum(len(shared.partitions) for shared in group.initializing.values()) == rest
+    assert group.timers.at(INITIALIZE_TIMER) == (5.0 if rest else None)
+
+
+def test_missing_partitions_are_initialized_at_once(cluster: ClusterState) -> None:
+    group, topic_id = group_of(cluster)
+    context: Any = SimpleNamespace(cluster=cluster)
+    begin(group, context, 5.0)
+    assert (group.initializing, group.timers.at(INITIALIZE_TIMER)) == (
+        {topic_id: SharedTopic("t", frozenset({0, 1, 2}))},
+        5.0,
+    )
+    group.put_member(ShareMember(member_id="m", topics=frozenset({"t", "none"})))
+    cluster.add_partitions(cluster.topics["t"], [[0]])
+    begin(group, context, 6.0)
+    assert group.initializing == {topic_id: SharedTopic("t", frozenset({0, 1, 2, 3}))}
+
+
+PENDING = [  # initialized partitions, target of the member, whether an epoch is necessary
+    ({0, 1}, {0, 1}, False),
+    ({0, 1}, {0}, True),
+    ({0}, {0, 1}, True),
+    (set(), set(), False),
+]
+
+
+@pytest.mark.parametrize(("initialized", "target", "pending"), PENDING)
+def test_initialized_partitions_need_an_assignment(
+    cluster: ClusterState, initialized: set[int], target: set[int], pending: bool
+) -> None:
+    group, topic_id = group_of(cluster)
+    if initialized:
+        group.set_shared_topics(initialized={topic_id: SharedTopic("t", frozenset(initialized))})
+    group.target["m"] = {topic_id: sorted(target)}
+    assert is_assignment_pending(group) is pending
+    assert group.target_is_checked is not pending
+
+
+def test_topics_without_subscribers_need_no_assignment(cluster: ClusterState) -> None:
+    group, _ = group_of(cluster)
+    group.set_shared_topics(initialized={OLD: SharedTopic("old", frozenset({0}))})
+    assert not is_assignment_pending(group)
+    empty = ShareGroup(group_id="g")
+    empty.set_shared_topics(initialized={OLD: SharedTopic("old", frozenset({0}))})
+    assert not is_assignment_pending(empty)
+
+
+def test_targets_of_several_members_count_together(cluster: ClusterState) -> None:
+    group, topic_id = group_of(cluster)
+    group.put_member(ShareMember(member_id="n", topics=frozenset({"t"})))
+    group.set_shared_topics(initialized={topic_id: SharedTopic("t", frozenset({0, 1}))})
+    group.target["m"], group.target["n"] = {topic_id: [0]}, {topic_id: [1]}
+    assert not is_assignment_pending(group)
+
+
+def test_other_topics_leave_the_group_unchanged(cluster: ClusterState) -> None:
+    group, topic_id = group_of(cluster)
+    for table in ("initializing", "initialized"):
+        group.set_shared_topics(**{table: {topic_id: SharedTopic("t", frozenset({0}))}})
+        before = getattr(group, table)
+        remove_topics(group, [SimpleNamespace(topic_id=GONE)])  # type: ignore[list-item]
+        assert getattr(group, table) is before
+    group.set_shared_topics(deleting={topic_id: "t"})
+    remove_topics(group, [SimpleNamespace(topic_id=topic_id)])  # type: ignore[list-item]
+    assert (group.initializing, group.initialized, group.deleting) == ({}, {}, {})
