@@ -91,7 +91,7 @@ def test_locked_dependencies_of_the_product_have_hashes() -> None:
     assert all("--hash=sha256:" in each for each in requirements)
 
 
-def test_the_workflow_of_every_push_audits_the_locked_dependencies() -> None:
+def test_every_push_audits_the_locked_dependencies() -> None:
     workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "checks.yml").read_text("utf-8"))
     commands = "\n".join(step.get("run", "") for step in workflow["jobs"]["check"]["steps"])
     assert "LOCKED=1" in commands

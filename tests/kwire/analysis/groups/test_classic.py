@@ -263,7 +263,7 @@ def from_the_middle(first: str = "a") -> CallLog:
     return log
 
 
-def test_members_of_before_the_capture_did_not_cause_its_first_rebalance() -> None:
+def test_earlier_members_do_not_cause_the_first_rebalance() -> None:
     (row,) = from_the_middle().tables()["rebalances"]
     assert line(row, "to_generation trigger trigger_member trigger_confidence incomplete") == (
         5,

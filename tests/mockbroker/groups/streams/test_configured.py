@@ -94,7 +94,7 @@ def test_number_of_tasks_is_limited(most: int, valid: bool, monkeypatch: pytest.
     if valid:
         assert configure(topology, cluster_of(t=3, u=2, v=1)).is_ready
     else:
-        with pytest.raises(Refused, match="The topology has 5 tasks, the maximum is 4: use fewer partitions."):
+        with pytest.raises(Refused, match=r"The topology has 5 tasks, the maximum is 4: use fewer partitions\."):
             configure(topology, cluster_of(t=3, u=2, v=1))
 
 
