@@ -55,7 +55,7 @@ class Tally:
 
 @dataclass(slots=True)
 class Connected:
-    """The begin and end of a connection. ``closed``: ``fin`` or ``rst``; None for a connection that was still open."""
+    """The beginning and the end of a connection. ``closed``: ``fin`` or ``rst``; None if it was still open."""
 
     conn_id: str
     broker: str

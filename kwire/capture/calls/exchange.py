@@ -400,7 +400,7 @@ class Exchange:
             self._set_status(NOT_KAFKA)
 
     def stop_decryption(self, begin: bytes, reason: str) -> None:
-        """Record that TLS cannot be decrypted (any further). From now on, the bytes are only counted.
+        """Record that TLS cannot be decrypted, or no longer. From now on, the bytes are only counted.
 
         Args:
             begin: first bytes of the client.

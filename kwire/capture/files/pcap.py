@@ -122,7 +122,7 @@ class Pcap:
         return starts, at, ""
 
     def _implausible(self, data: bytes, heads: Ints) -> NDArray[np.bool_]:
-        """Return a mask of the implausible record headers.
+        """Return an array with True for each record header that is implausible.
 
         A header is implausible if its time or size is invalid, or if it is more than a day away from the previous
         record.

@@ -86,8 +86,7 @@ class Records:
         return None, max(start, stop)
 
     def _plausible(self, data: bytes, places: Ints, around: Ints | None) -> tuple[NDArray[np.bool_], Ints, Ints]:
-        """Check record headers: return a mask of the plausible ones, and the times (seconds) and sizes (bytes) in the
-        headers.
+        """Check record headers. Return three arrays: whether each is plausible, the times (seconds), the sizes (bytes).
 
         Args:
             data: bytes to search.

@@ -191,7 +191,7 @@ class PacketHeaders:
         return rows[is_ip], at[is_ip]
 
     def _tunnels(self, rows: Ints, at: Ints, kind: Ints) -> Bools:
-        """Record the packets inside tunnels, which are parsed later. Return a mask of the rows that are tunnels.
+        """Record the packets inside tunnels, which are parsed later. Return, for each row, whether it is a tunnel.
 
         Args:
             rows: indices of the records, without fragments.

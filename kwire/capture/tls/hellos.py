@@ -21,7 +21,7 @@ class HelloError(ValueError):
 
 
 class Choice(NamedTuple):
-    """What a server has chosen.
+    """The protocol version and the cipher suite that a server has chosen.
 
     Attributes:
         version: protocol version, such as 0x0304 for TLS 1.3.
@@ -43,7 +43,7 @@ def client_random(data: bytes) -> bytes | None:
 
 
 def server_choice(data: bytes) -> Choice | None:
-    """Return what a ServerHello chooses; None if the message is incomplete. Raises: HelloError."""
+    """Return the choice in a ServerHello; None if the message is incomplete. Raises: HelloError."""
     body = _message(data, SERVER_HELLO)
     if body is None:
         return None
@@ -74,7 +74,7 @@ def _supported_version(body: bytes, at: int) -> int | None:
 def _message(data: bytes, kind: int) -> bytes | None:
     """Return the body of the first handshake message; None if it is incomplete.
 
-    Raises: HelloError if it is another message than ``kind``, or too short.
+    Raises: HelloError if the type of the message is not ``kind``, or the message is too short.
     """
     if not data:
         return None

@@ -27,7 +27,7 @@ class _Direction:
     Attributes:
         buffer: bytes of incomplete records.
         hello: incomplete ClientHello or ServerHello.
-        keys: the current keys, then those that follow them; empty while they are unknown.
+        keys: the current keys, then the keys of later phases; empty while the keys are unknown.
         is_encrypted: True if all further records are encrypted, whatever their content type (TLS 1.2).
         number: sequence number of the next record.
         missing: number of records that may be missing before the next one.
@@ -175,13 +175,14 @@ class TlsSession:
             self._refuse("no ServerHello was captured")
 
     def _is_hello_due(self, from_client: bool, kind: int) -> bool:
-        """Return whether a record can be processed before the keys are known. A hello can, in the order of a handshake:
-        the packets of the two sides may have been captured in another order.
+        """Return whether a record has the next hello of the handshake, which is processed before the keys are known.
+
+        The packets of the two sides may have been captured in another order than the handshake.
         """
         return kind != DATA and from_client is (self._random is None)
 
     def _record(self, from_client: bool, header: bytes, body: bytes, out: Plain) -> bool:
-        """Process a record; return False if it is none: after missing bytes, other bytes may look like a header."""
+        """Process a record; return False for other bytes, which may look like a header after missing bytes."""
         direction = self._directions[from_client]
         kind = header[0]
         if not (direction.is_encrypted or (kind == DATA and direction.keys)):
@@ -252,7 +253,7 @@ def _keys(
     """Return the keys of the client and of the server, in the order of use; None if secrets are missing.
 
     Args:
-        choice: what the server has chosen.
+        choice: protocol version and cipher suite of the connection.
         suite: the cipher suite.
         known: secrets of the connection, by label.
         randoms: random values of the server and of the client.
