@@ -25,8 +25,9 @@ class BrokerLoggers:
         self._own: dict[str, str] = {}
 
     def effective(self) -> dict[str, str]:
-        """Return the level of each logger by name. A logger without its own level has the level of its
-        nearest parent.
+        """Return the level of each logger by name.
+
+        A logger without its own level has the level of its nearest parent.
         """
         levels: dict[str, str] = {}
         for name in LOGGERS:

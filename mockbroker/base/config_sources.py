@@ -29,8 +29,11 @@ _SYNONYMS = {name: names for names in IN_SEVERAL_UNITS for name in names}
 class ConfigSource:
     """A value of a broker setting, with the source that it comes from.
 
-    The fields are the name of the setting in that source, the value as text, and the number of the source in
-    DescribeConfigs (1 topic, 2 broker, 3 cluster-wide default, 4 static, 5 Kafka's default, 8 group).
+    Attributes:
+        name: Name of the setting in that source.
+        value: The value as text.
+        source: Number of the source in DescribeConfigs (1 topic, 2 broker, 3 cluster-wide default, 4 static, 5 Kafka's
+            default, 8 group).
     """
 
     name: str

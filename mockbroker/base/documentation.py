@@ -13,7 +13,7 @@ from mockbroker.base.settings import Settings, is_ours
 def attributes(described: type) -> Mapping[str, str]:
     """Return the descriptions in the section ``Attributes`` of a class's docstring, by attribute name.
 
-    The result is empty if Python runs without docstrings (``-OO``).
+    The result is empty if Python runs without docstrings (``-OO``). ``described``: the class.
     """
     _, _, section = (inspect.getdoc(described) or "").partition("Attributes:\n")
     meanings: dict[str, str] = {}

@@ -15,8 +15,9 @@ R = TypeVar("R")
 
 @dataclass(slots=True, unsafe_hash=True)
 class Ticket:
-    """The identity of a request, which is needed to encode its response. It is also the request's entry in the request
-    log.
+    """The identity of a request, which is needed to encode its response.
+
+    It is also the request's entry in the request log.
 
     The request log sets ``received_at`` and the fields after it. The entry stores bytes, not decoded messages.
 
@@ -119,8 +120,8 @@ class Delivery:
     """The changes that a fault rule makes to the sending of a response.
 
     Attributes:
-        alter: Function that changes the encoded response, a frame with its length prefix, in slices: it returns a
-            generator that yields after each slice, and returns the bytes to send. None to leave the response unchanged.
+        alter: Function that changes the encoded response, a frame with its length prefix. It returns a generator that
+            yields after a limited amount of work, and returns the bytes to send. None to leave the response unchanged.
         frame: The bytes to send instead of the encoded response, as returned by ``alter``; None to send the response.
         close: Reason to close the connection after the response was sent; "" to leave it open.
         reset: Whether the connection is closed by a TCP reset.
@@ -208,7 +209,8 @@ class Note:
         group: Group id; "" in an event of a transaction.
         member_id: Id of the member that the event is about.
         client_id: The ``client.id`` of the member.
-        generation: Generation of the group, or its epoch in the consumer protocol.
+        generation: Generation of a classic group; in an event about a member of another type of group, the member
+            epoch; else the group epoch.
         reason: Cause of the event.
         leader: Member id of the leader of a classic group.
         protocol: The chosen assignment strategy or assignor.
@@ -281,7 +283,9 @@ class SendMore:
 
 @dataclass(slots=True, eq=False)
 class Work:
-    """The effect of continuing the work on a long request later. The router handles other requests between two slices.
+    """The effect of continuing the work on a large request later.
+
+    The work is done in slices (parts of limited size), and the router handles other requests between two slices.
 
     Attributes:
         ticket: Identity of the request.
@@ -300,7 +304,7 @@ Steps: TypeAlias = Generator[Effects, float, Effects]
 
 
 def begin(ticket: Ticket, steps: Steps) -> Effects:
-    """Do the first slice of the work on a long request.
+    """Do the first slice (part of limited size) of the work on a large request.
 
     Args:
         ticket: Identity of the request.

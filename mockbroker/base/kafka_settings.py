@@ -51,8 +51,10 @@ class KafkaSetting:
         return self.type == "PASSWORD"
 
     def problem(self, text: str) -> str | None:
-        """Return why Kafka rejects a value of the setting, as text for an error message; None if Kafka accepts the
-        value.
+        """Return the reason why Kafka rejects a value of the setting, as text for an error message; None if Kafka
+        accepts it.
+
+        ``text``: the value.
         """
         if self.type == "BOOLEAN":
             return None if text.lower() in ("true", "false") else f"expected true or false, got {text!r}"
@@ -114,10 +116,10 @@ def kafka_settings() -> Mapping[str, Mapping[str, KafkaSetting]]:
 
 
 def base_name(name: str) -> str:
-    """Return the name of a setting without the prefix ``listener.name.NAME.`` and without a SASL mechanism after the
-    prefix.
+    """Return the name of the setting that defines a setting of one listener.
 
-    If no known setting results, remove only the prefix.
+    The prefix ``listener.name.NAME.`` is removed, and so is a SASL mechanism after the prefix. If Kafka has no setting
+    with the remaining name, only the prefix is removed.
     """
     known = kafka_settings()
     parts = name.split(".")

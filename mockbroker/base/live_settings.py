@@ -20,14 +20,15 @@ MIN_IN_SYNC = "min.insync.replicas"
 class Layer(Protocol):
     """The interface to the settings of one source, such as the settings of one broker.
 
-    ``source``: number of the source in DescribeConfigs.
+    Attributes:
+        source: Number of the source in DescribeConfigs.
     """
 
     @property
     def source(self) -> int: ...
 
     def text(self, name: str) -> str | None:
-        """Return the value of a setting as text; None if this source does not set it."""
+        """Return the value of the setting ``name`` as text; None if this source does not set it."""
         ...
 
 
@@ -109,7 +110,8 @@ class ListenerFiles(Protocol):
     """
 
     def refusal(self, node: int, configs: Mapping[str, str]) -> str | None:
-        """Return why a broker's listeners cannot use the keystores and truststores in new settings; None if they can.
+        """Return the reason why a broker's listeners cannot use the keystores and truststores in new settings; None if
+        they can.
 
         Args:
             node: Id of the broker.

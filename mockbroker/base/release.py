@@ -160,7 +160,7 @@ class Release:
             is not verified with the coordinator while the producer has a transaction open in the partition; and the
             start of the last transaction is reported until the next one begins.
         offset_value_version: Version of the OffsetCommitValue records that the coordinator writes.
-        uniform: Kafka release whose ``uniform`` assignor (kwire.assignors) assigns groups of the consumer protocol.
+        uniform: Kafka release whose ``uniform`` assignor (kwire.assignors) is used for consumer groups (KIP-848).
         batches_only: Whether message sets (magic 0 and 1) are not supported. Produce v0-2 is advertised nevertheless,
             because librdkafka requires these versions for compression; a Produce v0-2 closes the connection.
         everything: Whether every version of every API that mockbroker implements is served.
@@ -179,8 +179,8 @@ class Release:
     supported: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     def limit(self, api_key: int, versions: Versions) -> Versions | None:
-        """Return the part of a version range that the release advertises; None if the release advertises no version of
-        the range.
+        """Return the part of a version range that the release advertises; None if it advertises no version of the
+        range.
 
         Args:
             api_key: API key that the versions belong to.
@@ -202,14 +202,23 @@ class Release:
         return self.everything or served(ApiKey.PUSH_TELEMETRY, self.name) is not None
 
     def refuses(self, api_key: int, version: int) -> bool:
-        """Return whether the release advertises a version of an API but closes the connection after a request in that
+        """Return whether the release advertises a version of an API, but closes the connection after a request in this
         version.
+
+        Args:
+            api_key: API key.
+            version: API version.
         """
         return self.batches_only and api_key == ApiKey.PRODUCE and version < PRODUCE_BATCHES_SINCE
 
 
 def served(api_key: int, release: str) -> Versions | None:
-    """Return the versions of an API that a release serves; None if the release does not have the API."""
+    """Return the versions of an API that a release serves; None if the release does not have the API.
+
+    Args:
+        api_key: API key.
+        release: Name of the release, such as "3.9".
+    """
     current = NOTHING
     for change in (SERVED.get(api_key) or TELEMETRY.get(api_key, "")).split(", "):
         since, _, versions = change.partition(": ")

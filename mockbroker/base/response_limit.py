@@ -52,8 +52,8 @@ class Room:
 
         Args:
             keys: The keys, in the order of the response.
-            describe: Returns the description of a key.
-            size: Returns the approximate size of a description in bytes.
+            describe: Function that returns the description of a key.
+            size: Function that returns the approximate size of a description in bytes.
 
         Raises:
             ResponseTooLargeError: The size of the response exceeds the limit.

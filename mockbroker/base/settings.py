@@ -354,7 +354,7 @@ class Settings:
         return Settings(**{**present, **changed, "others": others})
 
     def ssl_text(self, name: str) -> str | None:
-        """Return the value of a keystore or truststore setting; None if the setting is absent or an empty location."""
+        """Return the value of the keystore or truststore setting ``name``; None if it is absent or empty."""
         text = self.text(name)
         return None if not text and is_ours(name) else text
 

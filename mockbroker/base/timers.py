@@ -36,8 +36,8 @@ class DismissDue:
 
     Attributes:
         ticket: Identity of the request.
-        what: The response, with the reason for closing the connection. None in a key that serves only to find the
-            deadline.
+        what: The response, with the reason for closing the connection. None in a key that is only used to look up or
+            remove the deadline.
     """
 
     ticket: Ticket
@@ -90,8 +90,8 @@ class ScriptDue:
 
     Attributes:
         name: Name of the script.
-        run: Function that does the step, called with the broker time in seconds. None in a key that serves only to find
-            the deadline.
+        run: Function that does the step, called with the broker time in seconds. None in a key that is only used to
+            look up or remove the deadline.
     """
 
     name: str
@@ -120,8 +120,9 @@ class CatchUpDue(_ReplicaDue):
 
 
 class MoveDue(_ReplicaDue):
-    """The key of the time at which a replica has moved to its new log directory
-    (``mockbroker.replica.catch.up.ms``).
+    """The key of the time at which a replica has moved to its new log directory.
+
+    The move takes ``mockbroker.replica.catch.up.ms``.
     """
 
     __slots__ = ()
@@ -133,8 +134,8 @@ class ConnectionDue:
 
     Attributes:
         number: Number of the delayed connection.
-        run: Function that is called with the broker time in seconds at the deadline. None in a key that serves only to
-            find the deadline.
+        run: Function that is called with the broker time in seconds at the deadline. None in a key that is only used to
+            look up or remove the deadline.
     """
 
     number: int
@@ -185,7 +186,7 @@ class RetentionDue:
 
 @dataclass(frozen=True, slots=True)
 class CompactionDue:
-    """The key of the next check of a partition by the log cleaner, or of the next step of its compaction.
+    """The key of the time at which the log cleaner next checks a partition, or continues its compaction.
 
     Attributes:
         topic_id: Id of the topic.

@@ -16,10 +16,15 @@ FIRST_NUMBER = 3  # index of the first numeric column; it and all later columns 
 
 
 def json_lines(imported: Imported, settings: Settings) -> Iterator[dict[str, Any]]:
-    """Yield a JSON object for each group, sorted by id, then one with topics, passed_over, notes and problems.
+    """Yield the lines of the JSON output: an object for each group, sorted by id, and a last object for the import.
 
-    Bytes are base64; times are milliseconds since 1970 or null. Assignments map topic names to partitions; a topic
-    whose name is unknown is given by its id. docs/import.md lists the keys.
+    The last object has the keys topics, passed_over, notes and problems. Bytes are base64; times are milliseconds since
+    1970 or null. Assignments map topic names to partitions; a topic whose name is unknown is given by its id.
+    docs/import.md lists the keys.
+
+    Args:
+        imported: The result of the import.
+        settings: The settings of the brokers.
     """
     names = {topic.topic_id: name for name, topic in imported.topics.items() if topic.topic_id is not None}
     for group_id, group in sorted(imported.groups.items()):
@@ -47,7 +52,8 @@ def json_lines(imported: Imported, settings: Settings) -> Iterator[dict[str, Any
 def table(imported: Imported) -> list[str]:
     """Return the lines of a table: headings, then one line for each group, sorted by id.
 
-    WAITING is the number of pending offsets in open transactions.
+    The column WAITING contains the number of pending offsets in open transactions. ``imported``: the result of the
+    import.
     """
     rows = [
         (
@@ -67,9 +73,9 @@ def table(imported: Imported) -> list[str]:
 
 
 def _printable(name: str) -> str:
-    """Return a group id with its control characters escaped; ``''`` for the empty id.
+    """Return a group id (``name``) with its control characters escaped; ``''`` for the empty id.
 
-    It is not shortened, so that it can be copied into other commands.
+    The group id is not shortened, so that it can be copied into other commands.
     """
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name) or "''"
 

@@ -82,7 +82,11 @@ class _Replica:
 
 
 def read_groups(folders: Sequence[Path], settings: Settings) -> Imported:
-    """Import the groups and topics of log directories, which may belong to several brokers.
+    """Return the groups and topics of log directories, which may belong to several brokers.
+
+    Args:
+        folders: Paths of the log directories.
+        settings: The settings of the brokers.
 
     Raises: LogDirError for a folder that is not a log directory, or belongs to a running broker.
     """
@@ -149,8 +153,12 @@ def _read_replica(imported: Imported, path: Path, start: int) -> _Replica:
 
 
 def _add_groups(imported: Imported, replica: _Replica, settings: Settings) -> None:
-    """Group the records of a partition by group id, rebuild each group, and add the groups and problems to
-    ``imported``.
+    """Rebuild the groups whose records are in a partition, and add the groups and problems to ``imported``.
+
+    Args:
+        imported: result of the import, which is updated.
+        replica: replica of the partition.
+        settings: the settings of the brokers.
     """
     groups: dict[str, Replay] = {}
     unknown: dict[int, list[int]] = {}

@@ -73,12 +73,12 @@ class ClientQuotas:
         """Set or remove quotas of an entity.
 
         Args:
-            entity: The entity.
+            entity: A user, a client id, both, or an address, whose quotas are changed.
             changes: New limits by quota key; None removes the quota.
             validate_only: True to check the changes without applying them.
 
-        Raises: QuotaError if a change is not valid, or too many entities would have quotas; nothing is changed after an
-            error.
+        Raises: QuotaError if a change is not valid, or too many entities would have quotas. After an error, no quota
+        has changed.
         """
         for key, value in changes.items():
             _check(entity, key, value)
@@ -115,7 +115,7 @@ class ClientQuotas:
         return None
 
     def rate(self, limit: Limit) -> WindowedRate:
-        """Return the measured rate of all clients that share a quota. It is created on first use."""
+        """Return the measured rate of all clients that share a quota (``limit``). The rate is created on first use."""
         known = self._rates.get((limit.key, limit.shared_by))
         if known is None:
             if len(self._rates) >= MAX_ENTITIES:
@@ -125,9 +125,9 @@ class ClientQuotas:
         return known
 
     def bucket(self, limit: Limit) -> TokenBucket:
-        """Return the token bucket of a controller mutation quota, which the clients of one entity share.
+        """Return the token bucket of a controller mutation quota (``limit``), which the clients of one entity share.
 
-        It is created on first use, with all tokens. A token is one partition mutation.
+        The bucket is created on first use, with all tokens. A token is one partition mutation.
         """
         known = self._buckets.get(limit.shared_by)
         if known is None:
@@ -145,7 +145,7 @@ def keys_of(entity: Entity) -> tuple[str, ...]:
 def check_entity(names: Mapping[str, str | Default]) -> None:
     """Check the entity types and names of an entity. ``names``: name by entity type.
 
-    Raises: QuotaError if they are not valid.
+    Raises: QuotaError if the types or names are not valid.
     """
     if not names:
         raise QuotaError("Invalid empty client quota entity")
@@ -187,7 +187,7 @@ def matching(
     Args:
         quotas: By entity, the limits by quota key.
         parts: Name by entity type; None matches any name, including the default.
-        strict: Whether a matching entity may have no other entity types.
+        strict: True to yield only entities that have no other entity types than ``parts``.
     """
     for entity, limits in quotas.items():
         names = dict(entity.names())

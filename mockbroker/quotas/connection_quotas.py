@@ -25,8 +25,8 @@ class ConnectionLimits:
         overrides: Maximum number of connections by address, for addresses to which ``per_ip`` does not apply.
         rate: Maximum number of new connections per second.
         of_listeners: By listener name, the maximum number of connections, and of new connections per second.
-        protected: Name of the inter-broker listener. If there are other listeners, a connection to the protected one is
-            accepted even at the limit ``connections``.
+        protected: Name of the inter-broker listener. If there are other listeners, a connection to the inter-broker
+            listener is accepted even if the limit ``connections`` is reached.
         windows: Number of windows of a rate.
         window: Length of a window in seconds.
     """
@@ -115,8 +115,9 @@ class ConnectionQuotas:
         return listener == self._protected or self._total < self.limits.connections
 
     def is_excessive(self) -> bool:
-        """Return whether the broker has too many connections, so that a connection to an unprotected listener has to be
-        closed.
+        """Return whether the broker has too many connections.
+
+        If so, a connection to a listener that is not protected has to be closed.
         """
         return self._total > self.limits.connections
 
@@ -135,7 +136,7 @@ class ConnectionQuotas:
         return self._by_address[address] < self.limits.overrides.get(address, self.limits.per_ip)
 
     def close_time(self, address: str, now: float) -> float:
-        """Add a new connection to the connection rate of its client address; return when to close the connection.
+        """Add a new connection to the connection rate of its client address. Return the time until it must be closed.
 
         A connection that exceeds the rate is closed after a delay, and does not count for the rate.
 
@@ -160,8 +161,11 @@ class ConnectionQuotas:
         return excess
 
     def _excess(self, rate: WindowedRate, limit: float, now: float) -> float:
-        """Count a new connection in a rate; return the throttle time if the rate is exceeded, in seconds, at most one
-        window.
+        """Count a new connection in a rate.
+
+        If the rate is exceeded, return the throttle time in seconds, at most one window.
+
+        If the rate is not exceeded, return 0.
 
         Args:
             rate: The rate.

@@ -1,6 +1,6 @@
 """The entities that have quotas: a user, a client id, a user with a client id, or an address.
 
-Each of them is given by name, or is the default of all names.
+A user, client id or address is given by name, or is the default for all names without quotas.
 """
 
 from __future__ import annotations

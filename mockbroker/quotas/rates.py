@@ -34,7 +34,9 @@ class WindowedRate:
         self.use(amount, inf, now)
 
     def use(self, amount: float, limit: float, now: float) -> float:
-        """Add an amount to the current window; return the result of ``excess``.
+        """Add an amount to the current window.
+
+        Return the seconds until the rate has fallen to the limit (see ``excess``).
 
         Args:
             amount: The amount.
@@ -66,7 +68,10 @@ class WindowedRate:
         return sum(amount for _, amount in self._samples) / self.window(now)
 
     def window(self, now: float) -> float:
-        """Return the time span in seconds over which ``rate`` averages: at least one window less than configured."""
+        """Return the time span in seconds over which ``rate`` averages: at least one window less than configured.
+
+        ``now``: time in seconds.
+        """
         self._drop_old(now)
         elapsed = now - self._samples[0][0] if self._samples else 0.0
         least = self._windows - 1
@@ -76,8 +81,8 @@ class WindowedRate:
         return elapsed
 
     def excess(self, limit: float, now: float) -> float:
-        """Return for how many seconds nothing may be recorded until the rate falls to ``limit``; 0 if it is not above
-        the limit.
+        """Return the seconds for which nothing may be recorded until the rate has fallen to ``limit``; 0 if it is not
+        above it.
 
         Source: Kafka's QuotaUtils.throttleTime.
 

@@ -44,8 +44,9 @@ class _Partition:
 
 
 class Fetches:
-    """The recorded responses to Fetch requests, and the live responses made from them, which never open a fetch
-    session.
+    """The recorded responses to Fetch requests, and the responses to live requests that are made from them.
+
+    A response to a live request never opens a fetch session.
 
     Args:
         calls: Recorded Fetch calls, in order.

@@ -51,9 +51,9 @@ REPEATED = frozenset(
 
 
 def is_repeated(request: Any) -> bool:
-    """Return whether the last response to such a request may be repeated: True for the APIs in REPEATED.
+    """Return whether the last response to a request may be repeated: True for the APIs in REPEATED.
 
-    It is False for a JoinGroup without member id, because each new member gets its own id.
+    The result is False for a JoinGroup without member id, because each new member gets its own id.
 
     ``request``: the decoded request.
     """
@@ -107,7 +107,7 @@ def _value(value: Any, node: Node, ignored: frozenset[str]) -> Hashable:
 
 
 def contents(data: bytes | None) -> Hashable:
-    """Return keys, values and headers of records; the bytes themselves if they cannot be decoded."""
+    """Return keys, values and headers of records (``data``). If the records cannot be decoded, return ``data``."""
     try:
         return tuple(
             (record.key, record.value, tuple(record.headers)) for batch in read(data) for record in batch.records()

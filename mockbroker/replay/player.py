@@ -132,8 +132,9 @@ class Player:
         )
 
     def _reason(self, request: Any, version: int) -> str:
-        """Return the reason why a request gets no response: the first difference from the most similar recorded
-        request.
+        """Return the reason why a request gets no response.
+
+        The reason is the first difference from the most similar recorded request.
 
         Args:
             request: The decoded request.
@@ -160,8 +161,9 @@ def _ids(message: Any, version: int) -> set[str]:
 
 
 def _first_ids(call: Answered) -> set[str]:
-    """Return, as a set, the member id that a client has generated and sends in its first heartbeat; an empty set for
-    any other call.
+    """Return the member id that a client has generated and sends in its first heartbeat, as a set.
+
+    The set is empty for any other call.
     """
     if getattr(call.request, "member_epoch", None) == 0:
         return _ids(call.request, call.version)

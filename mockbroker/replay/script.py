@@ -72,10 +72,10 @@ class Script:
         return script
 
     def api_versions(self) -> list[ApiVersionsResponse.ApiVersion]:
-        """Return the entry of ApiVersions in the recorded ApiVersions responses, as a list; an empty one without such
-        a response.
+        """Return the entry of ApiVersions in the recorded ApiVersions responses, in a list; [] if there is no such
+        response.
 
-        It is the content of the response to an unsupported version, from which a client learns the version to use.
+        A response to an unsupported version contains this entry, so that the client learns which version to use.
         """
         responses = [call.response for call in self.calls if call.api_key == ApiKey.API_VERSIONS]
         entries = [entry for response in responses for entry in response.api_keys]
@@ -93,7 +93,9 @@ def _answered(call: Call) -> Iterator[Answered]:
 
 
 def _is_expendable(call: Call) -> bool:
-    """Return whether a call that cannot be replayed is no loss: the response is always the same, or there is none."""
+    """Return whether it does not matter that a call cannot be replayed: its response is always the same, or it has
+    none.
+    """
     if call.request is None:  # a version of ApiVersions that is newer than those of the broker
         return call.api_key == ApiKey.API_VERSIONS
     return call.api_key == ApiKey.PRODUCE and bool(call.request.acks == 0)

@@ -65,7 +65,7 @@ class Ended(Exception):
 
 
 class Replay:
-    """The brokers of a recording. Use ``running``.
+    """The brokers of a recording, which answer clients while ``running`` is active.
 
     Args:
         script: The recording.
@@ -229,7 +229,7 @@ class Replay:
 class _Connection:
     """A client's connection.
 
-    It includes a connection to the mock cluster, once the client has sent a request that is not in the recording.
+    Once the client has sent a request that is not in the recording, it includes a connection to the mock cluster.
     """
 
     client: trio.SocketStream
@@ -259,7 +259,12 @@ async def _read(stream: trio.SocketStream, size: int) -> bytes:
 
 
 def speed_of(text: str) -> float:
-    """Parse the value of an option for the speed: a number above 0, or ``max``. Raises: ValueError if it is neither."""
+    """Return the speed in the value of an option: a number above 0, or infinity for ``max``.
+
+    ``text``: the value.
+
+    Raises: ValueError if the value is neither a number above 0 nor ``max``.
+    """
     try:
         speed = math.inf if text == "max" else float(text)
     except ValueError:

@@ -55,9 +55,11 @@ class AcknowledgementBatch(NamedTuple):
     types: Sequence[int]
 
     def runs(self, first: int, last: int) -> list[tuple[int, int, AcknowledgeType]]:
-        """Divide a range of offsets into runs of the same type; return first offset, last offset and type of each run.
+        """Return the longest ranges of offsets with the same acknowledgement type: first offset, last offset and type.
 
-        The range is limited to the offsets of this batch.
+        Args:
+            first: First offset to consider; offsets outside of this batch are ignored.
+            last: Last offset to consider.
         """
         first, last = max(first, self.first), min(last, self.last)
         if len(self.types) == 1:
@@ -96,7 +98,7 @@ NOT_OWNER_OF_OFFSET = AcknowledgeError(_INVALID, "Member is not the owner of off
 
 
 class _Change(NamedTuple):
-    """A state change of consecutive records that can be rolled back.
+    """A state change of a run (consecutive records with the same state) that can be rolled back.
 
     Attributes:
         batch: The batch that contains the run.
@@ -139,7 +141,7 @@ class _Acknowledgement:
         return None
 
     def _in_flight(self, batch: AcknowledgementBatch) -> list[InFlightBatch] | AcknowledgeError:
-        """Return the in-flight batches that contain the offsets of a batch; an error if an offset is not in flight."""
+        """Return the in-flight batches with the offsets of a batch, or an error if an offset is not in flight."""
         partition = self._partition
         floor = partition.batches.floor(batch.first)
         if floor is None and batch.first < partition.start <= batch.last:

@@ -112,9 +112,9 @@ def acquire(partition: SharePartition, request: Acquisition, fetch_offset: int, 
 
 
 def _limit(partition: SharePartition, request: Acquisition, fetch_offset: int, last: int) -> int:
-    """Limit the request to the maximum number of records in flight; return the last offset that may be acquired.
+    """Limit a request to the maximum number of records in flight; return the last offset that may be acquired.
 
-    At the maximum, only records that are already in flight can be acquired.
+    If the maximum is reached, only records that are already in flight can be acquired.
 
     Args:
         partition: The share partition.
@@ -133,7 +133,10 @@ def _limit(partition: SharePartition, request: Acquisition, fetch_offset: int, l
 def _archive_compacted(partition: SharePartition, fetch_offset: int, base: int) -> None:
     """Archive available records that were removed from the log, between the fetch offset and the first fetched batch.
 
-    ``base``: base offset of the first fetched batch.
+    Args:
+        partition: The share partition.
+        fetch_offset: Offset from which the batches were read.
+        base: Base offset of the first fetched batch.
     """
     if not len(partition.batches) or fetch_offset >= base:
         return
@@ -152,14 +155,14 @@ def _acquire_new(
 ) -> None:
     """Acquire records that are not in flight.
 
-    The last record batch is acquired as a whole, even if that exceeds the maximum number of records.
+    The last record batch is acquired as a whole, even if this exceeds the maximum number of records.
 
     Args:
         partition: The share partition.
         request: The request of the member.
         batches: Record batches of the log.
-        first: First offset.
-        last: Last offset.
+        first: First offset to acquire.
+        last: Last offset to acquire.
     """
     limit = request.remaining
     if not len(partition.batches):
@@ -188,8 +191,9 @@ def _acquire_new(
 
 
 def _end_of_batch(batches: Sequence[LogBatch], offset: int) -> int:
-    """Return the last offset of the record batch that contains ``offset``; ``offset`` itself if no batch contains
-    it.
+    """Return the last offset of the record batch that contains ``offset``; ``offset`` itself if no batch contains it.
+
+    ``batches``: record batches of the log, in order.
     """
     low, high = 0, len(batches)
     while low < high:
@@ -203,9 +207,16 @@ def _end_of_batch(batches: Sequence[LogBatch], offset: int) -> int:
 
 
 def _divide(request: Acquisition, batches: Sequence[LogBatch], first: int, last: int) -> list[Acquired]:
-    """Divide offsets that are to be acquired into batches of at least ``batch_size`` records.
+    """Return offsets that are to be acquired, divided into batches of at least ``batch_size`` records (see
+    Acquisition).
 
     Each batch begins at the start of a record batch of the log.
+
+    Args:
+        request: The request of the member.
+        batches: Record batches of the log.
+        first: First offset.
+        last: Last offset.
     """
     ranges: list[Acquired] = []
     if request.mode is not AcquireMode.RECORD_LIMIT and last - first + 1 > request.batch_size:
@@ -221,8 +232,13 @@ def _divide(request: Acquisition, batches: Sequence[LogBatch], first: int, last:
 
 
 def _acquire_part(partition: SharePartition, request: Acquisition, batch: Acquired, last: int) -> list[Acquired]:
-    """Add a batch to the in-flight records, but acquire only its records up to the offset ``last``; return the acquired
-    records.
+    """Add a batch to the in-flight records, but acquire only a part of its records; return the acquired records.
+
+    Args:
+        partition: The share partition.
+        request: The request of the member.
+        batch: The batch.
+        last: Last offset to acquire.
     """
     run = Run(batch.first, batch.last, AVAILABLE, 0)
     in_flight = InFlightBatch(run)
@@ -289,13 +305,13 @@ def _acquire_again(
 
 
 def _is_throttled(partition: SharePartition, batch: InFlightBatch, first: int, last: int) -> bool:
-    """Return whether records in a range were delivered so often that only few of them may be acquired at a time.
+    """Return whether records were delivered so often that only few of them may be acquired at a time.
 
     Args:
         partition: The share partition.
-        batch: The batch that contains the range.
-        first: First offset of the range.
-        last: Last offset of the range.
+        batch: The in-flight batch that contains the records.
+        first: First offset of the records.
+        last: Last offset of the records.
     """
     limit = partition.throttle_from
     if not batch.by_offset:
@@ -313,6 +329,13 @@ def _acquire_offsets(
 
     Records that were delivered often are acquired in decreasing numbers, and alone in their last delivery, so that one
     bad record does not use up the deliveries of the records around it.
+
+    Args:
+        partition: The share partition.
+        request: The request of the member.
+        batch: The in-flight batch.
+        first: First offset to acquire.
+        last: Last offset to acquire.
     """
     limit = request.remaining if request.mode is AcquireMode.RECORD_LIMIT else batch.size
     found: list[Acquired] = []
@@ -341,7 +364,15 @@ def _acquire_offsets(
 
 
 def _available(batch: InFlightBatch, first: int, last: int) -> list[Run]:
-    """Return the available runs between two offsets. Runs that cross one of the two offsets are split there."""
+    """Return the available runs (consecutive offsets with the same state) of a batch between two offsets.
+
+    Runs that cross one of the two offsets are split there.
+
+    Args:
+        batch: The in-flight batch.
+        first: First offset.
+        last: Last offset.
+    """
     batch.runs_between(first, last)
     return [run for run in batch.runs if run.state is AVAILABLE and first <= run.first and run.last <= last]
 

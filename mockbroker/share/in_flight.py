@@ -95,15 +95,16 @@ class InFlightBatch:
         return self.first < offset <= self.last
 
     def runs_between(self, first: int, last: int) -> list[Run]:
-        """Return the runs with the offsets from ``first`` to ``last``; runs that cross these limits are split."""
+        """Return the runs with the offsets from ``first`` to ``last``. Runs that cross these limits are split."""
         self._split(first)
         self._split(last + 1)
         begin = bisect_left(self.runs, first, key=_first)
         return self.runs[begin : bisect_right(self.runs, last, begin, key=_first)]
 
     def _split(self, offset: int) -> None:
-        """Split the run that contains ``offset``, so that a run begins at ``offset``; do nothing if a run already
-        begins there.
+        """Split the run that contains ``offset``, so that a run begins at ``offset``.
+
+        Do nothing if a run already begins there.
         """
         if not self.first < offset <= self.last:
             return

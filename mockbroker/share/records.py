@@ -38,7 +38,7 @@ def snapshot_record(key: StateKey, state: ShareState) -> tuple[bytes, bytes]:
 def update_record(
     key: StateKey, state: ShareState, start_offset: int, batches: Sequence[StateBatch]
 ) -> tuple[bytes, bytes]:
-    """Return key and value of an update record, which contains a change of the state.
+    """Return key and value of an update record, which contains a change of the state of a share partition.
 
     Args:
         key: The share partition.
@@ -101,7 +101,7 @@ def replayed(batches: Iterable[Batch], updates_per_snapshot: int) -> dict[StateK
 
 
 def _decoded(batches: Iterable[Batch]) -> Iterator[tuple[int, object, object]]:
-    """Yield offset, key and value of each record, except records of unknown types."""
+    """Yield offset, key and value of each record in ``batches``, except records of unknown types."""
     for batch in batches:
         if batch.control:
             continue

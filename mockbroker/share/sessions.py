@@ -43,7 +43,12 @@ class ShareSession:
     partitions: dict[PartitionKey, bool] = field(default_factory=dict)
 
     def update(self, added: Iterable[PartitionKey], forgotten: Iterable[PartitionKey]) -> None:
-        """Add partitions, which the next response must contain, then remove the forgotten partitions."""
+        """Change the partitions of the session.
+
+        Args:
+            added: Partitions to add; the next response must contain them.
+            forgotten: Partitions to remove afterwards.
+        """
         for partition in added:
             self.partitions.setdefault(partition, True)
         for partition in forgotten:
@@ -54,8 +59,7 @@ class ShareSession:
         self.epoch = 1 if self.epoch == LAST_EPOCH else self.epoch + 1
 
     def selects(self, partition: PartitionKey, *, records: bool, failed: bool) -> bool:
-        """Return whether the response must contain a partition of the session, and record the result for later
-        responses.
+        """Return whether the response must contain a partition of the session. Store the result for later responses.
 
         Args:
             partition: The partition; if the response has records of it, it moves to the end of the session.
@@ -92,8 +96,9 @@ class ShareSessions:
         return any(key.group_id == group_id for key in self._sessions)
 
     def create(self, key: SessionKey, partitions: Collection[PartitionKey], connection: int) -> ShareSession | None:
-        """Create a session, which replaces an earlier session of the same member; return None if the maximum number of
-        sessions is reached.
+        """Create a session, which replaces an earlier session of the same member.
+
+        Return None if the maximum number of sessions is reached.
 
         Args:
             key: Group id and member id.
@@ -115,7 +120,8 @@ class ShareSessions:
             epoch: Share session epoch of the request. The final epoch (-1) matches any session.
 
         Returns:
-            The session; SHARE_SESSION_NOT_FOUND or INVALID_SHARE_SESSION_EPOCH if there is none with this epoch.
+            The session; SHARE_SESSION_NOT_FOUND without a session of the member; INVALID_SHARE_SESSION_EPOCH if the
+            session has another epoch.
         """
         session = self._sessions.get(key)
         if session is None:
@@ -136,9 +142,8 @@ class ShareSessions:
         return connection in self._of_connections
 
     def disconnect(self, connection: int) -> ShareSession | None:
-        """Handle the end of a connection; return the last session that it created, even one that has ended; None
-        without a session.
+        """Handle the end of a connection. Return the last session that the connection created, even one that has ended.
 
-        ``connection``: number of the connection.
+        Return None if the connection has created no session. ``connection``: number of the connection.
         """
         return self._of_connections.pop(connection, None)

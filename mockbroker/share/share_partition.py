@@ -31,10 +31,10 @@ Write = Callable[[StateKey, StateChange, float], ErrorCode]  # writes a change t
 
 @dataclass(slots=True)
 class GapWindow:
-    """A range of offsets with gaps: some of the offsets are missing in the stored state, although later offsets are
-    stored.
+    """A range of offsets with gaps: the stored state lacks some of the offsets, although it contains later ones.
 
-    The missing records were not acquired or not acknowledged before the failover, so they must be delivered.
+    The records at the missing offsets were not acquired or not acknowledged before the failover, so they must be
+    delivered.
 
     Attributes:
         first: First offset that may be in a gap.
@@ -138,18 +138,20 @@ class SharePartition:
 
     @property
     def has_gaps(self) -> bool:
-        """Whether there may be gaps: no newer record was acquired since the state was loaded."""
+        """Whether there may be gaps. This is so until the first newer record is acquired after the state was loaded."""
         return self.gap is not None and self.gap.last == self.end
 
     def can_acquire(self) -> bool:
-        """Return whether records may be acquired: an in-flight record is available, or the number in flight is below
-        its maximum.
+        """Return whether records may be acquired.
+
+        This is so if an in-flight record is available, or if the number of records in flight is below its maximum.
         """
         return self.next_fetch_offset() != self.end + 1 or self.in_flight_count < self.max_in_flight
 
     def next_fetch_offset(self) -> int:
-        """Return the first offset that a member could acquire: an available one, or the offset after the last
-        in-flight record.
+        """Return the first offset that a member could acquire.
+
+        This is an available in-flight offset, or the offset after the last in-flight record.
         """
         if not len(self.batches) or self.start > self.batches.last.last:
             self.may_have_available = False
@@ -175,7 +177,7 @@ class SharePartition:
         return None
 
     def narrow_gap(self, offset: int) -> None:
-        """Record that there is no gap before ``offset``, because those records were acquired."""
+        """Record that there is no gap before ``offset``, because the records before it were acquired."""
         if self.gap is None:
             return
         if self.gap.last == self.end and offset <= self.gap.last:
@@ -200,10 +202,10 @@ class SharePartition:
         self.next_lock_end = min(self.next_lock_end, until)
 
     def released_state(self, run: Run) -> RecordState:
-        """Return the state of acquired records after their release.
+        """Return the state of acquired records (``run``) after their release.
 
-        The state is available; or archived, if the records have reached the delivery limit or are before the start
-        offset.
+        The state is archived if the records have reached the delivery limit or are before the start offset; else
+        available.
         """
         if run.last < self.start or run.deliveries >= self.max_deliveries:
             return ARCHIVED
@@ -219,9 +221,11 @@ class SharePartition:
         return self._write(self.key, change, now)
 
     def count_complete(self, run: Run, sign: int = 1) -> None:
-        """Add the records of a run to ``complete_count``, without those before the start offset.
+        """Add the number of records in a run to ``complete_count``, without the records before the start offset.
 
-        ``sign``: -1 to subtract them.
+        Args:
+            run: The records.
+            sign: -1 to subtract the number instead.
         """
         self.complete_count += sign * max(0, run.last - max(self.start, run.first) + 1)
 
@@ -244,10 +248,10 @@ class SharePartition:
                     yield batch, run
 
     def release_member(self, member_id: str, now: float) -> ErrorCode:
-        """Release all records that a member has acquired, because its session ends; return the share coordinator's
-        error or NONE.
+        """Release all records that a member has acquired, because its share session ends.
 
-        After an error, the records remain acquired until their locks expire.
+        Return NONE, or the error of the share coordinator. After an error, the records remain acquired until their
+        locks expire.
 
         Args:
             member_id: Member id.
@@ -362,7 +366,7 @@ class SharePartition:
     def archive(
         self, first: int, last: int, state: RecordState, batches: Sequence[InFlightBatch], *, counts: bool
     ) -> bool:
-        """Archive the records in a range that are in a certain state; return whether there were any.
+        """Archive the records in a range that are in a certain state; return whether there were any such records.
 
         Args:
             first: First offset to archive.
@@ -389,7 +393,10 @@ class SharePartition:
 
 
 def merged(batches: Sequence[StateBatch]) -> list[StateBatch]:
-    """Merge adjacent batches with the same state. ``batches``: the batches, in ascending order."""
+    """Return batches in which adjacent batches with the same state are merged.
+
+    ``batches``: the batches, in ascending order.
+    """
     result: list[StateBatch] = []
     for batch in batches:
         if result and result[-1].last + 1 == batch.first and result[-1][2:] == batch[2:]:

@@ -100,7 +100,7 @@ def combined(batches: Iterable[StateBatch], start_offset: int) -> list[StateBatc
 
     Args:
         batches: Batches in any order.
-        start_offset: Offsets before it are removed; UNINITIALIZED to keep all.
+        start_offset: Share-partition start offset; earlier offsets are removed. UNINITIALIZED to remove none.
     """
     waiting = sorted(batch for batch in batches if batch.last >= start_offset)
     result: list[StateBatch] = []

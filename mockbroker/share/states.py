@@ -134,7 +134,11 @@ class ShareStates:
     def delete(self, key: StateKey, now: float) -> ErrorCode:
         """Delete the state of a share partition.
 
-        Return NONE, even if there is no state, or COORDINATOR_NOT_AVAILABLE.
+        Args:
+            key: The share partition.
+            now: The broker's time in seconds.
+
+        Returns: NONE, even if there is no state, or COORDINATOR_NOT_AVAILABLE.
         """
         if key not in self._states:
             return ErrorCode.NONE
@@ -146,7 +150,12 @@ class ShareStates:
         return ErrorCode.NONE
 
     def delete_topics(self, topic_ids: Collection[UUID], now: float) -> None:
-        """Delete the states of all partitions of deleted topics."""
+        """Delete the states of all partitions of deleted topics.
+
+        Args:
+            topic_ids: Ids of the topics.
+            now: The broker's time in seconds.
+        """
         for key in [key for key in self._states if key.topic_id in topic_ids]:
             self.delete(key, now)
 
@@ -176,7 +185,12 @@ class ShareStates:
         return state
 
     def write(self, key: StateKey, change: StateChange, now: float) -> ErrorCode:
-        """Store a change of a share partition.
+        """Store a change of the state of a share partition.
+
+        Args:
+            key: The share partition.
+            change: The change.
+            now: The broker's time in seconds.
 
         Returns:
             NONE, INVALID_REQUEST (not initialized), FENCED_LEADER_EPOCH, FENCED_STATE_EPOCH, UNKNOWN_TOPIC_OR_PARTITION
@@ -249,6 +263,10 @@ class ShareStates:
 
         States whose last snapshot is old get a new snapshot first. Source: Kafka's ShareCoordinatorOffsetsManager and
         share.coordinator.cold.partition.snapshot.interval.ms.
+
+        Args:
+            partition: The partition of ``__share_group_state``.
+            now: The broker's time in seconds.
         """
         if partition.log.size < self._prune_at.get(partition.index, FIRST_PRUNING):
             return
@@ -263,7 +281,14 @@ class ShareStates:
         self._prune_at[partition.index] = max(FIRST_PRUNING, 2 * partition.log.size)
 
     def _append(self, key: StateKey, record_key: bytes, value: bytes | None, now: float) -> int:
-        """Append a record to ``__share_group_state``, and return its offset."""
+        """Append a record to ``__share_group_state``, and return its offset.
+
+        Args:
+            key: The share partition.
+            record_key: Encoded key of the record.
+            value: Encoded value of the record; None for a tombstone.
+            now: The broker's time in seconds.
+        """
         partition = self._log(key)
         record = Record(key=record_key, value=value, timestamp=self._wall_ms(now))
         self._on_append(partition)

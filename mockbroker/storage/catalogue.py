@@ -1,6 +1,6 @@
 """The catalogue, which is one JSON file with the metadata of a cluster (brokers, topics, configurations, ACLs, ...).
 
-Kafka stores this metadata in the metadata log of its controllers. Here each change rewrites the whole file, because
+Kafka stores this metadata in the metadata log of the controllers. Here each change rewrites the whole file, because
 metadata changes rarely.
 """
 
@@ -121,7 +121,12 @@ def encode_catalogue(cluster: ClusterState, deleted: Sequence[UUID]) -> bytes:
 
 
 def decode_catalogue(data: bytes) -> Catalogue:
-    """Decode the content of a catalogue file. Raises: CatalogueError if it is damaged or has an unsupported format."""
+    """Return the decoded content of a catalogue file.
+
+    ``data``: the content.
+
+    Raises: CatalogueError if the content is damaged or has an unsupported format.
+    """
     try:
         content: dict[str, Any] = json.loads(data)
         version = content["format"]
@@ -218,7 +223,12 @@ def _topic_entry(topic: dict[str, Any]) -> TopicEntry:
 
 
 def _quota_json(entity: Entity, limits: Mapping[str, float]) -> dict[str, object]:
-    """Return the quotas of an entity as JSON; the name of a default entity is null."""
+    """Return the quotas of an entity as a JSON object. The name of a default entity is null.
+
+    Args:
+        entity: The entity.
+        limits: Quota key -> limit.
+    """
     names = {kind: None if isinstance(name, Default) else name for kind, name in entity.names()}
     return {"entity": names, "limits": dict(limits)}
 

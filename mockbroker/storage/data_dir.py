@@ -70,7 +70,12 @@ class DataDir:
         return _LogListener(self, (topic.name, index))
 
     def created(self, topic: Topic, first: int) -> None:
-        """Collect the creation of a topic's partitions. ``first``: index of the first new partition."""
+        """Collect the creation of partitions of a topic.
+
+        Args:
+            topic: the topic.
+            first: index of the first new partition; all later partitions are new too.
+        """
         for partition in topic.partitions[first:]:
             self.collect(Create((topic.name, partition.index), topic.topic_id))
         self.changed()
@@ -88,7 +93,7 @@ class DataDir:
         self.collected += 1
 
     def collect(self, operation: Operation) -> None:
-        """Collect an operation on a partition directory, which the next ``perform`` writes."""
+        """Collect an operation on a partition directory. The next ``perform`` writes it."""
         self._operations.append(operation)
         self.collected += 1
 
@@ -97,7 +102,7 @@ class DataDir:
     def next_work(self) -> Work | None:
         """Return the work for the next ``perform``, or None if all changes are durable.
 
-        Only the thread that changes the cluster may call this method. If the last work was not performed, because its
+        Only the thread that changes the cluster may call this method. If the last work was not performed because its
         task was cancelled, the same work is returned again. The simulator overrides this method to inject delays.
         """
         if self._pending is not None or self.collected == self.synced:

@@ -50,7 +50,7 @@ class Disk(Protocol):
         ...
 
     def rename(self, old: str, new: str) -> None:
-        """Rename a file or folder; an existing file ``new`` is replaced."""
+        """Rename the file or folder ``old`` to ``new``. If a file ``new`` exists, it is replaced."""
         ...
 
     def remove(self, file: str) -> None:

@@ -85,9 +85,10 @@ def partitions(folder: Path) -> dict[Directory, Path]:
 
 
 def _is_partition(path: Path) -> bool:
-    """Return whether a directory contains files of a partition.
+    """Return whether a directory (``path``) contains files of a partition.
 
-    The name of the directory does not decide: ``java-17`` could also be partition 17 of a topic ``java``.
+    The name of the directory is not sufficient: ``java-17`` could be partition 17 of a topic ``java``, or something
+    else.
     """
     with suppress(OSError):
         return any(name == PARTITION_METADATA or name.endswith(LOG) for name in os.listdir(path))
@@ -118,7 +119,7 @@ def read_topic_id(partition: Path) -> UUID | Problem | None:
 def read_log_starts(folder: Path) -> Mapping[tuple[str, int], int] | Problem:
     """Return the log start offsets in a log directory, by topic and partition; a Problem if the file cannot be read.
 
-    Partitions with the log start offset 0 have no entry.
+    Partitions with the log start offset 0 have no entry. ``folder``: path of the log directory.
     """
     path = folder / START_OFFSETS
     if isinstance(data := _content(path), Problem):
@@ -145,6 +146,8 @@ def read_partition(folder: Path) -> Iterator[tuple[Path, Batch] | Problem]:
     """Yield each batch of a partition with the path of its file, in order.
 
     At the first damage, yield a Problem and end.
+
+    ``folder``: directory of the partition.
     """
     expected = 0
     path = folder

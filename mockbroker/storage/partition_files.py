@@ -35,7 +35,12 @@ class PartitionFiles:
         self._names_unsynced = False
 
     def create(self, topic_id: UUID) -> None:
-        """Create the directory, with the file partition.metadata. It becomes durable with the first batch."""
+        """Create the directory, with the file partition.metadata.
+
+        Directory and file become durable with the first batch.
+
+        ``topic_id``: topic id.
+        """
         self._disk.make_folder(self._folder)
         metadata = self._path(PARTITION_METADATA)
         self._disk.write(metadata, partition_metadata(topic_id))
@@ -75,7 +80,7 @@ class PartitionFiles:
         self._collected += stored.data
 
     def roll(self, base_offset: int) -> None:
-        """Begin a new empty segment. ``base_offset``: its base offset."""
+        """Begin a new empty segment. ``base_offset``: base offset of the segment."""
         self._roll(base_offset)
         file = self._path(segment_name(base_offset))
         self._disk.write(file, b"")
@@ -103,8 +108,9 @@ class PartitionFiles:
             self._names_unsynced = False
 
     def delete_before(self, start: int) -> None:
-        """Delete all segments that contain no offset at or after ``start``, the log start offset, which must
-        already be durable.
+        """Delete all segments that contain no offset at or after the log start offset.
+
+        ``start``: the log start offset, which must already be durable.
         """
         while len(self.segments) > 1 and self.segments[1] <= start:
             self._remove_segment(self.segments.pop(0))
@@ -115,11 +121,12 @@ class PartitionFiles:
     def replace(self, base: int, end: int, batches: Sequence[StoredBatch]) -> None:
         """Replace all segments whose base offset is from ``base`` to ``end`` - 1 with one segment.
 
-        After a crash, the log has either the old or the new batches: the new ones once the ``.swap`` file exists.
+        After a crash, the log has either the old or the new batches. It has the new batches once the ``.swap`` file
+        exists.
 
         Args:
             base: base offset of the first replaced segment.
-            end: base offset of the first segment after them; above the log end offset if there is none.
+            end: base offset of the first segment that is not replaced; above the log end offset if there is none.
             batches: the batches of the new segment.
         """
         replaced = [each for each in self.segments if base <= each < end]
@@ -178,7 +185,7 @@ class PartitionFiles:
         return f"{self._folder}/{name}"
 
     def _begin(self, base: int) -> None:
-        """Begin the indexes of an active segment without batches. ``base``: its base offset."""
+        """Begin the indexes of an active segment without batches. ``base``: base offset of the segment."""
         self._size = 0  # bytes of the active segment, collected ones included
         self._indexer = Indexer(base)
 

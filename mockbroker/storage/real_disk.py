@@ -127,8 +127,9 @@ class RealDisk:
 
 @contextmanager
 def _named(file: str) -> Iterator[None]:
-    """Add the file name to an OSError from the ``with`` block. (Operations on a file descriptor raise OSError without a
-    name.)
+    """Add the file name to an OSError that is raised in the ``with`` block.
+
+    Operations on a file descriptor raise OSError without a name. ``file``: the file name.
     """
     try:
         yield
@@ -138,8 +139,13 @@ def _named(file: str) -> Iterator[None]:
 
 
 def _write_all(number: int, data: bytes) -> None:
-    """Write all bytes to a file descriptor. On a nearly full disk, OSError may be raised after some bytes were
-    written.
+    """Write all bytes to a file descriptor.
+
+    On a nearly full disk, OSError may be raised after some bytes were written.
+
+    Args:
+        number: the file descriptor.
+        data: the bytes.
     """
     remaining = memoryview(data)
     while remaining:

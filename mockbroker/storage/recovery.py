@@ -1,7 +1,7 @@
-"""Recovery of a data directory at startup: it reads the logs, truncates torn writes, and finishes interrupted
-operations.
+"""Recovery of a data directory at startup.
 
-Another crash may interrupt every step; the step is then repeated at the next startup.
+The recovery reads the logs, truncates torn writes, and finishes interrupted operations. Another crash may interrupt
+every operation; the operation is then repeated at the next startup.
 """
 
 from __future__ import annotations
@@ -168,13 +168,14 @@ def _recover_log(disk: Disk, folder: str, start: int) -> RecoveredLog:
 
 
 def _complete_swaps(disk: Disk, folder: str, files: SegmentFiles) -> dict[int, str]:
-    """Rename the ``.swap`` files of a finished compaction to segment files; return all segment file names by base
-    offset.
+    """Rename the ``.swap`` files of a finished compaction to segment files.
 
     Args:
         disk: the disk of the data directory.
         folder: directory of the partition.
         files: files of the directory.
+
+    Returns: base offset -> file name of each segment.
     """
     if not files.swaps:
         return files.segments

@@ -50,7 +50,7 @@ def directory_name(topic: str, partition: int) -> str:
 
 
 def parse_directory_name(name: str) -> Directory | None:
-    """Parse a name such as ``billing-3`` or ``billing-3.<id>-delete``; return None for any other form."""
+    """Return the parts of a name such as ``billing-3`` or ``billing-3.<id>-delete``; None for any other name."""
     if match := _NOT_LIVE.fullmatch(name):
         return Directory(match["topic"], int(match["partition"]), Kind(match["kind"]))
     if match := _DIRECTORY.fullmatch(name):
@@ -74,9 +74,9 @@ class SegmentFiles:
 
     Attributes:
         segments: base offset -> file name, in order.
-        swaps: base offset -> name of a ``.swap`` file, written by a finished compaction. These files replace all
-            segments whose base offset lies in their range. The end of the range is known only after reading the last
-            ``.swap`` file; pass it to ``with_swaps``.
+        swaps: base offset -> name of a ``.swap`` file, written by a finished compaction. The ``.swap`` files replace
+            all segments whose base offset lies in the range of their offsets. The end of this range is known only after
+            the last ``.swap`` file was read; it is the argument of ``with_swaps``.
         dropped: names of the files to remove without reading them.
     """
 
@@ -102,7 +102,7 @@ class SegmentFiles:
 
 
 def classify_files(names: Iterable[str]) -> SegmentFiles:
-    """Classify the files of a partition's directory by their names; indexes and checkpoints are ignored."""
+    """Return the files of a partition's directory, classified by their names. Indexes and checkpoints are ignored."""
     logs: dict[str, dict[int, str]] = {LOG: {}, LOG + SWAP: {}}
     unfinished: list[int] = []  # base offsets of an interrupted compaction, which starts again from scratch
     dropped: list[str] = []
@@ -155,7 +155,7 @@ class Damage:
 
 
 def read_segment(chunks: Iterable[bytes], base_offset: int) -> Iterator[Batch | Damage]:
-    """Yield the valid batches of a segment in order; if invalid bytes follow, yield a Damage at the end.
+    """Yield the valid batches of a segment in order. If invalid bytes follow, yield a Damage at the end.
 
     Records are not decoded.
 

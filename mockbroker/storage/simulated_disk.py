@@ -15,7 +15,7 @@ from typing import TypeAlias
 def none(_: int) -> int:
     """Return 0, so that no unsynced byte survives a crash.
 
-    The default of the argument ``survives`` of ``SimulatedDisk.crash``.
+    The function is the default of the argument ``survives`` of ``SimulatedDisk.crash``.
     """
     return 0
 

@@ -59,7 +59,7 @@ class Replace:
     Attributes:
         place: the partition.
         base_offset: base offset of the first replaced segment.
-        end: base offset of the first segment after them; above the previous log end offset if there is none.
+        end: base offset of the first segment that is not replaced; above the previous log end offset if there is none.
         batches: the batches of the new segment.
     """
 

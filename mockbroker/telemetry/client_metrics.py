@@ -64,7 +64,8 @@ class ClientInstance:
     def accepts_get(self, now: float) -> bool:
         """Record a GetTelemetrySubscriptions; return False if it must be throttled because it is too early.
 
-        After an error that makes the client request its subscriptions again, it is accepted at any time.
+        After an error that makes the client request its subscriptions again, a GetTelemetrySubscriptions is accepted at
+        any time.
 
         ``now``: the broker's time in seconds.
         """
@@ -212,5 +213,5 @@ def _computed(
 
 
 def _int32(number: int) -> int:
-    """Return the lower 32 bits of an integer, as a signed integer."""
+    """Return the lower 32 bits of an integer (``number``), as a signed integer."""
     return (number + 2**31) % 2**32 - 2**31

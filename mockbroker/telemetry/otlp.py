@@ -20,11 +20,11 @@ LONGEST = 500  # characters of a name or a label
 
 
 def decode(data: bytes) -> Mapping[str, Any]:
-    """Return the metrics as a JSON object: ``points`` is the number of data points, ``metrics`` contains the first
-    ones.
+    """Return the metrics as a JSON object.
 
-    Each metric has its data points, with value and attributes: ``{"consumer.x": [{"value": 1.0, "topic": "t"}]}``.
-    ``resource`` contains the labels of the client itself.
+    ``points`` is the number of data points. ``metrics`` contains the first metrics by name, each with its data points
+    (value and attributes): ``{"consumer.x": [{"value": 1.0, "topic": "t"}]}``. ``resource`` contains the labels of the
+    client itself.
 
     Args:
         data: The decompressed metrics.
@@ -59,7 +59,10 @@ def decode(data: bytes) -> Mapping[str, Any]:
 
 
 def _metrics(decoded: Any) -> Iterator[tuple[str, Any]]:
-    """Yield name and data points of each metric, up to MAX_METRICS for each of the first MAX_RESOURCES resources."""
+    """Yield name and data points of each metric, up to MAX_METRICS for each of the first MAX_RESOURCES resources.
+
+    ``decoded``: the decoded MetricsData message.
+    """
     scopes = (scope for resource in decoded.resource_metrics[:MAX_RESOURCES] for scope in resource.scope_metrics)
     for scope in islice(scopes, MAX_METRICS):
         for metric in scope.metrics:

@@ -102,7 +102,7 @@ class QuotaStage(Stage):
     def apply_quotas(self) -> None:
         """Attach the stage to the router if the cluster has quotas, else detach it.
 
-        Call this method when the quotas change, or the router gets another cluster.
+        The method must be called when the quotas change, or the router gets another cluster.
         """
         self._limits.clear()
         self._settings = self._router.broker.settings
@@ -145,13 +145,15 @@ class QuotaStage(Stage):
         return final
 
     def _merged(self, call: Call[Any], reply: Reply, mutations: _Mutations, refused: ErrorInjection) -> Steps:
-        """Add the errors of many refused topics to a response, and then the throttle time; yield between slices.
+        """Add the errors of many rejected topics to a response, and then the throttle time.
+
+        The generator yields after a limited number of topics, so that other requests are handled in between.
 
         Args:
             call: The request.
             reply: The response to the accepted topics.
             mutations: The partition mutations of the request.
-            refused: The errors of the refused topics.
+            refused: The errors of the rejected topics.
         """
         mutations.refused = None
         now = yield []
@@ -175,8 +177,12 @@ class QuotaStage(Stage):
             self._router.broker.deadlines.forget(StageDue(ticket))
 
     def _limits_of(self, call: Call[Any]) -> _Limits:
-        """Return the quotas that apply to the client of a request. A client that is another object may have another
-        principal.
+        """Return the quotas that apply to the client of a request.
+
+        The quotas are cached for the connection, and looked up again if the Client object of the request is another
+        one, because the principal may have changed.
+
+        ``call``: the request.
         """
         number, client, quotas = call.ticket.connection, call.client, self._router.broker.quotas
         known = self._limits.get(number)
@@ -208,7 +214,7 @@ class QuotaStage(Stage):
             now: The broker's time in seconds.
 
         Returns:
-            The response. If the client exceeds a quota, it has a throttle time, and the connection is muted.
+            The response. If the client exceeds a quota, the response has a throttle time, and the connection is muted.
         """
         ticket, seconds, size = call.ticket, 0.0, 0
         limits = self._limits.get(ticket.connection)
@@ -265,11 +271,18 @@ class QuotaStage(Stage):
     def _count_mutations(
         self, call: Call[Any], limit: Limit, now: float
     ) -> Generator[None, None, Effects | Call[Any] | None]:
-        """Count the partition mutations of a request by taking tokens from the client's bucket; yield between slices.
+        """Count the partition mutations of a request by taking tokens from the client's bucket.
+
+        The generator yields after a limited number of topics, so that other requests are handled in between.
+
+        Args:
+            call: The request.
+            limit: The quota.
+            now: The broker's time in seconds.
 
         Returns:
-            None if no topic exceeds the quota; else the call without the topics that do, or the response if no topic
-            remains.
+            None if no topic exceeds the quota; else the call without the topics that exceed it, or the response if no
+            topic remains.
         """
         key, bucket = ApiKey(call.ticket.api_key), self._router.broker.quotas.bucket(limit)
         strict = call.version >= STRICT_SINCE[key]
@@ -295,7 +308,12 @@ class QuotaStage(Stage):
         return replace(call, request=rest)
 
     def _cost(self, key: ApiKey, topic: Any) -> int:
-        """Return the number of partitions that a topic of a request creates or deletes; 0 if the topic is not valid."""
+        """Return the number of partitions that a topic of a request creates or deletes; 0 if the topic is not valid.
+
+        Args:
+            key: API key of the request.
+            topic: The topic in the request.
+        """
         cluster, settings = self._router.broker.cluster, self._router.broker.settings
         if key == ApiKey.CREATE_TOPICS:
             if topic.name in cluster.topics:
@@ -310,8 +328,9 @@ class QuotaStage(Stage):
     def _with_refusals(
         self, call: Call[Any], response: Any, mutations: _Mutations, limit: Limit | None, now: float
     ) -> Any:
-        """Return the response with the errors of the refused topics; put back the tokens of topics whose creation or
-        deletion failed.
+        """Return the response with the errors of the rejected topics.
+
+        The tokens of topics whose creation or deletion failed are put back.
 
         Args:
             call: The request.
@@ -329,7 +348,12 @@ class QuotaStage(Stage):
 
 
 def _encoded(call: Call[Any], reply: Reply) -> tuple[Reply, int]:
-    """Return a response that is encoded only once, and its size in bytes."""
+    """Return a response that is already encoded, so that it is encoded only once, and its size in bytes.
+
+    Args:
+        call: The request.
+        reply: The response.
+    """
     encoded = {} if reply.encoded is None else reply.encoded
     if call.version not in encoded:
         encoded[call.version] = encode(reply.response, call.version)

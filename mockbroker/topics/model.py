@@ -365,7 +365,9 @@ class Storage(Protocol):
         ...
 
     def changed(self) -> None:
-        """Handle any other change of metadata, such as a change of a configuration, a leader epoch or an ACL."""
+        """Handle a change that ``created`` and ``deleted`` do not report, such as a configuration, a leader epoch or an
+        ACL.
+        """
         ...
 
 

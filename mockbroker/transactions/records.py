@@ -43,7 +43,11 @@ class TransactionKeeper:
     def write(self, txn: Transaction, now: float) -> Partition | None:
         """Append the state of a transactional id to its partition of the transaction log, unless it has not changed.
 
-        ``now``: broker time in seconds. Return the partition, or None if nothing changed.
+        Args:
+            txn: the transactional id with its transaction.
+            now: broker time, seconds.
+
+        Returns: the partition, or None if nothing changed.
         """
         value = _value(txn, self._wall)
         if self._written.get(txn.transactional_id) == value:
@@ -62,7 +66,9 @@ class TransactionKeeper:
     def erase(self, transactional_id: str, now: float) -> Partition:
         """Append a tombstone for a transactional id to its partition of the transaction log; return the partition.
 
-        ``now``: broker time in seconds.
+        Args:
+            transactional_id: the transactional id.
+            now: broker time, seconds.
         """
         self._written.pop(transactional_id, None)
         timestamp = self._wall.to_ms(now)
@@ -73,8 +79,10 @@ class TransactionKeeper:
         return partition
 
     def adopt(self, txn: Transaction) -> None:
-        """Store the state of a transactional id that was loaded from the log, so that it is written again only after a
-        change.
+        """Store the state of a transactional id that was loaded from the log.
+
+        After that, ``write`` writes the state only if it has changed. ``txn``: the transactional id with its
+        transaction.
         """
         self._written[txn.transactional_id] = _value(txn, self._wall)
 

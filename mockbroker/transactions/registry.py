@@ -89,8 +89,10 @@ class Transactions(dict[str, Transaction]):
         Args:
             transactional_id: transactional id.
             timeout_ms: transaction timeout, milliseconds.
-            expected: producer id and epoch in the request (KIP-360); None if it contains none.
+            expected: producer id and epoch in the request (KIP-360); None if the request contains none.
             now: broker time, seconds.
+
+        Returns: the result, with the assigned producer id and epoch.
         """
         if not 0 < timeout_ms <= self._settings.transaction_max_timeout_ms:
             return _refused(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
@@ -126,7 +128,11 @@ class Transactions(dict[str, Transaction]):
 
         Return the error, or NONE.
 
-        ``now``: broker time, seconds.
+        Args:
+            transactional_id: transactional id of the request.
+            producer: producer id and epoch of the request.
+            partitions: topics and partitions to add.
+            now: broker time, seconds.
         """
         txn = self.get(transactional_id)
         if error := rules.add_error(txn, producer):
@@ -143,7 +149,13 @@ class Transactions(dict[str, Transaction]):
         return ErrorCode.NONE
 
     def verify(self, transactional_id: str, producer: Identity, partition: tuple[str, int]) -> ErrorCode:
-        """Return the error if a partition is not part of the producer's transaction, else NONE (KIP-890)."""
+        """Return the error if a partition is not part of the producer's transaction, else NONE (KIP-890).
+
+        Args:
+            transactional_id: transactional id of the request.
+            producer: producer id and epoch of the request.
+            partition: topic and partition index.
+        """
         return rules.verify(self.get(transactional_id), producer, partition)
 
     def write_error(
@@ -164,8 +176,8 @@ class Transactions(dict[str, Transaction]):
             producer: producer id and epoch of the request.
             place: topic and partition of the write.
             now: broker time, seconds.
-            adds: True if the write itself adds the partition to the transaction (KIP-890); False if it must have been
-                added before.
+            adds: True if the write itself adds the partition to the transaction (KIP-890); False if the partition must
+                have been added before.
             abortable: True if the client supports TRANSACTION_ABORTABLE.
             busy: error to return while the markers of the previous transaction are being written, if ``adds`` is False.
         """
@@ -192,6 +204,8 @@ class Transactions(dict[str, Transaction]):
             committed: True to commit the transaction, False to abort it.
             kip890: True if the response contains a new producer epoch (v5).
             now: broker time, seconds.
+
+        Returns: the result, with the producer id and epoch for the next transaction.
         """
         txn = self.get(transactional_id)
         if error := rules.end_error(txn, producer, committed=committed, kip890=kip890):
@@ -206,8 +220,7 @@ class Transactions(dict[str, Transaction]):
     def hold(
         self, group: CoordinatedGroup, producer: Identity, topic: str, partition: int, committed: Committed
     ) -> None:
-        """Add a pending offset of a transaction to a group. It becomes the committed offset when the transaction is
-        committed.
+        """Add a pending offset of a transaction to a group. The offset is committed when the transaction is committed.
 
         Args:
             group: the group.
@@ -232,7 +245,11 @@ class Transactions(dict[str, Transaction]):
     def tick(self, transactional_id: str, now: float) -> Ended:
         """Handle a deadline of a transactional id: abort a transaction that timed out, or write delayed markers.
 
-        ``now``: broker time, seconds.
+        Args:
+            transactional_id: transactional id.
+            now: broker time, seconds.
+
+        Returns: the result.
         """
         txn = self[transactional_id]
         if txn.state in PREPARED:
@@ -246,8 +263,9 @@ class Transactions(dict[str, Transaction]):
     def write_marker(
         self, partition: Partition, marker: Identity, *, committed: bool, coordinator_epoch: int, now: float
     ) -> tuple[ErrorCode, Effects]:
-        """Write a transaction marker to one partition; in __consumer_offsets, also commit or discard the pending
-        offsets.
+        """Write a transaction marker to one partition.
+
+        In ``__consumer_offsets``, also commit or discard the pending offsets.
 
         Args:
             partition: the partition.
@@ -270,10 +288,9 @@ class Transactions(dict[str, Transaction]):
         return error, list(self._finish_offsets(partition.index, marker.producer_id, committed=committed))
 
     def remove_expired(self, now: float) -> None:
-        """Remove the transactional ids that have no open transaction and were not used for
-        ``transactional.id.expiration.ms``.
+        """Remove the transactional ids that have no open transaction and were not used for too long.
 
-        Then schedule the next check.
+        The limit is ``transactional.id.expiration.ms``. The next check is scheduled as well.
 
         ``now``: broker time, seconds.
         """
@@ -302,7 +319,9 @@ class Transactions(dict[str, Transaction]):
     def adopt(self, txn: Transaction, now: float) -> None:
         """Add a transactional id that was loaded from the log, and set the deadline for its timeout or its markers.
 
-        ``now``: broker time, seconds.
+        Args:
+            txn: the transactional id with its transaction.
+            now: broker time, seconds.
         """
         self[txn.transactional_id] = txn
         if TRANSACTIONAL_IDS not in self._deadlines:
@@ -316,7 +335,10 @@ class Transactions(dict[str, Transaction]):
         self._deadlines.set(TransactionDue(txn.transactional_id), self._next_check(started + txn.timeout_ms / 1000))
 
     def _next_check(self, due: float) -> float:
-        """Return the first time, not before ``due``, at which the coordinator checks for timed-out transactions."""
+        """Return the first time at or after ``due`` at which the coordinator checks for timed-out transactions.
+
+        Times are broker times in seconds.
+        """
         interval = self._settings.transaction_abort_timed_out_transaction_cleanup_interval_ms / 1000
         return ceil(due / interval) * interval
 
@@ -332,9 +354,13 @@ class Transactions(dict[str, Transaction]):
         return ended._replace(notes=[note, *ended.notes])
 
     def _complete(self, txn: Transaction, now: float) -> Ended:
-        """Write the markers of a prepared transaction, and complete it. ``now``: broker time, seconds.
+        """Write the markers of a prepared transaction, and complete the transaction. Return the result.
 
         As in Kafka, the transaction stays in the prepared state if a partition rejects a marker because of its epoch.
+
+        Args:
+            txn: the transactional id with its transaction.
+            now: broker time, seconds.
         """
         assert txn.marker is not None
         self._deadlines.forget(TransactionDue(txn.transactional_id))
@@ -364,8 +390,9 @@ class Transactions(dict[str, Transaction]):
         return Ended(ErrorCode.NONE, txn.identity, appended, notes)
 
     def _coordinator_epoch(self, transactional_id: str) -> int:
-        """Return the coordinator epoch: the leader epoch of the transaction log's partition that stores this
-        transactional id.
+        """Return the coordinator epoch of a transactional id.
+
+        It is the leader epoch of the transaction log's partition that stores this transactional id.
         """
         return self._cluster.topics[TRANSACTIONS_TOPIC].partition_of(transactional_id).leader_epoch
 
@@ -383,7 +410,14 @@ class Transactions(dict[str, Transaction]):
 
 
 def _note(event: EventKind, txn: Transaction, producer: Identity, reason: str = "") -> Note:
-    """Return a journal event of a transaction and its producer."""
+    """Return a journal event of a transaction.
+
+    Args:
+        event: kind of the event.
+        txn: the transactional id with its transaction.
+        producer: producer id and epoch.
+        reason: reason for the event; "" for none.
+    """
     return Note(
         event=event,
         group="",

@@ -45,8 +45,9 @@ def next_identity(txn: Transaction, expected: Identity | None, new_id: Callable[
 
     Args:
         txn: the transactional id.
-        expected: producer id and epoch of the request, if any; an outdated epoch returns PRODUCER_FENCED.
-        new_id: function that returns the next producer id, for use when the epochs of the current one are exhausted.
+        expected: producer id and epoch of the request, or None; for an outdated epoch, the error is PRODUCER_FENCED.
+        new_id: function that returns the next producer id, which is used when the epochs of the current producer id are
+            exhausted.
     """
     if txn.exhausted and (expected is None or expected.epoch == txn.epoch):
         txn.previous_id = txn.producer_id
@@ -63,7 +64,12 @@ def next_identity(txn: Transaction, expected: Identity | None, new_id: Callable[
 
 
 def identity_error(txn: Transaction | None, producer: Identity) -> ErrorCode:
-    """Return the error if a producer is not the current owner of the transactional id, else NONE."""
+    """Return the error if a producer is not the current owner of a transactional id, else NONE.
+
+    Args:
+        txn: the transactional id; None if it does not exist.
+        producer: producer id and epoch of the request.
+    """
     if txn is None or producer.producer_id != txn.producer_id:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     return NONE if producer.epoch == txn.epoch else ErrorCode.PRODUCER_FENCED
@@ -72,7 +78,9 @@ def identity_error(txn: Transaction | None, producer: Identity) -> ErrorCode:
 def error_for_client(error: ErrorCode, *, knows_fenced: bool) -> ErrorCode:
     """Return the error code for the response to a client.
 
-    ``knows_fenced``: False for an older client, which gets INVALID_PRODUCER_EPOCH instead of PRODUCER_FENCED.
+    Args:
+        error: the error.
+        knows_fenced: False for an older client, which gets INVALID_PRODUCER_EPOCH instead of PRODUCER_FENCED.
     """
     fenced = error == ErrorCode.PRODUCER_FENCED and not knows_fenced
     return ErrorCode.INVALID_PRODUCER_EPOCH if fenced else error
@@ -92,7 +100,13 @@ def add_error(txn: Transaction | None, producer: Identity) -> ErrorCode:
 
 
 def verify(txn: Transaction | None, producer: Identity, partition: tuple[str, int]) -> ErrorCode:
-    """Return the error if a partition is not part of the producer's transaction, else NONE (KIP-890)."""
+    """Return the error if a partition is not part of the producer's transaction, else NONE (KIP-890).
+
+    Args:
+        txn: the transactional id with its transaction; None if it does not exist.
+        producer: producer id and epoch of the request.
+        partition: topic and partition index.
+    """
     if error := add_error(txn, producer):
         return error
     assert txn is not None
@@ -100,15 +114,24 @@ def verify(txn: Transaction | None, producer: Identity, partition: tuple[str, in
 
 
 def add(txn: Transaction, partitions: Partitions, now: float) -> None:
-    """Add partitions to the transaction. If the transaction is not open, begin it. ``now``: broker time, seconds."""
+    """Add partitions to a transaction, and begin the transaction if it is not open.
+
+    Args:
+        txn: the transactional id with its transaction.
+        partitions: topics and partitions to add.
+        now: broker time, seconds.
+    """
     if txn.state is not State.ONGOING:
         txn.state, txn.started, txn.partitions, txn.bumped = State.ONGOING, now, set(), False
     txn.partitions.update(partitions)
 
 
 def is_retry(txn: Transaction, producer: Identity) -> bool:
-    """Return whether an EndTxn v5 (KIP-890) is a retry: its epoch is one below the epoch in the response that was
-    lost.
+    """Return whether an EndTxn v5 (KIP-890) is a retry: its epoch is one below the epoch in the response that was lost.
+
+    Args:
+        txn: the transactional id with its transaction.
+        producer: producer id and epoch of the request.
     """
     if txn.state not in PREPARED | COMPLETE:
         return False
@@ -138,7 +161,10 @@ def end_error(txn: Transaction | None, producer: Identity, *, committed: bool, k
 def is_ended(txn: Transaction, producer: Identity, *, kip890: bool) -> bool:
     """Return whether a valid EndTxn changes nothing, because the transaction has ended already.
 
-    ``kip890``: True for EndTxn v5.
+    Args:
+        txn: the transactional id with its transaction.
+        producer: producer id and epoch of the request.
+        kip890: True for EndTxn v5.
     """
     return txn.state in COMPLETE and (not kip890 or is_retry(txn, producer))
 
@@ -148,8 +174,8 @@ def bump(txn: Transaction, new_id: Callable[[], int]) -> None:
 
     Args:
         txn: the transactional id.
-        new_id: function that returns a producer id for the next transaction, for use when the epochs of the current one
-            are exhausted.
+        new_id: function that returns the next producer id, which is used when the epochs of the current producer id are
+            exhausted.
     """
     txn.next_id = new_id() if txn.exhausted else None
     txn.last_epoch, txn.epoch, txn.bumped = txn.epoch, txn.epoch + 1, True
@@ -158,7 +184,9 @@ def bump(txn: Transaction, new_id: Callable[[], int]) -> None:
 def fence(txn: Transaction, *, remember: bool) -> None:
     """Fence the current producer of a transactional id, by incrementing the producer epoch.
 
-    ``remember``: whether the producer may recover by an InitProducerId that contains the old epoch (KIP-360).
+    Args:
+        txn: the transactional id.
+        remember: whether the producer may recover by an InitProducerId that contains the old epoch (KIP-360).
     """
     txn.last_epoch = txn.epoch if remember else NO_EPOCH
     txn.epoch = min(txn.epoch + 1, LAST_EPOCH)
