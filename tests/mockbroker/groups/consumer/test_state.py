@@ -1,0 +1,165 @@
+"""The tables of a consumer group that are derived from its members."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from random import Random
+from uuid import UUID
+
+import pytest
+
+from mockbroker.groups.consumer.state import (
+    ClassicMemberMetadata,
+    ConsumerGroup,
+    ConsumerMember,
+    MemberState,
+    ResolvedRegex,
+    rebalance_timer,
+)
+
+T, U = UUID(int=1), UUID(int=2)
+REGEXES = {"t.*": frozenset({"t", "t2"}), "u.*": frozenset({"u", "t2"})}
+
+
+def check(group: ConsumerGroup) -> None:
+    """Compare the derived tables with the members."""
+    members = group.members.values()
+    assert group.subscribed_names == Counter(topic for each in members for topic in each.topics)
+    assert group.subscribed_regexes == Counter(each.regex for each in members if each.regex)
+    assert group.requested_assignors == Counter(each.assignor for each in members if each.assignor)
+    assert group.classic_member_count == sum(each.classic is not None for each in members)
+    resolved = [each.topics for each in group.resolved_regexes.values()]
+    assert group.regex_topics == Counter(topic for topics in resolved for topic in topics)
+    assert set(group.resolved_regexes) <= set(group.subscribed_regexes)
+    assert group.partition_epochs == {
+        partition: each.epoch for each in members for partition in each.assigned | each.pending_revocation
+    }
+    by_name = [count == len(members) for count in group.subscribed_names.values()]
+    assert group.homogeneous is (all(by_name) and set(group.regex_topics) <= set(group.subscribed_names))
+    assert set(group.target) <= set(group.members)
+
+
+def random_member(random: Random, name: str, epoch: int) -> ConsumerMember:
+    """Return a member whose partitions no other one has."""
+    number = int(name[1:])
+    return ConsumerMember(
+        member_id=name,
+        instance_id=random.choice([None, f"i{number}"]),
+        topics=frozenset(random.sample(["t", "u"], random.randint(0, 2))),
+        regex=random.choice(["", "", *REGEXES]),
+        assignor=random.choice([None, "range", "uniform"]),
+        classic=random.choice([None, ClassicMemberMetadata(10.0, [("range", b"")])]),
+        epoch=epoch,
+        assigned=frozenset((T, index) for index in random.sample(range(10 * number, 10 * number + 5), 2)),
+        pending_revocation=frozenset({(U, number)}) if random.random() < 0.3 else frozenset(),
+    )
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_derived_tables_follow_the_members(seed: int) -> None:
+    random, group = Random(seed), ConsumerGroup(group_id="g")
+    largest = 0
+    for step in range(150):
+        name = f"m{random.randrange(6)}"
+        match random.random():
+            case chance if chance < 0.6:
+                group.put_member(random_member(random, name, step))
+                group.target[name] = {T: [step]}
+            case chance if chance < 0.8 and name in group.members:
+                group.remove_member(group.members[name])
+            case _:
+                for regex in group.subscribed_regexes:
+                    group.put_resolved_regex(regex, ResolvedRegex(REGEXES[regex], 1, 1.0))
+                group.homogeneous = group._is_homogeneous()
+        largest = max(largest, len(group.members))
+        check(group)
+        assert group.peak_member_count == largest
+
+
+def member(name: str, epoch: int = 1, **fields: object) -> ConsumerMember:
+    return replace(ConsumerMember(member_id=name, epoch=epoch, topics=frozenset({"t"})), **fields)  # type: ignore[arg-type]
+
+
+def test_static_member_takes_over_target_and_regex() -> None:
+    group = ConsumerGroup(group_id="g")
+    old = member("a", instance_id="i", regex="t.*", assigned=frozenset({(T, 0)}))
+    group.put_member(old)
+    group.put_resolved_regex("t.*", ResolvedRegex(REGEXES["t.*"], 1, 1.0))
+    group.target["a"] = {T: [0]}
+    group.replace_static_member(old, replace(old, member_id="b"))
+    assert (list(group.members), group.static_members, group.target) == (["b"], {"i": "b"}, {"b": {T: [0]}})
+    assert group.resolved_regexes["t.*"].topics == REGEXES["t.*"]
+    check(group)
+    group.remove_member(group.members["b"])
+    assert (group.static_members, group.target, group.resolved_regexes, group.regex_topics) == ({}, {}, {}, {})
+
+
+def test_former_member_does_not_free_an_instance_id() -> None:
+    group = ConsumerGroup(group_id="g")
+    for name in ("a", "b"):
+        group.put_member(member(name, instance_id="i"))
+    group.remove_member(group.members["a"])
+    assert group.static_members == {"i": "b"}
+
+
+def test_new_member_epoch_ends_the_rebalance_deadline() -> None:
+    group = ConsumerGroup(group_id="g")
+    group.put_member(member("a"))
+    timer = rebalance_timer("a")
+    for epoch, kept in ((1, True), (2, False)):
+        group.timers.set(timer, 9.0)
+        group.put_member(member("a", epoch))
+        assert (timer in group.timers) is kept
+
+
+STATES = [  # group epoch, assignment epoch, member epoch, state of the member, name
+    (2, 1, 1, MemberState.STABLE, "Assigning"),
+    (2, 2, 2, MemberState.STABLE, "Stable"),
+    (2, 2, 1, MemberState.STABLE, "Reconciling"),
+    (2, 2, 2, MemberState.UNREVOKED_PARTITIONS, "Reconciling"),
+    (2, 2, 2, MemberState.UNRELEASED_PARTITIONS, "Reconciling"),
+]
+
+
+@pytest.mark.parametrize(("epoch", "assignment_epoch", "member_epoch", "state", "name"), STATES)
+def test_state_depends_on_the_epochs(
+    epoch: int, assignment_epoch: int, member_epoch: int, state: MemberState, name: str
+) -> None:
+    group = ConsumerGroup(group_id="g", epoch=epoch, assignment_epoch=assignment_epoch)
+    assert group.state_name == "Empty"
+    group.put_member(member("a", member_epoch, state=state))
+    assert group.state_name == name
+    group.put_member(member("b", assignment_epoch))
+    assert group.state_name == name, "all members have to be reconciled"
+
+
+def test_topics_of_a_member_are_those_of_both_subscriptions() -> None:
+    group = ConsumerGroup(group_id="g")
+    members = [member("a", regex="u.*"), member("b", regex="u.*", topics=frozenset()), member("c")]
+    for each in members:
+        group.put_member(each)
+    assert [group.topics_of(each) for each in members] == [{"t"}, frozenset(), {"t"}]
+    group.put_resolved_regex("u.*", ResolvedRegex(REGEXES["u.*"], 1, 1.0))
+    assert [group.topics_of(each) for each in members] == [{"t", "t2", "u"}, {"t2", "u"}, {"t"}]
+    assert [group.is_subscribed_to(topic) for topic in ("t", "u", "v")] == [True, True, False]
+    assert set(group.subscribed_topics()) == {"t", "u", "t2"}
+
+
+@pytest.mark.parametrize(
+    ("names", "supported"), [(["range"], True), (["other"], False), (["other", "range"], True), ([], False)]
+)
+def test_protocol_is_supported_by_all_classic_members(names: list[str], supported: bool) -> None:
+    group = ConsumerGroup(group_id="g")
+    group.put_member(member("new"))
+    assert group.supports_classic_protocols(names) is bool(names)
+    group.put_member(member("a", classic=ClassicMemberMetadata(1.0, [("range", b""), ("other", b"")])))
+    group.put_member(member("b", classic=ClassicMemberMetadata(1.0, [("range", b"")])))
+    assert group.supports_classic_protocols(names) is supported
+
+
+def test_target_of_a_member_is_a_set_of_partitions() -> None:
+    group = ConsumerGroup(group_id="g")
+    group.target["a"] = {T: [0, 2], U: [1]}
+    assert group.target_of("a") == {(T, 0), (T, 2), (U, 1)}
+    assert group.target_of("b") == frozenset()
