@@ -26,6 +26,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from math import inf
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, Protocol
@@ -87,10 +88,14 @@ class Baseline:
 
 
 class MutantServer:
-    """Collect with pytest, then run the mutants instead of the tests."""
+    """Collect with pytest, then run the mutants instead of the tests, in the given order, until ``seconds`` have
+    passed.
+    """
 
-    def __init__(self, target: Target, mutants: Sequence[Change], report: Callable[[Verdict], None]) -> None:
-        self._target, self._mutants, self._report = target, mutants, report
+    def __init__(
+        self, target: Target, mutants: Sequence[Change], report: Callable[[Verdict], None], seconds: float = inf
+    ) -> None:
+        self._target, self._mutants, self._report, self._seconds = target, mutants, report, seconds
         self._failed: list[str] = []
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -114,7 +119,10 @@ class MutantServer:
         self._baseline = Baseline(baseline["seconds"], {(file, line): ids for file, line, ids in baseline["callers"]})
         if baseline["failed"]:
             sys.stderr.write(f"not used, fail without a mutant: {', '.join(baseline['failed'])}\n")
+        until = time.monotonic() + self._seconds
         for mutant in self._mutants:
+            if time.monotonic() > until:
+                break
             self._report(self._judge(mutant))
         return True
 
@@ -242,8 +250,10 @@ OPTIONS = (
 )
 
 
-def serve(target: Target, mutants: Sequence[Change], results: Path) -> int:
-    """Run the mutants of one target; write a line of JSON for each. Returns the exit code of pytest."""
+def serve(target: Target, mutants: Sequence[Change], results: Path, seconds: float = inf) -> int:
+    """Run the mutants of one target for so many seconds; write a line of JSON for each. Returns the exit code of
+    pytest.
+    """
     tests = [path for path in target.tests if (ROOT / path).exists()]
     folders = tuple(tests)
     own = {test for mutant in mutants for test in mutant_targets.tests_of(mutant.path)}
@@ -254,7 +264,7 @@ def serve(target: Target, mutants: Sequence[Change], results: Path) -> int:
             file.write(json.dumps(asdict(verdict)) + "\n")
             file.flush()
 
-        server = MutantServer(target, mutants, report)
+        server = MutantServer(target, mutants, report, seconds)
         basetemp = results.with_suffix(".tmp")
         return int(pytest.main([*OPTIONS, f"--basetemp={basetemp}", *tests], plugins=[server]))
 

@@ -17,6 +17,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from math import inf
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -40,8 +41,8 @@ def candidates(folder: str) -> list[Mutant]:
 
 
 def drawn(mutants: Sequence[Mutant], count: int, seed: str) -> list[Mutant]:
-    """Draw mutants with a seed, in the order of the files."""
-    return sorted(Random(seed).sample(mutants, min(count, len(mutants))), key=lambda each: (each.path, each.number))  # noqa: S311
+    """Draw mutants with a seed, in random order, so that the first ones are a sample too."""
+    return Random(seed).sample(mutants, min(count, len(mutants)))  # noqa: S311
 
 
 def changed_lines(commits: str) -> dict[str, set[int]]:
@@ -70,27 +71,28 @@ def equivalent() -> dict[str, str]:
     return {row[0]: row[1] for row in rows}
 
 
-def run(folder: str, mutants: Sequence[Mutant]) -> list[Result]:
-    """Run the mutants of one part of the code in a process of its own."""
+def run(folder: str, mutants: Sequence[Mutant], minutes: float) -> list[Result]:
+    """Run the mutants of one part of the code in a process of its own; no more are begun after ``minutes``."""
     with tempfile.TemporaryDirectory(prefix="mutants-") as scratch:
         given, results = Path(scratch) / "mutants.json", Path(scratch) / "results.jsonl"
         given.write_text(json.dumps([asdict(mutant) for mutant in mutants]), encoding="utf-8")
         command = [sys.executable, __file__, "--serve", str(given), "--results", str(results), folder]
+        command += ["--minutes", str(minutes)]
         environment = {**os.environ, "HYPOTHESIS_STORAGE_DIRECTORY": f"{scratch}/hypothesis"}
         done = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=False)  # noqa: S603
         lines = results.read_text("utf-8").splitlines() if results.exists() else []
-        if done.returncode or len(lines) != len(mutants):
+        if done.returncode or not lines or (len(lines) != len(mutants) and minutes == inf):
             sys.exit(f"{folder}: {len(lines)} of {len(mutants)} mutants were run\n{done.stdout[-4000:]}")
         return [json.loads(line) for line in lines]
 
 
-def serve(folder: str, given: str, results: str) -> int:
+def serve(folder: str, given: str, results: str, minutes: float) -> int:
     """Run as the server of one part of the code: the process that collects the tests."""
     sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
     import mutant_server
 
     mutants = [Mutant(**each) for each in json.loads(Path(given).read_text("utf-8"))]
-    return mutant_server.serve(TARGETS[folder], mutants, Path(results))
+    return mutant_server.serve(TARGETS[folder], mutants, Path(results), 60 * minutes)
 
 
 def counted(results: Iterable[Result], known: Mapping[str, str]) -> dict[str, int]:
@@ -172,6 +174,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--count", type=int, default=300, help="mutants of each part")
     parser.add_argument("--seed", default="", help="the hash of the commit if none is given")
     parser.add_argument("--commits", default="", help="only lines that a commit, or a range A..B, has changed")
+    parser.add_argument("--minutes", type=float, default=inf, help="time of each part; what is not run is not counted")
     parser.add_argument("--json", type=Path, help="file of the results")
     parser.add_argument("--table", type=Path, help="file of the table")
     parser.add_argument("--list", action="store_true", help="print the drawn mutants and run none")
@@ -200,15 +203,16 @@ def commit() -> str:
 def main() -> int:
     given = arguments()
     if given.serve:
-        return serve(given.folders[0], given.serve, given.results)
+        return serve(given.folders[0], given.serve, given.results, given.minutes)
     known, seed = equivalent(), given.seed or commit()
     folders: dict[str, list[Result]] = {}
     for folder in given.folders or TARGETS:
         mutants = chosen(folder, given.count, seed, given.commits)
         if given.list:
-            sys.stdout.writelines(f"{mutant}\n" for mutant in mutants)
+            in_order = sorted(mutants, key=lambda each: (each.path, each.number))
+            sys.stdout.writelines(f"{mutant}\n" for mutant in in_order)
         elif mutants:
-            folders[folder] = run(folder, mutants)
+            folders[folder] = run(folder, mutants, given.minutes)
             survivors = [each for each in folders[folder] if each["by"] == "survived"]
             for each in (Mutant(**survivor["mutant"]) for survivor in survivors):
                 if each.identity not in known:

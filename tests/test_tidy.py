@@ -338,7 +338,6 @@ TESTED_ELSEWHERE = {
     "mockbroker/groups/coordinated": "tests/mockbroker/groups/test_changes.py",
     "mockbroker/groups/events": "data of the machines",
     "mockbroker/groups/group_type": "tests/mockbroker/groups/test_group_types.py, with a type of its own",
-    "mockbroker/groups/registry": "tests/mockbroker/groups/test_group_types.py",
     "mockbroker/groups/classic/*": "tests/mockbroker/groups/classic/test_machine.py and test_stateful.py, as one machine",
     "mockbroker/groups/share/*": "tests/mockbroker/groups/share/test_machine.py and test_stateful.py, as one machine",
     "mockbroker/groups/consumer/*": "tests/mockbroker/groups/consumer/test_machine.py and test_stateful.py, as one machine",
