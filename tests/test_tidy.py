@@ -291,7 +291,7 @@ TESTED_ELSEWHERE = {
     "mockbroker/client/call": "tests/mockbroker/client/test_link.py",
     "mockbroker/client/classic/*": "tests/mockbroker/client/classic/test_member.py, all requests of a member together",
     **dict.fromkeys(
-        (f"mockbroker/client/share/{name}" for name in ("engine", "fetching", "member", "requests")),
+        (f"mockbroker/client/share/{name}" for name in ("engine", "fetching", "requests")),
         "tests/mockbroker/client/share/test_consumer.py",
     ),
     "mockbroker/client/committed_offsets": "tests/mockbroker/client/test_position_resolver.py",
