@@ -77,7 +77,14 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class _Violation:
-    """A failed expectation about consecutive records, such as too many deliveries."""
+    """A failed expectation about consecutive records, such as too many deliveries.
+
+    Attributes:
+        partition: Topic and partition number.
+        first: Offset of the first record.
+        last: Offset of the last record.
+        text: What is wrong, for the message.
+    """
 
     partition: TopicPartition
     first: int

@@ -354,7 +354,10 @@ class Settings:
         return Settings(**{**present, **changed, "others": others})
 
     def ssl_text(self, name: str) -> str | None:
-        """Return the value of the keystore or truststore setting ``name``; None if it is absent or empty."""
+        """Return the value of a keystore or truststore setting; None if it is absent, or is an empty location.
+
+        ``name``: Kafka's name of the setting.
+        """
         text = self.text(name)
         return None if not text and is_ours(name) else text
 

@@ -15,7 +15,10 @@ from mockbroker.base.effects import Dismiss, Ticket
 
 @dataclass(frozen=True, slots=True)
 class FetchDue:
-    """The key of the deadline of a pending Fetch, the end of its maximum wait (``max_wait_ms``)."""
+    """The key of the deadline of a pending Fetch, the end of its maximum wait (``max_wait_ms``).
+
+    ``ticket``: the ticket of the request.
+    """
 
     ticket: Ticket
 
@@ -46,7 +49,10 @@ class DismissDue:
 
 @dataclass(frozen=True, slots=True)
 class TransactionDue:
-    """The key of the next deadline of a transaction: the end of its timeout, or the time to write its markers."""
+    """The key of the next deadline of a transaction: the end of its timeout, or the time to write its markers.
+
+    ``transactional_id``: transactional id of the producer.
+    """
 
     transactional_id: str
 
@@ -155,7 +161,10 @@ class ShareLockDue:
 
 @dataclass(frozen=True, slots=True)
 class ShareFetchDue:
-    """The key of the deadline of a pending ShareFetch, the end of its maximum wait (``max_wait_ms``)."""
+    """The key of the deadline of a pending ShareFetch, the end of its maximum wait (``max_wait_ms``).
+
+    ``ticket``: the ticket of the request.
+    """
 
     ticket: Ticket
 

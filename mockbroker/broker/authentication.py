@@ -43,7 +43,11 @@ Outcome = Reply | Close | Dismiss
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A raw SASL token: a frame without Kafka header, as client and broker exchange after SaslHandshake v0."""
+    """A raw SASL token: a frame without Kafka header, as client and broker exchange after SaslHandshake v0.
+
+    Attributes:
+        data: The bytes of the token, without the length of the frame.
+    """
 
     data: bytes
 
@@ -218,6 +222,10 @@ class AuthenticationStage(Stage):
     """The stage of request processing that authenticates one connection to a SASL listener.
 
     A failed authentication is answered after ``connection.failed.authentication.delay.ms``.
+
+    Args:
+        authentication: The authentication of the connection.
+        broker: The broker.
     """
 
     def __init__(self, authentication: Authentication, broker: Broker) -> None:

@@ -16,7 +16,7 @@ MEMBER, TOPIC = 100, 20  # approximate bytes of a member and of a topic in a res
 def describe_groups(
     broker: Broker, call: Call[Any], response: Any, group_type: str, size: Callable[[Any], int], *, served: bool
 ) -> Effects:
-    """Describe each group in a request, including duplicates, as Kafka does.
+    """Describe each group in a request, including duplicates, as Kafka does. Return the effect with the response.
 
     Args:
         broker: The state of the cluster.

@@ -86,8 +86,10 @@ Unread: TypeAlias = tuple[Note, int]  # a note, and the ``time_ms`` of the event
 
 
 class Events(Sequence[Event]):
-    """The events that a journal keeps, oldest first. Events are built on first access, so that unread ones cost
-    little.
+    """The events that a journal keeps, oldest first. Events are built on first access, so that unread ones cost little.
+
+    Args:
+        entries: The events, or the data from which they are built.
     """
 
     __slots__ = ("_entries",)

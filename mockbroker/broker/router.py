@@ -91,6 +91,10 @@ class ServedVersions(dict[bytes, Served | None]):
     not served.
 
     A version is added when it is first looked up, because that imports the messages of its API.
+
+    Args:
+        advertised: Advertised versions by API key.
+        release: The emulated Kafka release.
     """
 
     def __init__(self, advertised: Mapping[int, Versions], release: Release) -> None:

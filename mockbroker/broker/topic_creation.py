@@ -115,6 +115,11 @@ class InternalTopicCreator:
 
     After a failure, the creation is retried when the stored error expires. Source: Kafka's
     AutoTopicCreationManager.createStreamsInternalTopics.
+
+    Args:
+        cluster: The state of the cluster.
+        settings: The settings of the broker.
+        release: The emulated Kafka release.
     """
 
     def __init__(self, cluster: ClusterState, settings: Settings, release: Release) -> None:

@@ -34,6 +34,10 @@ class CommittedLookup:
 
     The lookup retries until the request succeeds, or fails with an error that is not retriable.
 
+    Args:
+        partitions: Topics and partition numbers.
+        components: The components of the consumer.
+
     Attributes:
         partitions: Topics and partition numbers, sorted.
         topics: Names of the topics whose metadata is needed; always empty.

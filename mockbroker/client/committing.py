@@ -115,6 +115,13 @@ class Commit:
 class Committer:
     """The sender of the offset commits of one consumer, in order.
 
+    Args:
+        group: Group id; "" without a group.
+        coordinator: The coordinator of the group.
+        metadata: The metadata of the cluster.
+        clock: The current time of the consumer.
+        backoff: The delays after failed requests.
+
     Attributes:
         member: The member that commits; a NoMember without a group.
         finished: Done commits without retries, whose callbacks the consumer has not called yet.

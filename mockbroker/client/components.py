@@ -20,6 +20,15 @@ class Components:
 
     Attributes:
         group: Group id; None without a group. Without a group, the coordinator and the committer are not used.
+        settings: The settings of the consumer.
+        clock: The current time.
+        backoff: The delays after failed requests.
+        network: The known brokers and the connections to them.
+        metadata: The metadata of the cluster.
+        subscription: The subscribed topics and the assigned partitions.
+        positions: The positions of the assigned partitions.
+        coordinator: The coordinator of the group.
+        committer: The sender of offset commits.
     """
 
     group: str | None

@@ -50,6 +50,10 @@ class ConsumerState(Enum):
 class ConsumerMembership:
     """A member of a consumer group (KIP-848), which sends ConsumerGroupHeartbeat.
 
+    Args:
+        member_id: Member id.
+        components: The components of the consumer.
+
     Attributes:
         state: State of the member.
         member_id: Member id, which is unique and never changes.

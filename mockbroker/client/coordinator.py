@@ -28,10 +28,17 @@ RETRIABLE = (
 class Coordinator:
     """The coordinator of one group.
 
+    Args:
+        group: Group id.
+        network: The known brokers and the connections to them.
+        metadata: The metadata of the cluster.
+        clock: The current time of the consumer.
+        backoff: The delays after failed lookups.
+
     Attributes:
         node: Node of the coordinator; None while the coordinator is unknown.
-        failure: Error of the lookup, or None. The next poll raises and clears the error. Until then,
-            commits and lookups that wait for the coordinator fail with this error.
+        failure: Error of the lookup, or None. The next poll raises and clears the error. Until then, commits and
+            lookups that wait for the coordinator fail with this error.
         on_found: Callback that is called after each successful lookup.
     """
 

@@ -64,6 +64,10 @@ class CompletedFetch:
 class Fetcher:
     """The fetcher of records for one consumer.
 
+    Args:
+        components: The components of the consumer.
+        resolver: The resolver of missing positions.
+
     Attributes:
         failure: The error that the next poll raises, or None.
         responses: Number of received responses.

@@ -50,6 +50,9 @@ class Flow:
 
     It is resumed when the condition that it has yielded is met.
 
+    Args:
+        steps: The generator.
+
     Attributes:
         done: True once the generator has ended, normally or with an exception.
     """

@@ -35,6 +35,10 @@ class LeaderLookup:
 
     Subclasses define ``request``, ``response_partitions`` and ``record_partition``.
 
+    Args:
+        partitions: Topics and partition numbers.
+        components: The components of the consumer.
+
     Attributes:
         key: API key of the requests.
         api_name: Name of the API, for error messages.

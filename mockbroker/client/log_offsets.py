@@ -36,6 +36,9 @@ class OffsetAndTimestamp:
 class LogLookup(LeaderLookup):
     """A lookup of log offsets by timestamp (ListOffsets), retried until all partitions have a result.
 
+    Args:
+        components: The components of the consumer.
+
     Attributes:
         timestamps: Timestamps by partition, in milliseconds since 1970, or Kafka's negative values (-1 latest, -2
             earliest).

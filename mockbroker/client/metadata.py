@@ -316,6 +316,10 @@ class Metadata:
 class TopicLookup:
     """A lookup of the number of partitions of a topic.
 
+    Args:
+        topic: The topic name.
+        metadata: The metadata of the cluster.
+
     Attributes:
         topics: The topic name, as a set.
         result: Number of partitions once ``done``; 0 if the topic does not exist.

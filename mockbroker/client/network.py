@@ -23,6 +23,8 @@ class Node:
         link: The connection; None without a connection.
         failures: Number of failed connections in a row.
         retry_at: End of the reconnect backoff, in seconds on the engine's clock.
+        host: Host name or address.
+        port: TCP port.
     """
 
     def __init__(self, node_id: int, host: str, port: int) -> None:
@@ -42,6 +44,12 @@ class Node:
 
 class Network:
     """The brokers and coordinators that one consumer knows, with its connections to them.
+
+    Args:
+        bootstrap: Host and port of each bootstrap server.
+        settings: The settings of the consumer.
+        clock: The current time of the consumer.
+        backoff: The delays between attempts to connect.
 
     Attributes:
         to_open: Links that the driver has to connect. The driver removes each link from the list.

@@ -36,6 +36,13 @@ class RecordReader:
     ``read_committed``, records of aborted transactions. It stops at the high watermark, since a broker reads the high
     watermark before the records (Partition.readRecords of Kafka) and may send records beyond it.
 
+    Args:
+        partition: Topic and partition number.
+        offset: Offset of the first record to read.
+        data: The part of the Fetch response for the partition.
+        read_committed: Whether to skip records of aborted transactions.
+        check_crcs: Whether to check the CRCs of the batches.
+
     Attributes:
         partition: Topic and partition number.
         next_offset: Offset after the last record read.

@@ -63,7 +63,13 @@ BESIDE_ERROR: Mapping[int, Mapping[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class AnswerArray:
-    """An array of a response with one element for each element of an array in the request."""
+    """An array of a response with one element for each element of an array in the request.
+
+    Attributes:
+        request: Name of the array in the request.
+        response: Name of the array in the response.
+        item: The part of the response that corresponds to an element.
+    """
 
     request: str
     response: str

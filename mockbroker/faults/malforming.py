@@ -101,6 +101,10 @@ class _Values:
     """The parameter values for one form of malformed response.
 
     A parameter that the fault rule does not set has its default value.
+
+    Args:
+        form: Name of the form.
+        given: The parameters that the fault rule sets.
     """
 
     def __init__(self, form: str, given: Parameters) -> None:
@@ -133,7 +137,13 @@ class _Values:
 
 @dataclass
 class _Response:
-    """A response frame, without its length prefix, that is to be changed to a malformed one."""
+    """A response frame, without its length prefix, that is to be changed to a malformed one.
+
+    Attributes:
+        frame: The bytes of the response.
+        api_key: API key of the request.
+        requested_version: API version of the request.
+    """
 
     frame: bytes
     api_key: int
@@ -168,7 +178,10 @@ _start = attrgetter("start")
 
 
 class _Edit(NamedTuple):
-    """A change of a frame: the bytes from ``start`` up to, but not including, ``end`` are replaced by ``data``."""
+    """A change of a frame: the bytes from ``start`` up to, but not including, ``end`` are replaced by ``new``.
+
+    ``start`` and ``end`` count bytes from the start of the frame.
+    """
 
     start: int
     end: int

@@ -65,7 +65,12 @@ class Lookups:
 
 
 class Subject:
-    """A request that is compared with rules. Values that several rules need are computed only once."""
+    """A request that is compared with rules. Values that several rules need are computed only once.
+
+    Attributes:
+        call: The request.
+        lookups: Functions that look up values in the broker's state.
+    """
 
     def __init__(self, call: Call[Any], lookups: Lookups) -> None:
         self.call = call
@@ -105,7 +110,14 @@ class NewConnection:
 
 
 class Matcher:
-    """The compiled conditions of a rule. Raises: ValueError if a condition is not valid."""
+    """The compiled conditions of a rule.
+
+    Attributes:
+        match: The conditions.
+        keys: API keys of the requests to which the conditions are limited; empty for all.
+
+    Raises: ValueError if a condition is not valid.
+    """
 
     def __init__(self, match: Match) -> None:
         self.match = match

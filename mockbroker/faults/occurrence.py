@@ -12,6 +12,9 @@ class Counters:
 
     Random decisions are seeded, so the same rule and the same requests always lead to the same decisions.
 
+    Args:
+        occurrence: The part of the rule that says to which requests it is applied.
+
     Attributes:
         matched: Number of requests that matched the rule.
         applied: Number of requests to which the rule was applied.

@@ -22,7 +22,7 @@ LONGEST_NAME = 80  # characters; the names of rules add a suffix
 
 @dataclass(frozen=True, slots=True)
 class StopBroker:
-    """The cluster change that stops a broker, and starts it again when the change ends."""
+    """The cluster change that stops a broker, and starts it again when the change ends. ``node``: broker id."""
 
     node: int
 

@@ -35,6 +35,10 @@ class Step:
 class Script:
     """A script that is running.
 
+    Args:
+        steps: The changes of the cluster, with their times relative to ``now``.
+        now: Current time in seconds.
+
     Attributes:
         name: Name of the script.
         rules: Names of the fault rules that belong to it.

@@ -84,7 +84,13 @@ class Recorded:
 
 
 class RecordedTable(dict[K, V]):
-    """A dict in a field of a Recorded object that records the changed keys. Reading is as fast as with a dict."""
+    """A dict in a field of a Recorded object that records the changed keys. Reading is as fast as with a dict.
+
+    Args:
+        changes: the changes of the object, to which changed keys are added.
+        field: name of the field of the object.
+        entries: initial content.
+    """
 
     __slots__ = ("_changes", "_field")
 

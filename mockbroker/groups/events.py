@@ -78,7 +78,14 @@ class Sync:
 
 @dataclass(slots=True, kw_only=True)
 class Heartbeat:
-    """A Heartbeat request, independent of its version."""
+    """A Heartbeat request, independent of its version.
+
+    Attributes:
+        ticket: the ticket of the request.
+        member_id: member id.
+        instance_id: group instance id of a static member; None for a dynamic member.
+        generation: generation of the member.
+    """
 
     ticket: Ticket
     member_id: str
@@ -88,7 +95,13 @@ class Heartbeat:
 
 @dataclass(slots=True, kw_only=True)
 class LeavingMember:
-    """A member in a LeaveGroup request."""
+    """A member in a LeaveGroup request.
+
+    Attributes:
+        member_id: member id; may be empty if ``instance_id`` is set.
+        instance_id: group instance id of a static member; None for a dynamic member.
+        reason: reason why the member leaves, as text for log messages; "" without a reason.
+    """
 
     member_id: str
     instance_id: str | None = None
@@ -97,7 +110,12 @@ class LeavingMember:
 
 @dataclass(slots=True, kw_only=True)
 class Leave:
-    """A LeaveGroup request, independent of its version."""
+    """A LeaveGroup request, independent of its version.
+
+    Attributes:
+        ticket: the ticket of the request.
+        members: the members that leave.
+    """
 
     ticket: Ticket
     members: Sequence[LeavingMember]

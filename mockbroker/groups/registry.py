@@ -23,6 +23,9 @@ G = TypeVar("G", bound=CoordinatedGroup)
 class Groups(dict[str, CoordinatedGroup]):
     """The groups of all types, by group id.
 
+    Args:
+        deadlines: The deadlines of the groups, such as the ends of sessions.
+
     Attributes:
         types: The group types that the coordinator serves.
         context: The cluster, settings and other data that groups use.

@@ -92,7 +92,14 @@ class _Network:
 
 
 class _Member:
-    """A consumer of the demo, which can crash, leave and return."""
+    """A consumer of the demo, which can crash, leave and return.
+
+    Args:
+        name: name of the consumer in the output.
+        servers: bootstrap servers.
+        pace: the durations of the demo.
+        delay: seconds that the consumer needs for each record.
+    """
 
     def __init__(self, name: str, servers: str, pace: Pace, delay: float) -> None:
         self._name = name

@@ -128,6 +128,10 @@ class BrokerEnd(Connection):
 
     A response on this connection is sent at once, even if the data that the response acknowledges is not on disk yet.
 
+    Args:
+        requests: The requests of the connection.
+        side: The client's end, which receives the responses.
+
     Attributes:
         since: Time at which the connection was opened, in seconds since 1970.
         reason: Reason why the connection was closed; "" while it is open.

@@ -43,7 +43,11 @@ class Watch(Protocol[A]):
 
 
 class EpollWatch(Generic[T]):
-    """A watcher with one task that waits for all sockets, by level-triggered epoll (Linux)."""
+    """A watcher with one task that waits for all sockets, by level-triggered epoll (Linux).
+
+    Args:
+        ready: Callback that is called with the items of readable sockets.
+    """
 
     def __init__(self, ready: Ready[T]) -> None:
         self._ready = ready
@@ -61,9 +65,12 @@ class EpollWatch(Generic[T]):
         self._poll(max(len(self._items), 1))
 
     def _poll(self, max_events: int) -> bool:
-        """Report the sockets that are readable now. Return True if more sockets may be readable.
+        """Report the sockets that are readable now.
 
         ``max_events``: maximum number of sockets to report.
+
+        Return True if sockets were readable and the callback did not ask to let other tasks run. Then more sockets may
+        be readable.
         """
         events = self._epoll.poll(0, max_events)
         return bool(events) and not self._ready([self._items[number] for number, _ in events])
@@ -81,7 +88,11 @@ class EpollWatch(Generic[T]):
 
 
 class TaskWatch(Generic[T]):
-    """A watcher with one task per socket, for platforms without epoll."""
+    """A watcher with one task per socket, for platforms without epoll.
+
+    Args:
+        ready: Callback that is called with the item of a readable socket.
+    """
 
     def __init__(self, ready: Ready[T]) -> None:
         self._ready = ready

@@ -71,6 +71,12 @@ class Admit(Protocol):
 class SocketConnection(Connection):
     """A client connection with a socket.
 
+    Args:
+        owner: The sockets of the server.
+        requests: The requests of the connection.
+        peer: Address of the client.
+        stages: Stages of request processing of this connection alone, such as the SASL authentication.
+
     Attributes:
         sock: The non-blocking socket.
         watched: True while the connection is read whenever it is readable; False while reading is paused.

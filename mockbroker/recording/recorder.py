@@ -14,7 +14,14 @@ US = 1_000_000
 
 @dataclass(slots=True)
 class Opened:
-    """A new connection. Addresses are ``host:port``; times are microseconds since 1970."""
+    """A new connection.
+
+    Attributes:
+        connection: Connection number.
+        client: Address of the client, ``host:port``.
+        broker: Address of the broker, ``host:port``.
+        time_us: Time of the event, in microseconds since 1970.
+    """
 
     connection: int
     client: str
@@ -27,7 +34,10 @@ class Frame:
     """A frame without its length prefix, as the client sent or received it.
 
     Attributes:
+        connection: Connection number.
         to_broker: True for a request.
+        frame: The bytes.
+        time_us: Time of the event, in microseconds since 1970.
         api_key: API key of the request.
         version: API version of the request.
     """
@@ -42,7 +52,10 @@ class Frame:
 
 @dataclass(slots=True)
 class Closed:
-    """The end of a connection."""
+    """The end of a connection. ``connection``: connection number.
+
+    ``time_us``: time of the event, in microseconds since 1970.
+    """
 
     connection: int
     time_us: int

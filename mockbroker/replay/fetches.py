@@ -29,6 +29,7 @@ class _Entry:
         first: Offset that was fetched.
         last: Last offset of the records; below ``first`` if there are none.
         partition: The response for the partition.
+        is_used: True for a recorded error that was already the response to a live request. Errors are used only once.
     """
 
     first: int

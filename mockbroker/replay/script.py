@@ -26,6 +26,10 @@ class Answered:
         response_version: Version of the response, which differs from that of the request only for ApiVersions.
         latency: Seconds from the request to the response.
         is_used: True if a live request was answered with this response.
+        api_key: API key of the request.
+        client_id: Client id of the request; None if it is null.
+        request: The decoded request.
+        response: The decoded response.
     """
 
     api_key: int

@@ -19,6 +19,10 @@ class PartitionFiles:
 
     Appended batches are in memory until ``write``, and durable after ``sync``.
 
+    Args:
+        disk: the disk.
+        folder: path of the partition's directory.
+
     Attributes:
         segments: base offsets of the segments, the active segment last; empty before the first batch.
     """

@@ -26,7 +26,12 @@ class CrashError(Exception):
 
 @dataclass(slots=True)
 class _File:
-    """A file of the simulated disk: its content, and the content after a crash."""
+    """A file of the simulated disk.
+
+    Attributes:
+        data: content.
+        synced: content after a crash.
+    """
 
     data: bytearray = field(default_factory=bytearray)
     synced: bytes = b""
@@ -34,7 +39,12 @@ class _File:
 
 @dataclass(slots=True)
 class _Folder:
-    """A folder of the simulated disk: its entries, and the entries after a crash."""
+    """A folder of the simulated disk.
+
+    Attributes:
+        now: entries by name.
+        synced: entries after a crash, by name.
+    """
 
     now: dict[str, _Entry] = field(default_factory=dict)
     synced: dict[str, _Entry] = field(default_factory=dict)

@@ -20,7 +20,12 @@ from mockbroker.topics.log import StoredBatch
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """The operation that creates a partition's directory."""
+    """The operation that creates a partition's directory.
+
+    Attributes:
+        place: topic and partition number.
+        topic_id: topic id.
+    """
 
     place: Place
     topic_id: UUID
@@ -28,7 +33,14 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """The operation that appends a batch to a partition's log, in a new segment if ``new_segment`` is True."""
+    """The operation that appends a batch to a partition's log.
+
+    Attributes:
+        place: topic and partition number.
+        stored: the batch.
+        leader_epoch: leader epoch of the batch.
+        new_segment: True if the batch begins a new segment.
+    """
 
     place: Place
     stored: StoredBatch
@@ -38,7 +50,12 @@ class Append:
 
 @dataclass(frozen=True, slots=True)
 class Roll:
-    """The operation that begins a new segment without a batch."""
+    """The operation that begins a new segment without a batch.
+
+    Attributes:
+        place: topic and partition number.
+        base_offset: base offset of the new segment.
+    """
 
     place: Place
     base_offset: int
@@ -46,7 +63,12 @@ class Roll:
 
 @dataclass(frozen=True, slots=True)
 class DeleteBefore:
-    """The operation that deletes all records of a partition before the log start offset ``start``."""
+    """The operation that deletes all records of a partition before an offset.
+
+    Attributes:
+        place: topic and partition number.
+        start: the new log start offset.
+    """
 
     place: Place
     start: int
@@ -71,7 +93,7 @@ class Replace:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """The operation that deletes a partition's directory."""
+    """The operation that deletes a partition's directory. ``place``: topic and partition number."""
 
     place: Place
 

@@ -101,6 +101,9 @@ def _groups(segments: Sequence[LogSegment], limit: int) -> list[tuple[int, int]]
 class _LatestRecords:
     """The latest record of each key in the part of a log that was not compacted before.
 
+    Args:
+        first_dirty: offset of the first record that was not compacted before.
+
     Attributes:
         offsets: offset of the latest record, by key.
         superseded: last offsets of the batches whose records are all superseded, which need not be decoded again.
@@ -136,7 +139,10 @@ class _LatestRecords:
 class _CompactedGroup:
     """The builder of the segment that replaces a group of compacted segments.
 
-    The builder collects the remaining batches.
+    Attributes:
+        base_offset: base offset of the new segment.
+        batches: the remaining batches.
+        changed: True if a record or batch was removed.
     """
 
     base_offset: int

@@ -41,7 +41,13 @@ Check: TypeAlias = Callable[[str, Value], None]
 
 
 class ConfigError(ValueError):
-    """The error for an invalid configuration value, with the message of Kafka's ConfigException."""
+    """The error for an invalid configuration value, with the message of Kafka's ConfigException.
+
+    Args:
+        name: name of the configuration.
+        value: the invalid value.
+        reason: why the value is invalid.
+    """
 
     def __init__(self, name: str, value: object, reason: str) -> None:
         super().__init__(f"Invalid value {shortened(str(value))} for configuration {name}: {reason}")

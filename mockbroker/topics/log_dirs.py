@@ -16,7 +16,13 @@ VOLUME = 1 << 40  # bytes of the volume of each directory
 
 
 class Replica(NamedTuple):
-    """A replica of a partition on a broker."""
+    """A replica of a partition on a broker.
+
+    Attributes:
+        node: broker id.
+        topic_id: topic id.
+        partition: partition number.
+    """
 
     node: int
     topic_id: UUID

@@ -128,7 +128,13 @@ class RecordRules:
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """The error for a rejected batch of a producer. ``records``: index and error message of each invalid record."""
+    """The error for a rejected batch of a producer.
+
+    Attributes:
+        error: error code.
+        text: error message; None for Kafka's default message.
+        records: index and error message of each invalid record.
+    """
 
     error: ErrorCode
     text: str | None = None

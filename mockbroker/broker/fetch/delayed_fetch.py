@@ -235,7 +235,11 @@ def _stale_session(call: Call[FetchRequest], context: FetchContext) -> Reply:
 
 
 class _ResponseBuilder:
-    """The builder of the response to a fetch. The builder also creates or updates the fetch session."""
+    """The builder of the response to a fetch. The builder also creates or updates the fetch session.
+
+    Args:
+        context: The partitions and the session of the request.
+    """
 
     def __init__(self, context: FetchContext) -> None:
         session = context.session
@@ -284,7 +288,14 @@ def read(broker: Broker, call: Call[FetchRequest], context: FetchContext) -> Fet
 
 
 class _Reader:
-    """The reader of a fetch's partitions, which reads them in order, up to the maximum size of the response."""
+    """The reader of a fetch's partitions, which reads them in order, up to the maximum size of the response.
+
+    Args:
+        broker: The broker.
+        call: The Fetch request.
+        context: The partitions and the session of the request.
+        result: The result, to which the records of each partition are added.
+    """
 
     def __init__(self, broker: Broker, call: Call[FetchRequest], context: FetchContext, result: FetchResult) -> None:
         self._broker = broker

@@ -226,6 +226,11 @@ class FetchSessionCache:
 class _CacheShard:
     """One of the shards of the session cache, with its share of the slots.
 
+    Args:
+        slots: Maximum number of sessions.
+        first_id: Lowest session id of the shard.
+        new_uuid: Function that returns a random UUID, for session ids.
+
     Attributes:
         sessions: Sessions by id, least recently used first.
     """

@@ -16,7 +16,12 @@ Entry = DescribeClientQuotasResponse.Entry
 
 
 class _InvalidFilterError(ValueError):
-    """The error for a quota filter that is not valid. The message is Kafka's."""
+    """The error for a quota filter that is not valid. The message is Kafka's.
+
+    Args:
+        message: The error message.
+        code: Error code of the response.
+    """
 
     def __init__(self, message: str, code: ErrorCode = ErrorCode.INVALID_REQUEST) -> None:
         super().__init__(message)

@@ -12,6 +12,9 @@ class Plain:
     """An exchange with the SASL mechanism PLAIN.
 
     Source (error messages, order of the checks): Kafka's PlainSaslServer.
+
+    Args:
+        users: The users that can log in.
     """
 
     def __init__(self, users: Users) -> None:

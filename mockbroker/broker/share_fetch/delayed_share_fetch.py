@@ -30,7 +30,13 @@ NONE = ErrorCode.NONE
 
 
 class _Acquirable(NamedTuple):
-    """A partition from which records may be acquired, and the offset to read from."""
+    """A partition from which records may be acquired, and the offset to read from.
+
+    Attributes:
+        share: The state of the partition in the share group.
+        partition: The partition with its log.
+        offset: Offset of the first record to read.
+    """
 
     share: SharePartition
     partition: Partition
@@ -314,7 +320,14 @@ def _complete(broker: Broker, fetch: PendingShareFetch, acquirable: Sequence[_Ac
 
 
 class _Reader:
-    """The reader of a ShareFetch's partitions, which reads them in order, up to the limits of the response."""
+    """The reader of a ShareFetch's partitions, which reads them in order, up to the limits of the response.
+
+    Args:
+        broker: The broker.
+        fetch: The ShareFetch.
+        count: Number of partitions to read, which divide the maximum size of the response.
+        now: Current time in seconds.
+    """
 
     def __init__(self, broker: Broker, fetch: PendingShareFetch, count: int, now: float) -> None:
         request = fetch.call.request

@@ -16,7 +16,14 @@ from mockbroker.client.subscription import SubscriptionType
 
 
 class Completing:
-    """The last step of a rebalance in one member: apply the assignment, and call the user's listener."""
+    """The last step of a rebalance in one member: apply the assignment, and call the user's listener.
+
+    Args:
+        components: The components of the consumer.
+        status: Status of the member.
+        leading: The tasks of the member while it is the leader.
+        protocol: Rebalance protocol, eager or cooperative.
+    """
 
     def __init__(self, components: Components, status: MemberStatus, leading: Leading, protocol: str) -> None:
         self._components, self._status, self._leading, self._protocol = components, status, leading, protocol

@@ -31,6 +31,10 @@ class HeartbeatAction(Enum):
 class Heartbeat:
     """The heartbeat, session and poll timers of one member. All times are seconds on the engine's clock; inf is never.
 
+    Args:
+        settings: The settings of the consumer.
+        backoff: The delays after failed heartbeats.
+
     Attributes:
         session_deadline: Time at which ``session_timeout`` ends.
         poll_deadline: Time at which ``max_poll_interval`` ends.

@@ -18,7 +18,13 @@ FIRST_STATIC_VERSION = 3
 
 
 class HeartbeatRequests:
-    """The sender of the heartbeats of one member. At most one heartbeat is in flight."""
+    """The sender of the heartbeats of one member. At most one heartbeat is in flight.
+
+    Args:
+        components: The components of the consumer.
+        status: Status of the member.
+        heartbeat: The timers of the member.
+    """
 
     def __init__(self, components: Components, status: MemberStatus, heartbeat: Heartbeat) -> None:
         self._components, self._status, self._heartbeat = components, status, heartbeat

@@ -15,6 +15,11 @@ class Revoking:
     """The revocation step of one member.
 
     The step runs once in each rebalance. It runs again if the member loses its generation during the rebalance.
+
+    Args:
+        components: The components of the consumer.
+        status: Status of the member.
+        protocol: Rebalance protocol, eager or cooperative.
     """
 
     def __init__(self, components: Components, status: MemberStatus, protocol: str) -> None:

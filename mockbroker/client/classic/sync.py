@@ -29,7 +29,12 @@ OUT_OF_GENERATION = (ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID)
 
 
 class Syncing:
-    """The SyncGroup step of one member."""
+    """The SyncGroup step of one member.
+
+    Args:
+        components: The components of the consumer.
+        status: Status of the member.
+    """
 
     def __init__(self, components: Components, status: MemberStatus) -> None:
         self._components, self._status = components, status

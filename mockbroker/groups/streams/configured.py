@@ -81,6 +81,10 @@ class _Counts(PartitionCounts):
     """Partition counts of topics by topic name.
 
     An existing topic has its actual count. A topic that the coordinator will create has its planned count.
+
+    Attributes:
+        cluster: The state of the cluster, with the existing topics.
+        decided: Planned partition counts of topics that will be created, by topic name.
     """
 
     cluster: ClusterState

@@ -50,7 +50,7 @@ class MemberState(Enum):
 
 
 class Endpoint(NamedTuple):
-    """The address of a Streams client for interactive queries (``application.server``)."""
+    """The address of a Streams client for interactive queries (``application.server``): host name and port."""
 
     host: str
     port: int

@@ -16,7 +16,11 @@ RESPONSE_TIMEOUT = 20.0  # seconds; a real broker can take several to delete top
 
 
 class Asker:
-    """A client connection that waits for the response to each request before it sends the next."""
+    """A client connection that waits for the response to each request before it sends the next.
+
+    Args:
+        stream: the connection to the broker.
+    """
 
     def __init__(self, stream: trio.abc.Stream) -> None:
         self._stream = stream

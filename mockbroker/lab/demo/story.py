@@ -90,6 +90,11 @@ class _Stage:
     """The environment of a running demo: the cluster and the client processes.
 
     The events of the cluster and of the processes are added to the timeline and to the observations (``Story``).
+
+    Args:
+        cluster: the cluster of the demo.
+        timeline: the timeline that prints the events and actions.
+        nursery: the nursery in which the client processes run.
     """
 
     def __init__(self, cluster: Cluster, timeline: Timeline, nursery: trio.Nursery) -> None:

@@ -51,7 +51,11 @@ class Timeline(Protocol):
 
 
 class JsonTimeline:
-    """The timeline as JSON: a line for each event and action, and a last line with all checks."""
+    """The timeline as JSON: a line for each event and action, and a last line with all checks.
+
+    Args:
+        write: function that prints one line.
+    """
 
     def __init__(self, write: Write) -> None:
         self._write = write
@@ -87,7 +91,11 @@ class JsonTimeline:
 
 
 class PlainTimeline:
-    """The timeline as text: a line for each event and action. The assignments of a generation are on one line."""
+    """The timeline as text: a line for each event and action. The assignments of a generation are on one line.
+
+    Args:
+        write: function that prints one line.
+    """
 
     def __init__(self, write: Write) -> None:
         self._write = write

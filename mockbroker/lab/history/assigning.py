@@ -53,6 +53,7 @@ class Consumer:
         up: whether the process is running.
         refused: reason why the coordinator rejected the consumer; "" if it did not.
         lives: number of starts.
+        scheme: the scheme that simulates the consumer.
     """
 
     def __init__(self, scheme: Assigning, name: str, group: str, server: int, strategy: str) -> None:
@@ -176,6 +177,7 @@ class Coordinator:
         groups: group id -> state of the group.
         log: a text line for each watch notification and each assignment.
         up: whether the broker runs.
+        scheme: the scheme that simulates the coordinator.
     """
 
     def __init__(self, scheme: Assigning, number: int, strategies: Strategies) -> None:
@@ -375,6 +377,13 @@ class Coordinator:
 
 class Assigning(OfConsumers[Consumer]):
     """Scheme 2: coordinators on the brokers assign partitions.
+
+    Args:
+        story: the script of events.
+        queue: the event queue, which has the virtual time.
+        ledger: the record of the readers of all partitions.
+        strategies: assignment strategies by name.
+        strategy: name of the strategy that the consumers use.
 
     Attributes:
         coordinators: the coordinators, one per broker.

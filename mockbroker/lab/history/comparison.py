@@ -28,6 +28,10 @@ class Run:
     """The simulation of one story with one rebalance scheme. A story is a script of events of consumers and ZooKeeper.
 
     The simulation proceeds only when the caller advances the virtual time with ``until`` or ``do``.
+
+    Args:
+        kind: class of the rebalance scheme.
+        story: the script of events.
     """
 
     def __init__(self, kind: type[Scheme], story: Story) -> None:

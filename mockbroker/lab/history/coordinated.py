@@ -162,6 +162,11 @@ class Consuming(Telling, ConsumerClient):
 class Coordinated(Scheme):
     """The base class of schemes with a group coordinator: the brokers are mockbroker's.
 
+    Args:
+        story: the script of events.
+        queue: the event queue, which has the virtual time.
+        ledger: the record of the readers of all partitions.
+
     Attributes:
         kind: kind of the members, as in MemberScript.
         strategy: name of the client-side assignor; "" if the coordinator assigns.

@@ -20,7 +20,13 @@ POLLED = 1.0  # seconds between two polls, which are not counted as messages
 
 
 class StoryCluster(DraftCluster):
-    """A cluster of the draft protocol that reports the partitions of each reader to the ledger."""
+    """A cluster of the draft protocol that reports the partitions of each reader to the ledger.
+
+    Args:
+        story: the script of events.
+        queue: the event queue, which has the virtual time.
+        ledger: the record of the readers of all partitions.
+    """
 
     def __init__(self, story: Story, queue: Queue, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -37,6 +43,11 @@ class StoryCluster(DraftCluster):
 
 class Drafted(Scheme):
     """The scheme of the unreleased draft of a group protocol, in which the coordinator assigns partitions.
+
+    Args:
+        story: the script of events.
+        queue: the event queue, which has the virtual time.
+        ledger: the record of the readers of all partitions.
 
     Attributes:
         cluster: simulated cluster of the draft protocol.

@@ -16,7 +16,15 @@ Place = tuple[str, int]  # topic and partition
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """An interval in which a consumer read a partition. ``begin`` and ``end``: virtual time, seconds."""
+    """An interval in which a consumer read a partition.
+
+    Attributes:
+        group: group id.
+        place: topic and partition number.
+        reader: name of the consumer.
+        begin: start of the interval, virtual time in seconds.
+        end: end of the interval, virtual time in seconds.
+    """
 
     group: str
     place: Place
@@ -27,8 +35,14 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """An interval in which a partition had several readers of one group. ``begin`` and ``end``: virtual time,
-    seconds.
+    """An interval in which a partition had several readers of one group.
+
+    Attributes:
+        group: group id.
+        place: topic and partition number.
+        readers: names of the consumers.
+        begin: start of the interval, virtual time in seconds.
+        end: end of the interval, virtual time in seconds.
     """
 
     group: str
@@ -40,7 +54,14 @@ class Overlap:
 
 @dataclass(slots=True)
 class _State:
-    """The readers of one partition in one group, and the times at which they changed."""
+    """The readers of one partition in one group, and the times at which they changed. Times are virtual, in seconds.
+
+    Attributes:
+        readers: start time of reading, by name of the reader.
+        last: the reader that stopped last; "" if none has stopped.
+        changed: time of the last start or stop.
+        counted: time up to which partition-seconds have been counted.
+    """
 
     readers: dict[str, float] = field(default_factory=dict)  # reader -> start time
     last: str = ""  # the reader that stopped last
@@ -50,6 +71,11 @@ class _State:
 
 class Ledger:
     """The record of the readers of all partitions over time. Only times in which a group has running members count.
+
+    Args:
+        queue: the event queue, which has the virtual time.
+        topics: number of partitions by topic name.
+        groups: group ids.
 
     Attributes:
         unread: partition-seconds without a reader.

@@ -87,6 +87,11 @@ class Scheme(ABC):
 
     A story is a script of events, such as a consumer that starts or crashes. Each instance of a scheme runs one story.
 
+    Args:
+        story: the script of events.
+        queue: the event queue, which has the virtual time.
+        ledger: the record of the readers of all partitions.
+
     Attributes:
         name: name of the scheme.
         exclusive: whether the scheme guarantees at most one reader per partition in a group.

@@ -47,6 +47,7 @@ class Consumer:
         owned: partitions that the consumer has claimed.
         failed: number of rebalances given up after the maximum number of attempts.
         expiries: number of expired sessions.
+        scheme: the scheme that simulates the consumer.
     """
 
     def __init__(self, scheme: Watching, name: str, group: str, server: int) -> None:
@@ -201,7 +202,13 @@ class Consumer:
 
 
 class Watching(OfConsumers[Consumer]):
-    """Scheme 1: consumers coordinate through ZooKeeper watches."""
+    """Scheme 1: consumers coordinate through ZooKeeper watches.
+
+    Args:
+        story: the script of events.
+        queue: the event queue, which has the virtual time.
+        ledger: the record of the readers of all partitions.
+    """
 
     name = "zookeeper"
     exclusive = False  # after its session has expired, a consumer reads on until it is notified

@@ -90,7 +90,13 @@ class Change:
 
 @dataclass(slots=True)
 class Node:
-    """A node of the tree, with its data and the session that owns it."""
+    """A node of the tree, with its data and the session that owns it.
+
+    Attributes:
+        data: the data.
+        owner: session id of the owner of an ephemeral node; 0 for a persistent node.
+        children: names of the children, as the keys of a dict.
+    """
 
     data: str
     owner: int
@@ -164,6 +170,9 @@ class Session:
     A method with the argument ``then`` calls this function with the response. If the session is over when the response
     arrives, ``then`` is not called.
 
+    Args:
+        ensemble: the ensemble to which the session belongs.
+
     Attributes:
         number: session id.
         role: kind of client, for the message counts.
@@ -171,6 +180,7 @@ class Session:
         timeout: session timeout, seconds.
         open: whether the leader has accepted the session and it is not over.
         over: whether the client closed or abandoned the session, or was notified that it expired.
+        expired: function that is called when the client is notified that its session expired.
     """
 
     def __init__(
@@ -263,6 +273,11 @@ def carry_out(asking: Asking, holds: Callable[[], bool], answer: Answer | None =
 
 class ZooKeeper:
     """The simulated ZooKeeper ensemble.
+
+    Args:
+        queue: the event queue, which has the virtual time.
+        dice: random number generator for the network delays.
+        servers: number of servers.
 
     Attributes:
         servers: servers of the ensemble; server 0 is the leader.

@@ -87,7 +87,12 @@ class Wire:
 
 
 class Network:
-    """The simulated network between clients and brokers. Messages of one connection arrive in order."""
+    """The simulated network between clients and brokers. Messages of one connection arrive in order.
+
+    Args:
+        queue: the event queue, which has the virtual time.
+        server: the receiver of all requests.
+    """
 
     def __init__(self, queue: Queue, server: Server) -> None:
         self._queue = queue

@@ -78,6 +78,9 @@ class Inbox:
 class SimulatedConnection(Connection):
     """The broker's end of a connection in the simulated network.
 
+    Args:
+        shell: the shell of the broker, which connects it to the simulation.
+
     Attributes:
         wire: the connection in the simulated network.
         pending: the last request that was handled; None before the first.
@@ -117,7 +120,11 @@ class SimulatedConnection(Connection):
 
 
 class ObservedPump(Pump):
-    """The broker's pump, extended to call the invariant checkers. An exception in a handler ends the run."""
+    """The broker's pump, extended to call the invariant checkers. An exception in a handler ends the run.
+
+    Args:
+        shell: the shell of the broker, which connects it to the simulation.
+    """
 
     def __init__(self, shell: Shell) -> None:
         super().__init__(shell.router, lambda: 0.0, shell.disk, in_a_row=1)

@@ -220,7 +220,11 @@ HOOKS = (
 
 
 class Watchers:
-    """All invariant checkers of a run. An event is passed only to checkers that override the method for it."""
+    """All invariant checkers of a run. An event is passed only to checkers that override the method for it.
+
+    Args:
+        watchers: the invariant checkers.
+    """
 
     def __init__(self, watchers: Iterable[Watcher]) -> None:
         checkers = list(watchers)

@@ -255,7 +255,17 @@ def run(
 
 
 class _Run:
-    """A run of a client against a case."""
+    """A run of a client against a case.
+
+    Args:
+        case: the case, which says how the cluster misbehaves.
+        client: the client under test.
+        health: behaviour of the client with a correct cluster.
+        limits: thresholds of the verdicts.
+        seed: seed of the run, for the command that reproduces it.
+        broker: the cluster that misbehaves.
+        stop: event that is set to stop the run.
+    """
 
     def __init__(
         self,

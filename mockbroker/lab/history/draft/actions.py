@@ -14,7 +14,12 @@ from mockbroker.lab.history.draft.store import GroupRecord
 
 @dataclass(frozen=True, slots=True)
 class Noticed:
-    """The trace entry for a cause of a rebalance that the coordinator has detected."""
+    """The trace entry for a cause of a rebalance that the coordinator has detected.
+
+    Attributes:
+        group: group id.
+        cause: the cause of the rebalance.
+    """
 
     group: str
     cause: Cause
@@ -22,7 +27,14 @@ class Noticed:
 
 @dataclass(frozen=True, slots=True)
 class Became:
-    """The trace entry for a state change of the coordinator of a group. ``before``, ``after``: the states."""
+    """The trace entry for a state change of the coordinator of a group.
+
+    Attributes:
+        group: group id.
+        before: state before the change.
+        cause: cause of the change.
+        after: state after the change.
+    """
 
     group: str
     before: Coordinating
@@ -40,7 +52,12 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """The action of writing generation, members and ownership of a group to the store atomically."""
+    """The action of writing generation, members and ownership of a group to the store atomically.
+
+    Attributes:
+        group: group id.
+        record: the new state of the group.
+    """
 
     group: str
     record: GroupRecord
@@ -48,7 +65,12 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """The action of writing committed offsets to the store."""
+    """The action of writing committed offsets to the store.
+
+    Attributes:
+        group: group id.
+        offsets: committed offsets by partition.
+    """
 
     group: str
     offsets: Offsets

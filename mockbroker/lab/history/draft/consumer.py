@@ -97,7 +97,12 @@ class Close:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """The effect of delivering a record to the application that uses the consumer."""
+    """The effect of delivering a record to the application that uses the consumer.
+
+    Attributes:
+        partition: topic and partition number.
+        offset: offset of the record.
+    """
 
     partition: TopicPartition
     offset: int

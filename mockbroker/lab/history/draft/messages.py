@@ -28,14 +28,19 @@ class Error(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerMetadataRequest:
-    """A lookup of the coordinator of a group, to which any broker can respond."""
+    """A lookup of the coordinator of a group, to which any broker can respond. ``group``: group id."""
 
     group: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerMetadataResponse:
-    """The response to a coordinator lookup. ``node``: broker id of the coordinator; -1 if it is unknown."""
+    """The response to a coordinator lookup.
+
+    Attributes:
+        error: error of the lookup; NONE if it succeeded.
+        node: broker id of the coordinator; -1 if it is unknown.
+    """
 
     error: Error = Error.NONE
     node: int = -1
@@ -45,7 +50,13 @@ class ConsumerMetadataResponse:
 class JoinGroupRequest:
     """A request to join a group.
 
-    ``strategy``: name of an assignment strategy. ``session_timeout``: session timeout in seconds.
+    Attributes:
+        group: group id.
+        consumer_id: id of the consumer; None if it has none or does not send it.
+        host: host of the consumer.
+        topics: subscribed topics.
+        strategy: name of an assignment strategy.
+        session_timeout: session timeout in seconds.
     """
 
     group: str
@@ -58,7 +69,14 @@ class JoinGroupRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinGroupResponse:
-    """The response to JoinGroup, with the assigned partitions. The protocol has no leader and no SyncGroup."""
+    """The response to JoinGroup, with the assigned partitions. The protocol has no leader and no SyncGroup.
+
+    Attributes:
+        error: error of the request; NONE if it succeeded.
+        consumer_id: id of the consumer, from the coordinator; None after an error.
+        generation: generation of the group; -1 after an error.
+        partitions: partitions that are assigned to the consumer.
+    """
 
     error: Error = Error.NONE
     consumer_id: str | None = None
@@ -68,7 +86,13 @@ class JoinGroupResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeartbeatRequest:
-    """A request by which a member shows that it is alive."""
+    """A request by which a member shows that it is alive.
+
+    Attributes:
+        group: group id.
+        consumer_id: id of the consumer; None if it has none.
+        generation: generation of the consumer; -1 without a generation.
+    """
 
     group: str
     consumer_id: str | None
@@ -77,14 +101,24 @@ class HeartbeatRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeartbeatResponse:
-    """The response to a heartbeat. The error IllegalGeneration means that a rebalance has begun."""
+    """The response to a heartbeat.
+
+    ``error``: NONE, or the error; IllegalGeneration means that a rebalance has begun.
+    """
 
     error: Error = Error.NONE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetCommitRequest:
-    """A request by which a member commits offsets."""
+    """A request by which a member commits offsets.
+
+    Attributes:
+        group: group id.
+        consumer_id: id of the consumer; None if it has none.
+        generation: generation of the consumer; -1 without a generation.
+        offsets: next offset to read, by partition.
+    """
 
     group: str
     consumer_id: str | None
@@ -94,14 +128,19 @@ class OffsetCommitRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetCommitResponse:
-    """The response to OffsetCommit."""
+    """The response to OffsetCommit. ``error``: NONE if the offsets were committed."""
 
     error: Error = Error.NONE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetFetchRequest:
-    """A request for the committed offsets of partitions."""
+    """A request for the committed offsets of partitions.
+
+    Attributes:
+        group: group id.
+        partitions: the partitions.
+    """
 
     group: str
     partitions: tuple[TopicPartition, ...]
@@ -109,7 +148,12 @@ class OffsetFetchRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetFetchResponse:
-    """The response with committed offsets. Partitions without a committed offset are left out."""
+    """The response with committed offsets.
+
+    Attributes:
+        error: error of the request; NONE if it succeeded.
+        offsets: next offset to read, by partition. Partitions without a committed offset are left out.
+    """
 
     error: Error = Error.NONE
     offsets: Offsets = field(default_factory=dict)

@@ -39,6 +39,10 @@ class DraftConnection:
 class Network:
     """The network between consumers and brokers.
 
+    Args:
+        queue: the event queue, which has the virtual time.
+        delay: default one-way delay in seconds.
+
     Attributes:
         delays: consumer name -> one-way delay in seconds, where it differs from the default delay.
     """

@@ -78,7 +78,12 @@ def _later(history: History) -> Bounds:
 
 
 class _Steps:
-    """A running maximum or minimum of values over time."""
+    """A running maximum or minimum of values over time.
+
+    Args:
+        values: pairs of time and value. Times are virtual, in seconds, and may be negated to search backwards.
+        largest: True for a maximum, False for a minimum.
+    """
 
     def __init__(self, values: Iterable[tuple[float, int]], *, largest: bool) -> None:
         ordered = sorted(values)

@@ -36,7 +36,11 @@ def find_exceeded_quota(log: FinalLog) -> str:
 
 
 class _Check:
-    """The check of all requests, one connection at a time."""
+    """The check of all requests, one connection at a time.
+
+    Args:
+        log: the records at the end of the run, with its history.
+    """
 
     def __init__(self, log: FinalLog) -> None:
         self._log = log

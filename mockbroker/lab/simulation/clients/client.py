@@ -24,6 +24,9 @@ GROUP, TRANSACTION = 0, 1  # key types of FindCoordinator
 class Client:
     """A scripted client process.
 
+    Args:
+        cluster: function that returns the current state of the cluster.
+
     Attributes:
         script: script of this client.
         history: history of the run, to which the client adds the records that it sends and reads.
@@ -37,6 +40,10 @@ class Client:
         link: network link between the client and the brokers.
         bootstrap: connection to any broker, or None.
         coordinator: connection to the coordinator, or None.
+        dice: random number generator of the client.
+        queue: the event queue, which has the virtual time.
+        network: the simulated network.
+        trace: trace of the run.
     """
 
     def __init__(

@@ -20,6 +20,9 @@ class Answered(Watcher):
 
     - a request whose connection was closed
     - the SyncGroup of a removed member, which Kafka drops
+
+    Args:
+        longest: maximum time from a request to its response, virtual seconds.
     """
 
     name = "I7"

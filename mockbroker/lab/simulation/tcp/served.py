@@ -63,6 +63,10 @@ class Process(Protocol):
 class ServedConnection(SocketConnection):
     """A connection with a simulated socket, which passes requests and responses to the invariant checkers.
 
+    Args:
+        owner: the sockets of the broker.
+        args: further arguments of SocketConnection.
+
     Attributes:
         wire: the connection in the simulated network.
         pending: the last request that was handled; None before the first.

@@ -123,7 +123,10 @@ class SimulatedSocket:
 
 
 class BioSocket(SimulatedSocket):
-    """A simulated socket below OpenSSL, with the methods of ``ssl.SSLSocket`` that TlsStream uses."""
+    """A simulated socket below OpenSSL, with the methods of ``ssl.SSLSocket`` that TlsStream uses.
+
+    The constructor arguments are those of SimulatedSocket.
+    """
 
     def __init__(self, dice: Dice, room: int, changed: Callable[[], None]) -> None:
         super().__init__(dice, room, changed)
