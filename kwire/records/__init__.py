@@ -7,10 +7,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Protocol, cast
 
 from kwire.errors import Truncated
-from kwire.records.batch import MAGIC_AT, Batch, build_batch, read_batch
+from kwire.records.batch import MAGIC_AT, NATIVE, Batch, build_batch, read_batch
 from kwire.records.message_set import Message, build_message_set, read_message
 from kwire.records.record import Record
 
@@ -57,9 +57,15 @@ def read(data: bytes | bytearray | memoryview | None) -> Iterator[RecordSet]:
 
     Raises: DecodeError for an invalid header, after the batches and messages before it were yielded.
     """
-    at = 0
-    data = data if data is None else bytes(data)
-    while data is not None and len(data) - at > MAGIC_AT:
+    if data is None:
+        return iter(())
+    content = data if data.__class__ is bytes else bytes(data)
+    return _read(content, 0) if NATIVE is None else cast("Iterator[RecordSet]", NATIVE.read(content, _read))
+
+
+def _read(data: bytes, at: int) -> Iterator[RecordSet]:
+    """Yield the batches and messages from offset ``at`` of the data on."""
+    while len(data) - at > MAGIC_AT:
         try:
             record_set: RecordSet = read_message(data, at) if data[at + MAGIC_AT] < 2 else read_batch(data, at)
         except Truncated:

@@ -16,8 +16,8 @@ from typing import cast
 from kwire.errors import CrcError, DecodeError, EncodeError, LimitError, Truncated
 from kwire.records import compression
 from kwire.records.checksum import crc32c
-from kwire.records.limits import SMALLEST_RECORD
-from kwire.records.native import written_natively
+from kwire.records.limits import RECORDS_AT_ONCE, SMALLEST_RECORD
+from kwire.records.native import batches_of, records_of, written_natively
 from kwire.records.record import MESSAGE, R, Record, read_records, write_records
 
 __all__ = ["Batch", "Record", "batches", "build_batch", "read_batch", "rebase"]
@@ -102,6 +102,10 @@ class Batch:
 
         The error of an invalid record is raised after the records before it were yielded.
         """
+        if NATIVE is not None and verify_crc and copy and limit is None:
+            records: Iterator[Record] | None = NATIVE.records(self)
+            if records is not None:
+                return records
         return self.records_as(Record, verify_crc=verify_crc, copy=copy, limit=limit)
 
     def records_as(
@@ -139,6 +143,11 @@ class Batch:
                 message=MESSAGE,
                 offset=self.position + COUNT_AT,
             )
+        usual = copy and into is Record and self.count <= RECORDS_AT_ONCE and not self.log_append_time
+        if NATIVE is not None and usual:
+            records: Iterator[R] | None = NATIVE.whole(body, at, self.count, self.base_offset, self.base_timestamp)
+            if records is not None:
+                return records
         return chain.from_iterable(self._some(body if copy else cast("bytes", memoryview(body)), at, into))
 
     def _some(self, body: bytes, at: int, into: type[R]) -> Iterator[list[R]]:
@@ -173,6 +182,10 @@ def read_batch(data: bytes, at: int = 0) -> Batch:
     if end > len(data):
         raise Truncated(f"expected {PREFIX + length} bytes, found {left}", message=MESSAGE, offset=at)
     return Batch(data[at:end], at, *fields)
+
+
+NATIVE = batches_of(Batch, Record, RECORDS_AT_ONCE)  # reader of batches; None if Python reads them
+WRITER = records_of(Record)  # writer of batches; None if Python writes them
 
 
 def batches(data: bytes) -> Iterator[Batch]:
@@ -277,6 +290,27 @@ def build_batch(
 
     Raises: EncodeError for a value that does not fit; ValueError if there are no records or the codec is unknown.
     """
+    if codec == compression.NONE and WRITER is not None:
+        try:
+            whole: bytes | None = WRITER.build(
+                records,
+                base_offset,
+                last_offset,
+                keep_offsets,
+                leader_epoch,
+                producer_id,
+                producer_epoch,
+                base_sequence,
+                log_append_time,
+                transactional,
+                control,
+                delete_horizon,
+                max_timestamp,
+            )
+        except (OverflowError, TypeError):
+            whole = None  # the Python code raises the error, if the value is not valid
+        if whole is not None:
+            return whole
     if not records and last_offset is None:
         raise ValueError("a batch needs at least one record")
     if base_offset is None:

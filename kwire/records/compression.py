@@ -42,6 +42,7 @@ LZ4_STORED = 0x8000_0000  # bit of a block size: the block is not compressed
 ZSTD_MAGIC = bytes.fromhex("28b52ffd")
 ZSTD_SKIPPED = bytes.fromhex("2a4d18")  # after a byte 0x50 to 0x5f: a frame without content
 ZSTD_LARGEST_WINDOW = 1 << 27  # limit of zstd itself
+LARGE_GUESS = 1 << 20  # buffer up to which records are expected to take 16 times their compressed size; above it, 4
 ZSTD_STEP = 1 << 20  # bytes that are compressed for one piece
 TOO_SMALL = "failed to write whole buffer"  # cramjam's error if the output does not fit
 
@@ -316,7 +317,7 @@ def _into_buffers(name: str, into: Callable[[bytes, bytearray], Any], data: byte
         claimed: decompressed size that the data declares, in bytes; 0 if unknown, and possibly wrong.
         limit: maximum size of the result, in bytes.
     """
-    size = min(limit, claimed or max(4096, 4 * len(data)))
+    size = min(limit, claimed or max(4096, 4 * len(data), min(16 * len(data), LARGE_GUESS)))
     while True:
         out = bytearray(size)
         try:

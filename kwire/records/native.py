@@ -7,6 +7,7 @@ Python. Both accept and refuse the same records, with the same errors.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 from functools import cache
 from typing import Any
 
@@ -30,6 +31,22 @@ def records_of(into: Any, engine: str = DEFAULT) -> Any:
         return package().Records(into, SLOTS)
     except TypeError:  # the class replaces a slot
         return None
+
+
+@cache
+def batches_of(batch: Any, record: Any, most: int, engine: str = DEFAULT) -> Any:
+    """Return the native reader of batches; None if another engine is in use.
+
+    Args:
+        batch: class of the batches.
+        record: class of the records.
+        most: number of records of the largest batch that is read at once.
+        engine: the engine in use; only "native" has such a reader.
+    """
+    records = records_of(record, engine)
+    if records is None:
+        return None
+    return package().Batches(batch, [field.name for field in fields(batch)], records, most)
 
 
 def written_natively(

@@ -115,7 +115,7 @@ impl Message {
 #[pymodule]
 mod kwire_native {
     #[pymodule_export]
-    use super::records::{Records, crc32c};
+    use super::records::{Batches, Records, crc32c};
     #[pymodule_export]
     use super::json::{Body, Form, Lines};
     #[pymodule_export]

@@ -13,13 +13,16 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from kwire import records as package
 from kwire.engines.chosen import available
 from kwire.errors import WireError
 from kwire.records import batch as batches
 from kwire.records import record as module
-from kwire.records.batch import build_batch
+from kwire.records.batch import Batch, build_batch
 from kwire.records.checksum import crc32c_with
-from kwire.records.native import records_of, written_natively
+from kwire.records.limits import RECORDS_AT_ONCE
+from kwire.records.message_set import build_message_set
+from kwire.records.native import batches_of, records_of, written_natively
 from kwire.records.record import Record, read_records, write_records
 
 pytestmark = pytest.mark.skipif("native" not in available(), reason="the native engine is not installed: make native")
@@ -43,6 +46,9 @@ RECORDS = st.lists(
 )
 
 
+READERS = {name: batches_of(Batch, Record, RECORDS_AT_ONCE, name) for name in ("native", "compiled")}
+
+
 @contextmanager
 def engine(name: str) -> Iterator[None]:
     """Read and write records with an engine inside the ``with`` block."""
@@ -54,6 +60,9 @@ def engine(name: str) -> Iterator[None]:
         patch.object(module, "records_of", lambda into: records_of(into, name)),
         patch.object(module, "written_natively", written),
         patch.object(batches, "written_natively", written),
+        patch.object(batches, "NATIVE", READERS[name]),
+        patch.object(batches, "WRITER", records_of(Record, name)),
+        patch.object(package, "NATIVE", READERS[name]),
         patch("kwire.records.native.DEFAULT", name),
     ):
         yield
@@ -99,6 +108,84 @@ def test_engines_write_the_same(records: list[Record], stamp: int, keep_offsets:
     assert first == second
     first, second = (outcome(name, build_batch, records, keep_offsets=keep_offsets) for name in ("native", "compiled"))
     assert first == second
+
+
+def batches_in(data: bytes, **options: Any) -> list[Any]:
+    """Return each batch with its records, and the errors."""
+    found: list[Any] = []
+    try:
+        for one in package.read(data):
+            found.append((type(one), one))
+            try:
+                found += one.records(**options)
+            except WireError as error:
+                found.append(repr(error))
+    except WireError as error:
+        found.append(repr(error))
+    return found
+
+
+OPTIONS = st.fixed_dictionaries(
+    {},
+    optional={
+        "codec": st.integers(0, 4),
+        "base_offset": INT64,
+        "leader_epoch": st.integers(-1, 2**31),
+        "producer_id": INT64,
+        "producer_epoch": st.integers(-1, 2**15),
+        "base_sequence": st.integers(-1, 2**31 - 1),
+        "log_append_time": INT64,
+        "transactional": st.booleans(),
+        "control": st.booleans(),
+        "delete_horizon": INT64,
+        "max_timestamp": INT64,
+        "last_offset": st.integers(0, 9),
+        "keep_offsets": st.booleans(),
+    },
+)
+
+
+@given(
+    RECORDS, OPTIONS, st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), max_size=2), st.integers(0, 80)
+)
+def test_engines_write_and_read_the_same_batches(
+    records: list[Record], options: dict[str, Any], changes: list[Any], cut: int
+) -> None:
+    written, data = (outcome(name, build_batch, records, **options) for name in ("native", "compiled"))
+    assert written == data
+    if isinstance(data, bytes):
+        message = build_message_set([Record(value=b"v")], magic=1)
+        for whole in (data * 2, data + message + data, (data * 2)[: -cut or None]):
+            changed = bytearray(whole)
+            for at, value in changes:
+                changed[at % len(whole)] = value
+            for flags in ({}, {"verify_crc": False}, {"limit": 100}):
+                first, second = (outcome(name, batches_in, bytes(changed), **flags) for name in READERS)
+                assert first == second
+
+
+def test_a_changed_batch_is_read_with_its_changes() -> None:
+    (one,) = package.read(build_batch([Record(timestamp=5, value=b"v"), Record(timestamp=6)]))
+    assert isinstance(one, Batch)
+    one.base_offset, one.base_timestamp = 70, 1_000
+    for name in READERS:
+        with engine(name):
+            assert [(record.offset, record.timestamp) for record in one.records()] == [(70, 1_000), (71, 1_001)]
+    one.crc += 1
+    assert outcome("native", one.records) == outcome("compiled", one.records)
+    del one.crc
+    with engine("native"), pytest.raises(AttributeError):
+        one.records()
+
+
+def test_an_iterator_over_batches_stays_at_its_end() -> None:
+    batch = build_batch([Record(value=b"v")])
+    with engine("native"):
+        for data in (b"", batch, batch + bytes(16), batch + batch[:40]):
+            found = package.read(data)
+            assert len([*found]) == (len(data) >= len(batch))
+            assert [*found] == []
+        assert [len([*package.read(given)]) for given in (None, bytearray(batch), memoryview(batch))] == [0, 1, 1]
 
 
 @given(st.binary(max_size=60), st.integers(0, 5), st.integers(0, 70))
