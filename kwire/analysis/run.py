@@ -9,6 +9,7 @@ from typing import Any
 from kwire.analysis import extract, tables, topics, transactions, unread, usage
 from kwire.analysis.clusters import Clusters, ClusterStatement, statement_of
 from kwire.analysis.columns import Row
+from kwire.analysis.earlier import Earlier
 from kwire.analysis.events import GroupEvent, name_topics
 from kwire.analysis.findings import fold as findings
 from kwire.analysis.findings.observations import Connected, FetchSpan, Observer, Step, Tally
@@ -30,6 +31,7 @@ def analyse(
     bodies: bool = True,
     assignor: str | None = None,
     settings: Mapping[str, float] | None = None,
+    earlier: Earlier | None = None,
 ) -> dict[str, list[Row]]:
     """Return the sorted rows of every table by name.
 
@@ -46,6 +48,8 @@ def analyse(
         assignor: assignor for a replay of the groups, one of ``replay.NAMES``, which adds the tables ON_REQUEST; None
             for no replay.
         settings: changed thresholds of detectors, from ``findings.settings_of``.
+        earlier: state of the earlier parts of a stream, of which ``calls`` is the next part; it is updated. None for a
+            whole capture.
     """
     rows_by_table: dict[str, list[Row]] = {name: [] for name in tables.TABLES}
     light_calls: list[tuple[Call, list[usage.Refusal]]] = []
@@ -63,7 +67,15 @@ def analyse(
     tallies: list[Tally] = []
     connected: list[Connected] = []
     spans: list[FetchSpan] = []
+    end = 0
+    if earlier is not None:
+        names |= earlier.names
+        statements |= earlier.statements
+        marks += earlier.marks.values()
+        observers |= earlier.observers
+        by_group |= {group: [*events] for group, events in earlier.events.items()}
     for call in calls:
+        end = max(end, call.response_us or call.request_us or 0)
         refused = usage.refusals(call)
         if frames:
             rows_by_table["frames"].append(frame_row(call, capture_id, refused, bodies=bodies))
@@ -104,8 +116,11 @@ def analyse(
         spans += fetched
     found = findings.of_clients(capture_id, tallies, connected, clusters, settings or {})
     found += findings.of_transactions(capture_id, steps, clusters, settings or {})
+    all_named: dict[str, list[GroupEvent]] = {}
     for group, happened in sorted(by_group.items()):
         named = [name_topics(event, names) for event in happened]
+        if earlier is not None:
+            all_named[group] = named
         made_of_group = history.fold(capture_id, group, named, ends, clusters, ended, missing)
         found += findings.of_group(capture_id, group, made_of_group, ends, spans, names, clusters, settings or {})
         if assignor is not None:
@@ -113,6 +128,10 @@ def analyse(
         for name, rows in made_of_group.items():
             rows_by_table[name] += rows
     rows_by_table["findings"] = tables.FINDINGS.sorted(found)
+    if earlier is not None:
+        still_open = {one.id for one in by_id.values() if one.closed is None}
+        going_on = {name: observer.continued() for name, observer in observers.items() if name in still_open}
+        earlier.end_part(max(end, earlier.begin), names, statements, marks, all_named, going_on, rows_by_table)
     rows_by_table["frames"] = tables.FRAMES.sorted(rows_by_table["frames"])
     rows_by_table["connections"] = tables.CONNECTIONS.sorted(
         connection_row(one, capture_id, clusters) for one in by_id.values()

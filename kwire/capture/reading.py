@@ -186,12 +186,13 @@ class Reading:
         self.remarks: Counter[str] = Counter()  # connections not decoded completely, by reason
         self.topic_names = TopicNames()
         self._progress = progress
+        self._conversations: Conversations | None = None
         self._done = 0  # bytes of a file already reported to progress
         self._is_whole = False
 
     def __iter__(self) -> Iterator[Item]:
         idle_us = MAX_IDLE_SECONDS * 1_000_000 if self.is_stream else 0
-        conversations = Conversations(self._begin, idle_us=idle_us)
+        conversations = self._conversations = Conversations(self._begin, idle_us=idle_us)
         reader = SegmentReader(self.ports)
         for path in self.files:
             stream = self._ring or (_stdin() if path == STDIN else None)
@@ -220,6 +221,12 @@ class Reading:
     def is_stream(self) -> bool:
         """Whether the capture arrives packet by packet, on stdin or at a network interface."""
         return self._ring is not None or STDIN in self.files
+
+    @property
+    def open_connections(self) -> list[Connection]:
+        """The connections that have not ended yet, with their counters so far."""
+        conversations = self._conversations.open.values() if self._conversations is not None else ()
+        return [one.connection for one in conversations if one.broker is not None]
 
     @property
     def damage(self) -> list[Problem | Skipped]:

@@ -5,26 +5,29 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
 from kwire.analysis import parquet
-from kwire.analysis.columns import Row
+from kwire.analysis.columns import Row, Tables
 from kwire.analysis.events import ACKNOWLEDGED, CLASSIC, CONSUMER
 from kwire.analysis.findings.fold import settings_of
 from kwire.analysis.report import by_group, html_page
 from kwire.analysis.tables import FINDINGS, PROBLEMS
 from kwire.analysis.what_if.replay import NAMES
-from kwire.capture.files.capture_file import no_traffic
+from kwire.capture import Reading
+from kwire.capture.files.capture_file import STDIN, no_traffic
 from kwire.capture.tls.keylog import KeyLogFile
-from kwire.cli.analysed import analysed
+from kwire.cli.analysed import Part, analysed_parts
 from kwire.cli.interface import interface_option
 from kwire.cli.keylog import keylog_option
 from kwire.cli.lines import writable
 from kwire.command import one_line, report_problems
 
+MINUTE_US = 60_000_000
 MOST = 12  # maximum names of partitions or members per line
 
 
@@ -39,7 +42,7 @@ MOST = 12  # maximum names of partitions or members per line
 @click.option(
     "--tables", type=click.Path(file_okay=False, path_type=Path), help="Write every table as Parquet to this folder."
 )
-@click.option("--capture-id", help="Name of the capture in the tables.  [default: first file]")
+@click.option("--capture-id", help="Name of the capture in the tables.  [default: first file, stdin, or interface]")
 @click.option("--group", "wanted", multiple=True, metavar="NAME", help="Show only this group. May be repeated.")
 @click.option(
     "--what-if", "assignor", type=click.Choice(NAMES), help="Replay the groups with this assignor and compare."
@@ -58,6 +61,12 @@ MOST = 12  # maximum names of partitions or members per line
     type=click.IntRange(1, 65535),
     help="Port of the brokers; other traffic is ignored. May be repeated.",
 )
+@click.option(
+    "--every",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="MINUTES",
+    help="Report on each so many minutes of a stream when they are over.",
+)
 @interface_option
 @keylog_option
 def command(
@@ -70,6 +79,7 @@ def command(
     assignor: str | None,
     thresholds: tuple[str, ...],
     ports: tuple[int, ...],
+    every: float | None,
     interface: str | None,
     keylog: KeyLogFile | None,
 ) -> None:
@@ -82,60 +92,116 @@ def command(
     end, and --interface reads a network interface until Ctrl-C. With --what-if, the results of another assignor are
     shown too.
 
+    A stream is reported in parts, so that memory stays bounded: every so many MINUTES, and after 100,000 calls. Groups
+    continue from part to part. From the second part on, the names of tables and pages end in its number.
+
     Damaged parts of a file are skipped. Each damaged part is reported on stderr with its position, and the exit code is
     1. Packets truncated by a snap length count as damage.
     """
-    capture_id = capture_id or (Path(paths[0]).name if paths else interface or "")
+    capture_id = capture_id or _name_of(paths, interface)
     try:
         settings = settings_of(thresholds)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
+    if every is not None and interface is None and "-" not in paths:
+        raise click.UsageError("--every needs a stream: - for stdin, or --interface NAME")
     writable(html, paths)
-    results, reading = analysed(
+    shown_any = has_clients = False
+    options = _Output(as_json, html, tables, wanted, assignor, every is not None)
+    present: set[str] = set()
+    reading: Reading | None = None
+    for part in analysed_parts(
         paths,
         capture_id,
         ports,
         interface=interface,
         keylog=keylog,
+        every_us=None if every is None else round(every * MINUTE_US),
         frames=tables is not None,
         assignor=assignor,
         settings=settings,
-    )
-    present = {row["group_id"] for name in by_group.OF_GROUPS for row in results[name] if row["group_id"] is not None}
-    if wanted:
+    ):
+        present |= _names_of(part.tables)
+        shown_any |= _print(part, capture_id, options)
+        has_clients |= bool(part.tables["clients"])
+        reading = part.reading
+    assert reading is not None, "there is at least one part"
+    missing = None
+    if lacking := set(wanted) - present:
+        names = ", ".join(sorted(present)) or "none"
+        missing = f"group not in the captures: {', '.join(sorted(lacking))} (groups: {names})"
+    elif not shown_any and not reading.damage:
+        missing = "no consumer group in the captures" if has_clients else no_traffic(paths, reading.files, ports)
+    report_problems(reading.damage, reading.notes(), missing)
+
+
+def _name_of(paths: Sequence[str], interface: str | None) -> str:
+    """Return the default name of a capture: that of its first file, ``stdin``, or that of the interface."""
+    if not paths:
+        return interface or ""
+    return "stdin" if paths[0] == STDIN else Path(paths[0]).name
+
+
+@dataclass(frozen=True, slots=True)
+class _Output:
+    """The options about output. ``has_titles``: True to print a line with number and times before each part."""
+
+    as_json: bool
+    html: Path | None
+    tables: Path | None
+    wanted: tuple[str, ...]
+    assignor: str | None
+    has_titles: bool
+
+
+def _names_of(results: Tables) -> set[str]:
+    return {row["group_id"] for name in by_group.OF_GROUPS for row in results[name] if row["group_id"] is not None}
+
+
+def _print(part: Part, capture_id: str, options: _Output) -> bool:
+    """Print the groups of a part of the input, and write its tables and its page. Return whether it has groups.
+
+    Args:
+        part: part of the input.
+        capture_id: name of the capture.
+        options: options about output.
+    """
+    results: Tables = part.tables
+    if options.wanted:
         results = {
-            name: [row for row in rows if "group_id" not in row or row["group_id"] in wanted]
+            name: [row for row in rows if "group_id" not in row or row["group_id"] in options.wanted]
             for name, rows in results.items()
         }
+    name = capture_id if part.number == 1 else f"{capture_id}-{part.number}"
     shown = list(by_group.groups(results))
-    if as_json:
-        damage = [str(problem) for problem in reading.damage]
+    findings = by_group.worst_first(results[FINDINGS.name])
+    if options.as_json:
         passed_over = [by_group.readable(PROBLEMS.name, row, without=["capture_id"]) for row in results[PROBLEMS.name]]
-        passed_over = [row for row in passed_over if row["error"] is None]
-        found = [
-            by_group.readable(FINDINGS.name, row, without=["capture_id"])
-            for row in by_group.worst_first(results[FINDINGS.name])
-        ]
-        content = {"findings": found, "groups": shown, "problems": damage, "passed_over": passed_over}
+        content = {
+            "findings": [by_group.readable(FINDINGS.name, row, without=["capture_id"]) for row in findings],
+            "groups": shown,
+            "problems": [str(problem) for problem in part.reading.damage],
+            "passed_over": [row for row in passed_over if row["error"] is None],
+        }
         click.echo(json.dumps(content, indent=1))
     else:
-        for line in finding_lines(by_group.worst_first(results[FINDINGS.name])):
-            click.echo(one_line(line, 10_000))
         same = Counter(group["group_id"] for group in shown)
+        lines = [*finding_lines(findings)]
         for group in shown:
-            for line in text(group, several=same[group["group_id"]] > 1, assignor=assignor):
-                click.echo(one_line(line, 10_000))
-    if tables is not None:
-        parquet.write(tables, capture_id, results)
-    if html is not None:
-        html_page.save(html, results, capture_id)
-    missing = None
-    if lacking := set(wanted) - {group["group_id"] for group in shown}:
-        names = ", ".join(sorted(map(str, present))) or "none"
-        missing = f"group not in the captures: {', '.join(sorted(lacking))} (groups: {names})"
-    elif not shown and not reading.damage:
-        missing = "no consumer group in the captures" if results["clients"] else no_traffic(paths, reading.files, ports)
-    report_problems(reading.damage, reading.notes(), missing)
+            lines += text(group, several=same[group["group_id"]] > 1, assignor=options.assignor)
+        if options.has_titles or part.number > 1:
+            since = "the beginning" if not part.begin else _clock(by_group.moment(part.begin))
+            lines[:0] = [f"part {part.number}: {since} to {_clock(by_group.moment(part.end))} UTC", ""]
+        for line in lines:
+            click.echo(one_line(line, 10_000))
+    if options.tables is not None:
+        parquet.write(options.tables, name, results)
+    if options.html is not None:
+        page = options.html
+        if part.number > 1:
+            page = page.with_name(f"{page.stem}-{part.number}{page.suffix}")
+        html_page.save(page, results, name)
+    return bool(shown)
 
 
 def finding_lines(rows: Sequence[Row]) -> Iterator[str]:

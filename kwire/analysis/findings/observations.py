@@ -214,6 +214,18 @@ class Observer:
         ]
         return whole, last, list(self._spans())
 
+    def continued(self) -> Observer:
+        """Return the observer for the next part of a stream, after ``finish``: it knows the partitions of the Fetch
+        session, and no earlier spans.
+        """
+        self._active = self._active[-1:]
+        last = self._active[0][1] if self._active else 0
+        self._active = [[last, last]] if self._active else []
+        self._fetched = {
+            place: [[last, None]] for place, times in self._fetched.items() if times and times[-1][1] is None
+        }
+        return self
+
     # --- fetch ---
 
     def _fetch(self, call: Call) -> None:

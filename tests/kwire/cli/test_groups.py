@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import os
 import subprocess
@@ -10,10 +11,12 @@ from pathlib import Path
 import pytest
 from captures import snapped, tls_hello
 from commands import command, kwire, printed
-from tools.captures import CAPTURES
+from tools.captures import CAPTURES, capture
 from tools.pcap import Talk, packets, pcap
 
 from kwire.analysis import parquet
+from kwire.capture import reading
+from kwire.cli import analysed
 
 PROBLEM = ("file", "position", "client", "reason", "packets", "note")
 NAME = "java-4.2.0__kafka-4.2.0__cooperative.pcap.gz"
@@ -271,3 +274,50 @@ def test_records_of_share_groups_are_counted_by_member():
         "records of releases: acquired 30, released 10",
         "records of rejects: acquired 30, rejected 10",
     ]
+
+
+@pytest.fixture
+def stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A capture on stdin."""
+    content = gzip.decompress((CAPTURES / "java-4.2.0__kafka-4.2.0__timeout.pcap.gz").read_bytes())
+    monkeypatch.setattr(reading, "_stdin", lambda: io.BytesIO(content))
+
+
+@pytest.mark.usefixtures("stream")
+def test_stream_is_reported_in_parts(tmp_path: Path) -> None:
+    folder, page = tmp_path / "tables", tmp_path / "page.html"
+    done = kwire("groups", "-", "--every", "0.05", "--tables", str(folder), "--html", str(page))
+    assert done.exit_code == 0
+    parts = [line for line in done.stdout.splitlines() if line.startswith("part ")]
+    assert parts == [
+        "part 1: the beginning to 01:39:42.328 UTC",
+        "part 2: 01:39:42.328 to 01:39:45.093 UTC",
+        "part 3: 01:39:45.093 to 01:39:48.271 UTC",
+        "part 4: 01:39:48.271 to 01:39:48.775 UTC",
+    ]
+    assert sorted(path.name for path in tmp_path.glob("*.html")) == [
+        "page-2.html",
+        "page-3.html",
+        "page-4.html",
+        "page.html",
+    ]
+    tables = parquet.read(folder)
+    assert {row["capture_id"] for row in tables["rebalances"]} == {"stdin", "stdin-2", "stdin-3", "stdin-4"}
+    whole = capture("java-4.2.0__kafka-4.2.0__timeout")
+    for name in ("offset_commits", "frames"):
+        assert len(tables[name]) == len(whole[name])
+    generations = {row["to_generation"]: row["trigger"] for row in tables["rebalances"]}
+    assert generations == {row["to_generation"]: row["trigger"] for row in whole["rebalances"]}
+
+
+@pytest.mark.usefixtures("stream")
+def test_part_ends_after_a_number_of_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(analysed, "MOST_CALLS", 20)
+    done = kwire("groups", "-", "--json")
+    decoder, at, calls = json.JSONDecoder(), 0, []
+    while at < len(done.stdout):
+        part, at = decoder.raw_decode(done.stdout, at)
+        at += 1
+        calls.append(sum(commit["count"] for group in part["groups"] for commit in group["commits"]))
+    assert len(calls) == 4
+    assert sum(calls) == len(capture("java-4.2.0__kafka-4.2.0__timeout")["offset_commits"])
