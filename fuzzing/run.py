@@ -19,7 +19,7 @@ from types import CodeType
 HERE = Path(__file__).parent
 WORK = HERE.parent / ".fuzzing"
 MOST = 4_096  # bytes of an input
-SHORTER = {"capture": 1_024, "tls_session": 1_024}  # bytes of an input of targets whose cost grows with each packet
+SHORTER = {"capture": 512, "tls_session": 512}  # bytes of an input of targets whose cost grows with each packet
 TOO_SLOW = 60  # seconds of the wall for one input, after which libFuzzer calls it a hang; targets.soon limits its CPU
 # The targets of targets.py, and of input_targets.py.
 DECODERS = ("frame_buffer", "request", "response", "record_batch", "blob")

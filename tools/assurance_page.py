@@ -26,7 +26,7 @@ import soak  # noqa: E402
 
 RESULTS = ROOT / "fuzzing" / "results"
 EVENTS = 1_000  # of each seed
-SCHEMES = ("swarm", "streams", "shares", "data", "mix", "bytes", "upkeep")
+SCHEMES = ("swarm", "rules", "migration", "streams", "shares", "data", "admin", "mix", "bytes", "upkeep")
 
 
 def result(name: str) -> Mapping[str, Any]:

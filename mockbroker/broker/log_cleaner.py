@@ -39,7 +39,9 @@ class LogCleaner:
         self._wall_ms = wall_ms
         self._running: dict[CompactionDue, Generator[int, None, None]] = {}
 
-    def schedule(self, topic: Topic, partition: Partition, config: LogConfig, now: float) -> None:
+    def schedule(
+        self, topic: Topic, partition: Partition, config: LogConfig, now: float, *, postpone: bool = True
+    ) -> None:
         """Schedule the next check of a partition. A compaction in progress continues.
 
         Args:
@@ -47,6 +49,7 @@ class LogCleaner:
             partition: The partition.
             config: The configurations of the topic.
             now: The broker's time in seconds.
+            postpone: False to keep an earlier check that is already scheduled.
         """
         due = _key(topic, partition)
         if due in self._running:
@@ -57,7 +60,9 @@ class LogCleaner:
             return
         every = max(self._settings(partition.leader).log_cleaner_backoff_ms, 1) / 1000
         wanted = now + max(at_ms - self._wall_ms(now), 0) / 1000
-        self._deadlines.set(due, next_check(wanted, now, every))
+        at, scheduled = next_check(wanted, now, every), self._deadlines.at(due)
+        if postpone or scheduled is None or at < scheduled:
+            self._deadlines.set(due, at)
 
     def forget(self, topic: Topic) -> None:
         """Cancel the checks and compactions of a deleted topic."""

@@ -67,9 +67,9 @@ class LogManager:
         log = partition.log
         first, limit = log.segments[0], config.retention_bytes
         if log.segments[-1].base_offset == base_offset or (limit >= 0 and log.size - limit >= first.size):
-            self._schedule_retention(topic, partition, config, now)
+            self._schedule_retention(topic, partition, config, now, postpone=False)
             if config.compact:
-                self._cleaner.schedule(topic, partition, config, now)
+                self._cleaner.schedule(topic, partition, config, now, postpone=False)
         if partition.producers.unchecked:
             self._schedule_producers(topic, partition, now)
 
@@ -181,14 +181,15 @@ class LogManager:
         self._schedule_retention(topic, partition, config, now)
         return bool(deleted)
 
-    def _schedule_retention(self, topic: Topic, partition: Partition, config: LogConfig, now: float) -> None:
+    def _schedule_retention(
+        self, topic: Topic, partition: Partition, config: LogConfig, now: float, *, postpone: bool = True
+    ) -> None:
         settings, now_ms = self._settings(partition.leader), self._wall_ms(now)
         every_ms = (
             max(settings.log_cleaner_backoff_ms, 1) if config.compact else settings.log_retention_check_interval_ms
         )
-        self._set(
-            RetentionDue(topic.topic_id, partition.index), next_deletion(partition, config, now_ms), every_ms, now
-        )
+        due, at_ms = RetentionDue(topic.topic_id, partition.index), next_deletion(partition, config, now_ms)
+        self._set(due, at_ms, every_ms, now, postpone=postpone)
 
     def _schedule_producers(self, topic: Topic, partition: Partition, now: float) -> None:
         settings, oldest = self._settings(partition.leader), partition.producers.oldest_timestamp()
@@ -197,7 +198,9 @@ class LogManager:
         self._set(ProducersDue(topic.topic_id, partition.index), at_ms, every_ms, now)
         partition.producers.unchecked = False
 
-    def _set(self, due: RetentionDue | ProducersDue, at_ms: int | None, every_ms: int, now: float) -> None:
+    def _set(
+        self, due: RetentionDue | ProducersDue, at_ms: int | None, every_ms: int, now: float, *, postpone: bool = True
+    ) -> None:
         """Schedule the first regular check at or after a given time, and after ``now``.
 
         Args:
@@ -205,9 +208,13 @@ class LogManager:
             at_ms: The time in milliseconds since 1970; None for no check.
             every_ms: Time between two regular checks, in milliseconds.
             now: The broker's time in seconds.
+            postpone: False to keep an earlier check that is already scheduled: an append just before it would otherwise
+                postpone it, and the next append the next one.
         """
         if at_ms is None:
             self._deadlines.forget(due)
             return
         wanted = now + max(at_ms - self._wall_ms(now), 0) / 1000
-        self._deadlines.set(due, next_check(wanted, now, every_ms / 1000))
+        at, scheduled = next_check(wanted, now, every_ms / 1000), self._deadlines.at(due)
+        if postpone or scheduled is None or at < scheduled:
+            self._deadlines.set(due, at)

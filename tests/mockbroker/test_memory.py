@@ -8,6 +8,7 @@ import socket
 import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from typing import Any
 
 import pytest
 import trio
@@ -32,7 +33,7 @@ from kwire.records.batch import Record, build_batch
 NUMBER = amount(300, 1_000)
 ROW = re.compile(r"^\| (\w[^|]*) \| ([\d,]+) \|$", re.MULTILINE)
 JOIN_PHASE = 3.0  # seconds of the first join phase of a group with many members
-CONFIGS = {
+CONFIGS: dict[str, dict[str, Any]] = {
     "ACL": {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"},
     "member of a classic group": {"group.initial.rebalance.delay.ms": int(JOIN_PHASE * 1_000)},
     "member of a consumer group": {"group.consumer.max.size": NUMBER},

@@ -47,6 +47,32 @@ def test_first_check_after_they_expire_deletes_records():
     assert not [key for key in of.broker.deadlines if isinstance(key, RetentionDue)]
 
 
+def test_append_just_before_a_check_does_not_postpone_it():
+    of = harness(retention_bytes="100", segment_bytes="1048576", segment_ms="100")
+    for _ in range(4):
+        produce(of)
+        of.wait(0.2)
+    assert partition(of).log.start == 0
+    of.now = 300 - 1e-9
+    produce(of)
+    assert partition(of).log.start == 0
+    of.wait(1)
+    assert partition(of).log.start > 0
+
+
+def test_append_just_before_a_check_does_not_postpone_compaction():
+    of = harness(cleanup_policy="compact", segment_ms="100", min_cleanable_dirty_ratio="0.01")
+    for _ in range(4):
+        produce(of, key=b"k")
+        of.wait(0.2)
+    before = partition(of).log.size
+    of.now = 15 - 1e-9
+    produce(of, key=b"k")
+    assert partition(of).log.size > before
+    of.wait(1)
+    assert partition(of).log.size < before
+
+
 def test_default_retention_is_a_week():
     of = harness()
     produce(of)

@@ -14,7 +14,7 @@ from tests.mockbroker.lab.simulation.planted import BUGS
 SEEDS, EVENTS = amount(2, 20), 200
 
 
-@pytest.mark.parametrize("scheme", ["data", "mix", "swarm"])
+@pytest.mark.parametrize("scheme", farm.DEFAULT_SCHEMES)
 def test_seeds_of_the_day(scheme):
     first = seed_of_the_day()
     for seed in range(first, first + SEEDS):
