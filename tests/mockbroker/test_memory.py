@@ -8,6 +8,7 @@ import socket
 import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -19,9 +20,12 @@ from tools.served_broker import serving
 from tools.streams_group_harness import STATELESS
 
 from kwire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from kwire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, Topic
 from kwire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kwire.messages.create_acls import CreateAclsRequest
 from kwire.messages.create_topics import CreateTopicsRequest
+from kwire.messages.end_txn import EndTxnRequest
+from kwire.messages.fetch import FetchRequest
 from kwire.messages.init_producer_id import InitProducerIdRequest
 from kwire.messages.offset_commit import OffsetCommitRequest
 from kwire.messages.produce import ProduceRequest
@@ -29,9 +33,13 @@ from kwire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from kwire.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from kwire.messages.sync_group import SyncGroupRequest
 from kwire.records.batch import Record, build_batch
+from mockbroker.groups.records.compaction import compact
+from mockbroker.topics.model import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 
 NUMBER = amount(300, 1_000)
 ROW = re.compile(r"^\| (\w[^|]*) \| ([\d,]+) \|$", re.MULTILINE)
+LONG_RUN = amount(1_000, 10_000)  # rounds of requests
+WALL_MS = 1_700_000_000_000
 JOIN_PHASE = 3.0  # seconds of the first join phase of a group with many members
 CONFIGS: dict[str, dict[str, Any]] = {
     "ACL": {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"},
@@ -250,6 +258,63 @@ async def test_memory_of_a_connection_is_bounded() -> None:
             with held(lambda: None) as sizes:
                 await connect(number)
     assert sizes[0] / number <= declared()["connection"]
+
+
+def produce(harness: BrokerHarness, transactional_id: str | None = None, **batch: Any) -> None:
+    timestamp = WALL_MS + int(harness.now * 1_000)
+    records = build_batch([Record(value=bytes(40), timestamp=timestamp)], **batch)
+    topic = ProduceRequest.Topic(name="t", partition_data=[ProduceRequest.Topic.Partition(index=0, records=records)])
+    request = ProduceRequest(transactional_id=transactional_id, acks=-1, timeout_ms=1_000, topic_data=[topic])
+    assert harness.ask(request, 9).responses[0].partition_responses[0].error_code == 0
+
+
+def transaction(harness: BrokerHarness, sequence: int, producer_id: int, epoch: int) -> None:
+    """Commit a transaction with one record."""
+    who: dict[str, Any] = {"transactional_id": "x0", "producer_id": producer_id, "producer_epoch": epoch}
+    places = [Topic(name="t", partitions=[0])]
+    names = {f"v3_and_below_{name}": value for name, value in who.items()}
+    answer = harness.ask(AddPartitionsToTxnRequest(v3_and_below_topics=places, **names), 3)
+    assert answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code == 0
+    produce(harness, "x0", producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence, transactional=True)
+    assert harness.ask(EndTxnRequest(committed=True, **who), 3).error_code == 0
+
+
+def test_memory_of_a_long_run_with_retention_is_level() -> None:
+    limits = {"log.retention.bytes": 2_048, "log.roll.ms": 1_000, "log.retention.check.interval.ms": 1_000}
+    harness = BrokerHarness(topics={"t": 1}, config=limits)
+    harness.watched = 0
+    topics = harness.broker.cluster.topics
+    (producer,) = transactional_ids(harness, "x", 1)
+    fetch = FetchRequest.Topic(topic="t", partitions=[FetchRequest.Topic.Partition(partition=0)])
+    rounds = iter(range(10 * LONG_RUN))
+
+    def run() -> None:
+        for number in islice(rounds, LONG_RUN):
+            produce(harness)
+            commit_without_member(harness, f"g{number % 2}", offset=number)
+            fetch.partitions[0].fetch_offset = topics["t"].partitions[0].log.end
+            harness.ask(FetchRequest(max_wait_ms=0, topics=[fetch]), 11)
+            if number % 10 == 0:
+                transaction(harness, number // 10, *producer)
+            harness.wait(0.05)
+
+    def release() -> None:
+        """Compact the internal topics, which the broker compacts from 1 MiB on, and empty the bounded logs of requests
+        and events.
+        """
+        for name in (OFFSETS_TOPIC, TRANSACTIONS_TOPIC):
+            for partition in topics[name].partitions:
+                compact(partition, WALL_MS)
+        harness.router.requests.restart(0.0)
+        harness.journal.restart(0.0)
+        harness.sent.clear()
+
+    run()
+    release()
+    with held(release) as sizes:
+        run()
+    assert sizes[0] < 100_000, "the batches of a partition, and caches"
+    assert topics["t"].partitions[0].log.size < 8_192
 
 
 def test_every_declared_size_is_measured() -> None:
