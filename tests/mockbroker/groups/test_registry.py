@@ -11,7 +11,7 @@ import pytest
 from tools.broker_harness import BrokerHarness
 
 from kwire import ErrorCode as E
-from mockbroker.base.effects import Ticket
+from mockbroker.base.effects import Reply, Ticket
 from mockbroker.groups.classic.state import ClassicGroup
 from mockbroker.groups.events import Commit, Evict, Join, Leave, LeavingMember
 from mockbroker.groups.offsets import Committed
@@ -29,8 +29,10 @@ def groups() -> Groups:
     return registry
 
 
-def join(groups: Groups, group_id: str = "g", member_id: str = "", *, new: str = "m", asks: bool = False) -> None:
-    """Send a JoinGroup; ``asks``: the member has to use the member id ``new`` next."""
+def join(groups: Groups, group_id: str = "g", member_id: str = "", *, new: str = "m", asks: bool = False) -> E | None:
+    """Send a JoinGroup, and return the error of its response, if there is one. ``asks``: the member has to use the
+    member id ``new`` next.
+    """
     event = Join(
         ticket=Ticket(next(TICKETS), 1, 0, 0),
         member_id=member_id,
@@ -45,7 +47,8 @@ def join(groups: Groups, group_id: str = "g", member_id: str = "", *, new: str =
         protocol_type="consumer",
         protocols=(("range", b""),),
     )
-    groups.receive(group_id, event, 0.0)
+    effects = groups.receive(group_id, event, 0.0)
+    return next((E(each.response.error_code) for each in effects if isinstance(each, Reply)), None)
 
 
 def leave(groups: Groups, member_id: str, group_id: str = "g") -> None:
@@ -216,3 +219,15 @@ def test_other_deadline_ends_the_skipped_checks(groups: Groups) -> None:
     groups.quiet_until = 100_000.0
     groups.schedule_offset_expiration(0.0)
     assert scheduled(groups, SWEEP) == 1_200.0
+
+
+def test_pending_members_of_all_groups_are_limited() -> None:
+    harness = BrokerHarness(config={"mockbroker.max.pending.members": 1})
+    registry = harness.broker.groups
+    codes = []
+    for group_id, new in (("g", "a"), ("g", "b"), ("h", "c")):
+        codes.append(join(registry, group_id, new=new, asks=True))
+    assert codes == [E.MEMBER_ID_REQUIRED, E.GROUP_MAX_SIZE_REACHED, E.GROUP_MAX_SIZE_REACHED]
+    assert "h" not in registry
+    join(registry, "g", "a")
+    assert join(registry, "g", new="b", asks=True) == E.MEMBER_ID_REQUIRED

@@ -8,8 +8,9 @@ from tools.broker_harness import BrokerHarness
 from kwire import ErrorCode as E
 from mockbroker.base.release import KAFKA_4_2, RELEASES, Release
 from mockbroker.broker.broker import Broker
-from mockbroker.topics import group_configs
+from mockbroker.topics import alteration, group_configs
 from mockbroker.topics.alteration import BROKER, GROUP, Alteration
+from mockbroker.topics.client_metrics_configs import MAX_REGEX_MEMORY, OF_SUBSCRIPTION
 from mockbroker.topics.config_changes import APPEND, DELETE, SET, SUBTRACT, Change, Refusal, apply
 from mockbroker.topics.configs import topic_configs
 from mockbroker.topics.dynamic_broker_configs import MAX_SIZE
@@ -21,7 +22,7 @@ LARGEST = "message.max.bytes"
 def alter(
     broker: Broker, kind: int, name: str, changes: list[Change], release: Release = KAFKA_4_2, **options: bool
 ) -> Refusal:
-    alteration = Alteration(
+    altering = Alteration(
         cluster=broker.cluster,
         release=release,
         brokers=broker.broker_settings,
@@ -29,7 +30,7 @@ def alter(
         node=0,
         **options,
     )
-    (result,) = alteration.alter_all([((kind, name), changes)])
+    (result,) = altering.alter_all([((kind, name), changes)])
     return result
 
 
@@ -211,11 +212,11 @@ def test_unknown_operation_is_refused(kind: int, name: str, first: tuple[str, st
 
 def test_resource_that_occurs_twice_is_refused() -> None:
     broker = BrokerHarness().broker
-    alteration = Alteration(
+    altering = Alteration(
         cluster=broker.cluster, release=KAFKA_4_2, brokers=broker.broker_settings, loggers=broker.loggers, node=0
     )
     change = [Change("retention.ms", SET, "5")]
-    results = alteration.alter_all([((2, "t"), change), ((GROUP, "t"), []), ((2, "t"), change)])
+    results = altering.alter_all([((2, "t"), change), ((GROUP, "t"), []), ((2, "t"), change)])
     assert [each.error for each in results] == [E.INVALID_REQUEST, E.NONE, E.INVALID_REQUEST]
     assert results[0].text == "Each resource must appear at most once."
     assert broker.cluster.topics["t"].configs == {}
@@ -314,3 +315,15 @@ def test_cluster_wide_min_in_sync_replicas_is_not_reset() -> None:
     assert refusal.error == E.INVALID_CONFIG
     both = [Change(LARGEST, SET, "5"), Change("min.insync.replicas", SET, "1")]
     assert alter(broker, BROKER, "", both, replace_all=True).error == E.NONE
+
+
+def test_threads_are_compared_with_those_of_the_resource() -> None:
+    broker = BrokerHarness().broker
+    assert alter(broker, BROKER, "0", [Change("num.io.threads", SET, "16")]).error == E.NONE
+    assert alter(broker, BROKER, "", [Change("num.io.threads", SET, "32")]).error == E.INVALID_REQUEST
+    assert alter(broker, BROKER, "0", [Change("num.io.threads", SET, "32")]).error == E.NONE
+
+
+def test_resource_types_have_kafkas_numbers() -> None:
+    assert (alteration.TOPIC, BROKER, alteration.BROKER_LOGGER, alteration.CLIENT_METRICS, GROUP) == (2, 4, 8, 16, 32)
+    assert (OF_SUBSCRIPTION, MAX_REGEX_MEMORY) == (7, 1 << 20)

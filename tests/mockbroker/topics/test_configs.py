@@ -87,7 +87,7 @@ def test_number_is_parsed_as_by_java(text: str, value: int) -> None:
     assert parse_value("n", configs.TopicConfig("0", configs.INT), text) == value
 
 
-@pytest.mark.parametrize("text", ["", " ", "7.0", "1e3", "0x7", "--7", "7 7", "\u00a07", "9" * 20])
+@pytest.mark.parametrize("text", ["", " ", "7.0", "1e3", "0x7", "--7", "7 7", "\u00a07", "!7", "9" * 20])
 def test_other_texts_are_no_numbers(text: str) -> None:
     with pytest.raises(ValueError, match="Not a number of type INT"):
         parse_value("n", configs.TopicConfig("0", configs.INT), text)

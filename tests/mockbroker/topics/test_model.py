@@ -11,7 +11,9 @@ from kwire import ErrorCode as E
 from kwire.records.batch import Batch, Record, build_batch, read_batch
 from kwire.records.control import ControlType, control_records
 from mockbroker.base.settings import MAX_PARTITIONS
+from mockbroker.topics.log import UNKNOWN_END
 from mockbroker.topics.model import (
+    INDEX_INTERVAL,
     NO_LEADER,
     OFFSETS_TOPIC,
     SPARE_NAMES,
@@ -518,3 +520,20 @@ def test_deleted_segments_take_epochs_and_transactions() -> None:
     partition.append(read_batch(build_batch([Record()])))
     partition.delete_segments(1)
     assert (partition.log.start, partition.aborted, partition.epochs.entries) == (6, [], [(4, 6)])
+
+
+def test_numbers_of_kafkas_metadata() -> None:
+    assert (NO_LEADER, INDEX_INTERVAL, SPARE_NAMES) == (-1, 4_096, 1_000)
+    assert UNKNOWN_END == -1
+    assert len({Node(1, "a", 2, {"SSL": 3}, {"SSL": "b"}), Node(1, "a", 2)}) == 2, "brokers are keys of sets"
+
+
+def test_end_of_a_range_has_the_precision_of_the_index() -> None:
+    partition = Partition("t", 0, [0])
+    for sequence in (0, 1):
+        partition.append(transactional(sequence))
+        partition.end_transaction(7, 0, committed=False, coordinator_epoch=0, timestamp=1)
+        partition.append(read_batch(build_batch([Record(value=b"x" * 9_000)])))
+    second = partition.log.stored()[3].position
+    sizes = [second - 4_096 + by for by in (-1, 0, 1)]
+    assert [len(partition.aborted_from(0, size)) for size in sizes] == [1, 1, 2]
