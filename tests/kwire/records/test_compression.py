@@ -394,3 +394,16 @@ def test_default_level_of_gzip_is_the_highest() -> None:
     data = Random(3).randbytes(2_000).hex().encode()
     sizes = [len(compress(GZIP, data, level=level)) for level in (1, 9)]
     assert sizes[0] > sizes[1] == len(compress(GZIP, data))
+
+
+@pytest.mark.parametrize("limit", [1, 2, 16, 100_000])
+def test_gzip_above_the_limit_takes_no_more_memory(limit: int) -> None:
+    data = gzip.compress(bytes(20_000_000))
+    tracemalloc.start()
+    try:
+        with pytest.raises(LimitError):
+            decompress(GZIP, data, limit=limit)
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
+    assert decompress(GZIP, gzip.compress(bytes(limit)), limit=limit) == bytes(limit)

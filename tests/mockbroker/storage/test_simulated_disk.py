@@ -117,3 +117,40 @@ def test_missing_file_is_named_in_the_error(disk: SimulatedDisk) -> None:
     assert missing.value.filename == "f/missing"
     with pytest.raises(IsADirectoryError):
         disk.read("f")
+
+
+MISSING = {
+    "rename": lambda disk: disk.rename("f/missing", "f/other"),
+    "remove": lambda disk: disk.remove("f/missing"),
+    "truncate": lambda disk: disk.truncate("f/missing", 0),
+    "sync": lambda disk: disk.sync("f/missing"),
+    "read": lambda disk: disk.read("f/missing"),
+    "names": lambda disk: disk.names("missing"),
+    "sync_folder": lambda disk: disk.sync_folder("missing"),
+    "remove_folder": lambda disk: disk.remove_folder("missing"),
+    "append": lambda disk: disk.append("missing/file", b"x"),
+    "write": lambda disk: disk.write("missing/file", b"x"),
+}
+
+
+@pytest.mark.parametrize("operation", MISSING)
+def test_operation_on_a_missing_file_changes_nothing(disk: SimulatedDisk, operation: str) -> None:
+    before = disk.operations
+    seen: list[str] = []
+    disk.before = lambda name, _file: seen.append(name)
+    with pytest.raises(FileNotFoundError):
+        MISSING[operation](disk)
+    assert (disk.names(""), disk.names("f")) == (["f"], ["file"])
+    assert operation in ("append", "write") or (disk.operations, seen) == (before, [])
+
+
+def test_renamed_file_replaces_another(disk: SimulatedDisk) -> None:
+    disk.write("f/other", b"other")
+    disk.rename("f/file", "f/other")
+    assert (disk.names("f"), disk.read("f/other")) == (["other"], b"0123456789")
+    disk.crash()
+    assert (disk.names("f"), disk.read("f/file")) == (["file"], b"0123456789"), "the folder was not synced"
+    disk.rename("f/file", "f/other")
+    disk.sync_folder("f")
+    disk.crash()
+    assert disk.names("f") == ["other"]
