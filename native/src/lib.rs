@@ -18,6 +18,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyType};
 
 use crate::cursor::Cursor;
+use crate::raw::Pause;
 use crate::read::Reader;
 use crate::refusal::Refusal;
 use crate::table::{Classes, Record};
@@ -92,6 +93,7 @@ impl Message {
         if offset > bytes.len() {
             return Err(PyIndexError::new_err("the offset is after the data"));
         }
+        let _pause = Pause::new(py);
         let mut reader = Reader::new(py, &self.runtime.uuids, Cursor::new(bytes, offset, left));
         match reader.record(&self.layout) {
             Ok(value) => Ok((value, reader.at.pos)),

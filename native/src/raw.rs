@@ -9,9 +9,12 @@
 //! - The pointer at a probed offset belongs to the slot, is either null or owns one reference, and lies inside each
 //!   object whose type is the probed class. `Class::view` compares the type; `Class::create` sets it.
 //! - CPython allows an assignment to `__class__` only if both classes have the same slots at the same offsets.
+//! - The search for reference cycles is only switched off and on again (`Pause`).
 //! - Every function holds the GIL (the argument `py`, or a `Bound`), so that no other thread accesses the object.
 
 #![allow(unsafe_code)]
+
+use std::marker::PhantomData;
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
@@ -118,6 +121,34 @@ impl<'py> View<'_, 'py> {
 fn allocate<'py>(class: &Bound<'py, PyType>) -> PyResult<Bound<'py, PyAny>> {
     // SAFETY: PyType_GenericAlloc returns a new reference to an object of the class, or null and an exception.
     unsafe { Bound::from_owned_ptr_or_err(class.py(), ffi::PyType_GenericAlloc(class.as_type_ptr(), 0)) }
+}
+
+/// A pause of the search for reference cycles, until it is dropped.
+///
+/// A decoded message consists of many new objects that contain no cycles. Without the pause, CPython searches them again
+/// for every 700 of them.
+pub struct Pause<'py> {
+    py: PhantomData<Python<'py>>, // the GIL is held until the pause ends
+    was_enabled: bool,
+}
+
+impl<'py> Pause<'py> {
+    /// Begin the pause.
+    #[inline]
+    pub fn new(_: Python<'py>) -> Self {
+        // SAFETY: the GIL is held; the function only sets a flag, and returns its old value.
+        Pause { py: PhantomData, was_enabled: unsafe { ffi::PyGC_Disable() } != 0 }
+    }
+}
+
+impl Drop for Pause<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.was_enabled {
+            // SAFETY: as above.
+            unsafe { ffi::PyGC_Enable() };
+        }
+    }
 }
 
 /// Decode UTF-8; bytes that are not UTF-8 become surrogate escapes.

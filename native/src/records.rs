@@ -7,7 +7,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyInt, PyIterator, PyList, PyString, PyTuple, PyType};
 
-use crate::raw::{self, Class, View};
+use crate::raw::{self, Class, Pause, View};
 
 const OFFSET: usize = 0; // numbers of the slots, in the order of the names that Python hands over
 const TIMESTAMP: usize = 1;
@@ -164,6 +164,7 @@ impl Records {
     ) -> PyResult<(Vec<Bound<'py, PyAny>>, usize)> {
         let (mut found, mut end) = (Vec::with_capacity(most.min(data.len() / 7 + 1)), at);
         let mut cursor = Cursor { py, data, at, names: Vec::new(), letters: Vec::new() };
+        let _pause = Pause::new(py);
         while found.len() < most {
             let Some(fields) = cursor.record()? else { break };
             let record = self.class.create(py)?;

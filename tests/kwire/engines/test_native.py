@@ -57,6 +57,34 @@ def test_no_object_is_lost_or_kept(message: Any) -> None:
     assert sys.getallocatedblocks() - before < 100  # 200 for a block that each turn loses
 
 
+@pytest.mark.parametrize("enabled", [True, False], ids=["enabled", "disabled"])
+def test_the_garbage_collector_is_as_before(enabled: bool) -> None:
+    data = native.encode(full(MetadataResponse, 12), 12)
+    (gc.enable if enabled else gc.disable)()
+    try:
+        native.decode(MetadataResponse, data, 0, 12, 2**30)
+        assert gc.isenabled() == enabled
+        for size in range(0, len(data), 7):
+            with pytest.raises(NativeRefused):
+                native.decode(MetadataResponse, data[:size], 0, 12, 2**30)
+            assert gc.isenabled() == enabled
+    finally:
+        gc.enable()
+
+
+def test_no_collection_runs_while_a_message_is_decoded() -> None:
+    response = MetadataResponse(topics=[MetadataResponse.Topic(name="t") for _ in range(5_000)])
+    data, runs = native.encode(response, 12), list[str]()
+    gc.callbacks.append(lambda phase, _: runs.append(phase))
+    try:
+        gc.collect()
+        runs.clear()
+        native.decode(MetadataResponse, data, 0, 12, 2**30)
+        assert len(runs) <= 2  # at most one begins and ends, after the message
+    finally:
+        gc.callbacks.pop()
+
+
 def resolve_last(message: Any) -> int:
     return int(message.__kafka__.versions.last)
 
