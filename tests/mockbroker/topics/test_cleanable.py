@@ -59,7 +59,9 @@ def test_old_records_make_a_compaction_necessary(ratio, lag, now_ms, needed):
 
 
 def test_empty_log_is_not_cleanable():
-    assert cleanable_log(Partition("t", 0, [0]), now_ms=0).dirty_bytes == 0
+    empty = Partition("t", 0, [0])
+    empty.cleaned_until = 4
+    assert cleanable_log(empty, now_ms=0) == CleanableLog(4, 4, 0, 0, 0, overdue=False)
 
 
 def stamped(*timestamps: int) -> Partition:
