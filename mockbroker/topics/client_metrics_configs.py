@@ -35,7 +35,8 @@ ATTRIBUTES = frozenset(  # of a client, that a pattern can match
 
 
 def _without_empty_items(name: str, value: Value) -> None:
-    if isinstance(value, list) and "" in value:
+    assert isinstance(value, list)
+    if "" in value:
         raise ValueError(f"Configuration '{name}' values must not be empty.")
 
 

@@ -167,7 +167,8 @@ def _requirements(values: Mapping[str, Value], current: Effective) -> Iterator[s
     if values.get("log.roll.ms", 1) in range(-(2**63), 1):
         yield f"{failed}log.roll.ms must be greater than or equal to 1"
     jitter = values.get("log.roll.jitter.ms", 0)
-    if isinstance(jitter, int) and jitter < 0:
+    assert isinstance(jitter, int)
+    if jitter < 0:
         yield f"{failed}log.roll.jitter.ms must be greater than or equal to 0"
     if values.get("log.retention.ms") == 0:
         yield f"{failed}log.retention.ms must be unlimited (-1) or, greater than or equal to 1"
@@ -209,7 +210,8 @@ def _reconfigurations(values: Mapping[str, Value], current: Effective) -> Iterat
             reason = f"Value must not be more than {total} property value: {most}"
             yield invalid(str(ConfigError(local, value, reason)))
     reporters = values.get("metric.reporters", [])
-    if isinstance(reporters, list) and not all(each.startswith(OF_KAFKA) for each in reporters):
+    assert isinstance(reporters, list)
+    if not all(each.startswith(OF_KAFKA) for each in reporters):
         failed = "Validation of dynamic config update of Set(metric.reporters) failed with class"
         yield invalid(f"{failed} class kafka.server.DynamicMetricsReporters")
 
@@ -225,9 +227,10 @@ def listener_error(reason: str) -> str:
 def _thread_errors(name: str, value: Value, current: Effective) -> Iterator[str]:
     present = int(current(name))
     failed = f"Dynamic thread count update validation failed for {name}={value}, value"
-    if isinstance(value, int) and value < present // 2:
+    assert isinstance(value, int)
+    if value < present // 2:
         yield invalid(f"{failed} should be at least half the current value {present}")
-    if isinstance(value, int) and value > present * 2:
+    if value > present * 2:
         yield invalid(f"{failed} should not be greater than double the current value {present}")
 
 

@@ -227,3 +227,12 @@ def test_short_message_of_an_old_magic_is_no_length_error():
     data[MAGIC_AT] = 0
     _, damage = read(bytes(data))
     assert damage.reason is Reason.MAGIC
+
+
+@pytest.mark.parametrize(("size", "reason"), [(MAGIC_AT, Reason.LENGTH), (MAGIC_AT + 1, Reason.MAGIC)])
+def test_message_has_at_least_its_magic(size, reason):
+    data = bytearray(HEADER.size)
+    struct.pack_into(">qi", data, 0, BASE, size - 12)
+    data[MAGIC_AT] = 1
+    _, damage = read(bytes(data))
+    assert damage.reason is reason

@@ -327,3 +327,37 @@ def test_threads_are_compared_with_those_of_the_resource() -> None:
 def test_resource_types_have_kafkas_numbers() -> None:
     assert (alteration.TOPIC, BROKER, alteration.BROKER_LOGGER, alteration.CLIENT_METRICS, GROUP) == (2, 4, 8, 16, 32)
     assert (OF_SUBSCRIPTION, MAX_REGEX_MEMORY) == (7, 1 << 20)
+
+
+class Files:
+    """Files of listeners with TLS, which are unusable if a reason is given."""
+
+    def __init__(self, reason: str | None = None) -> None:
+        self.reason, self.reloaded = reason, []
+
+    def refusal(self, node: int, changed: dict[str, str]) -> str | None:
+        assert (node, changed) == (0, {LARGEST: "5"})
+        return self.reason
+
+    def reload(self, node: int) -> None:
+        self.reloaded.append(node)
+
+    def names(self, node: int) -> list[str]:
+        return ["PLAINTEXT"]
+
+
+@pytest.mark.parametrize(("name", "validate_only", "reloaded"), [("0", False, [0]), ("0", True, []), ("", False, [])])
+def test_files_of_listeners_are_read_again(name: str, validate_only: bool, reloaded: list[int]) -> None:
+    broker = BrokerHarness().broker
+    files = broker.broker_settings.listener_files = Files()
+    assert alter(broker, BROKER, name, [Change(LARGEST, SET, "5")], validate_only=validate_only).error == E.NONE
+    assert files.reloaded == reloaded
+
+
+def test_unusable_files_of_a_listener_refuse_the_change() -> None:
+    broker = BrokerHarness().broker
+    files = broker.broker_settings.listener_files = Files("reason")
+    refusal = alter(broker, BROKER, "0", [Change(LARGEST, SET, "5")])
+    assert refusal.error == E.INVALID_REQUEST
+    assert "Validation of dynamic config update of SSLFactory failed: reason" in (refusal.text or "")
+    assert (files.reloaded, broker.cluster.broker_configs.get("0")) == ([], None)

@@ -60,6 +60,7 @@ def test_empty_active_segment_is_never_deleted():
     assert expired_segments(segments, 10**6, retention_ms=0, retention_bytes=0) == 1
     assert next_expiry(segments[1:], 10**6, retention_ms=0) is None
     assert next_expiry([], 10**6, retention_ms=0) is None
+    assert expired_segments([], 10**6, retention_ms=0, retention_bytes=0) == 0
 
 
 @pytest.mark.parametrize(("offset", "full"), [(1_000 + 2**31 - 1, False), (1_000 + 2**31, True)])
