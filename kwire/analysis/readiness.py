@@ -5,7 +5,7 @@ The message format of records, and the transaction protocol (KIP-890), follow fr
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -13,6 +13,7 @@ from kwire.analysis.columns import Row, Tables
 from kwire.analysis.events import CLASSIC, CONSUMER
 from kwire.apikeys import ApiKey
 
+NEEDED = ("api_usage", "group_events", "rebalances")  # names of the tables that the report is made of
 TARGETS = ("4.0", "4.1", "4.2")  # all serve the same versions of the APIs of clients
 IN_BROKER = ("range", "uniform")  # assignors of KIP-848 brokers
 BLOCKED, NOTE, READY = "blocked", "note", "ready"
@@ -31,6 +32,7 @@ class Statement:
         detail: the evidence, as text.
         magics: message formats (0, 1, 2) that the client's Produce and Fetch requests imply, in order.
         transactions: transaction protocols of the client, TV1 or TV2 (KIP-890), in order.
+        removed: requests of the client that the target does not serve, such as ``ListOffsets v0 (3)``.
     """
 
     state: str
@@ -40,6 +42,7 @@ class Statement:
     detail: str
     magics: tuple[int, ...] = ()
     transactions: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
 
 
 def magic_of(api_key: int, version: int) -> int | None:
@@ -83,7 +86,11 @@ def statements(tables: Tables) -> Iterator[Statement]:
 
 def _client(client: str, software: str | None, rows: Sequence[Row]) -> Statement:
     """Return the row of a client from its rows of ``api_usage``."""
-    removed = [f"{row['api_name']} v{row['api_version']} ({row['count']})" for row in rows if row["removed_in_4"]]
+    counts: Counter[str] = Counter()
+    for row in rows:
+        if row["removed_in_4"]:
+            counts[f"{row['api_name']} v{row['api_version']}"] += row["count"]
+    removed = tuple(f"{request} ({count})" for request, count in counts.items())
     details = [f"removed requests: {', '.join(removed)}" if removed else "all requests are served"]
     calls = [(row["api_key"], row["api_version"]) for row in rows]
     magics = sorted({magic for call in calls if (magic := magic_of(*call)) is not None})
@@ -93,7 +100,7 @@ def _client(client: str, software: str | None, rows: Sequence[Row]) -> Statement
     if protocols:
         details.append(f"transactions of {' and '.join(protocols)}")
     state = BLOCKED if removed else READY
-    return Statement(state, "client", client, software, "; ".join(details), tuple(magics), tuple(protocols))
+    return Statement(state, "client", client, software, "; ".join(details), tuple(magics), tuple(protocols), removed)
 
 
 def _groups(tables: Tables) -> Iterator[Statement]:

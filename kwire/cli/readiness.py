@@ -5,14 +5,20 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import asdict
+from pathlib import Path
 
 import click
 
-from kwire.analysis.readiness import BLOCKED, TARGETS, statements
+from kwire.analysis import parquet
+from kwire.analysis.columns import Tables
+from kwire.analysis.readiness import BLOCKED, NEEDED, TARGETS, statements
+from kwire.analysis.report.readiness_page import page
+from kwire.capture.files.capture_file import STDIN
 from kwire.capture.tls.keylog import KeyLogFile
-from kwire.cli.analysed import analysed
+from kwire.cli.analysed import analysed, is_table_folder
 from kwire.cli.interface import interface_option
 from kwire.cli.keylog import keylog_option
+from kwire.cli.lines import writable
 from kwire.command import one_line, report_problems
 
 
@@ -21,9 +27,17 @@ from kwire.command import one_line, report_problems
 @click.option("--target", type=click.Choice(TARGETS), default="4.2", show_default=True, help="Release to upgrade to.")
 @interface_option
 @keylog_option
+@click.option(
+    "--html", type=click.Path(dir_okay=False, path_type=Path), help="Write the report as a page to this file, too."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array instead of text.")
 def command(
-    paths: tuple[str, ...], target: str, interface: str | None, keylog: KeyLogFile | None, as_json: bool
+    paths: tuple[str, ...],
+    target: str,
+    interface: str | None,
+    keylog: KeyLogFile | None,
+    html: Path | None,
+    as_json: bool,
 ) -> None:
     """Report whether the clients and groups in captures are ready for Kafka 4.
 
@@ -31,10 +45,28 @@ def command(
     message formats older than record batches, and the transaction protocol (TV1, or TV2 of KIP-890). For each group, it
     shows whether the group can move to the consumer protocol (KIP-848).
 
+    Instead of captures, the argument can be one folder of tables, which `kwire groups --tables` or `kwire pipeline`
+    wrote. With --html, the report is also a page.
+
     The exit code is 1 if a client is blocked, or if a file is damaged.
     """
-    tables, reading = analysed(paths, "readiness", interface=interface, keylog=keylog, frames=False)
+    writable(html, paths)
+    tables: Tables
+    damage: list[object] = []
+    notes: list[str] = []
+    if len(paths) == 1 and is_table_folder(paths[0]):
+        try:
+            tables = parquet.read(Path(paths[0]), NEEDED)
+        except (OSError, ValueError) as error:
+            raise click.ClickException(str(error)) from error
+    else:
+        tables, reading = analysed(paths, "readiness", interface=interface, keylog=keylog, frames=False)
+        damage += reading.damage
+        notes += reading.notes()
     rows = list(statements(tables))
+    if html is not None:
+        title = Path(paths[0]).name if paths and paths[0] != STDIN else interface or "stdin"
+        html.write_text(page(rows, target, title), "utf-8", "backslashreplace")
     if as_json:
         click.echo(json.dumps([asdict(row) for row in rows], indent=1))
     else:
@@ -42,7 +74,7 @@ def command(
             software = f" ({row.software})" if row.software else ""
             click.echo(one_line(f"{row.state:8} {row.kind:6} {row.name}{software}: {row.detail}", 10_000))
     blocked = sum(row.state == BLOCKED for row in rows)
-    report_problems(reading.damage, reading.notes(), None)
+    report_problems(damage, notes, None)
     if blocked:
         click.echo(f"{blocked} of the clients cannot use Kafka {target}", err=True)
         sys.exit(1)

@@ -27,7 +27,14 @@ def test_client_with_removed_versions_is_blocked() -> None:
     assert statements_of(log, "client") == [
         Statement(READY, "client", "a", "tea 1.0", "all requests are served"),
         Statement(READY, "client", "b", "tea 1.0", "all requests are served"),
-        Statement(BLOCKED, "client", "old", "tea 1.0", "removed requests: OffsetCommit v1 (1)"),
+        Statement(
+            BLOCKED,
+            "client",
+            "old",
+            "tea 1.0",
+            "removed requests: OffsetCommit v1 (1)",
+            removed=("OffsetCommit v1 (1)",),
+        ),
     ]
 
 

@@ -9,6 +9,7 @@ from golden import ROOT
 from tools.pcap import Talk, packets, pcap, prefixed
 
 from kwire import encode_request, encode_response
+from kwire.cli import groups
 from kwire.cli.readiness import command
 from kwire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 
@@ -31,14 +32,40 @@ def test_transactions_of_a_captured_client() -> None:
     assert "; transactions of TV1\n" in CliRunner().invoke(command, [str(path)]).stdout
 
 
-def test_blocked_client_is_exit_code_1(tmp_path: Path) -> None:
+def old_client(tmp_path: Path) -> Path:
+    """A capture of a client that sends ListOffsets v0."""
     talk = Talk()
     request = encode_request(ListOffsetsRequest(replica_id=-1), 0, correlation_id=1, client_id="old")
     segments = [*talk.open(), *talk.say(True, prefixed(request))]
     segments += talk.say(False, prefixed(encode_response(ListOffsetsResponse(), 0, correlation_id=1)))
     file = tmp_path / "old.pcap"
     file.write_bytes(pcap(packets([*segments, *talk.close()])))
-    result = CliRunner().invoke(command, [str(file)])
+    return file
+
+
+def test_blocked_client_is_exit_code_1(tmp_path: Path) -> None:
+    result = CliRunner().invoke(command, [str(old_client(tmp_path))])
     assert result.exit_code == 1
     assert result.stdout == "blocked  client old: removed requests: ListOffsets v0 (1)\n"
     assert result.stderr == "1 of the clients cannot use Kafka 4.2\n"
+
+
+def test_page_has_the_rows_of_the_text(tmp_path: Path) -> None:
+    paths = [str(old_client(tmp_path)), str(next(CAPTURES.glob("kafka-python-*txn.pcap.gz")))]
+    html = tmp_path / "ready.html"
+    result = CliRunner().invoke(command, [*paths, "--html", str(html)])
+    assert result.exit_code == 1
+    content = html.read_text("utf-8")
+    for line in result.stdout.splitlines():
+        state, _, name, *_ = line.split()
+        assert f"<td>{state}</td><td>{name.rstrip(':')}</td>" in content
+    assert content.index("<td>blocked</td><td>old</td>") < content.index("<td>ready</td>")
+    assert "ListOffsets v0 (1)" in content
+
+
+def test_tables_give_the_rows_of_their_capture(tmp_path: Path) -> None:
+    path, folder = str(next(CAPTURES.glob("kafka-python-*txn.pcap.gz"))), str(tmp_path / "tables")
+    assert CliRunner().invoke(groups.command, [path, "--tables", folder]).exit_code == 0
+    results = [CliRunner().invoke(command, [source, "--json"]) for source in (path, folder)]
+    assert results[0].exit_code == results[1].exit_code == 0
+    assert json.loads(results[0].stdout) == json.loads(results[1].stdout)
