@@ -117,7 +117,8 @@ def _value(
         config: definition of the configuration; None for an unknown one.
         not_a_list: function that returns the error of an APPEND or SUBTRACT to a configuration that is not a list.
     """
-    operand = change.value or ""
+    operand = change.value
+    assert operand is not None
     if change.operation == SET:
         return operand
     if config is None or config.type != LIST:

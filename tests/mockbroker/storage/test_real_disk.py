@@ -222,3 +222,19 @@ def test_least_recently_used_file_is_synced_and_closed(
         for name in ("a", "b", "a", "c", "d"):
             disk.append(name, b"x")
     assert synced == ["b", "a"]
+
+
+def test_operations_leave_no_open_file(tmp_path: Path) -> None:
+    with disk_at(tmp_path) as disk:
+        disk.make_folder("f")
+        before = len(os.listdir("/proc/self/fd"))
+        for _ in range(3):
+            disk.write("f/file", b"x")
+            disk.sync_folder("f")
+            disk.truncate("f/file", 0)
+        assert len(os.listdir("/proc/self/fd")) == before
+        disk.append("f/file", b"x")
+        disk.rename("f/file", "f/other")
+        disk.append("f/file", b"x")
+        disk.remove("f/file")
+        assert len(os.listdir("/proc/self/fd")) == before

@@ -132,3 +132,12 @@ def test_young_clean_segments_do_not_count():
     of.cleaned_until = 1
     result = cleanable_log(of, min_lag_ms=2_000, now_ms=10_000)
     assert (result.until, result.segments, result.dirty_bytes) == (2, 2, of.log.segments[1].size)
+
+
+def test_log_whose_first_segment_is_after_its_start_is_dirty():
+    of = Partition("t", 0, [0])
+    stored = [read_batch(build_batch([Record(key=b"k")], base_offset=base)) for base in (5, 9)]
+    of.restore(stored, 0, 10, [5, 9])
+    result = cleanable_log(of, now_ms=0)
+    assert (result.first_dirty, result.until, result.segments) == (0, 9, 1)
+    assert (result.clean_bytes, result.dirty_bytes) == (0, of.log.segments[0].size)
