@@ -34,7 +34,8 @@ def begin_with_authorizer(
     Args:
         broker: The state of the cluster.
         call: The request.
-        steps: Generator that handles the request, a slice at a time.
+        steps: Generator that handles the request in slices (parts of limited size), so that other requests are handled
+            in between.
         refused: Function that returns the response for an error code and an error message.
     """
     if broker.authorizer is None:

@@ -180,9 +180,10 @@ class Authentication:
         return Reply(ticket, response)
 
     def _check_principal(self, verdict: Verdict) -> Verdict:
-        """Return ``verdict``, the result of a SASL token.
+        """Return the result of the client's last SASL token: Failed if a re-authentication would change the principal,
+        else ``verdict``.
 
-        Return Failed if a re-authentication would change the principal.
+        ``verdict``: the result before this check.
         """
         if isinstance(verdict, Authenticated) and self._previous_user not in ("", verdict.user):
             old, new = self._previous_user, verdict.user

@@ -208,8 +208,8 @@ class LogManager:
             at_ms: The time in milliseconds since 1970; None for no check.
             every_ms: Time between two regular checks, in milliseconds.
             now: The broker's time in seconds.
-            postpone: False to keep an earlier check that is already scheduled: an append just before it would otherwise
-                postpone it, and the next append the next one.
+            postpone: False if an earlier check that is already scheduled must stay. Otherwise each append could replace
+                the check by a later one, and no check would ever run.
         """
         if at_ms is None:
             self._deadlines.forget(due)

@@ -214,7 +214,9 @@ def _continued(ticket: Ticket, steps: Generator[None, None, Outcome]) -> Steps:
 
 
 def remaining(steps: Generator[None, None, R]) -> Generator[Effects, float, R]:
-    """Run a generator that does work in slices, and yield [] (no effects) after each slice. Return its result.
+    """Run a generator that does work in slices (parts of limited size). Return its result.
+
+    After each slice, yield [] (no effects), so that other requests are handled in between.
 
     ``steps``: the generator, which has already done the first slice.
     """

@@ -70,7 +70,7 @@ class Coordinator:
 
         Args:
             key: API key.
-            build: Function that returns the request in a version.
+            build: Function that returns the request; its argument is the API version.
             on_done: Callback that is called with the request once there is a response or a failure.
             timeout: Seconds until the request times out; None for ``request_timeout``.
             versions: Lowest and highest version that can carry the request.

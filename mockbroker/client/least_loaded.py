@@ -28,7 +28,7 @@ class LeastLoadedRequest:
         """Send a request; return False if all nodes are in reconnect backoff.
 
         Args:
-            build: Function that returns the request in a version.
+            build: Function that returns the request; its argument is the API version.
         """
         node = self._network.least_loaded()
         if node is None:

@@ -200,18 +200,17 @@ class ErrorInjection:
         return self._built(self._answer, self._named, self._marks)
 
     def merge(self, response: Any) -> Any:
-        """Return a copy of the response to the remaining request, with the errors of the removed elements added.
+        """Return a copy of the response, with the errors of the elements that were removed from the request.
 
-        A response with a top-level error is returned unchanged.
+        ``response``: the response to the request without these elements. A response with a top-level error is returned
+        unchanged.
         """
         return finished(self.merge_in_slices(response))
 
     def merge_in_slices(self, response: Any) -> Generator[None, None, Any]:
-        """Return the same as ``merge``.
+        """Return the same as ``merge``, which has the same argument.
 
         The generator yields after about every SLICE elements, so that other requests are handled in between.
-
-        ``response``: the response to the remaining request.
         """
         if self._answer.error and getattr(response, self._answer.error):
             return response

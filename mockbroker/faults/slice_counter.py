@@ -14,7 +14,9 @@ BytesInSlices: TypeAlias = Generator[None, None, bytes]  # yields after each sli
 
 
 class SliceCounter:
-    """A counter of the work in a slice, in elements and bytes.
+    """A counter of the work in a slice (part of limited size), in elements and bytes.
+
+    Between two slices, other requests are handled.
 
     The work is not measured in time, because simulations would then be irreproducible.
     """

@@ -210,7 +210,7 @@ def _group(broker: Broker, group_id: str) -> tuple[Mapping[str, Config], ErrorCo
         broker: The state of the cluster.
         group_id: The group id.
 
-    Returns: configuration name -> configuration, and an error code.
+    Returns: configuration name -> configuration, and an error code: NONE, or INVALID_REQUEST for an empty group id.
     """
     if not group_id:
         return {}, ErrorCode.INVALID_REQUEST

@@ -57,7 +57,10 @@ class _Slice:
         return self.remaining <= 0
 
     def next(self) -> Effects:
-        """Begin the next slice. Return [], because reading a slice has no effects."""
+        """Begin the next slice (part of limited size) of the request.
+
+        Return [], because reading a slice has no effects.
+        """
         self.remaining = self.size
         return []
 

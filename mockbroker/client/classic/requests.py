@@ -32,7 +32,7 @@ def call_coordinator(
     Args:
         components: The components of the consumer.
         key: API key.
-        build: Function that returns the request in a version.
+        build: Function that returns the request; its argument is the API version.
         first_static_version: Lowest version that supports instance ids.
         timeout: Seconds until the request times out; None for ``request_timeout``.
 

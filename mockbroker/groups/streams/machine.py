@@ -57,8 +57,9 @@ def heartbeat_error(ticket: Ticket, refused: Refused) -> Reply:
 
 
 def check_may_create(group_id: str, other: CoordinatedGroup | None, event: StreamsHeartbeat) -> None:
-    """Check that a heartbeat may create a streams group: the member joins, and no group of another type with this id
-    must be kept.
+    """Check that the group of a heartbeat exists, or that the heartbeat may create it.
+
+    A group of another type with the same id may be replaced if it is empty and its type allows it (``is_replaced_by``).
 
     Args:
         group_id: Group id.

@@ -192,7 +192,7 @@ class ObservedRouter(Router):
     def finish(self, effects: Effects, now: float) -> list[Outcome]:
         """Return the outcomes of effects.
 
-        Responses that fault rules delay, hold or encode in slices are reported to the invariant checkers.
+        Responses that a fault rule delays, holds or encodes in parts are reported to the invariant checkers.
 
         Args:
             effects: effects of a request.
@@ -218,7 +218,7 @@ class Shell:
         watchers: invariant checkers.
         disk: disk; responses wait for its syncs. None for a broker without a disk.
         successor: function that returns a broker with the state from the disk, for a restart.
-        slices: random number generator for the durations of slices.
+        slices: random number generator for the durations of slices (parts of limited size of a large request).
         buggify: active buggify points; None if there is none.
         bytes_: random number generator for cuts and sizes, and the security protocol, for a network that transports
             bytes; None for a network that transports messages.
@@ -407,7 +407,7 @@ class Shell:
     # --- what the pump and its connections report ---
 
     def handled(self, call: Call[Any], now: float) -> None:
-        """Notify the invariant checkers that a request, or a slice of it, was handled.
+        """Notify the invariant checkers that a request, or a slice (part of limited size) of the request, was handled.
 
         Args:
             call: the request.

@@ -36,8 +36,9 @@ class Shrinker:
         self._left = budget
 
     def shrink(self) -> Outcome:
-        """Remove faults and members in two rounds, then events at the end. Return the outcome of the smallest failing
-        script.
+        """Remove faults, members, and the events after the failure from the script, as long as the script still fails.
+
+        Return the outcome of the smallest failing script.
         """
         script = self.best.script
         if self.best.events < script.events:

@@ -84,7 +84,7 @@ class Watcher:
         """
 
     def resumed(self, broker: Broker, call: Call[Any], now: float) -> None:
-        """Observe a request of which the broker is about to handle another slice.
+        """Observe a request of which the broker is about to handle another slice (part of limited size).
 
         After the slice, ``handled`` is called.
 
@@ -95,7 +95,8 @@ class Watcher:
         """
 
     def stored(self, broker: Broker, call: Call[Any], offsets: Offsets, now: float) -> None:
-        """Observe offsets that a commit, or a slice of it, has stored, as the journal reports.
+        """Observe offsets that a commit, or a slice (part of limited size) of the commit, has stored, as the journal
+        reports.
 
         The response follows later.
 

@@ -559,7 +559,8 @@ class World:
             raise Broken("I13", f"group {left[0]} still exists after its last offset has expired")
 
     def _end_dead_connections(self, sockets: ServedSockets) -> None:
-        """Wait until the broker has closed the connections of clients that have vanished, with their share sessions.
+        """Wait until the broker has closed the connections of clients that have vanished, and removed the share
+        sessions of these connections.
 
         ``sockets``: the broker's connections.
         """

@@ -356,10 +356,10 @@ class _Run:
 
 
 def _pause(broker: HostileBroker, process: ClientProcess, elapsed: float) -> None:
-    """Wait until the next sample of the client is due, and append records at intervals.
+    """Wait SAMPLED seconds for the client, and append records to the cluster about every FED seconds.
 
     Args:
-        broker: the cluster, to which the records are appended.
+        broker: the cluster.
         process: the client.
         elapsed: seconds since the start of the run.
     """

@@ -59,7 +59,7 @@ class HostileStage(Stage):
     def _alter(self, call: Call[Any], frame: bytes) -> Generator[None, None, bytes]:
         """Return the changed bytes of a response, or the same bytes if they cannot be changed.
 
-        The function is a generator because a response may be altered in slices; this one yields nothing.
+        The function is a generator because the overridden method is one. It yields nothing.
 
         Args:
             call: the request.
