@@ -233,7 +233,8 @@ async def driven(
         engine: The engine.
         connect: Async function that returns a stream to a host and port.
         create: Function that creates the consumer.
-        close: Async function that closes the consumer; its argument is True if the block ended without an exception.
+        close: Async function that closes the consumer. Its arguments are the consumer, and True if the block ended
+            without an exception.
     """
     failure: BaseException | None = None
     async with trio.open_nursery() as nursery:

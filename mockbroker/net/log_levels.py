@@ -1,4 +1,6 @@
-"""Sets the levels of mockbroker's Python loggers to the levels that clients have set by IncrementalAlterConfigs."""
+"""The levels of mockbroker's Python loggers, which are set to the levels that clients have set by
+IncrementalAlterConfigs.
+"""
 
 from __future__ import annotations
 

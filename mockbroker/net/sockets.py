@@ -334,8 +334,8 @@ class Sockets:
     def _close_excess(self, node: int) -> None:
         """Close the longest idle connection of a broker, if the broker has more connections than ``max.connections``.
 
-        This happens only after a connection to a protected listener, such as the inter-broker listener in Kafka, which
-        is accepted beyond the limit.
+        A broker can have more connections, because connections to a protected listener (in Kafka the inter-broker
+        listener) are accepted even beyond the limit.
         """
         quotas = self._gate.quotas(node)
         if quotas.is_excessive():

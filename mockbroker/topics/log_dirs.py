@@ -51,7 +51,9 @@ class LogDirs:
         return cls([path.strip() for path in log_dirs.split(",") if path.strip()])
 
     def of(self, replica: Replica, topic: str) -> str:
-        """Return the directory of a replica. Without a preferred directory, it is the one with the fewest replicas.
+        """Return the directory of a replica.
+
+        If no directory is preferred for the replica, return the directory with the fewest replicas.
 
         Args:
             replica: The replica.
