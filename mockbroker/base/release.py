@@ -138,7 +138,7 @@ class Quirks:
     no_tombstone_for_offsets_alone: bool
     """No group tombstone is written when a group that has only committed offsets is deleted."""
     consumer_protocol_only_if_set: bool
-    """Groups of the consumer protocol need the setting group.coordinator.rebalance.protocols (KIP-848)."""
+    """Consumer groups (KIP-848) are served only if the setting group.coordinator.rebalance.protocols is set."""
     group_operations_before_4_0: bool
     """DescribeGroups reports the authorized operations that groups had before 4.0."""
     configs_before_4_0: bool

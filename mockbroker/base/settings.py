@@ -49,13 +49,14 @@ class Settings:
         delegation_token_secret_key: Secret key of delegation tokens; without a key, delegation tokens are disabled.
         delete_topic_enable: Whether topics can be deleted.
         fetch_max_bytes: Maximum size of the record batches in one Fetch response, in bytes.
-        group_consumer_assignors: Server-side assignors of the consumer protocol; the first one is the default.
-        group_consumer_heartbeat_interval_ms: Heartbeat interval that the coordinator sends to members of the consumer
-            protocol.
-        group_consumer_max_size: Maximum number of members of one group of the consumer protocol.
-        group_consumer_migration_policy: Whether a group may be upgraded to the consumer protocol, and downgraded.
+        group_consumer_assignors: Server-side assignors of consumer groups (KIP-848); the first one is the default.
+        group_consumer_heartbeat_interval_ms: Heartbeat interval that the coordinator sends to members of consumer
+            groups (KIP-848).
+        group_consumer_max_size: Maximum number of members of one consumer group (KIP-848).
+        group_consumer_migration_policy: Whether a classic group may become a consumer group (KIP-848), and a consumer
+            group a classic group.
         group_consumer_regex_refresh_interval_ms: Time after which subscribed regular expressions are resolved again.
-        group_consumer_session_timeout_ms: Session timeout of members of the consumer protocol.
+        group_consumer_session_timeout_ms: Session timeout of members of consumer groups (KIP-848).
         group_coordinator_rebalance_protocols: Enabled group protocols, such as ``classic``, ``consumer``, ``streams``.
         group_initial_rebalance_delay_ms: Time that an empty classic group waits for more members before its first
             generation.

@@ -73,8 +73,8 @@ def _require_member_id(group: ClassicGroup, event: Join, now: float) -> Effects:
 def _remove_from_full_group(group: ClassicGroup, event: Join, now: float) -> Effects:
     """Remove the sender of a JoinGroup that is rejected because of ``group.max.size``, and return the effects.
 
-    The sender is a member or a pending member id. Kafka 4 does not check after the removal whether the join phase can
-    complete, but earlier releases do.
+    The member id of the sender belongs to a member, or is pending. Kafka 4 does not check after the removal whether the
+    join phase can complete, but earlier releases do.
 
     Args:
         group: The group.

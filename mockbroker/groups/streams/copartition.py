@@ -69,13 +69,15 @@ def _at(items: Sequence[T], index: int) -> T:
 def _enforced(
     names: Collection[str], fixed: Mapping[str, None], flexible: Collection[str], counts: PartitionCounts
 ) -> Mapping[str, int]:
-    """Return the partition count of the repartition topics in a copartition group.
+    """Return the partition count of each repartition topic in a copartition group, by topic name.
 
     Args:
         names: Topics of the group.
         fixed: Repartition topics whose partition count the topology sets.
         flexible: Repartition topics whose partition count the topology does not set.
         counts: The known partition counts.
+
+    Raises: TopicProblem if partition counts differ; Refused if a partition count is unknown.
     """
     own = {name: _known(name, counts) for name in names if name in fixed or name in flexible}
     others = {name: _known(name, counts) for name in names if name not in own}

@@ -38,8 +38,8 @@ def _has_epochs(broker: Broker, group_id: str) -> bool:
 class Generations(Watcher):
     """The checker of invariant I2: generations and epochs never decrease, and increase by one with each rebalance.
 
-    A group that was deleted starts again at generation 0. In the consumer protocol, the epoch of a new member is the
-    group epoch.
+    A group that was deleted starts again at generation 0. In a consumer group (KIP-848), the epoch of a new member is
+    the group epoch.
 
     A generation is written when the leader's SyncGroup is handled. If the coordinator is lost before that, the next
     coordinator uses the same generation number again, as in Kafka (fixtures/failover,
