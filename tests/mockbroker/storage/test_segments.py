@@ -236,3 +236,11 @@ def test_message_has_at_least_its_magic(size, reason):
     data[MAGIC_AT] = 1
     _, damage = read(bytes(data))
     assert damage.reason is reason
+
+
+def test_magic_is_the_last_byte_that_every_message_has():
+    data = bytearray(MAGIC_AT + 1)
+    struct.pack_into(">qi", data, 0, BASE, 100)
+    data[MAGIC_AT] = 1
+    _, damage = read(bytes(data))
+    assert damage.reason is Reason.MAGIC
