@@ -13,9 +13,11 @@ import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
-from contextlib import ExitStack
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import psutil
@@ -27,8 +29,10 @@ from kwire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kwire.messages.produce import ProduceRequest, ProduceResponse
 
 ROUNDS = 5
+RECORDINGS = ("jsonl", "pcapng")
+WRITTEN = 0.3  # seconds after which a recording has the last frame
 CROWDS = (1_000, 10_000)  # connections; a relay has two sockets for each of them
-OTHER_FILES = 200  # open files of a process that are not such sockets, at most
+OTHER_FILES = 60  # open files of a process that are not such sockets, at most
 CROWD_REQUESTS = 50_000
 TICK = os.sysconf("SC_CLK_TCK")
 HEARTBEAT = pack(encode_request(HeartbeatRequest(group_id="g", member_id="m" * 40), 4, correlation_id=1, client_id="c"))
@@ -183,35 +187,61 @@ def main() -> None:
     listener = socket.create_server(("127.0.0.1", 0), backlog=1_000)
     threading.Thread(target=respond, args=(listener,), daemon=True).start()
     upstream = listener.getsockname()[1]
-    commands: dict[str, list[Any]] = {
-        "relay": [sys.executable, __file__, str(upstream)],
-        "proxy": [sys.executable, "-m", "mockbroker", "proxy", "--port", "0", "--to", f"127.0.0.1:{upstream}"],
-    }
-    processes = {
-        name: subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for name, command in commands.items()
-    }
-    write: Callable[[str], object] = sys.stdout.write
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(TemporaryDirectory()))
+        proxy = [sys.executable, "-m", "mockbroker", "proxy", "--port", "0", "--to", f"127.0.0.1:{upstream}"]
+        commands: dict[str, list[Any]] = {
+            "relay": [sys.executable, __file__, str(upstream)],
+            "proxy": proxy,
+            **{form: [*proxy, "--record-size", "64", "--record", f"{folder}/out.{form}"] for form in RECORDINGS},
+        }
+        processes = {name: stack.enter_context(running(command)) for name, command in commands.items()}
+        ports = {name: _port(process) for name, process in processes.items()}
+        compare_requests(ports, processes, folder)
+        both = ("relay", "proxy")
+        compare_crowds({name: ports[name] for name in both}, {name: processes[name] for name in both})
+
+
+@contextmanager
+def running(command: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
+    """Run a relay or a proxy, and stop it at the end of the block."""
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
-        ports = {}
-        for name, process in processes.items():
-            assert process.stdout is not None
-            ports[name] = int(process.stdout.readline().rpartition(":")[2])
-        write("| requests | relay, µs | proxy, µs | ratio |\n|---|---|---|---|\n")
-        for label, case in CASES.items():
-            spent = dict.fromkeys(processes, 0.0)
-            for number in range(ROUNDS + 1):
-                for name, process in processes.items():
-                    before = cpu(process)
-                    play(ports[name], case)
-                    if number:  # the first round is a warm-up
-                        spent[name] += cpu(process) - before
-            each = {name: seconds / (ROUNDS * case[3]) * 1e6 for name, seconds in spent.items()}
-            write(f"| {label} | {each['relay']:.1f} | {each['proxy']:.1f} | {each['proxy'] / each['relay']:.2f} |\n")
-        compare_crowds(ports, processes)
+        yield process
     finally:
-        for process in processes.values():
-            process.terminate()
-            process.wait()
+        process.terminate()
+        process.wait()
+
+
+def _port(process: subprocess.Popen[str]) -> int:
+    """Return the port in the first line that a relay or a proxy prints."""
+    assert process.stdout is not None
+    return int(process.stdout.readline().rpartition(":")[2])
+
+
+def compare_requests(ports: dict[str, int], processes: dict[str, subprocess.Popen[str]], folder: Path) -> None:
+    """Print a table of CPU for each request. ``folder``: folder of the recordings, which are deleted in between."""
+    write: Callable[[str], object] = sys.stdout.write
+    write(f"| requests | relay, µs | proxy, µs | proxy : relay |{''.join(f' {f} : proxy |' for f in RECORDINGS)}\n")
+    write(f"|---|---|---|---|{'---|' * len(RECORDINGS)}\n")
+    for label, case in CASES.items():
+        spent = dict.fromkeys(processes, 0.0)
+        for number in range(ROUNDS + 1):
+            for name, process in processes.items():
+                before = cpu(process)
+                play(ports[name], case)
+                if name in RECORDINGS:
+                    time.sleep(WRITTEN)
+                if number:  # the first round is a warm-up
+                    spent[name] += cpu(process) - before
+                for path in folder.iterdir():
+                    path.unlink()
+        each = {name: seconds / (ROUNDS * case[3]) * 1e6 for name, seconds in spent.items()}
+        recorded = "".join(f" {each[form] / each['proxy']:.2f} |" for form in RECORDINGS)
+        write(
+            f"| {label} | {each['relay']:.1f} | {each['proxy']:.1f} | {each['proxy'] / each['relay']:.2f} |{recorded}\n"
+        )
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ append.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePath
 from typing import Protocol
 
@@ -44,6 +44,19 @@ class RecordingWriter(Protocol):
             to_broker: True for a request, False for a response.
             frame: header and body, without length prefix.
             time_us: time of the frame, in microseconds since 1970.
+        """
+        ...
+
+    def frames(
+        self, connection: int, to_broker: bool, data: Sequence[bytes], time_us: int
+    ) -> Sequence[bytes | memoryview]:
+        """Return the bytes that record frames of one direction which have arrived together, in one or more buffers.
+
+        Args:
+            connection: number of the connection.
+            to_broker: True for requests, False for responses.
+            data: complete frames with their length prefixes, as pieces of one text of bytes.
+            time_us: time of the frames, in microseconds since 1970.
         """
         ...
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+
+from kwire.frames import PREFIX
 
 
 class FrameLog:
@@ -20,9 +23,23 @@ class FrameLog:
         return b""
 
     def frame(self, connection: int, to_broker: bool, frame: bytes, time_us: int) -> bytes:
+        return f'{self._start(connection, to_broker, time_us)}{frame.hex()}"}}\n'.encode()
+
+    def frames(self, connection: int, to_broker: bool, data: Sequence[bytes], time_us: int) -> list[bytes]:
+        start = self._start(connection, to_broker, time_us)
+        view = memoryview(data[0] if len(data) == 1 else b"".join(data))
+        lines: list[str] = []
+        at, end, read = 0, len(view), PREFIX.unpack_from
+        while at < end:
+            begin = at + PREFIX.size
+            at = begin + read(view, at)[0]
+            lines += (start, view[begin:at].hex(), '"}\n')
+        return ["".join(lines).encode()]
+
+    def _start(self, connection: int, to_broker: bool, time_us: int) -> str:
+        """Return the beginning of a line, up to the frame."""
         direction = "request" if to_broker else "response"
-        start = f'{{"time_us": {time_us}, {self._peers[connection]}, "direction": "{direction}", "hex": "'
-        return b"".join((start.encode(), frame.hex().encode(), b'"}\n'))
+        return f'{{"time_us": {time_us}, {self._peers[connection]}, "direction": "{direction}", "hex": "'
 
     def closed(self, connection: int, time_us: int, *, reset: bool = False) -> bytes:  # noqa: ARG002
         self._peers.pop(connection, None)

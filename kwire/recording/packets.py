@@ -56,12 +56,14 @@ class TcpConnection:
         initial: initial sequence number of the client, from which that of the broker is derived.
     """
 
-    __slots__ = ("_ends", "_next", "_pseudo")
+    __slots__ = ("_addresses", "_ends", "_ipv4", "_next", "_pseudo")
 
     def __init__(self, client: Endpoint, broker: Endpoint, initial: int) -> None:
         first, second = _same_family(client.address, broker.address)
         self._ends = {True: (first, client.port), False: (second, broker.port)}
         self._pseudo = _sum(first.packed + second.packed) + TCP_PROTOCOL
+        self._addresses = {True: first.packed + second.packed, False: second.packed + first.packed}
+        self._ipv4 = _sum(IPV4.pack(0x45, 0, 0, 0, 0x4000, TTL, TCP_PROTOCOL, 0) + first.packed + second.packed)
         self._next = {True: initial & 0xFFFFFFFF, False: (initial + 0x40000000) & 0xFFFFFFFF}
 
     def handshake(self) -> list[bytes]:
@@ -77,6 +79,29 @@ class TcpConnection:
         """
         parts = [data[at : at + SEGMENT] for at in range(0, len(data), SEGMENT)]
         return [self._packet(to_broker, ACK | PUSH, part) for part in parts]
+
+    def offloaded(self, to_broker: bool, payload: bytes | memoryview) -> bytes:
+        """Return the IP and TCP header of a packet that carries bytes in one direction.
+
+        The checksum in the TCP header is that of the addresses and the length only, as in packets that are captured on
+        the sender and whose checksum the network card computes.
+
+        Args:
+            to_broker: True for bytes from the client, False for bytes from the broker.
+            payload: at most 65,000 bytes.
+        """
+        (source, from_port), (target, to_port) = self._ends[to_broker], self._ends[not to_broker]
+        sequence = self._next[to_broker]
+        self._next[to_broker] = (sequence + len(payload)) & 0xFFFFFFFF
+        size = TCP.size + len(payload)
+        partial = (self._pseudo + size) % 0xFFFF
+        head = TCP.pack(from_port, to_port, sequence, self._next[not to_broker], 5 << 4, ACK | PUSH, WINDOW, partial, 0)
+        if source.version == 6:
+            return _ip(source, target, size) + head
+        total = IPV4.size + 8 + size
+        fields = (0x45, 0, total, 0, 0x4000, TTL, TCP_PROTOCOL)
+        check = checksum(self._ipv4 + total)
+        return IPV4.pack(*fields, check) + self._addresses[to_broker] + head
 
     def end(self, *, reset: bool = False) -> list[bytes]:
         """Return the packets that close the connection.

@@ -6,6 +6,7 @@ Packets begin with the IP header (link type RAW), without MAC addresses.
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 
 from kwire.frames import pack
 from kwire.recording.packets import Endpoint, TcpConnection, endpoint_of
@@ -17,6 +18,9 @@ PACKET = struct.Struct("<IIIII")  # interface, high and low half of the time, ca
 SECTION = struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1)
 INTERFACE = struct.pack("<HHI", RAW, 0, 0)
 SECTION_TYPE, INTERFACE_TYPE, PACKET_TYPE = 0x0A0D0D0A, 1, 6
+PACKET_HEAD = struct.Struct("<IIIIIII")  # BLOCK and PACKET in one
+HEADS = BLOCK.size + PACKET.size
+LARGEST = 61_440  # bytes of payload in a packet of ``frames``
 ISN_STEP = 0x01000193  # distance of the initial sequence numbers of two connections
 
 
@@ -43,6 +47,24 @@ class PcapngFile:
 
     def frame(self, connection: int, to_broker: bool, frame: bytes, time_us: int) -> bytes:
         return _packets(self._connections[connection].data(to_broker, pack(frame)), time_us)
+
+    def frames(self, connection: int, to_broker: bool, data: Sequence[bytes], time_us: int) -> list[bytes | memoryview]:
+        high, low = time_us >> 32 & 0xFFFFFFFF, time_us & 0xFFFFFFFF
+        buffers: list[bytes | memoryview] = []
+        connected = self._connections[connection]
+        for piece in data:
+            for begin in range(0, len(piece), LARGEST):
+                payload = piece if len(piece) <= LARGEST else memoryview(piece)[begin : begin + LARGEST]
+                head = connected.offloaded(to_broker, payload)
+                captured = len(head) + len(payload)
+                padding = -captured % 4
+                size = HEADS + captured + padding + 4
+                buffers += (
+                    PACKET_HEAD.pack(PACKET_TYPE, size, 0, high, low, captured, captured) + head,
+                    payload,
+                    bytes(padding) + size.to_bytes(4, "little"),
+                )
+        return buffers
 
     def closed(self, connection: int, time_us: int, *, reset: bool = False) -> bytes:
         made = self._connections.pop(connection, None)

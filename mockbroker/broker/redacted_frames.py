@@ -53,6 +53,11 @@ def redacted_response(frame: bytes, key: int, version: int) -> tuple[bytes, bool
     return encode_response(decoded.body, version, correlation_id=0, header=decoded.header), True
 
 
+def may_have_secrets(key: int) -> bool:
+    """Return whether requests or responses of an API may contain secrets. ``key``: API key."""
+    return _may_have_secrets(key, "request") or _may_have_secrets(key, "response")
+
+
 @cache
 def _may_have_secrets(key: int, side: str) -> bool:
     return key in APIS and getattr(APIS[key], side).__qualname__ in MESSAGES

@@ -32,6 +32,7 @@ from mockbroker.cli.server_options import (
 )
 from mockbroker.net.addresses import is_loopback, reachable
 from mockbroker.net.clock import BrokerTime
+from mockbroker.net.open_files import raise_open_files_limit
 from mockbroker.net.tls import Tls
 from mockbroker.proxy.addresses import Address
 from mockbroker.proxy.login import Credentials, LoginError
@@ -140,13 +141,14 @@ def command(
             advertise or reachable(host),
             recorders,
             tls=None if certificates is None else certificates.context,
+            open_files=raise_open_files_limit(),
         )
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
         raise click.ClickException(f"cannot listen on {Address(host, port)}: {reason}") from error
     limit_garbage_collection()
     try:
-        trio.run(_serve, proxy, recording, ready_file, faults, address, certificates)
+        trio.run(_serve, proxy, upstream, recording, ready_file, faults, address, certificates)
     except (FaultRuleError, ConflictError) as error:  # of --faults
         raise refused_faults(faults_file, error) from error
     finally:
@@ -157,6 +159,7 @@ def command(
 
 async def _serve(
     proxy: Proxy,
+    upstream: Upstream,
     recording: Recording | None,
     ready_file: Path | None,
     faults: Sequence[object],
@@ -182,6 +185,7 @@ async def _serve(
                 await nursery.start(proxy.run)
                 write_ready_file(ready_file, {"bootstrap_servers": str(proxy.bootstrap), "http": url, **details})
                 click.echo(f"ready bootstrap.servers={proxy.bootstrap}")
+                nursery.start_soon(upstream.wait_reachable)
                 await anext(signals)
                 nursery.cancel_scope.cancel()
 

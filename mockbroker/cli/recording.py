@@ -12,6 +12,7 @@ import click
 from kwire.extras import missing
 from kwire.recording import WRITERS, writer_of
 from mockbroker.recording.files import RecordingFiles
+from mockbroker.recording.memory import keep_freed_memory
 from mockbroker.recording.rotation import Limits
 from mockbroker.recording.topic import ADDRESS, RecordingTopic
 
@@ -70,6 +71,7 @@ def open_recording(to: str | None, size_mib: float | None, seconds: float | None
     writer = writer_of(path)
     if writer is None:
         raise click.UsageError(f"--record {path}: unknown format {path.suffix!r}: use one of {', '.join(WRITERS)}")
+    keep_freed_memory()
     try:
         return RecordingFiles(path, writer, Limits(None if size_mib is None else int(size_mib * MIB), seconds))
     except OSError as error:

@@ -42,6 +42,7 @@ from mockbroker.cli.server_options import (
 from mockbroker.cli.stdin import wait_end
 from mockbroker.net.addresses import is_loopback
 from mockbroker.net.listeners import of_settings, users_of
+from mockbroker.net.open_files import raise_open_files_limit
 from mockbroker.storage.disk import DataDirError
 
 if TYPE_CHECKING:
@@ -224,6 +225,7 @@ def command(
                 cluster.journal.max_events = EVENTS_IN_MEMORY
                 events_to(cluster)
                 limit_garbage_collection()
+                raise_open_files_limit()
                 async with control_api(cluster, Settings.parse(broker_settings), address) as url:
                     with trio.open_signal_receiver(*end_signals()) as signals:
                         try:

@@ -82,7 +82,7 @@ class Changeable:
 
     def notify(self) -> None:
         """Call ``answered`` of the observers that see the exchange."""
-        if self.exchange.observers:
+        if self.exchange.observers or self.exchange.byte_observers:
             answer = self.frame[PREFIX.size :]
             changed = answer if self.changed is self.frame else self.changed[PREFIX.size :]
             notify_answered(self.exchange, answer, changed)

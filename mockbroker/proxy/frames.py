@@ -66,6 +66,11 @@ class FrameSplitter:
         self._passing = 0  # bytes of the present frame that are forwarded as they arrive
 
     @property
+    def is_between_frames(self) -> bool:
+        """Whether the bytes that were yielded last end with a frame."""
+        return not self._passing
+
+    @property
     def held(self) -> int:
         """The number of bytes that were received and not yet forwarded."""
         return len(self._held)

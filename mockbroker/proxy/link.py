@@ -19,6 +19,7 @@ from kwire.frames import PREFIX
 from kwire.headers import RequestHeader, request_header_version
 from kwire.limits import MAX_FRAME
 from kwire.messages import APIS
+from mockbroker.broker.redacted_frames import may_have_secrets
 from mockbroker.proxy.addresses import may_have_addresses
 from mockbroker.proxy.changeable import Changeable
 from mockbroker.proxy.frames import COPY, PASS, FrameSplitter, Whole
@@ -53,6 +54,10 @@ INSPECTED = frozenset(  # APIs and versions whose request decides whether there 
     if version in api.versions
     if key == ApiKey.PRODUCE or may_have_addresses(key, version)
 ) | {_number_of(ApiKey.SASL_HANDSHAKE, 0)}
+INSPECTED_FOR_SECRETS = INSPECTED | frozenset(
+    _number_of(key, version) for key in APIS if may_have_secrets(key) for version in range(HIGHEST_VERSION + 1)
+)
+TOKEN = -1  # API key of the exchange of a SASL token without a header
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +107,13 @@ class Link:
     ) -> None:
         self._connection = connection
         self._intercepts = intercepts
-        self._observers = observers
+        self._observers = tuple(each for each in observers if not each.gets_bytes)
+        self._byte_observers = tuple(each for each in observers if each.gets_bytes)
+        self._inspected = INSPECTED_FOR_SECRETS if self._byte_observers else INSPECTED
         self._expected = 0  # number of responses to requests since the connection began
         self._arrived = 0  # of these, those that have begun to arrive
         self._noted: deque[tuple[int, Exchange]] = deque()  # responses to process, each with its index
-        self._skips = not observers and intercepts is never
+        self._skips = not self._observers and intercepts is never
         self._arriving: Exchange | None = None  # the exchange whose request is copied
         self._answered: Exchange | None = None  # the exchange whose response is copied
         self._at = NEVER
@@ -139,8 +146,17 @@ class Link:
                 exchange, self._arriving = self._arriving, None
                 assert exchange is not None
                 exchange.requested_at = at
-                yield Intercepted(part.frame, exchange)
+                if not exchange.is_collected:
+                    yield Intercepted(part.frame, exchange)
+                    continue
+                self._note(exchange)
+                if exchange.observers:
+                    frame = part.frame[PREFIX.size :]
+                    notify_requested(exchange, frame, frame)
+                yield part.frame
             else:
+                for observer in self._byte_observers:
+                    observer.passed(self._connection, True, part, at, ends_frame=self._requests.is_between_frames)
                 yield part
 
     def expect(self, exchange: Exchange, *, is_intercepted: bool) -> None:
@@ -151,6 +167,7 @@ class Link:
             is_intercepted: Whether ``responses`` yields the whole response, to pass it to the fault rules.
         """
         exchange.is_intercepted = is_intercepted
+        exchange.is_collected = bool(self._byte_observers) and not is_intercepted
         self._note(exchange)
 
     def responses(self, data: bytes, at: Moment = NEVER) -> Iterator[bytes | Changeable]:
@@ -172,8 +189,16 @@ class Link:
                 self._arrived += 1
                 _, exchange = self._noted.popleft()
                 exchange.answered_at = at
-                yield Changeable(part.frame, exchange)
+                if not exchange.is_collected or _may_be_changed(exchange.api_key, exchange.version):
+                    yield Changeable(part.frame, exchange)
+                    continue
+                if exchange.observers:
+                    frame = part.frame[PREFIX.size :]
+                    notify_answered(exchange, frame, frame)
+                yield part.frame
             else:
+                for observer in self._byte_observers:
+                    observer.passed(self._connection, False, part, at, ends_frame=self._responses.is_between_frames)
                 yield part
 
     def _note(self, exchange: Exchange) -> None:
@@ -190,9 +215,10 @@ class Link:
         if not self._skips or self._expects_tokens:
             return at
         last, read, count = len(data) - HEAD_SIZE, HEAD_OF_REQUEST.unpack_from, 0
+        inspected = self._inspected
         while at <= last:
             size, api = read(data, at)
-            if api in INSPECTED or not REQUEST_HEAD.size <= size <= MAX_FRAME:
+            if api in inspected or not REQUEST_HEAD.size <= size <= MAX_FRAME:
                 break
             at += size + 4
             count += 1
@@ -220,8 +246,11 @@ class Link:
 
     def _inspect_request(self, head: bytes, size: int) -> int:
         if self._expects_tokens and not _is_request(head):
-            self._expected += 1
-            return PASS
+            if not self._byte_observers:
+                self._expected += 1
+                return PASS
+            self._arriving = Exchange(self._connection, TOKEN, 0, 0, is_collected=True)  # without observers
+            return size
         if len(head) < PREFIX.size + REQUEST_HEAD.size:
             raise RemoteProtocolError(f"a request of {size - PREFIX.size} bytes is too short for a header")
         key, version, correlation_id = REQUEST_HEAD.unpack_from(head, PREFIX.size)
@@ -233,11 +262,18 @@ class Link:
                 return min(len(head) + MORE, size - 1)
             is_answered = acks != 0
         observers = tuple(each for each in self._observers if each.needs(key, version))
-        if not (observers or intercepted or _may_be_changed(key, version)):
+        is_secret = bool(self._byte_observers) and may_have_secrets(key)
+        if not (observers or intercepted or is_secret or _may_be_changed(key, version)):
             self._expected += is_answered
             return PASS
         exchange = Exchange(self._connection, key, version, correlation_id, observers=observers)
-        if intercepted:
+        if intercepted or is_secret:
+            exchange.observers = (*observers, *self._byte_observers)
+        elif _may_be_changed(key, version):
+            exchange.byte_observers = self._byte_observers
+        if is_secret and not intercepted:
+            exchange.is_collected = True
+        if intercepted or is_secret:
             self._arriving = exchange
             return size
         if is_answered:
@@ -260,7 +296,7 @@ class Link:
             self._arrived += 1
             return PASS
         request = self._noted[0][1]
-        if request.is_intercepted or _may_be_changed(request.api_key, request.version):
+        if request.is_intercepted or request.is_collected or _may_be_changed(request.api_key, request.version):
             return size
         self._arrived += 1
         self._noted.popleft()

@@ -16,9 +16,10 @@ the broker, before ``answered``. If a rule drops the response, ``answered`` is c
 all if the rule leaves the connection without a response.
 
 ``needs`` decides which requests an observer sees. The proxy collects the bytes of a frame only if an observer needs
-them; other frames are forwarded in pieces, as they arrive. Secrets are hidden from observers: tokens, passwords and
-HMACs in frames are replaced (``kwire.redact``), and SASL tokens without a header (after SaslHandshake v0) are left out.
-Frames have no length prefix and can be passed to ``kwire.decode_request``.
+them; other frames are forwarded in pieces, as they arrive. An observer with ``gets_bytes`` gets these pieces through
+``passed``, and only the other frames through ``requested`` and ``answered``. Secrets are hidden from observers: tokens,
+passwords and HMACs in frames are replaced (``kwire.redact``), and SASL tokens without a header (after SaslHandshake v0)
+are left out. Frames have no length prefix and can be passed to ``kwire.decode_request``.
 """
 
 from __future__ import annotations
@@ -92,6 +93,9 @@ class Exchange:
         decoded: The decoded response of the broker, with the addresses of the proxy; None if it was not decoded.
         fault: Name of the fault rule that was applied; "" for none.
         observers: The observers that see the exchange.
+        byte_observers: The observers with ``gets_bytes`` that have seen the request as bytes, and get the response
+            through ``answered``, because it may be changed.
+        is_collected: Whether the response is collected before it is forwarded, because it may contain secrets.
         is_intercepted: Whether the response is passed to the fault rules.
     """
 
@@ -108,6 +112,8 @@ class Exchange:
     decoded: Any = field(default=None, repr=False)
     fault: str = ""
     observers: tuple[Observer, ...] = field(default=(), repr=False)
+    byte_observers: tuple[Observer, ...] = field(default=(), repr=False)
+    is_collected: bool = field(default=False, repr=False)
     is_intercepted: bool = field(default=False, repr=False)
 
     @property
@@ -123,7 +129,14 @@ class Exchange:
 
 
 class Observer:
-    """The base class of observers. Its methods do nothing, and ``needs`` returns True for every request."""
+    """The base class of observers. Its methods do nothing, and ``needs`` returns True for every request.
+
+    Attributes:
+        gets_bytes: Whether frames that are forwarded unchanged and contain no secrets are passed to ``passed``, not to
+            ``requested`` and ``answered``. ``needs`` is not called then. This costs less.
+    """
+
+    gets_bytes = False
 
     def needs(self, api_key: int, version: int) -> bool:  # noqa: ARG002
         """Return whether this observer gets the requests and responses of an API in a version.
@@ -146,6 +159,20 @@ class Observer:
         This method is not called for a request without a response, such as Produce with acks=0.
 
         ``exchange``: the same object as in the call of ``requested``.
+        """
+
+    def passed(self, connection: Connection, to_broker: bool, data: bytes, at: Moment, *, ends_frame: bool) -> None:
+        """Handle bytes of frames that are forwarded unchanged, with their length prefixes.
+
+        The bytes of one direction, and the frames of ``requested`` or ``answered`` between them, are in the order in
+        which they are forwarded. A frame may be divided among several calls.
+
+        Args:
+            connection: The connection.
+            to_broker: True for bytes from the client, False for bytes from the broker.
+            data: The bytes.
+            at: Time at which they arrived.
+            ends_frame: Whether the last byte is the end of a frame.
         """
 
     def closed(self, connection: Connection, at: Moment) -> None:
@@ -184,4 +211,6 @@ def notify_answered(exchange: Exchange, answer: bytes | None, response: bytes | 
     else:
         exchange.response, _ = redacted_response(response, key, version)
     for observer in exchange.observers:
+        observer.answered(exchange)
+    for observer in exchange.byte_observers:
         observer.answered(exchange)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import logging
+import math
+import os
 import socket
 import ssl
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from itertools import count
 
 import trio
 
 from kwire.messages.metadata import MetadataResponse
-from mockbroker.net.bound_listeners import listen
+from mockbroker.net.bound_listeners import BACK_OFF, OUT_OF_FILES, listen
 from mockbroker.proxy.addresses import Address
 from mockbroker.proxy.changeable import Changeable
 from mockbroker.proxy.interception import Interception
@@ -25,6 +26,9 @@ from mockbroker.proxy.upstream import Upstream
 
 log = logging.getLogger("mockbroker")
 
+FILES_OF_CONNECTION = 2  # the sockets to the client and to the broker
+RESERVED_FILES = 50  # open files of the process for other purposes, such as the recording and the control API
+REPORT_INTERVAL = 60.0  # seconds between two warnings that no further connections are accepted
 BOOTSTRAP = -1  # node id of the listener for clients that do not know the cluster yet
 UNKNOWN = Address("", 0)  # before the connection to a broker
 
@@ -40,6 +44,8 @@ class Proxy:
         observers: Observers of the traffic.
         interception: The application of fault rules; None to apply none.
         tls: TLS context for the connections of clients; None for plain TCP.
+        open_files: Maximum number of files that this process may open; None for no maximum. It limits the number of
+            connections, because each has two sockets.
 
     Attributes:
         interception: The application of fault rules; None to apply none. Set it before ``run``.
@@ -58,8 +64,12 @@ class Proxy:
         observers: Sequence[Observer] = (),
         interception: Interception | None = None,
         tls: ssl.SSLContext | None = None,
+        open_files: int | None = None,
     ) -> None:
         self._tls = tls
+        self._open_files = open_files
+        self._closed = trio.Event()  # set when a connection has ended
+        self._reported_full = -math.inf  # trio time
         self.interception = interception
         self._rescheduled = trio.Event()
         self.own: dict[int, Address] = {}
@@ -112,9 +122,40 @@ class Proxy:
             self.interception.broker.set_brokers(self.own, self.brokers)
 
     async def _accept(self, node: int, sock: socket.socket) -> None:
-        listener = trio.SocketListener(trio.socket.from_stdlib_socket(sock))
-        async with trio.open_nursery() as nursery:
-            await trio.serve_listeners(partial(self._serve, node), [listener], handler_nursery=nursery)
+        """Accept the connections to a listener and serve them. While the maximum is reached, further clients wait."""
+        async with (
+            trio.SocketListener(trio.socket.from_stdlib_socket(sock)) as listener,
+            trio.open_nursery() as nursery,
+        ):
+            while True:
+                await self._wait_for_room()
+                try:
+                    client = await listener.accept()
+                except OSError as error:
+                    if error.errno not in OUT_OF_FILES:
+                        raise
+                    self._report_full(os.strerror(error.errno))
+                    await trio.sleep(BACK_OFF)
+                    continue
+                self.connections += 1
+                nursery.start_soon(self._serve, node, client)
+
+    async def _wait_for_room(self) -> None:
+        """Wait until the process may open the two sockets of another connection."""
+        if self._open_files is None:
+            return
+        while self.connections >= max((self._open_files - RESERVED_FILES - len(self.own)) // FILES_OF_CONNECTION, 1):
+            self._report_full(f"the limit of {self._open_files} open files is reached")
+            await self._closed.wait()
+
+    def _report_full(self, reason: str) -> None:
+        if trio.current_time() - self._reported_full >= REPORT_INTERVAL:
+            self._reported_full = trio.current_time()
+            log.warning(
+                "%d connections are open: new connections wait: %s: raise the limit with ulimit -n",
+                self.connections,
+                reason,
+            )
 
     async def _serve(self, node: int, client: trio.SocketStream) -> None:
         accepted = moment()
@@ -122,7 +163,6 @@ class Proxy:
         broker = self.brokers.get(node, UNKNOWN)
         connection = Connection(next(self._numbers), _peer(client), node, broker, own)
         session = Session(client, client.socket, self.interception, connection, self._learn)
-        self.connections += 1
         try:
             with session.scope:
                 if await session.admitted() and (self._tls is None or await session.encrypt(self._tls)):
@@ -130,9 +170,11 @@ class Proxy:
         except Exception:  # must not end the other connections
             log.exception("connection from %s closed: internal error", connection.client)
         finally:
-            self.connections -= 1
             session.close()
             await trio.aclose_forcefully(session.client)
+            self.connections -= 1
+            self._closed.set()
+            self._closed = trio.Event()
 
     async def _serve_admitted(self, session: Session, connection: Connection, accepted: Moment) -> None:
         node = connection.node

@@ -19,7 +19,12 @@ from mockbroker.proxy.login import Credentials, LoginError, login
 log = logging.getLogger("mockbroker")
 
 CONNECT_TIMEOUT = 10.0  # seconds, with TLS and SASL
+CHECK_INTERVAL = 5.0  # seconds between the attempts to reach a cluster that is missing at the start
 LOGIN_RESPONSE = 65_536  # maximum bytes of a response during the login
+
+
+class UnreachableError(Exception):
+    """The error for a cluster of which no broker accepts a connection or the login of the proxy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,38 @@ class Upstream:
         Returns:
             The stream and the address that was used; None, after a logged warning, if no broker accepts a connection.
         """
+        try:
+            return await self._first(addresses)
+        except UnreachableError as error:
+            log.warning("%s: closing the client's connection", error)
+            return None
+
+    async def wait_reachable(self) -> None:
+        """Connect to the first bootstrap address that accepts a connection, close it, and return.
+
+        While none accepts one, log a warning, and try again every CHECK_INTERVAL seconds.
+        """
+        reported = ""
+        while True:
+            try:
+                stream, address = await self._first(self.bootstrap)
+            except UnreachableError as error:
+                if str(error) != reported:
+                    reported = str(error)
+                    log.warning("%s: trying again every %g s; clients are refused until then", error, CHECK_INTERVAL)
+                await trio.sleep(CHECK_INTERVAL)
+                continue
+            await trio.aclose_forcefully(stream)
+            if reported:
+                log.warning("the cluster at %s accepts connections", address)
+            return
+
+    async def _first(self, addresses: Sequence[Address]) -> tuple[trio.abc.Stream, Address]:
+        """Connect to the first of some addresses that accepts a connection, and log in if there are credentials.
+
+        Raises:
+            UnreachableError: No broker accepts a connection, or a broker refuses the login.
+        """
         problem = ""
         names = ", ".join(str(address) for address in addresses)
         for address in addresses:
@@ -54,10 +91,8 @@ class Upstream:
             except (OSError, trio.TooSlowError, trio.BrokenResourceError) as error:
                 problem = _reason(error)
             except (LoginError, FrameError) as error:
-                log.warning("cannot log in to the cluster at %s: %s: closing the client's connection", address, error)
-                return None
-        log.warning("cannot connect to the cluster at %s (%s): closing the client's connection", names, problem)
-        return None
+                raise UnreachableError(f"cannot log in to the cluster at {address}: {error}") from error
+        raise UnreachableError(f"cannot connect to the cluster at {names} ({problem})")
 
     async def _connect(self, address: Address) -> trio.abc.Stream:
         with trio.fail_after(CONNECT_TIMEOUT):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -18,6 +18,7 @@ log = logging.getLogger("mockbroker")
 
 INTERVAL = 0.1  # seconds between two writes; events of the last interval are lost if the process is killed
 PRIVATE = 0o600
+BUFFERS = 512  # of one write; systems permit at least 1,024
 BINARY = getattr(os, "O_BINARY", 0)  # Windows alone has it
 
 
@@ -40,7 +41,8 @@ class RecordingFiles:
 
     def __init__(self, path: Path, writer: RecordingWriter, limits: Limits) -> None:
         self._arrived = trio.Event()
-        self.recorder = Recorder(self._wake)
+        self._has_many = trio.Event()
+        self.recorder = Recorder(self._wake, gets_bytes=True)
         self._rotation = Rotation(path, writer, limits)
         self._file = -1
         self._has_failed = False
@@ -63,8 +65,9 @@ class RecordingFiles:
     async def _run(self) -> None:
         while True:
             await self._arrived.wait()
-            await trio.sleep(INTERVAL)
-            self._arrived = trio.Event()
+            with trio.move_on_after(INTERVAL):
+                await self._has_many.wait()
+            self._arrived, self._has_many = trio.Event(), trio.Event()
             with trio.CancelScope(shield=True):
                 await trio.to_thread.run_sync(self._save, self.recorder.taken())
 
@@ -77,8 +80,10 @@ class RecordingFiles:
             self._has_failed = True
             log.error("the recording has ended: cannot write %s: %s", error.filename, error.strerror)
 
-    def _wake(self) -> None:
+    def _wake(self, has_many: bool) -> None:
         self._arrived.set()
+        if has_many:
+            self._has_many.set()
 
     def _write(self, parts: Iterable[Part]) -> None:
         for part in parts:
@@ -90,9 +95,7 @@ class RecordingFiles:
                     )
                     if hasattr(os, "fchmod"):  # not on Windows before Python 3.13
                         os.fchmod(self._file, PRIVATE)
-                data = memoryview(part.data)
-                while data:
-                    data = data[os.write(self._file, data) :]
+                _write_all(self._file, part.data)
             except OSError as error:
                 error.filename = str(part.path)
                 raise
@@ -101,3 +104,22 @@ class RecordingFiles:
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
+
+
+def _write_all(file: int, buffers: Sequence[bytes | memoryview]) -> None:
+    """Write all bytes of some buffers to a file, with as few system calls as possible.
+
+    Args:
+        file: Descriptor of the file.
+        buffers: The buffers in order.
+    """
+    if not hasattr(os, "writev"):  # Windows
+        buffers = [b"".join(buffers)]
+    for begin in range(0, len(buffers), BUFFERS):
+        some = buffers[begin : begin + BUFFERS]
+        written = os.writev(file, some) if hasattr(os, "writev") else 0
+        for each in some:  # a part of them after an interrupted write
+            rest = memoryview(each)[written:]
+            written = max(written - len(each), 0)
+            while rest:
+                rest = rest[os.write(file, rest) :]

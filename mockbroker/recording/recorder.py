@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from mockbroker.proxy.observer import Connection, Exchange, Moment, Observer
 
 MAX_WAITING = 64 * 1024 * 1024  # bytes of frames that wait to be written
+MANY = 1024 * 1024  # bytes of frames that are written without delay, so that their memory is used again
 OVERHEAD = 200  # bytes that an event without its frame takes, approximately
 US = 1_000_000
 
@@ -51,6 +52,19 @@ class Frame:
 
 
 @dataclass(slots=True)
+class Bytes:
+    """Bytes of frames with their length prefixes. The first frame may be incomplete, and the last one unless
+    ``ends_frame``.
+    """
+
+    connection: int
+    to_broker: bool
+    data: bytes
+    time_us: int
+    ends_frame: bool
+
+
+@dataclass(slots=True)
 class Closed:
     """The end of a connection. ``connection``: connection number.
 
@@ -61,7 +75,7 @@ class Closed:
     time_us: int
 
 
-Event = Opened | Frame | Closed
+Event = Opened | Frame | Bytes | Closed
 
 
 class Recorder(Observer):
@@ -70,13 +84,17 @@ class Recorder(Observer):
     If a frame would exceed the limit MAX_WAITING of the queue, its connection is not recorded any further.
 
     Args:
-        arrived: Function that is called when an event is added to the empty queue.
+        arrived: Function that is called when an event is added to the empty queue, and with True when more than MANY
+            bytes wait.
+        gets_bytes: Whether frames that are forwarded unchanged become events of class Bytes, which costs less. Else
+            every frame is an event of class Frame.
 
     Attributes:
         dropped: Number of connections whose end was not recorded.
     """
 
-    def __init__(self, arrived: Callable[[], object]) -> None:
+    def __init__(self, arrived: Callable[[bool], object], *, gets_bytes: bool = False) -> None:
+        self.gets_bytes = gets_bytes
         self.dropped = 0
         self._arrived = arrived
         self._events: list[Event] = []
@@ -94,6 +112,10 @@ class Recorder(Observer):
         if exchange.response is not None and exchange.answered_at is not None:
             self._frame(exchange, False, exchange.response, exchange.answered_at)
 
+    def passed(self, connection: Connection, to_broker: bool, data: bytes, at: Moment, *, ends_frame: bool) -> None:
+        if self._has_room(connection, len(data), at):
+            self._add(Bytes(connection.number, to_broker, data, _us(at), ends_frame))
+
     def closed(self, connection: Connection, at: Moment) -> None:
         if connection.number in self._recorded:
             self._recorded.discard(connection.number)
@@ -106,20 +128,34 @@ class Recorder(Observer):
         return events
 
     def _frame(self, exchange: Exchange, to_broker: bool, frame: bytes, at: Moment) -> None:
-        number = exchange.connection.number
-        if number not in self._recorded:
-            return
-        if self._waiting + len(frame) > MAX_WAITING:
+        if self._has_room(exchange.connection, len(frame), at):
+            number = exchange.connection.number
+            self._add(Frame(number, to_broker, frame, _us(at), exchange.api_key, exchange.version))
+
+    def _has_room(self, connection: Connection, size: int, at: Moment) -> bool:
+        """Return whether bytes of a connection are recorded. If the queue is full, end the recording of the connection.
+
+        Args:
+            connection: The connection.
+            size: Number of bytes.
+            at: Time at which they arrived.
+        """
+        if connection.number not in self._recorded:
+            return False
+        if self._waiting + size > MAX_WAITING:
             self.dropped += 1
-            self.closed(exchange.connection, at)
-            return
-        self._waiting += len(frame) + OVERHEAD
-        self._add(Frame(number, to_broker, frame, _us(at), exchange.api_key, exchange.version))
+            self.closed(connection, at)
+            return False
+        had_many = self._waiting > MANY
+        self._waiting += size + OVERHEAD
+        if self._waiting > MANY and not had_many:
+            self._arrived(True)
+        return True
 
     def _add(self, event: Event) -> None:
         self._events.append(event)
         if len(self._events) == 1:
-            self._arrived()
+            self._arrived(False)
 
 
 def _us(at: Moment) -> int:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from kwire.recording import RecordingWriter
-from mockbroker.recording.recorder import Event, Frame, Opened
+from mockbroker.recording.alignment import FrameAligner
+from mockbroker.recording.recorder import Bytes, Event, Frame, Opened
 
 US = 1_000_000
 
@@ -32,12 +33,12 @@ class Part:
     Attributes:
         path: Path of the file.
         begins: True if the file is new.
-        data: The bytes.
+        data: The bytes, in one or more buffers.
     """
 
     path: Path
     begins: bool
-    data: bytes
+    data: Sequence[bytes | memoryview]
 
 
 class Rotation:
@@ -55,6 +56,7 @@ class Rotation:
         self._path = path
         self._writer = writer
         self._limits = limits
+        self._aligner = FrameAligner()
         self._number = -1
         self._size = 0
         self._began_us: int | None = None
@@ -65,28 +67,33 @@ class Rotation:
 
     def parts(self, events: Iterable[Event]) -> Iterator[Part]:
         """Yield the bytes to write for events, at most one part for each file. ``events``: the events, in order."""
-        collected: list[bytes] = []
+        collected: list[bytes | memoryview] = []
         begins = False
         for event in events:
             if self._is_full(event.time_us):
-                yield Part(self._current(), begins, b"".join(collected))
+                yield Part(self._current(), begins, collected)
                 part = self._next()
-                collected, begins = [part.data], True
+                collected, begins = [*part.data], True
             if self._began_us is None:
                 self._began_us = event.time_us
-            data = self._encoded(event)
-            self._size += len(data)
-            collected.append(data)
-        yield Part(self._current(), begins, b"".join(collected))
+            for data in self._encoded(event):
+                self._size += len(data)
+                collected.append(data)
+        yield Part(self._current(), begins, collected)
 
-    def _encoded(self, event: Event) -> bytes:
+    def _encoded(self, event: Event) -> Sequence[bytes | memoryview]:
+        number, time_us = event.connection, event.time_us
         match event:
+            case Bytes():
+                frames = self._aligner.complete(number, event.to_broker, event.data, ends_frame=event.ends_frame)
+                return self._writer.frames(number, event.to_broker, frames, time_us) if frames else ()
             case Frame():
-                return self._writer.frame(event.connection, event.to_broker, event.frame, event.time_us)
+                return [self._writer.frame(number, event.to_broker, event.frame, time_us)]
             case Opened():
-                return self._writer.opened(event.connection, event.client, event.broker, event.time_us)
+                return [self._writer.opened(number, event.client, event.broker, time_us)]
             case _:
-                return self._writer.closed(event.connection, event.time_us)
+                self._aligner.forget(number)
+                return [self._writer.closed(number, time_us)]
 
     def _is_full(self, time_us: int) -> bool:
         size, seconds = self._limits.size, self._limits.seconds
@@ -101,7 +108,7 @@ class Rotation:
         self._began_us = None
         data = self._writer.begin()
         self._size = len(data)
-        return Part(self._current(), True, data)
+        return Part(self._current(), True, [data])
 
     def _current(self) -> Path:
         return self._path.with_stem(f"{self._path.stem}-{self._number:05}") if self._number else self._path

@@ -110,7 +110,7 @@ class RecordingTopic:
     def _delivered(self, error: object, _: object) -> None:
         self._failed += error is not None
 
-    def _wake(self) -> None:
+    def _wake(self, _: bool) -> None:
         self._arrived.set()
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from kwire import encode_request, encode_response
 from kwire.capture import Call, Connection, read
+from kwire.frames import pack
 from kwire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kwire.messages.produce import ProduceRequest
 from kwire.recording import WRITERS, RecordingWriter
@@ -30,6 +31,36 @@ def recorded(writer: RecordingWriter, ends: list[tuple[str, str]]) -> list[bytes
         request, response = heartbeat(at)
         parts += [writer.frame(at, True, request, US + 100 + at), writer.frame(at, False, response, US + 200 + at)]
     return parts + [writer.closed(at, US + 300) for at in range(len(ends))]
+
+
+def recorded_together(writer: RecordingWriter, ends: list[tuple[str, str]]) -> list[bytes | memoryview]:
+    """A large record and a heartbeat on each of several connections; the requests arrive together, in two pieces."""
+    large = encode_request(ProduceRequest(transactional_id="x", acks=-1), 9, correlation_id=100, client_id="c" * 30_000)
+    parts: list[bytes | memoryview] = [writer.begin()]
+    for number, end in enumerate(ends):
+        parts.append(writer.opened(number, *end, US + number))
+        request, response = heartbeat(number)
+        sent = pack(request) + pack(large) * 5
+        parts += writer.frames(number, True, [sent[:40], sent[40:]], US + 100 + number)
+        parts += writer.frames(number, False, [pack(response)], US + 200 + number)
+        parts.append(writer.closed(number, US + 300))
+    return parts
+
+
+@pytest.mark.parametrize("suffix", WRITERS)
+@pytest.mark.parametrize("ends", [[("10.0.0.1:50000", "10.0.0.2:9092"), ("[2001:db8::1]:50000", "[2001:db8::2]:9092")]])
+def test_frames_that_arrive_together_are_read_back(suffix: str, ends: list[tuple[str, str]], tmp_path: Path) -> None:
+    path = tmp_path / f"recording{suffix}"
+    path.write_bytes(b"".join(recorded_together(WRITERS[suffix](), ends)))
+    calls = [item for item in read(path) if isinstance(item, Call)]
+    heartbeats = [call for call in calls if call.api_key == 12]
+    assert [call.request.generation_id for call in heartbeats] == [0, 1]
+    assert [call.response.throttle_time_ms for call in heartbeats] == [0, 1]
+    assert [(call.request_us, call.response_us) for call in heartbeats] == [(US + 100, US + 200), (US + 101, US + 201)]
+    produced = [call for call in calls if call.api_key == 0]
+    assert [(call.client_id, call.request_us) for call in produced] == [
+        ("c" * 30_000, US + 100 + number) for number in (0, 1) for _ in range(5)
+    ]
 
 
 @pytest.mark.parametrize("suffix", WRITERS)

@@ -14,6 +14,7 @@ from kwire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kwire.messages.metadata import MetadataRequest, MetadataResponse
 from kwire.messages.produce import ProduceRequest, ProduceResponse
 from kwire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from kwire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from mockbroker.proxy.addresses import Address
 from mockbroker.proxy.changeable import Changeable
 from mockbroker.proxy.link import Link
@@ -146,3 +147,81 @@ def test_frames_of_unknown_apis_are_seen() -> None:
     pass_on(Link(CONNECTION, [recorder]), [frame], [answer])
     (seen,) = recorder.answers
     assert (seen.request, seen.response, seen.api_key, seen.client_id) == (frame, answer, 12_345, None)
+
+
+class Stream(Recorder):
+    """Notes the bytes of frames that pass unchanged too, in the order of all frames of a direction."""
+
+    gets_bytes = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.to_broker = self.to_client = b""
+
+    def passed(self, connection: Connection, to_broker: bool, data: bytes, at: Moment, *, ends_frame: bool) -> None:
+        if to_broker:
+            self.to_broker += data
+        else:
+            self.to_client += data
+        self.ends_frame = ends_frame
+
+    def requested(self, exchange: Exchange) -> None:
+        super().requested(exchange)
+        self.to_broker += pack(exchange.request)
+
+    def answered(self, exchange: Exchange) -> None:
+        super().answered(exchange)
+        assert exchange.response is not None
+        self.to_client += pack(exchange.response)
+
+
+SECRET = b"\0alice\0alice-secret"
+
+
+@pytest.mark.parametrize("piece", [1, 7, 100, 10_000])
+@pytest.mark.parametrize("others", [[], [Recorder()]], ids=["alone", "beside another observer"])
+def test_bytes_and_frames_are_seen_once_without_secrets(piece: int, others: list[Observer]) -> None:
+    stream = Stream()
+    link = Link(CONNECTION, [*others, stream])
+    requests = [
+        request(SaslAuthenticateRequest(auth_bytes=SECRET), 2, 1),
+        request(HeartbeatRequest(group_id="g"), 4, 2),
+        request(MetadataRequest(), 12, 3),
+        request(ProduceRequest(acks=0), 9, 4),
+        request(HeartbeatRequest(group_id="h"), 4, 5),
+    ]
+    responses = [
+        encode_response(SaslAuthenticateResponse(auth_bytes=SECRET), 2, correlation_id=1),
+        encode_response(HeartbeatResponse(), 4, correlation_id=2),
+        encode_response(BROKERS, 12, correlation_id=3),
+        encode_response(HeartbeatResponse(), 4, correlation_id=5),
+    ]
+    sent, delivered = pass_on(link, requests, responses, piece)
+    assert sent == b"".join(map(pack, requests))
+    hidden, shown = SECRET, b"[redacted]"
+    first, *rest = stream.requests
+    assert rest == []
+    assert decode_request(first.request).body.auth_bytes == shown
+    assert hidden not in stream.to_broker + stream.to_client
+    assert stream.to_broker == pack(first.request) + b"".join(map(pack, requests[1:]))
+    answer, metadata = stream.answers
+    assert decode_response(answer.response or b"", 36, 2).body.auth_bytes == shown
+    assert metadata.api_key == 3
+    size = len(pack(responses[0]))
+    assert stream.to_client == pack(answer.response or b"") + delivered[size:]
+    assert stream.ends_frame
+    assert link.pending == 0
+
+
+def test_tokens_without_headers_are_not_seen_as_bytes() -> None:
+    stream = Stream()
+    link = Link(CONNECTION, [stream])
+    handshake = request(SaslHandshakeRequest(mechanism="PLAIN"), 0, 1)
+    answer = encode_response(SaslHandshakeResponse(), 0, correlation_id=1)
+    beat = request(HeartbeatRequest(), 4, 2)
+    beaten = encode_response(HeartbeatResponse(), 4, correlation_id=2)
+    sent, delivered = pass_on(link, [handshake, SECRET, beat], [answer, b"", beaten])
+    assert sent == pack(handshake) + pack(SECRET) + pack(beat)
+    assert delivered == pack(answer) + pack(b"") + pack(beaten)
+    assert stream.to_broker == pack(handshake) + pack(beat)
+    assert stream.to_client == pack(answer) + pack(beaten)

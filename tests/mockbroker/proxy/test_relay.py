@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import socket
 import ssl
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -10,6 +11,7 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 from tools.served_broker import PATIENCE, Peer
+from trio.testing import MockClock
 
 from kwire.apikeys import ApiKey
 from kwire.frames import pack
@@ -24,8 +26,8 @@ from mockbroker.net.bound_listeners import listen
 from mockbroker.net.tls import Tls
 from mockbroker.proxy.addresses import Address
 from mockbroker.proxy.observer import Connection, Exchange, Moment, Observer
-from mockbroker.proxy.relay import Proxy
-from mockbroker.proxy.upstream import Upstream
+from mockbroker.proxy.relay import RESERVED_FILES, Proxy
+from mockbroker.proxy.upstream import CHECK_INTERVAL, Upstream
 
 
 @asynccontextmanager
@@ -34,8 +36,9 @@ async def proxied(
     observers: Sequence[Observer] = (),
     tls: ssl.SSLContext | None = None,
     tls_to: ssl.SSLContext | None = None,
+    open_files: int | None = None,
 ) -> AsyncIterator[Proxy]:
-    proxy = Proxy(Upstream(bootstrap, tls_to), observers=observers, tls=tls)
+    proxy = Proxy(Upstream(bootstrap, tls_to), observers=observers, tls=tls, open_files=open_files)
     async with trio.open_nursery() as nursery:
         await nursery.start(proxy.run)
         try:
@@ -105,6 +108,44 @@ async def test_a_missing_cluster_ends_the_connection_with_a_log_line(caplog: pyt
         with caplog.at_level(logging.WARNING, "mockbroker"):
             assert await peer.closed() == b""
     assert f"cannot connect to the cluster at {missing} (Connection refused): closing the" in caplog.text
+
+
+async def test_the_start_of_a_missing_cluster_is_logged(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    autojump_clock.autojump_threshold = 0.1  # real seconds, for the sockets
+    reserved = listen("127.0.0.1", 0)
+    missing = Address(*reserved.getsockname())
+    reserved.close()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(Upstream([missing]).wait_reachable)
+        await trio.sleep(10 * CHECK_INTERVAL)
+        (line,) = caplog.messages
+        refused = f"cannot connect to the cluster at {missing} (Connection refused)"
+        assert line == f"{refused}: trying again every 5 s; clients are refused until then"
+        with socket.create_server(missing):
+            await trio.sleep(CHECK_INTERVAL)
+    assert caplog.messages[1:] == [f"the cluster at {missing} accepts connections"]
+
+
+async def test_clients_wait_if_the_limit_of_open_files_is_reached(caplog: pytest.LogCaptureFixture) -> None:
+    files = RESERVED_FILES + 1 + 2 * 3  # of the process, of the listener of broker 0, and of three connections
+    async with open_cluster() as cluster, proxied(address_of(cluster.bootstrap_servers), open_files=files) as proxy:
+        peers = [await connect(proxy.bootstrap) for _ in range(5)]
+        for peer in peers[:3]:
+            assert (await peer.ask(MetadataRequest(topics=[]), 12)).brokers
+        await peers[3].send((MetadataRequest(topics=[]), 12))
+        with trio.move_on_after(0.2) as waiting:
+            await peers[3].receive()
+        assert waiting.cancelled_caught
+        assert proxy.connections == 3
+        assert caplog.messages == [
+            "3 connections are open: new connections wait: the limit of 57 open files is reached: "
+            "raise the limit with ulimit -n"
+        ]
+        await peers[0].stream.aclose()
+        with trio.fail_after(PATIENCE):
+            assert (await peers[3].receive()).brokers
 
 
 async def test_another_bootstrap_address_is_used_if_one_is_missing() -> None:

@@ -67,7 +67,8 @@ async def test_the_proxy_goes_on_if_the_disk_is_full(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     async with recording.running():
-        monkeypatch.setattr(os, "write", full)
+        for call in ("write", "writev"):
+            monkeypatch.setattr(os, call, full, raising=False)
         record(recording, 1)
         with trio.fail_after(30):
             while not caplog.messages:

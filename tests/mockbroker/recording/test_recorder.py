@@ -5,7 +5,7 @@ import pytest
 from mockbroker.proxy.addresses import Address
 from mockbroker.proxy.observer import Connection, Exchange, Moment
 from mockbroker.recording import recorder as module
-from mockbroker.recording.recorder import Closed, Event, Frame, Opened, Recorder
+from mockbroker.recording.recorder import Bytes, Closed, Event, Frame, Opened, Recorder
 
 CONNECTION = Connection(3, Address("::1", 5), 0, Address("real", 9), Address("127.0.0.1", 7))
 AT = Moment(1.0, 100.5)
@@ -23,7 +23,7 @@ def wakes() -> list[int]:
 
 @pytest.fixture
 def recorder(wakes: list[int]) -> Recorder:
-    made = Recorder(lambda: wakes.append(1))
+    made = Recorder(lambda has_many: wakes.append(2 if has_many else 1))
     made.opened(CONNECTION, AT)
     return made
 
@@ -56,3 +56,19 @@ def test_memory_of_unwritten_frames_is_bounded(recorder: Recorder, monkeypatch: 
     recorder.closed(CONNECTION, AT)
     assert [type(event) for event in recorder.taken()] == [Opened, Frame, Frame, Closed]
     assert recorder.dropped == 1
+
+
+def test_bytes_that_pass_unchanged_are_recorded_as_they_are(wakes: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MANY", 1_000)
+    recorder = Recorder(lambda has_many: wakes.append(2 if has_many else 1), gets_bytes=True)
+    recorder.opened(CONNECTION, AT)
+    recorder.passed(CONNECTION, True, b"x" * 900, AT, ends_frame=False)
+    recorder.passed(CONNECTION, False, b"z", AT, ends_frame=True)
+    assert wakes == [1, 2]
+    recorder.passed(CONNECTION, True, b"y", AT, ends_frame=True)
+    assert wakes == [1, 2]
+    assert recorder.taken()[1:] == [
+        Bytes(3, True, b"x" * 900, US, False),
+        Bytes(3, False, b"z", US, True),
+        Bytes(3, True, b"y", US, True),
+    ]

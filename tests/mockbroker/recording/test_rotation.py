@@ -31,7 +31,7 @@ def written(parts: list[Part], folder: Path) -> list[str]:
         path = folder / part.path.name
         assert part.begins != path.exists()
         with path.open("ab") as out:
-            out.write(part.data)
+            out.writelines(part.data)
     return [path.name for path in sorted(folder.iterdir(), key=lambda path: (len(path.name), path.name))]
 
 

@@ -1,0 +1,62 @@
+"""The division of recorded bytes at the ends of frames."""
+
+from __future__ import annotations
+
+import struct
+
+SIZE = struct.Struct(">I")  # the length prefix of a frame
+UNKNOWN = -1  # of a frame whose length prefix is incomplete
+
+
+class FrameAligner:
+    """The bytes of incomplete frames, which wait until the rest of their frame has arrived."""
+
+    def __init__(self) -> None:
+        self._incomplete: dict[tuple[int, bool], tuple[list[bytes], int]] = {}  # with the number of missing bytes
+
+    def complete(self, connection: int, to_broker: bool, data: bytes, *, ends_frame: bool) -> list[bytes]:
+        """Add bytes of a connection. Return the complete frames with their length prefixes, as pieces of one text of
+        bytes; an empty list if no frame is complete.
+
+        Args:
+            connection: Number of the connection.
+            to_broker: True for the bytes from the client.
+            data: The bytes that follow those of the call before.
+            ends_frame: Whether the last byte is the end of a frame.
+        """
+        key = connection, to_broker
+        pieces: list[bytes] = []
+        at = 0
+        if ends_frame:
+            if self._incomplete:
+                pieces, _ = self._incomplete.pop(key, (pieces, 0))
+            pieces.append(data)
+            return pieces
+        if self._incomplete:
+            pieces, missing = self._incomplete.pop(key, (pieces, 0))
+            if missing == UNKNOWN:
+                data = b"".join((*pieces, data))
+                pieces = []
+            elif missing > len(data):
+                pieces.append(data)
+                self._incomplete[key] = pieces, missing - len(data)
+                return []
+            else:
+                at = missing
+        end, read = len(data), SIZE.unpack_from
+        while at + SIZE.size <= end:
+            following = at + SIZE.size + read(data, at)[0]
+            if following > end:
+                break
+            at = following
+        rest = data[at:]
+        missing = SIZE.size + read(rest)[0] - len(rest) if len(rest) >= SIZE.size else UNKNOWN
+        self._incomplete[key] = [rest], missing
+        if at:
+            pieces.append(data[:at])
+        return pieces
+
+    def forget(self, connection: int) -> None:
+        """Drop the incomplete frames of a connection that has ended. ``connection``: its number."""
+        for to_broker in (True, False):
+            self._incomplete.pop((connection, to_broker), None)
