@@ -1,4 +1,5 @@
 // A consumer and producer with Apache Kafka's client, for `mockbroker torture -- java -cp 'JARS/*' TortureJava.java`.
+// An argument sets the group protocol: classic or consumer.
 
 import java.time.Duration;
 import java.util.HashMap;
@@ -53,7 +54,7 @@ public class TortureJava {
     return settings;
   }
 
-  static void work(String topic) {
+  static void work(String topic, String protocol) {
     Map<String, Object> reading =
         settings(
             Map.of(
@@ -61,9 +62,13 @@ public class TortureJava {
                 "auto.offset.reset", "earliest",
                 "enable.auto.commit", false,
                 "default.api.timeout.ms", 5_000,
-                "session.timeout.ms", 6_000,
-                "heartbeat.interval.ms", 500,
                 "max.poll.interval.ms", 10_000));
+    if (protocol.equals("consumer")) {
+      reading.put("group.protocol", protocol);
+    } else {
+      reading.put("session.timeout.ms", 6_000);
+      reading.put("heartbeat.interval.ms", 500);
+    }
     Map<String, Object> writing = settings(Map.of("max.block.ms", 3_000, "delivery.timeout.ms", 5_000, "linger.ms", 0));
     try (var consumer = new KafkaConsumer<>(reading, new StringDeserializer(), new StringDeserializer());
         var producer = new KafkaProducer<>(writing, new StringSerializer(), new StringSerializer())) {
@@ -81,7 +86,7 @@ public class TortureJava {
   public static void main(String[] words) throws InterruptedException {
     while (true) {
       try {
-        work(variable("TOPIC"));
+        work(variable("TOPIC"), words.length > 0 ? words[0] : "classic");
       } catch (KafkaException error) {
         System.out.println(error);
         Thread.sleep(500);

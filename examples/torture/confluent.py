@@ -1,6 +1,10 @@
-"""A consumer and producer with confluent-kafka, for ``mockbroker torture -- python confluent.py``."""
+"""A consumer and producer with confluent-kafka, for ``mockbroker torture -- python confluent.py``.
+
+An argument sets the group protocol: classic or consumer.
+"""
 
 import os
+import sys
 
 from confluent_kafka import Consumer, KafkaException, Producer
 
@@ -19,15 +23,20 @@ security = {
 if security.get("sasl.mechanism") == "OAUTHBEARER":
     security["enable.sasl.oauthbearer.unsecure.jwt"] = "true"
     security["sasl.oauthbearer.config"] = f"principal={security['sasl.username']}"
+protocol = sys.argv[1] if len(sys.argv) > 1 else "classic"
+group = (
+    {"group.protocol": "consumer"}
+    if protocol == "consumer"
+    else {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 500}
+)
 consumer = Consumer(
     {
         **security,
+        **group,
         "bootstrap.servers": servers,
         "group.id": os.environ["MOCKBROKER_GROUP"],
         "auto.offset.reset": "earliest",
         "enable.auto.commit": False,
-        "session.timeout.ms": 6_000,
-        "heartbeat.interval.ms": 500,
         "socket.timeout.ms": 3_000,
         "max.poll.interval.ms": 10_000,
         "topic.metadata.refresh.interval.ms": 3_000,

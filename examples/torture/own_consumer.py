@@ -1,11 +1,16 @@
-"""A consumer with mockbroker.consumer, for ``mockbroker torture -- python own_consumer.py``."""
+"""A consumer with mockbroker.consumer, for ``mockbroker torture -- python own_consumer.py``.
+
+An argument sets the group protocol: classic or consumer.
+"""
 
 import os
+import sys
 
 import trio
 
 from mockbroker.consumer import ConsumerError, open_consumer
 
+protocol = sys.argv[1] if len(sys.argv) > 1 else "classic"
 servers, topic = os.environ["MOCKBROKER_BOOTSTRAP_SERVERS"], os.environ["MOCKBROKER_TOPIC"]
 
 
@@ -18,6 +23,7 @@ async def main() -> None:
                 topics=[topic],
                 auto_offset_reset="earliest",
                 enable_auto_commit=False,
+                group_protocol=protocol,
                 session_timeout=6.0,
                 heartbeat_interval=0.5,
                 request_timeout=3.0,

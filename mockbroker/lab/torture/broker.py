@@ -19,7 +19,7 @@ from mockbroker.broker.request_log import Request, api_key
 from mockbroker.lab.torture.case import Case
 from mockbroker.lab.torture.handshakes import HostileHandshakes
 from mockbroker.lab.torture.security import SASL_STEPS, Security
-from mockbroker.lab.torture.stage import HostileStage
+from mockbroker.lab.torture.stage import HostileStage, WatchingStage
 
 BROKERS, PARTITIONS = 2, 3
 MOVES = (1, 0, 1)  # so that the leader epoch is 3, and lower epochs are outdated
@@ -75,6 +75,7 @@ class HostileBroker:
         self._handle = thread.handle()
         self._topic = topic
         self._stage: HostileStage | HostileHandshakes | None = None
+        self._watch = WatchingStage()
         self._first = 0  # entry of the request log that is read next
         self._unanswered: list[Ticket] = []
         self._applied = 0  # by rules that were removed
@@ -85,10 +86,12 @@ class HostileBroker:
         for rule in case.rules:
             options: dict[str, Any] = {"seed": seed, **rule}
             self._handle.faults.add(**options)
+        thread.call(self._watch_rules)
         if case.flight is not None or case.certificate is not None:
             self._stage = thread.call(lambda cluster: HostileHandshakes(case, seed, cluster._tls))
         elif case.change is not None or case.frames is not None:
-            self._stage = stage = HostileStage(case, seed)
+            nodes = [(node.node_id, node.host, node.port) for node in self._handle.nodes]
+            self._stage = stage = HostileStage(case, seed, nodes)
 
             def add(cluster: Cluster) -> None:
                 router = cluster.router
@@ -98,6 +101,11 @@ class HostileBroker:
                 router.outer_stages = {**router.outer_stages, **outer}
 
             thread.call(add)
+
+    def _watch_rules(self, cluster: Cluster) -> None:
+        """Store the responses that the fault rules change."""
+        outer = cluster.router.outer_stages
+        cluster.router.outer_stages = {key: (self._watch, *stages) for key, stages in outer.items()}
 
     @property
     def bootstrap_servers(self) -> str:
@@ -125,11 +133,11 @@ class HostileBroker:
 
         Connections stay open, even in the middle of a response: the client must detect that by itself.
         """
+        applied = self.applied
         if self._stage is not None:
             self._stage.on = False
-        else:
-            self._applied = self.applied
-            self._handle.faults.remove()
+        self._handle.faults.remove()
+        self._applied = applied
         for group_id in self._handle.groups():
             with contextlib.suppress(ConflictError, NotFoundError):  # no members, or no coordinator now
                 self._handle.rebalance(group_id)
@@ -166,9 +174,10 @@ class HostileBroker:
 
     def explanation(self) -> str:
         """Return the fields of the last response that the case changed, one per line, or "" if there is none."""
-        if not isinstance(self._stage, HostileStage) or self._stage.last is None:
+        last = self._stage.last if isinstance(self._stage, HostileStage) else self._watch.last
+        if last is None:
             return ""
-        explanation = explain_response(*self._stage.last)
+        explanation = explain_response(*last)
         lines = [explanation.name]
         for leaf in islice(explanation.leaves(), TREE_LINES):
             value = one_line(repr(leaf.value))[:SHOWN_VALUE]

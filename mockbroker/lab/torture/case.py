@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -29,6 +29,7 @@ class Turn:
         kept: frame that was stored to be used in a later response; b"" at the start.
         api_key: key of the response's API.
         version: API version of the response.
+        brokers: node id, host and port of each broker.
     """
 
     number: int
@@ -36,11 +37,14 @@ class Turn:
     kept: bytes = b""
     api_key: int = -1
     version: int = -1
+    brokers: Sequence[tuple[int, str, int]] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A case: one kind of hostile broker. Exactly one of the attributes from ``rules`` to ``certificate`` is set.
+    """A case: one kind of hostile broker.
+
+    Exactly one of the attributes from ``rules`` to ``certificate`` is set, or both ``rules`` and ``change``.
 
     Attributes:
         name: name for ``--case``.

@@ -15,7 +15,10 @@ from mockbroker.lab.torture.case import Case
 from mockbroker.lab.torture.cases import cluster, data, errors, frames, groups, handshakes, security
 
 LIBRDKAFKA_5577 = "https://github.com/confluentinc/librdkafka/issues/5577"
-PUBLISHED = {"null_array-ApiVersions": LIBRDKAFKA_5577}
+PUBLISHED = {
+    "huge_array-JoinGroup": "https://github.com/elastic/beats/issues/20734",
+    "null_array-ApiVersions": LIBRDKAFKA_5577,
+}
 
 
 def _pairs() -> Iterator[Case]:

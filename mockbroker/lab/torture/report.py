@@ -27,12 +27,12 @@ def line(result: Result) -> str:
 
 
 def details(result: Result) -> list[str]:
-    """Return the details of a failed case as lines: description, last output, last changed response, and command to
-    repeat it.
+    """Return the details of a failed case as lines: description, what the client did, last output, last changed response,
+    and command to repeat it.
 
     ``result``: result of the case.
     """
-    lines = [f"  The broker {result.case.description}."]
+    lines = [f"  The broker {result.case.description}.", f"  The client {result.outcome}."]
     if result.case.published:
         lines.append(f"  reported: {result.case.published}")
     lines += [f"  > {one_line(text)}" for text in result.output.splitlines()[-LAST_LINES:]]

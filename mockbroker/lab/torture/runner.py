@@ -8,6 +8,7 @@ client must make the same progress as with a correct cluster.
 from __future__ import annotations
 
 import shlex
+import signal
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -15,15 +16,20 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from kwire.command import one_line
 from mockbroker.lab.torture.broker import HostileBroker, hostile
 from mockbroker.lab.torture.case import CONNECT, EVERY, TLS, Case
-from mockbroker.lab.torture.process import ClientProcess, Usage
+from mockbroker.lab.torture.process import CRASHES, ClientProcess, Usage
 from mockbroker.lab.torture.security import Security
 
 SAMPLED = 0.1  # seconds between samples of the client
 FED = 0.3  # seconds between records
 QUIET = 3.0  # the first run ends after this many seconds without a new API
 MEGABYTE = 1 << 20
+BUSY = 0.7  # of a CPU that is used by a client which waits for nothing
+SHELL_SIGNAL = 128  # an exit code above it is a signal, in the shell's form
+CAUSES = (*CRASHES, "ssert")  # texts of lines that have the cause of a crash
+QUOTED = 160  # characters of the output in the outcome of a case
 
 
 class Verdict(StrEnum):
@@ -133,6 +139,8 @@ class Result:
         output: last output of the client.
         response: fields of the last response that the case changed; "" if unknown.
         reproduce: command line that runs the case again.
+        missing: APIs of GOALS that the client has not achieved since the end of the misbehaviour.
+        memory: resident memory in bytes with a correct cluster.
     """
 
     case: Case
@@ -146,6 +154,32 @@ class Result:
     output: str
     response: str
     reproduce: str
+    missing: tuple[str, ...] = ()
+    memory: int = 0
+
+    @property
+    def outcome(self) -> str:
+        """What the client did, as the end of a sentence that begins with "The client"."""
+        match self.verdict:
+            case Verdict.SURVIVED if self.exit_code == 0:
+                return "ends with exit code 0"
+            case Verdict.SURVIVED:
+                return f"works again after {self.recovered or 0.0:.1f} s"
+            case Verdict.REFUSED:
+                return f"ends with exit code {self.exit_code}{_quoted(self.output)}"
+            case Verdict.CRASHED:
+                return f"is ended by {_signal(self.exit_code)}{_quoted(self.output, CAUSES)}"
+            case Verdict.GREW:
+                return (
+                    f"uses {self.usage.memory // MEGABYTE} MB, "
+                    f"{(self.usage.memory - self.memory) // MEGABYTE} MB more than with a correct broker"
+                )
+            case Verdict.STUCK:
+                busy = self.usage.cpu > BUSY * self.seconds
+                keeps = f"uses {self.usage.cpu:.0f} s of CPU in {self.seconds:.0f} s" if busy else "keeps running"
+                return f"{keeps}, without a successful {' and '.join(self.missing) or 'end'}{_quoted(self.output)}"
+            case _:
+                return "never reaches the step"
 
     @property
     def survived(self) -> bool:
@@ -168,6 +202,7 @@ class Result:
             "sockets": self.usage.sockets,
             "cpu_seconds": round(self.usage.cpu, 1),
             "exit_code": self.exit_code,
+            "outcome": f"The client {self.outcome}.",
             "output": self.output,
             "response": self.response,
             "published": self.case.published,
@@ -309,6 +344,8 @@ class _Run:
             output=self._process.output,
             response=self._broker.explanation(),
             reproduce=shlex.join(["mockbroker", "torture", *options, "--", *self._client.command]),
+            missing=tuple(sorted(self._missing)),
+            memory=self._health.memory,
         )
 
     def _watch(self) -> Verdict:
@@ -353,6 +390,29 @@ class _Run:
     def _has_recovered(self) -> bool:
         self._missing -= self._broker.seen()[1]
         return bool(self._health.goals) and not self._missing
+
+
+def _signal(code: int | None) -> str:
+    """Return the name of the signal that an exit code reports, or the exit code itself."""
+    number = 0 if code is None else -code if code < 0 else code - SHELL_SIGNAL
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"exit code {code}"
+
+
+def _quoted(output: str, preferred: Sequence[str] = ()) -> str:
+    """Return the last line of a client's output for the end of a sentence; "" if it has none.
+
+    Args:
+        output: output of the client.
+        preferred: texts; a line with one of them is preferred to the last line.
+    """
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    if not lines:
+        return ""
+    found = [line for line in lines if any(text in line for text in preferred)]
+    return f": {one_line((found or lines)[-1])[:QUOTED]}"
 
 
 def _pause(broker: HostileBroker, process: ClientProcess, elapsed: float) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import struct
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from random import Random
 from typing import Any
@@ -27,6 +27,7 @@ class HostileStage(Stage):
     Args:
         case: case with ``change`` or ``frames``.
         seed: seed of the random numbers.
+        brokers: node id, host and port of each broker.
 
     Attributes:
         on: whether responses are changed.
@@ -34,14 +35,14 @@ class HostileStage(Stage):
         last: the last changed frame without its length prefix, with API key and version; None before the first change.
     """
 
-    def __init__(self, case: Case, seed: int) -> None:
+    def __init__(self, case: Case, seed: int, brokers: Sequence[tuple[int, str, int]] = ()) -> None:
         self.on = True
         self.changed = 0
         self.last: tuple[bytes, int, int] | None = None
         self._case = case
         self._seen = 0  # responses of the step
         self._key = None if case.step == EVERY else api_key(case.step)
-        self._turn = Turn(0, Random(seed))  # noqa: S311 - not for secrets
+        self._turn = Turn(0, Random(seed), brokers=brokers)  # noqa: S311 - not for secrets
 
     def before(self, call: Call[Any], now: float) -> Effects | Call[Any] | None:  # noqa: ARG002
         wanted = self._key in (None, call.ticket.api_key) and call.request.__class__ not in NOT_LOGGED
@@ -87,3 +88,34 @@ class HostileStage(Stage):
         except WireError:  # this version has no such field
             return frame
         return LENGTH.pack(len(changed)) + changed
+
+
+class WatchingStage(Stage):
+    """A stage that stores the last response that a fault rule has changed. It must run before the stage of the rules,
+    because stages process responses in the opposite order.
+
+    Attributes:
+        last: the frame without its length prefix, with API key and version; None before the first one.
+    """
+
+    def __init__(self) -> None:
+        self.last: tuple[bytes, int, int] | None = None
+
+    def before(self, call: Call[Any], now: float) -> Effects | Call[Any] | None:  # noqa: ARG002
+        return call
+
+    def after(self, call: Call[Any], effects: Effects, now: float) -> Effects:  # noqa: ARG002
+        return [self._watched(call, each) if isinstance(each, Reply) else each for each in effects]
+
+    def _watched(self, call: Call[Any], reply: Reply) -> Reply:
+        delivery = reply.delivery or Delivery()
+        watched = dataclasses.replace(delivery, alter=partial(self._store, call, delivery.alter))
+        return Reply(reply.ticket, reply.response, delivery=watched)
+
+    def _store(
+        self, call: Call[Any], alter: Callable[[bytes], Generator[None, None, bytes]] | None, frame: bytes
+    ) -> Generator[None, None, bytes]:
+        sent = frame if alter is None else (yield from alter(frame))
+        if call.ticket.fault:
+            self.last = sent[LENGTH.size : LENGTH.size + SHOWN], call.ticket.api_key, call.ticket.version
+        return sent

@@ -14,6 +14,10 @@ Version = ApiVersionsResponse.ApiVersion
 Partition = MetadataResponse.Topic.Partition
 ABSENT, DEAD_PORT = 99, 1  # id of a broker that does not exist; a port at which nothing listens
 MANY_PARTITIONS, MANY_BROKERS = 100_000, 10_000
+OF_COORDINATOR = "JoinGroup", "SyncGroup", "Heartbeat", "OffsetFetch", "OffsetCommit", "ConsumerGroupHeartbeat"
+LIBRDKAFKA_3396 = "https://github.com/confluentinc/librdkafka/issues/3396"
+LIBRDKAFKA_4789 = "https://github.com/confluentinc/librdkafka/issues/4789"
+FRANZ_GO_295 = "https://github.com/twmb/franz-go/issues/295"
 
 
 # --- ApiVersions ---
@@ -29,6 +33,10 @@ def only_api_versions(response: Any, _request: Any, _: Turn) -> None:
 
 def no_fetch(response: Any, _request: Any, _: Turn) -> None:
     response.api_keys = [each for each in response.api_keys if each.api_key != ApiKey.FETCH]
+
+
+def no_offset_fetch(response: Any, _request: Any, _: Turn) -> None:
+    response.api_keys = [each for each in response.api_keys if each.api_key != ApiKey.OFFSET_FETCH]
 
 
 def minimum_above_maximum(response: Any, _request: Any, _: Turn) -> None:
@@ -154,6 +162,11 @@ def new_topic_ids(response: Any, _request: Any, turn: Turn) -> None:
         topic.topic_id = UUID(int=turn.random.getrandbits(128))
 
 
+def no_topic_ids(response: Any, _request: Any, _: Turn) -> None:
+    for topic in response.topics:
+        topic.topic_id = UUID(int=0)
+
+
 def other_topics(response: Any, _request: Any, _: Turn) -> None:
     for topic in response.topics:
         if topic.name is not None:
@@ -241,6 +254,12 @@ def unknown_coordinator(response: Any, _request: Any, _: Turn) -> None:
         each.node_id, each.port = ABSENT, DEAD_PORT
 
 
+def alternating_coordinators(response: Any, _request: Any, turn: Turn) -> None:
+    for each in coordinators(response):
+        each.node_id, each.host, each.port = turn.brokers[turn.number % len(turn.brokers)]
+        each.error_code = 0
+
+
 def no_coordinators(response: Any, _request: Any, _: Turn) -> None:
     if response.coordinators:
         response.coordinators = []
@@ -257,6 +276,7 @@ CHANGES = [  # name, step, description, change, published
     ("no-versions", "ApiVersions", "advertises no API", no_versions, ""),
     ("only-ApiVersions", "ApiVersions", "advertises ApiVersions only", only_api_versions, ""),
     ("no-Fetch", "ApiVersions", "advertises all APIs but Fetch", no_fetch, ""),
+    ("no-OffsetFetch", "ApiVersions", "advertises all APIs but OffsetFetch", no_offset_fetch, LIBRDKAFKA_4789),
     (
         "minimum-above-maximum",
         "ApiVersions",
@@ -291,6 +311,7 @@ CHANGES = [  # name, step, description, change, published
     ),
     ("falling-epochs", "Metadata", "names a lower leader epoch each time", falling_epochs, ""),
     ("new-topic-ids", "Metadata", "names new topic ids each time", new_topic_ids, ""),
+    ("no-topic-ids", "Metadata", "names topics without ids, although Fetch needs them", no_topic_ids, FRANZ_GO_295),
     ("other-topics", "Metadata", "answers with other topics than asked", other_topics, ""),
     ("long-names", "Metadata", "answers with topic names of 30,000 characters", long_names, ""),
     ("dead-port", "Metadata", "names ports at which nothing listens", dead_port, ""),
@@ -309,4 +330,14 @@ CHANGES = [  # name, step, description, change, published
     ("no-coordinators", "FindCoordinator", "answers without a coordinator", no_coordinators, ""),
     ("other-key", "FindCoordinator", "names the coordinator of another group", other_key, ""),
 ]
-CASES = [Case(name, step, what, change=change, published=published) for name, step, what, change, published in CHANGES]
+CASES = [
+    *(Case(name, step, what, change=change, published=published) for name, step, what, change, published in CHANGES),
+    Case(
+        "alternating-coordinators",
+        "FindCoordinator",
+        "names one broker as the coordinator, then the other, and both answer NOT_COORDINATOR",
+        rules=tuple({"api": api, "error": "NOT_COORDINATOR", "times": "always"} for api in OF_COORDINATOR),
+        change=alternating_coordinators,
+        published=LIBRDKAFKA_3396,
+    ),
+]

@@ -16,6 +16,11 @@ Partition = FetchResponse.Topic.Partition
 BOMB = 200 << 20  # bytes of zeros in one record
 BASE_OFFSET, BATCH_LENGTH = struct.Struct(">q"), struct.Struct(">i")  # the first fields of a batch
 HUGE = 2**62
+KAFKAJS_562 = "https://github.com/tulios/kafkajs/issues/562"
+KAFKAJS_1795 = "https://github.com/tulios/kafkajs/issues/1795"
+KAFKA_PYTHON_322 = "https://github.com/dpkp/kafka-python/issues/322"
+KAFKA_PYTHON_1701 = "https://github.com/dpkp/kafka-python/issues/1701"
+KAFKA_PYTHON_2132 = "https://github.com/dpkp/kafka-python/issues/2132"
 KAFKA_14063 = "https://issues.apache.org/jira/browse/KAFKA-14063"
 
 
@@ -169,6 +174,24 @@ def empty_batches(response: Any, _request: Any, _: Turn) -> None:
         each.records = build_batch([], base_offset=0, last_offset=0)
 
 
+def compacted_batches(response: Any, _request: Any, _: Turn) -> None:
+    for each in with_records(response):
+        (first,) = BASE_OFFSET.unpack_from(each.records)
+        each.records = build_batch([], base_offset=first, last_offset=first)
+
+
+def earlier_records(response: Any, _request: Any, _: Turn) -> None:
+    """Return one record before the fetch offset, in a batch that ends at the fetch offset."""
+    for each in with_records(response):
+        (first,) = BASE_OFFSET.unpack_from(each.records)
+        if first:
+            each.records = build_batch([Record(value=b"earlier")], base_offset=first - 1, last_offset=first)
+
+
+def no_next_request(response: Any, _request: Any, _: Turn) -> None:
+    response.throttle_time_ms = 2**31 - 1
+
+
 def random_records(response: Any, _request: Any, turn: Turn) -> None:
     for each in with_records(response):
         each.records = turn.random.randbytes(len(each.records))
@@ -245,16 +268,40 @@ CHANGES = [  # name, step, description, change, published
     ("other-session", "Fetch", "returns another session id each time", other_session, ""),
     ("zeros-as-records", "Fetch", "returns zeros in place of records", zeros, ""),
     ("random-records", "Fetch", "returns random bytes in place of records", random_records, ""),
-    ("backward-offsets", "Fetch", "returns records with offset 0 each time", backward_offsets, ""),
+    ("backward-offsets", "Fetch", "returns records with offset 0 each time", backward_offsets, KAFKA_PYTHON_322),
     ("negative-offsets", "Fetch", "returns records with negative offsets", negative_offsets, ""),
     ("huge-offsets", "Fetch", "returns records with offset 2^62", huge_offsets, ""),
     ("negative-batch-length", "Fetch", "returns batches of length -1", negative_batch_length, ""),
     ("zero-batch-length", "Fetch", "returns batches of length 0", zero_batch_length, ""),
     ("huge-batch-length", "Fetch", "returns batches of length 2147483647", huge_batch_length, KAFKA_14063),
     ("batch-header-only", "Fetch", "returns the header of a batch without its records", only_the_batch_header, ""),
-    ("empty-batches", "Fetch", "returns batches without records", empty_batches, ""),
+    ("empty-batches", "Fetch", "returns batches without records", empty_batches, KAFKA_PYTHON_2132),
+    (
+        "compacted-batches",
+        "Fetch",
+        "returns batches whose records were all removed by compaction",
+        compacted_batches,
+        KAFKA_PYTHON_1701,
+    ),
+    (
+        "earlier-records",
+        "Fetch",
+        "returns batches that have only a record before the fetch offset",
+        earlier_records,
+        KAFKAJS_562,
+    ),
     *(
-        (f"bomb-{codec_name}", "Fetch", f"returns 200 MiB of zeros, compressed with {codec_name}", bomb(codec), "")
+        (f"{step}-throttle-24-days", step, f"sends a throttle time of 24 days with each {step}", no_next_request, "")
+        for step in ("Fetch", "Metadata", "Heartbeat", "Produce")
+    ),
+    *(
+        (
+            f"bomb-{codec_name}",
+            "Fetch",
+            f"returns 200 MiB of zeros, compressed with {codec_name}",
+            bomb(codec),
+            KAFKAJS_1795 if codec_name == "gzip" else "",
+        )
         for codec, codec_name in NAMES.items()
         if codec != NONE
     ),
@@ -272,4 +319,16 @@ CHANGES = [  # name, step, description, change, published
     ("no-producer-id", "InitProducerId", "returns producer id -1 without an error", no_producer_id, ""),
     ("last-producer-epoch", "InitProducerId", "returns the last producer epoch", last_epoch, ""),
 ]
-CASES = [Case(name, step, what, change=change, published=published) for name, step, what, change, published in CHANGES]
+RECORD_COUNTS = ("negative", "a batch with -1 records", -1), ("zero", "a batch with 0 records, which has one", 0)
+CASES = [
+    *(Case(name, step, what, change=change, published=published) for name, step, what, change, published in CHANGES),
+    *(
+        Case(
+            f"{name}-record-count",
+            "Fetch",
+            f"returns {what}, with a valid CRC",
+            rules=({"api": "Fetch", "malform": "record_count", "parameters": {"value": value}, "times": "always"},),
+        )
+        for name, what, value in RECORD_COUNTS
+    ),
+]

@@ -15,6 +15,7 @@ TLS_ALERT = bytes.fromhex("15030300020250")  # fatal, internal error
 TLS_HELLO = bytes.fromhex("160303007a020000760303")
 HTTP = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 KAFKA_4090 = "https://issues.apache.org/jira/browse/KAFKA-4090"
+KAFKA_PYTHON_1748 = "https://github.com/dpkp/kafka-python/issues/1748"
 KAFKA_PYTHON_3014 = "https://github.com/dpkp/kafka-python/issues/3014"
 
 
@@ -125,7 +126,13 @@ FRAMES = [  # name, step, description, change, published
     ("Metadata-out-of-order", "Metadata", "holds a Metadata response and sends it after the next one", _swapped, ""),
     ("correlation-id-random", EVERY, "answers with random correlation ids", _wrong_id, ""),
     ("correlation-id-previous", "Fetch", "answers Fetch with the id of the request before", _id_of_the_previous, ""),
-    ("correlation-id-next", "Fetch", "answers Fetch with the id of the next request", _id_of_the_next, ""),
+    (
+        "correlation-id-next",
+        "Fetch",
+        "answers Fetch with the id of the next request",
+        _id_of_the_next,
+        KAFKA_PYTHON_1748,
+    ),
     ("Heartbeat-id-next", "Heartbeat", "answers Heartbeat with the id of the next request", _id_of_the_next, ""),
     ("half-then-silence", "Fetch", "sends half of each Fetch response, and nothing else", _half, ""),
     ("Metadata-half", "Metadata", "sends half of each Metadata response, and nothing else", _half, ""),
@@ -162,14 +169,16 @@ SILENT = (
     "Produce",
 )
 THROTTLED = "Fetch", "Heartbeat", "OffsetCommit", "Produce", "Metadata"
-CLOSED = "ApiVersions", "Metadata", "JoinGroup", "Fetch", "Produce"
+CLOSED = "ApiVersions", "Metadata", "FindCoordinator", "JoinGroup", "Fetch", "Produce"
 THROTTLE_MS = 2_000
 ALWAYS = {"times": "always"}
+PUBLISHED = {"FindCoordinator-disconnect": "https://github.com/dpkp/kafka-python/issues/2373"}
 
 
 def _rules(name: str, step: str, description: str, **rule: object) -> Case:
     target = {"on": "connect"} if step == CONNECT else {"api": step}
-    return Case(name, step, description, rules=({**target, **ALWAYS, **rule},))
+    published = PUBLISHED.get(name, "")
+    return Case(name, step, description, rules=({**target, **ALWAYS, **rule},), published=published)
 
 
 CASES = [

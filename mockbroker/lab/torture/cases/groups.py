@@ -220,4 +220,7 @@ CHANGES = [  # name, step, description, change
     ("no-groups", "OffsetFetch", "leaves the group out", no_groups),
     ("no-commit-results", "OffsetCommit", "leaves the results of all partitions out", no_topics),
 ]
-CASES = [Case(name, step, what, change=change) for name, step, what, change in CHANGES]
+PUBLISHED = {"empty-assignment": "https://github.com/tulios/kafkajs/issues/550"}
+CASES = [
+    Case(name, step, what, change=change, published=PUBLISHED.get(name, "")) for name, step, what, change in CHANGES
+]

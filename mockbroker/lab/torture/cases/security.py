@@ -160,12 +160,15 @@ CHANGES: list[tuple[str, str, str, Change]] = [  # name, step, description, chan
 ]
 
 
+PUBLISHED = {"scram-many-iterations": "https://github.com/dpkp/kafka-python/issues/3014"}
+
+
 def _case(name: str, step: str, description: str, **rule: object) -> Case:
     return Case(name, step, description, rules=({"api": step, **ALWAYS, **rule},))
 
 
 CASES = [
-    *(Case(name, step, what, change=change) for name, step, what, change in CHANGES),
+    *(Case(name, step, what, change=change, published=PUBLISHED.get(name, "")) for name, step, what, change in CHANGES),
     *(
         _case(f"SaslHandshake-{error}", "SaslHandshake", f"answers every SaslHandshake with {error}", error=error)
         for error in ("UNSUPPORTED_SASL_MECHANISM", "ILLEGAL_SASL_STATE")

@@ -23,7 +23,7 @@ def test_there_are_more_than_eighty_named_cases_and_twelve_steps() -> None:
 def is_complete(case: Case) -> bool:
     return (
         case.step in {*NAMES, CONNECT, TLS, EVERY}
-        and sum(map(bool, (case.rules, case.change, case.frames, case.flight, case.certificate))) == 1
+        and sum(map(bool, (case.rules or case.change, case.frames, case.flight, case.certificate))) == 1
         and case.description[-1:] not in ("", ".")
         and (not case.published or case.published.startswith("https://"))
     )

@@ -39,11 +39,12 @@ def test_a_line_has_verdict_case_time_and_memory() -> None:
 
 
 def test_details_are_inert_and_repeat_the_case() -> None:
-    lines = report.details(result(Verdict.CRASHED, output="first\n\x1b[31mred"))
+    lines = report.details(result(Verdict.CRASHED, output="first\n\x1b[31mred", exit_code=-6))
     assert (
         lines[0] == "  The broker answers ApiVersions with a malformed response: an array that cannot be null is null."
     )
-    assert lines[1] == "  reported: https://github.com/confluentinc/librdkafka/issues/5577"
+    assert lines[1] == "  The client is ended by SIGABRT: \\x1b[31mred."
+    assert lines[2] == "  reported: https://github.com/confluentinc/librdkafka/issues/5577"
     assert "  > \\x1b[31mred" in lines
     assert lines[-1] == "  mockbroker torture --case x --seed 1 -- app"
 

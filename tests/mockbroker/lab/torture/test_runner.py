@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +27,7 @@ from mockbroker.lab.torture.runner import (
 PROGRAM = str(Path(__file__).with_name("client.py"))
 LIMITS = Limits(start=30, bad=0.4, recovery=15, memory=200 * MEGABYTE)
 HEALTH = Health(frozenset({"Produce"}), frozenset({"Produce"}), 60 * MEGABYTE, 0.5)
+BAD_ID = "BadResponse: another correlation id"
 SHORT = Limits(start=30, bad=0.4, recovery=0.5, memory=200 * MEGABYTE)
 
 
@@ -48,20 +50,23 @@ def test_cases_of_tls_are_for_clients_with_tls() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reaction", "limits", "verdict", "exit_code"),
+    ("reaction", "limits", "verdict", "exit_code", "outcome"),
     [
-        ("try again", LIMITS, Verdict.SURVIVED, None),
-        ("end well", LIMITS, Verdict.SURVIVED, 0),
-        ("end", LIMITS, Verdict.REFUSED, 3),
-        ("abort", LIMITS, Verdict.CRASHED, -6),
-        ("take memory", replace(LIMITS, bad=20), Verdict.GREW, None),
-        ("wait", SHORT, Verdict.STUCK, None),
+        ("try again", LIMITS, Verdict.SURVIVED, None, r"works again after \d\.\d s"),
+        ("end well", LIMITS, Verdict.SURVIVED, 0, "ends with exit code 0"),
+        ("end", LIMITS, Verdict.REFUSED, 3, f"ends with exit code 3: {BAD_ID}"),
+        ("abort", LIMITS, Verdict.CRASHED, -6, f"is ended by SIGABRT: {BAD_ID}"),
+        ("take memory", replace(LIMITS, bad=20), Verdict.GREW, None, r"uses \d+ MB, 2\d\d MB more than .*"),
+        ("wait", SHORT, Verdict.STUCK, None, f"keeps running, without a successful Produce: {BAD_ID}"),
     ],
 )
-def test_a_client_is_judged_by_its_end(reaction: str, limits: Limits, verdict: Verdict, exit_code: int | None) -> None:
+def test_a_client_is_judged_by_its_end(
+    reaction: str, limits: Limits, verdict: Verdict, exit_code: int | None, outcome: str
+) -> None:
     result = run(CASES["correlation_id-Produce"], client(reaction), HEALTH, limits, seed=5)
     assert (result.verdict, result.exit_code, result.seed) == (verdict, exit_code, 5)
     assert result.applied
+    assert re.fullmatch(outcome, result.outcome)
     assert "another correlation id" in result.output
     assert (result.recovered is not None) == (reaction == "try again")
     assert result.survived == (verdict in (Verdict.SURVIVED, Verdict.REFUSED))
@@ -74,6 +79,13 @@ def test_a_changed_response_is_in_the_result() -> None:
     assert "ProduceResponse v9" in result.response
     assert "responses.(count) = 0" in result.response
     assert result.to_json()["verdict"] == "refused"
+
+
+def test_a_response_that_a_rule_changed_is_in_the_result() -> None:
+    result = run(CASES["Produce-INVALID_RECORD"], client("end"), HEALTH, LIMITS)
+    assert result.verdict is Verdict.REFUSED
+    assert "ProduceResponse v9" in result.response
+    assert "error_code = 87" in result.response
 
 
 def test_a_case_without_effect_is_skipped() -> None:

@@ -24,6 +24,7 @@ from mockbroker.lab.torture.stage import HostileStage
 CHANGED = [case for case in CASES.values() if case.change is not None]
 FRAMES = [case for case in CASES.values() if case.frames is not None]
 ID = 77
+BROKERS = [(1, "127.0.0.1", 9092), (2, "127.0.0.1", 9093)]
 
 
 OAUTH = b"n,,\1auth=Bearer abc\1\1"  # of a client
@@ -40,7 +41,8 @@ def response(step: str, version: int, number: int = 0) -> Any:
         case "SaslAuthenticate":
             message.auth_bytes = SCRAM[number % 2]
         case "ApiVersions":
-            message.api_keys[0].api_key = ApiKey.FETCH
+            (fetch,) = message.api_keys
+            message.api_keys = [replace(fetch, api_key=key) for key in (ApiKey.FETCH, ApiKey.OFFSET_FETCH)]
         case "Metadata":
             message.brokers = [replace(message.brokers[0], node_id=node) for node in (1, 2)]
             for topic in message.topics:
@@ -91,7 +93,7 @@ def test_a_change_leaves_a_response_that_can_be_decoded(case: Case) -> None:
     """In at least one version, as not every version has the field."""
     changed = 0
     for version in versions(case):
-        stage = HostileStage(case, seed=3)
+        stage = HostileStage(case, seed=3, brokers=BROKERS)
         for number in range(2):  # some cases change every second response
             frame, sent = altered(stage, case.step, version, number)
             decoded = decode_response(sent[4:], api_key(case.step), version)
