@@ -30,6 +30,7 @@ JOIN, LEAVE, STATIC_LEAVE = 0, -1, -2  # special member epochs
 Ids = frozenset[tuple[UUID, int]]
 Request = ConsumerGroupHeartbeatRequest
 
+UNRESOLVED = 5.0  # seconds after which a target assignment with unknown topic ids is requested again
 FENCED = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH)
 
 
@@ -79,6 +80,8 @@ class ConsumerMembership:
         self.failure: Exception | None = None
         self.interval = settings.heartbeat_interval
         self._target: Ids = frozenset()
+        self._target_topics: frozenset[UUID] = frozenset()
+        self._next_request_of_target = 0.0
         self._reconciled_with: tuple[Ids, int, int] | None = None  # target, metadata and positions in agreement
         self._flow: Flow | None = None
         self._next_heartbeat = 0.0
@@ -192,7 +195,8 @@ class ConsumerMembership:
         if self._flow:
             self._flow.close()
             self._flow = None
-        self.state, self.epoch, self._target, self._sent_fields = state, JOIN, frozenset(), {}
+        self.state, self.epoch, self._sent_fields = state, JOIN, {}
+        self._target, self._target_topics = frozenset(), frozenset()
         self._reported = ()
         self._incarnation += 1
         self._in_flight = False
@@ -289,6 +293,8 @@ class ConsumerMembership:
             or self._coordinator.node is None
         ):
             return
+        if self._requests_target_again(now):
+            self._send_all_fields = True
         fields = self._all_fields()
         full = self.epoch == JOIN or not self._sent_fields or self._send_all_fields
         changed = (
@@ -308,6 +314,17 @@ class ConsumerMembership:
             self._next_heartbeat = now + self._backoff.after(0)
         elif not call.done:
             self._in_flight, self._send_all_fields = True, False
+
+    def _requests_target_again(self, now: float) -> bool:
+        """Return whether the next heartbeat must be full, so that the coordinator sends the target assignment again.
+
+        This is the case if the target has contained unknown topic ids for UNRESOLVED seconds: the topics were deleted,
+        or the assignment was wrong. ``now``: the time in seconds.
+        """
+        if self._target_topics <= self._metadata.topic_names.keys() or now < self._next_request_of_target:
+            return False
+        self._next_request_of_target = now + UNRESOLVED
+        return True
 
     def _all_fields(self) -> Mapping[str, object]:
         ids: dict[UUID, list[int]] = {}
@@ -359,6 +376,8 @@ class ConsumerMembership:
         if response.assignment is not None:
             assigned = response.assignment.topic_partitions
             self._target = frozenset((topic.topic_id, number) for topic in assigned for number in topic.partitions)
+            self._target_topics = frozenset(topic.topic_id for topic in assigned)
+            self._next_request_of_target = now + UNRESOLVED
         if self.state is ConsumerState.JOINING or (acknowledged and self.state is ConsumerState.ACKNOWLEDGING):
             self.state = ConsumerState.STABLE
         if self.state is ConsumerState.STABLE and self._target_differs():

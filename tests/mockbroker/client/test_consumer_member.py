@@ -12,7 +12,7 @@ from tools.fake_cluster import FakeCluster, topic_id
 
 from kwire.errorcodes import ErrorCode as E
 from kwire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
-from mockbroker.client.consumer_member import ConsumerState
+from mockbroker.client.consumer_member import UNRESOLVED, ConsumerState
 from mockbroker.client.errors import AuthorizationFailed, BrokerError, CommitFailed, UnsupportedVersion
 
 HEARTBEAT = "ConsumerGroupHeartbeat"
@@ -221,6 +221,27 @@ def test_assigned_topic_without_metadata_is_added_later() -> None:
     cluster.wait(1.1, polling=True)
     assert cluster.assigned == ["t0", "u0"]
     assert cluster.listener_calls[1:] == [("assigned", ["u0"])]
+
+
+def test_target_of_unknown_topics_is_requested_again() -> None:
+    """The coordinator sends the assignment again, because the heartbeat has all fields."""
+    cluster = stable_member()
+    cluster.wait(cluster.member.interval)
+    cluster.answer_consumer_heartbeat(1, [("deleted", 0)])
+    cluster.poll()
+    cluster.answer_consumer_heartbeat(1)
+    assert cluster.assigned == []
+    began, full = cluster.now, []
+    while cluster.now < began + 2.5 * UNRESOLVED:
+        cluster.wait(0.5, polling=True)
+        if cluster.pending(HEARTBEAT):
+            if "timeout" in (fields := sent_fields(cluster)):
+                full.append(fields)
+            cluster.answer_consumer_heartbeat(1)
+    assert full == [{"epoch": 1, "timeout": 300_000, "names": ["t"], "owned": []}] * 2
+    cluster.wait(UNRESOLVED, polling=True)
+    cluster.answer_consumer_heartbeat(1, [T0])
+    assert cluster.assigned == ["t0"]
 
 
 def test_offsets_are_committed_before_partitions_are_revoked() -> None:
