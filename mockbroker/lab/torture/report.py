@@ -27,8 +27,8 @@ def line(result: Result) -> str:
 
 
 def details(result: Result) -> list[str]:
-    """Return the details of a failed case as lines: description, what the client did, last output, last changed response,
-    and command to repeat it.
+    """Return the details of a failed case as lines: description, what the client did, last output, last changed
+    response, and command to repeat it.
 
     ``result``: result of the case.
     """
