@@ -31,7 +31,7 @@ def test_the_page_of_an_api() -> None:
     assert lines[:3] == [
         "# JoinGroup (key 11)",
         "",
-        "Join a group; the response is sent when the join phase ends.",
+        "Join a group. The coordinator sends the response when the join phase ends.",
     ]
     assert "| `session_timeout_ms` | int32 | 0-9 | - | 0 | - | - | - |" in lines
     assert "| `rebalance_timeout_ms` | int32 | 1-9 | - | -1 | - | yes | - |" in lines
@@ -58,8 +58,8 @@ def test_the_page_of_blobs() -> None:
 
 def test_the_index() -> None:
     assert (
-        "| 11 | [JoinGroup](join_group.md) | 0-9 | 6 | join a group; the response is sent when the join phase ends. |"
-        in PAGES["README.md"]
+        "| 11 | [JoinGroup](join_group.md) | 0-9 | 6 "
+        "| join a group. The coordinator sends the response when the join phase ends. |" in PAGES["README.md"]
     )
 
 
