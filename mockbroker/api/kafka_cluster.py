@@ -78,7 +78,10 @@ class KafkaCluster(Protocol):
         ...
 
     def assert_owned_once(self, group_id: str, topic: str | None = None) -> None:
-        """Assert that no partition was assigned to two members of a group at the same time."""
+        """Assert that no partition was assigned to two members of a group at the same time.
+
+        For the arguments, see ``ThreadCluster.assert_owned_once``.
+        """
         ...
 
     def assert_requested(
@@ -95,7 +98,10 @@ class KafkaCluster(Protocol):
         ...
 
     def compact(self, topic: str | None = None) -> None:
-        """Compact a topic, or all topics with ``cleanup.policy=compact``, without waiting for the log cleaner."""
+        """Compact a topic, or all topics with ``cleanup.policy=compact``, without waiting for the log cleaner.
+
+        ``topic``: only this topic; None for all topics.
+        """
         ...
 
     def compact_async(self, topic: str | None = None) -> Coroutine[Any, Any, None]:
@@ -118,7 +124,10 @@ class KafkaCluster(Protocol):
         ...
 
     def delete_records(self, topic: str, partition: int, before: int) -> int:
-        """Delete the records of a partition before an offset, as retention does; return the log start offset."""
+        """Delete the records of a partition before an offset, as retention does; return the log start offset.
+
+        For the arguments, see ``ThreadCluster.delete_records``.
+        """
         ...
 
     def delete_topic(self, name: str) -> None:
@@ -137,7 +146,10 @@ class KafkaCluster(Protocol):
         ...
 
     def evict(self, group_id: str, member_id: str, reason: str = "") -> None:
-        """Remove a member from a group as an administrator; the group rebalances."""
+        """Remove a member from a group as an administrator; the group rebalances.
+
+        ``reason``: text for the journal.
+        """
         ...
 
     def freeze_metadata(self, *nodes: int) -> None:
@@ -175,7 +187,7 @@ class KafkaCluster(Protocol):
     def pause_replica(self, topic: str, partition: int, node: int) -> None:
         """Stop a follower, the replica on broker ``node``, from fetching.
 
-        It lags behind and leaves the in-sync replicas.
+        The follower then lags behind and leaves the in-sync replicas.
         """
         ...
 
@@ -196,7 +208,10 @@ class KafkaCluster(Protocol):
         ...
 
     def rebalance(self, group_id: str, reason: str = "") -> None:
-        """Start a rebalance of a group."""
+        """Start a rebalance of a group.
+
+        ``reason``: text for the journal.
+        """
         ...
 
     def records(self, topic: str, partition: int | None = None, *, committed: bool = False) -> list[Record]:
@@ -236,7 +251,10 @@ class KafkaCluster(Protocol):
         ...
 
     def set_committed(self, group_id: str, offsets: Mapping[tuple[str, int], int]) -> None:
-        """Commit offsets for a group, as an administrator does with ``kafka-consumer-groups --reset-offsets``."""
+        """Commit offsets for a group, as an administrator does with ``kafka-consumer-groups --reset-offsets``.
+
+        ``offsets``: offset of the next record to read, by topic and partition.
+        """
         ...
 
     def start_broker(self, node: int) -> None:

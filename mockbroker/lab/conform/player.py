@@ -123,7 +123,7 @@ class Player:
         return None
 
     async def _bind_topics(self) -> None:
-        """Bind the recorded ids of initially existing topics to their ids in this broker."""
+        """Map the recorded ids of the topics that exist at the beginning to their ids in this broker."""
         recorded_ids = {
             label.removeprefix("$topic:"): recorded
             for recorded, label in self.conversation.names.items()

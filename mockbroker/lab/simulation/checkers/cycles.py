@@ -1,8 +1,9 @@
-"""The checker of invariant I31: no transaction depends on its own result (G1c without ww edges, which Kafka does not
-order).
+"""The checker of invariant I31: no transaction depends on its own result (anomaly G1c).
 
-Source: A. Adya, Weak Consistency; Jepsen's analyses of Kafka: transactions may interleave their writes, so ww edges
+Dependencies between two writes (ww edges) are ignored: Kafka lets transactions interleave their writes, so ww edges
 between producers can form cycles.
+
+Source: A. Adya, Weak Consistency; Jepsen's analyses of Kafka.
 """
 
 from __future__ import annotations
