@@ -244,3 +244,11 @@ def test_magic_is_the_last_byte_that_every_message_has():
     data[MAGIC_AT] = 1
     _, damage = read(bytes(data))
     assert damage.reason is Reason.MAGIC
+
+
+def test_batch_without_records_is_whole():
+    """Compaction retains the last batch of a producer, with its header only."""
+    data = build_batch([], base_offset=BASE, last_offset=BASE + 2)
+    assert len(data) == HEADER.size
+    found, damage = read(data + BATCHES[2])
+    assert ([batch.last_offset for batch in found], damage) == ([BASE + 2, 20], None)
