@@ -148,3 +148,9 @@ def test_damaged(key: str | None, value: bytes | None, kind: type[DecodeError], 
         read_control_record(Record(key=None if key is None else bytes.fromhex(key), value=value))
     assert type(caught.value) is kind
     assert caught.value.reason == reason
+
+
+def test_types_have_kafkas_numbers() -> None:
+    """ControlRecordType."""
+    names = ("ABORT", "COMMIT", "LEADER_CHANGE", "SNAPSHOT_HEADER", "SNAPSHOT_FOOTER", "KRAFT_VERSION", "KRAFT_VOTERS")
+    assert {each.name: int(each) for each in ControlType} == {name: number for number, name in enumerate(names)}

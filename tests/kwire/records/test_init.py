@@ -141,3 +141,10 @@ def test_sets_of_kafka() -> None:
         compare(bytes.fromhex(line["hex"]), line["batches"], seen)
     assert set(seen) == {(magic, name) for magic in range(3) for name in ("none", "gzip", "snappy", "lz4")}
     golden.COUNTS["batches and messages of fixtures/records"] += seen.total()
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_batches_of_any_buffer_have_bytes(kind: type) -> None:
+    data = build_batch([Record(value=b"v")])
+    [batch] = read(kind(data))
+    assert (type(batch.data), batch.data) == (bytes, data)

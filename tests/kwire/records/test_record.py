@@ -6,6 +6,7 @@ import tracemalloc
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
+from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
@@ -309,3 +310,13 @@ def test_long_header_key_is_not_read_as_a_short_one() -> None:
     headers = (("|" + 62 * "x" + "\x06", None), ("", None))
     data = write_records([Record(headers=headers)], None, 0)
     assert read(data, 1)[0].headers == read_carefully(data, 1)[0].headers == headers
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"offset": 2}, {"timestamp": 2}, {"key": b"x"}, {"value": b"x"}, {"value": None}, {"headers": [("x", b"")]}],
+)
+def test_records_that_differ_in_one_field_are_not_equal(other: dict[str, Any]) -> None:
+    fields: dict[str, Any] = {"offset": 1, "timestamp": 1, "key": b"k", "value": b"v", "headers": [("h", b"1")]}
+    assert Record(**fields) == Record(**fields)
+    assert Record(**fields) != Record(**fields | other)

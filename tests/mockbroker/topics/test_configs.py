@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mockbroker.base.release import KAFKA_3_9, KAFKA_4_2
+from mockbroker.base.settings import Settings
 from mockbroker.topics import configs
 from mockbroker.topics.configs import MAX_LONG, configs_error, parse_value, reported, topic_configs
 
@@ -168,3 +169,20 @@ def test_configs_are_refused_with_kafkas_message() -> None:
         "Configuration 'cleanup.policy' values must not be empty.",
         None,
     ]
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "name", "expected"),
+    [
+        ("log.retention.ms", -5, "retention.ms", -1),
+        ("log.retention.minutes", -5, "retention.ms", -1),
+        ("log.retention.hours", -1, "retention.ms", -1),
+        ("log.retention.hours", 2, "retention.ms", 7_200_000),
+        ("log.local.retention.ms", -2, "local.retention.ms", -2),
+        ("log.local.retention.ms", 5, "local.retention.ms", 5),
+        ("log.roll.hours", 2, "segment.ms", 7_200_000),
+    ],
+)
+def test_setting_of_the_brokers_is_converted(setting: str, value: int, name: str, expected: int) -> None:
+    """KafkaConfig.logRetentionTimeMillis: negative times mean no limit."""
+    assert configs.effective({}, name, Settings.parse({setting: value}), KAFKA_4_2) == expected

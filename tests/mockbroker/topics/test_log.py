@@ -511,3 +511,7 @@ def test_records_before_the_log_start_offset_have_no_timestamp() -> None:
     log.delete_before(1)
     found = [log.at_timestamp(timestamp) for timestamp in (0, 5, 6, 7, 8, 9)]
     assert found == [(1, 6), (1, 6), (1, 6), (2, 7), (3, 8), None]
+
+
+def test_last_timestamp_is_that_of_the_last_batch() -> None:
+    assert log_of(batch(9), batch(5, 7)).last_timestamp == 7
