@@ -7,7 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from need import lacking, need
+import page as page_tool
+from need import CACHE, lacking, need
+
+# What axe finds wrong with the accessibility of a page, after ``axe_script`` was evaluated in it.
+AXE = """async () => (await axe.run()).violations.flatMap(
+  ({id, nodes}) => nodes.map(node => `${id}: ${node.html.slice(0, 120)} ${node.failureSummary.slice(0, 200)}`))"""
 
 
 @contextmanager
@@ -22,6 +27,14 @@ def opened() -> Iterator[Any]:
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         yield browser
         browser.close()
+
+
+def axe_script() -> str:
+    """Return axe-core; skip the test if it cannot be installed."""
+    try:
+        return (page_tool.packages(CACHE) / "axe-core" / "axe.min.js").read_text("utf-8")
+    except page_tool.NotBuilt as error:
+        lacking(str(error))
 
 
 class Shown:

@@ -72,11 +72,11 @@ def _body(tables: Tables, title: str) -> Iterator[str]:
     numbers = {group: number for number, group in enumerate(shown)}
     same = Counter(group_id for group_id, _ in groups)
     titles = {group: f"{group[0]} (cluster {group[1]})" if same[group[0]] > 1 else group[0] for group in groups}
-    yield f'<a class="skip" href="#findings">Skip to the findings</a><h1>{escape(title)}</h1>'
+    yield f'<a class="skip" href="#findings">Skip to the findings</a><header><h1>{escape(title)}</h1>'
     yield (
         f'<p id="summary">{counted(len(groups), "group")}, {counted(len(tables["rebalances"]), "rebalance")}, '
         f"{counted(len(tables['violations']), 'violation')}, "
-        f"{counted(sum(row['count'] for row in tables['errors']), 'error')}. Times are UTC.</p>"
+        f"{counted(sum(row['count'] for row in tables['errors']), 'error')}. Times are UTC.</p></header>"
     )
     sections = ["findings", "groups", "errors", "clients", "latency", *(["problems"] if tables["problems"] else [])]
     links = "".join(f'<a href="#{name}">{name.capitalize()}</a> ' for name in sections)

@@ -30,7 +30,7 @@ def page(rows: Sequence[Statement], target: str, title: str) -> str:
     verdict = f"{_counts(clients, 'client')}; {_counts(groups, 'group')}"
     body = "\n".join(
         [
-            f"<h1>{escape(heading)}</h1><p id='summary'>{escape(verdict)}.</p><main>",
+            f"<header><h1>{escape(heading)}</h1><p id='summary'>{escape(verdict)}.</p></header><main>",
             f"<p class='note'>A blocked client sends requests in versions that Kafka {escape(target)} does not serve "
             "(KIP-896). Groups can move to the consumer protocol (KIP-848) after the upgrade.</p>",
             "<section id='clients'><h2>Clients</h2>",

@@ -8,14 +8,14 @@ STYLE = """
   --text: #1f2328; --soft: #57606a; --back: #ffffff; --raised: #f6f8fa; --line: #d0d7de; --link: #0a5fb4;
   --bad: #ffe3e0; --warn: #fff3cd; --stop: #d1242f; --gap: #ffd9d6;
   --g0: #4c78a8; --g1: #72b7b2; --g2: #54a24b; --g3: #9d755d; --g4: #b279a2; --g5: #8c8c8c;
-  --heat1: #e3eef9; --heat2: #b5d4ee; --heat3: #7fb2dc; --heat4: #4a8cc4;
+  --heat1: #e3eef9; --heat2: #b5d4ee; --heat3: #7fb2dc; --heat4: #5797cf;
 }
 @media (prefers-color-scheme: dark) {
   :root {
-    --text: #e6edf3; --soft: #9da7b3; --back: #0d1117; --raised: #161b22; --line: #30363d; --link: #6cb6ff;
+    --text: #e6edf3; --soft: #a9b3bf; --back: #0d1117; --raised: #161b22; --line: #30363d; --link: #6cb6ff;
     --bad: #5a1d1d; --warn: #4a3b0c; --stop: #ff6b63; --gap: #4a1f22;
     --g0: #5b8fc7; --g1: #5fa8a3; --g2: #4f9a47; --g3: #a8806a; --g4: #a06c92; --g5: #7d7d7d;
-    --heat1: #14304a; --heat2: #1c4a73; --heat3: #25659d; --heat4: #2f80c7;
+    --heat1: #14304a; --heat2: #1c4a73; --heat3: #225c90; --heat4: #2b6cab;
   }
 }
 body { font: 15px/1.45 system-ui, sans-serif; margin: 1.5rem auto; max-width: 100rem; padding: 0 1rem;

@@ -56,8 +56,9 @@ def page(story: Story, measured: Sequence[Measured], tried: Experiments) -> str:
 
 
 def _body(title: str, story: Story, measured: Sequence[Measured], tried: Experiments) -> Iterator[str]:
-    yield f"<h1>{escape(title)}</h1>"
-    yield f'<p id="summary">{len(story.groups)} consumers, {len(story.steps)} steps, {story.end:g} s.</p>'
+    yield f"<header><h1>{escape(title)}</h1>"
+    yield f'<p id="summary">{len(story.groups)} consumers, {len(story.steps)} steps, {story.end:g} s.</p></header>'
+    yield "<main>"
     yield _table("schemes", [name for name, _ in COLUMNS], [[cell(each) for _, cell in COLUMNS] for each in measured])
     yield f'<p class="note">{escape(MEANING)}</p>'
     yield "<h2>Who read what</h2>"
@@ -93,7 +94,7 @@ def _body(title: str, story: Story, measured: Sequence[Measured], tried: Experim
         "stand still.</p>"
     )
     slows = {name: [f"{seconds:.2f}" for seconds in line.values()] for name, line in tried.slows.items()}
-    yield _scheme_table("slow", "busy for s", BUSY, slows)
+    yield _scheme_table("slow", "busy for s", BUSY, slows) + "</main>"
 
 
 def _scheme_table(name: str, what: str, values: Sequence[float], lines: Mapping[str, Sequence[object]]) -> str:
@@ -118,7 +119,7 @@ def _table(name: str, heads: Sequence[str], rows: Iterable[Sequence[object]]) ->
     lines = ("".join(_cell(cell) for cell in row) for row in rows)
     body = "".join(f"<tr>{line}</tr>" for line in lines)
     inside = f'<table class="{escape(name)}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
-    return _scrolled(name, inside)
+    return _scrolled(f"table of {name}", inside)
 
 
 def _scrolled(name: str, inside: str) -> str:
@@ -214,4 +215,7 @@ def _chart(herds: Mapping[str, Mapping[int, int]]) -> str:
         x, y = points[-1]
         parts.append(f'<polyline class="line {escape(name)}" style="stroke: {stroke}" points="{drawn}"/>')
         parts.append(f'<text x="{x + 8:.1f}" y="{y - 12 * (len(herds) - number - 1) + 4:.1f}">{escape(name)}</text>')
-    return _scrolled("herd", f'<svg class="herd" width="{LEFT + WIDTH}" height="{CHART + 20}">{"".join(parts)}</svg>')
+    return _scrolled(
+        "chart of notifications",
+        f'<svg class="herd" width="{LEFT + WIDTH}" height="{CHART + 20}">{"".join(parts)}</svg>',
+    )

@@ -12,14 +12,13 @@ from typing import Any
 from urllib.parse import quote
 from xml.etree import ElementTree
 
-import page as page_tool
 import pytest
 import trio
 from click.testing import CliRunner
 from effort import usual_and_long
-from need import CACHE, lacking
+from need import lacking
 from plain_client import PlainClient, RawConnection
-from tools.browser import opened
+from tools.browser import AXE, axe_script, opened
 from tools.consuming import consuming
 from tools.ctl_process import Ctl, running, started
 from tools.live_page import PATIENCE, VIEWS, LivePage, ManyMembers, free_port, get, live_page, post, wait_group
@@ -36,8 +35,6 @@ HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>'\"&\u202e\u0007
 MINUTES = 600  # seconds of a session that outlasts the tests, however slow the machine is
 QUICK_VIEWS = ["groups", "faults"]
 SVG = "{http://www.w3.org/2000/svg}"
-AXE = """async () => (await axe.run()).violations.flatMap(
-  ({id, nodes}) => nodes.map(node => `${id}: ${node.html.slice(0, 120)} ${node.failureSummary.slice(0, 200)}`))"""
 
 
 @pytest.fixture(scope="module")
@@ -54,10 +51,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory, browser: Any) -> Iterator[C
 
 @pytest.fixture(scope="module")
 def axe() -> str:
-    try:
-        return (page_tool.packages(CACHE) / "axe-core" / "axe.min.js").read_text("utf-8")
-    except page_tool.NotBuilt as error:
-        lacking(str(error))
+    return axe_script()
 
 
 # --- the lanes ---

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tools.browser import Shown, opened
+from tools.browser import AXE, Shown, axe_script, opened
 from tools.captures import capture
 from tools.handmade_calls import BEGIN, CallLog, two_members
 from tools.page_html import Page
@@ -157,12 +157,14 @@ def test_every_stop_can_be_hovered(browser: Any, tmp_path: Path) -> None:
         assert "stop" in painted
 
 
-def test_every_partition_has_its_owner(browser: Any, tmp_path: Path) -> None:
-    tables = rotating_group(3, 8, 6)
-    page = shown(browser, tmp_path, tables)
+@pytest.mark.parametrize("size", SIZES)
+def test_every_band_of_partitions_has_its_owner(browser: Any, tmp_path: Path, size: str) -> None:
+    tables = rotating_group(*SIZES[size])
+    page = shown(browser, tmp_path, tables, viewport={"width": 1900, "height": 900})
     page.page.get_by_role("button", name="By partition").click()
     resumed = {(row["generation"], row["member_id"]): row["resumed_ts"] for row in tables["members"]}
-    middle = [(resumed[row["generation"], row["member_id"]] + 300_000 - BEGIN) / 100 for row in tables["assignments"]]
+    rows = tables["assignments"]
+    middle = [(resumed[row["generation"], row["member_id"]] + 300_000 - BEGIN) / 100 for row in rows]
     points = [(row["partition"], at, 0.6) for row, at in zip(tables["assignments"], middle, strict=True)]
     for (text, painted), row in zip(hovered(page, points), tables["assignments"], strict=True):
         assert text.split("\n")[:2] == [
@@ -170,6 +172,12 @@ def test_every_partition_has_its_owner(browser: Any, tmp_path: Path) -> None:
             f"read by {row['client_id']}, generation {row['generation']}",
         ]
         assert f"g{int(row['client_id'][-2:]) % 6}" in painted
+    assert page.errors == []
+
+
+def test_gap_between_readers_and_commit_can_be_hovered(browser: Any, tmp_path: Path) -> None:
+    page = shown(browser, tmp_path, rotating_group(3, 8, 6))
+    page.page.get_by_role("button", name="By partition").click()
     gaps = hovered(page, [(0, 10_600, 0.6)])
     assert "no reader" in gaps[0][0]
     commit = hovered(page, [(0, 5_000, 0.6)])
@@ -344,6 +352,21 @@ def test_groups_are_ordered_by_trouble(browser: Any, tmp_path: Path) -> None:
     page = shown(browser, tmp_path, {name: [*rows, *worse[name]] for name, rows in tables.items()})
     assert [row[0] for row in page.cells("overview")] == ["worse", "calm"]
     assert page.page.locator("h2.group").all_inner_texts() == ["worse", "calm"]
+
+
+@pytest.fixture(scope="module")
+def axe() -> str:
+    return axe_script()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing(browser: Any, tmp_path: Path, axe: str, scheme: str) -> None:
+    tables = capture("confluent-kafka-2.16.1__kafka-4.2.0__kip848_static", "range")
+    assert tables["findings"]
+    page = shown(browser, tmp_path, tables, color_scheme=scheme)
+    page.page.locator("button.zoom").first.click()
+    page.page.evaluate(axe)
+    assert page.page.evaluate(AXE) == []
 
 
 def test_nothing_at_all(browser: Any, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tools.browser import Shown, opened
+from tools.browser import AXE, Shown, axe_script, opened
 
 from kwire.analysis.readiness import BLOCKED, NOTE, READY, Statement
 from kwire.analysis.report.readiness_page import page
@@ -43,3 +43,5 @@ def test_rows_are_ordered_by_state_and_fit(browser: Any, tmp_path: Path, width: 
     ]
     assert [row[0] for row in shown.cells("ready-groups")] == ["note", "ready"]
     assert shown.page.evaluate("document.documentElement.scrollWidth") <= width
+    shown.page.evaluate(axe_script())
+    assert shown.page.evaluate(AXE) == []

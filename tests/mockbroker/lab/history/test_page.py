@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from tools.browser import Shown, opened
+from tools.browser import AXE, Shown, axe_script, opened
 
 from mockbroker.cli.simulate import command as simulate
 from mockbroker.lab.history import page
@@ -72,6 +72,14 @@ def test_chart_has_bands_and_overlaps(shown: Shown, name: str) -> None:
     assert widths == pytest.approx([page.WIDTH * each / DEFAULT.end for each in seconds], abs=0.2)
     settled = [row[-1] for row in shown.cells(f"changes.{name}")]
     assert settled == ["never" if c.settled is None else f"{c.settled:.2f}" for c in whole.changes]
+
+
+@pytest.mark.long
+def test_axe_finds_nothing(shown: Shown) -> None:
+    shown.page.evaluate(axe_script())
+    for scheme in ("light", "dark"):
+        shown.page.emulate_media(color_scheme=scheme)
+        assert shown.page.evaluate(AXE) == []
 
 
 @pytest.mark.long
