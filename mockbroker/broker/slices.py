@@ -50,7 +50,13 @@ def _handle_slices(
     The work is done in slices (parts of limited size), and other requests are handled in between: the generator yields
     the effects of each slice, and returns the last effects, which include the response.
 
-    ``now``: the broker's time in seconds.
+    Args:
+        handle: Handler of one slice.
+        merge: Function that adds the response to a slice (second argument) to the merged response (first argument).
+        broker: The state of the cluster.
+        call: The whole request.
+        requests: The slices: requests with some of the elements.
+        now: The broker's time in seconds.
     """
     response: Any = None
     effects: Effects = []

@@ -288,7 +288,13 @@ class Fetcher:
     def _response_partitions(
         response: FetchResponse, version: int, requests: Mapping[TopicPartition, PartitionRequest]
     ) -> list[tuple[TopicPartition, PartitionData]] | None:
-        """Return the partitions of a response; None if a partition occurs twice or a topic was not requested."""
+        """Return the partitions of a response; None if a partition occurs twice or a topic was not requested.
+
+        Args:
+            response: The Fetch response.
+            version: API version of the response.
+            requests: The requested partitions.
+        """
         by_partition: dict[TopicPartition, PartitionData] = {}
         names = {request.topic_id: topic for (topic, _), request in requests.items()}  # when the request was sent
         for topic in response.responses:

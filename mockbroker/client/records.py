@@ -120,6 +120,10 @@ class RecordReader:
     def _in_order(self, records: Iterator[ConsumerRecord], epoch: int) -> Iterator[list[ConsumerRecord]]:
         """Yield the records of a batch in lists; records whose offset does not increase are left out.
 
+        Args:
+            records: The records of the batch.
+            epoch: Leader epoch of the batch.
+
         Raises: DecodeError for a corrupt record, after the records before it were yielded.
         """
         topic, number = self.partition

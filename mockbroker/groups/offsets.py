@@ -94,8 +94,11 @@ class Offsets:
             self.committed[topic_partition] = committed
 
     def restore_transactional(self, producer_id: int, offsets: Mapping[TopicPartition, tuple[int, Committed]]) -> None:
-        """Add the offsets of an open transaction that were loaded from records, each with the log offset of its
-        record.
+        """Add the offsets of an open transaction that were loaded from records.
+
+        Args:
+            producer_id: Producer id of the transaction.
+            offsets: By topic and partition, the log offset of the record, and the committed offset in the record.
         """
         self._last_sequence = max(self._last_sequence, *(log_offset + 1 for log_offset, _ in offsets.values()))
         self.pending_transactional[producer_id] = {

@@ -613,7 +613,10 @@ class Pump:
         self.close_after_flush(connection, f"{what}: {error!r}")
 
     def refuse_request(self, connection: Connection, error: WireError) -> None:
-        """Close a connection whose next request is malformed. A simulation overrides this method."""
+        """Close a connection whose next request is malformed. A simulation overrides this method.
+
+        ``error``: the error from decoding the request.
+        """
         self._refuse(connection, str(error))
 
     def _refuse(self, connection: Connection, reason: str) -> None:

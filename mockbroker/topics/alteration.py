@@ -137,7 +137,12 @@ class Alteration:
         return NOT_REFUSED
 
     def _alter_group(self, group_id: str, changes: Sequence[Change]) -> Refusal:
-        """Change the configurations of a group, which need not exist, and return the result."""
+        """Change the configurations of a group, which need not exist. Return the error, or NOT_REFUSED.
+
+        Args:
+            group_id: group id.
+            changes: the changes, in order.
+        """
         if not group_id:
             return Refusal(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
         configured = self.cluster.group_configs

@@ -492,7 +492,7 @@ class ClusterState:
             self.storage.created(topic, first)
 
     def configure(self, topic: Topic, configs: Mapping[str, str | None]) -> None:
-        """Replace the configurations of a topic."""
+        """Replace the configurations of a topic. ``configs``: configuration name -> value."""
         topic.configs = configs
         topic.rules.clear()
         topic.log_configs.clear()
@@ -500,7 +500,7 @@ class ClusterState:
         self.changed()
 
     def configure_group(self, group_id: str, configs: Mapping[str, str]) -> None:
-        """Replace the configurations of a group."""
+        """Replace the configurations of a group. ``configs``: configuration name -> value."""
         self.group_configs[group_id] = configs
         self.changed()
 

@@ -173,8 +173,10 @@ def is_static_with_pending_id(group: ClassicGroup, event: Join) -> bool:
 
 
 def gets_current_generation(group: ClassicGroup, member: Member, event: Join) -> bool:
-    """Return whether a JoinGroup of a member is answered at once with the current generation, as no rebalance is
+    """Return whether a JoinGroup of a member is answered at once with the current generation, because no rebalance is
     necessary.
+
+    ``event``: the JoinGroup.
     """
     unchanged = list(member.protocols) == list(event.protocols)
     return unchanged and (group.state, member.member_id == group.leader) in CURRENT_GENERATION

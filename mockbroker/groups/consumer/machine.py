@@ -658,7 +658,10 @@ def tick(group: ConsumerGroup, context: Context, now: float) -> GroupEffects:
 
 
 def note(group: ConsumerGroup, event: EventKind, member: ConsumerMember, reason: str = "") -> Note:
-    """Return a journal event about a member. The generation in the event is the member epoch."""
+    """Return a journal event about a member. The field ``generation`` of the event contains the member epoch.
+
+    ``reason``: why the event happened; "" for none.
+    """
     return member_note(group, event, member, reason, generation=member.epoch)
 
 

@@ -56,7 +56,7 @@ def fetch_error(group: StreamsGroup, member_id: str | None, epoch: int) -> Error
 def _had_the_tasks(group: StreamsGroup, member: StreamsMember, event: Commit) -> bool:
     """Return whether the member has had the tasks of the committed partitions since the member epoch of the commit.
 
-    If the function returns true, a commit with this older epoch is valid. Source: Kafka's
+    If the function returns True, a commit with this older epoch is valid. ``event``: the commit. Source: Kafka's
     StreamsGroup.createAssignmentEpochValidator.
     """
     if event.generation > member.epoch or group.topology is None:

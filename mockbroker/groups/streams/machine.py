@@ -228,6 +228,8 @@ def _configured(
     The stored result is returned unless the cluster metadata has changed, or the time ``metadata_refresh_at`` is
     reached.
 
+    ``now``: the current time in seconds.
+
     Raises: Refused if the topology is not valid.
     """
     known, cluster = group.configured, context.cluster
@@ -557,7 +559,10 @@ def tick(group: StreamsGroup, now: float) -> GroupEffects:
 
 
 def note(group: StreamsGroup, event: EventKind, member: StreamsMember, reason: str = "") -> Note:
-    """Return a journal event about a member. The field ``generation`` of the event contains the member epoch."""
+    """Return a journal event about a member. The field ``generation`` of the event contains the member epoch.
+
+    ``reason``: why the event happened; "" for none.
+    """
     return member_note(group, event, member, reason, generation=member.epoch)
 
 
