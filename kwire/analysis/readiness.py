@@ -5,18 +5,22 @@ The message format of records, and the transaction protocol (KIP-890), follow fr
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kwire.analysis.columns import Row, Tables
 from kwire.analysis.events import CLASSIC, CONSUMER
 from kwire.apikeys import ApiKey
 
-NEEDED = ("api_usage", "group_events", "rebalances")  # names of the tables that the report is made of
+NEEDED = ("api_usage", "group_events", "rebalances", "members")  # names of the tables that the report is made of
 TARGETS = ("4.0", "4.1", "4.2")  # all serve the same versions of the APIs of clients
+JAVA_WITH_KIP_848 = 4, 0  # the first release in which it is generally available
+RDKAFKA_WITH_KIP_848 = 2, 12
 IN_BROKER = ("range", "uniform")  # assignors of KIP-848 brokers
 BLOCKED, NOTE, READY = "blocked", "note", "ready"
+CAN_MOVE = "can move to KIP-848"
 TV1, TV2 = "TV1", "TV2"  # transaction.version 1 and 2
 
 
@@ -103,7 +107,51 @@ def _client(client: str, software: str | None, rows: Sequence[Row]) -> Statement
     return Statement(state, "client", client, software, "; ".join(details), tuple(magics), tuple(protocols), removed)
 
 
+def needed_upgrade(name: str | None, version: str | None) -> str | None:
+    """Return the upgrade that a client library needs for KIP-848, such as ``apache-kafka-java 3.9.1 needs 4.0``.
+
+    The result is None if the library has the protocol, and if it is neither the Java client nor based on librdkafka.
+
+    Args:
+        name: ``software_name`` of ApiVersions.
+        version: ``software_version`` of ApiVersions; clients based on librdkafka append its version.
+    """
+    if name == "apache-kafka-java":
+        wanted, found = JAVA_WITH_KIP_848, version or ""
+    elif name == "librdkafka" or "rdkafka-" in (version or ""):
+        wanted, found = RDKAFKA_WITH_KIP_848, (version or "").rpartition("rdkafka-")[2]
+    else:
+        return None
+    match = re.match(r"v?(\d+)\.(\d+)", found)
+    if match is None or (int(match[1]), int(match[2])) >= wanted:
+        return None
+    library = "librdkafka" if wanted is RDKAFKA_WITH_KIP_848 else name
+    return f"{library} {found} needs {wanted[0]}.{wanted[1]}"
+
+
+def _upgrades(tables: Tables) -> dict[tuple[str, str | None], list[str]]:
+    """Return by group the library upgrades that its members need for KIP-848."""
+    by_client: dict[str | None, set[str]] = defaultdict(set)
+    for row in tables["api_usage"]:
+        if upgrade := needed_upgrade(row["software_name"], row["software_version"]):
+            by_client[row["client_id"]].add(upgrade)
+    made: dict[tuple[str, str | None], set[str]] = defaultdict(set)
+    for row in tables["members"]:
+        made[row["group_id"], row["cluster"]] |= by_client.get(row["client_id"], set())
+    return {group: sorted(upgrades) for group, upgrades in made.items()}
+
+
 def _groups(tables: Tables) -> Iterator[Statement]:
+    upgrades = _upgrades(tables)
+    for group, statement in _groups_by_assignor(tables):
+        needed = upgrades.get(group) if statement.detail.startswith(CAN_MOVE) else None
+        if needed:
+            yield replace(statement, state=NOTE, detail=f"{statement.detail}, after upgrades: {', '.join(needed)}")
+        else:
+            yield statement
+
+
+def _groups_by_assignor(tables: Tables) -> Iterator[tuple[tuple[str, str | None], Statement]]:
     protocols: dict[tuple[str, str | None], set[str]] = defaultdict(set)
     assignors: dict[tuple[str, str | None], set[str]] = defaultdict(set)
     for row in tables["group_events"]:
@@ -116,16 +164,17 @@ def _groups(tables: Tables) -> Iterator[Statement]:
     for group, own in sorted(protocols.items(), key=lambda item: (item[0][0], item[0][1] or "")):
         name = group[0]
         if own == {CONSUMER}:
-            yield Statement(READY, "group", name, None, "uses KIP-848 already")
+            yield group, Statement(READY, "group", name, None, "uses KIP-848 already")
         elif CLASSIC in own:
             custom = sorted(assignors[group] - {*IN_BROKER, "roundrobin", "sticky", "cooperative-sticky"})
             other = sorted(assignors[group] - {*IN_BROKER} - {*custom})
             if custom:
-                yield Statement(NOTE, "group", name, None, f"no KIP-848 equivalent of assignor {', '.join(custom)}")
+                detail = f"no KIP-848 equivalent of assignor {', '.join(custom)}"
+                yield group, Statement(NOTE, "group", name, None, detail)
             elif other:
-                detail = f"can move to KIP-848: {', '.join(other)} becomes uniform"
-                yield Statement(READY, "group", name, None, detail)
+                detail = f"{CAN_MOVE}: {', '.join(other)} becomes uniform"
+                yield group, Statement(READY, "group", name, None, detail)
             elif assignors[group]:
-                yield Statement(READY, "group", name, None, "can move to KIP-848 with the same assignor")
+                yield group, Statement(READY, "group", name, None, f"{CAN_MOVE} with the same assignor")
             else:
-                yield Statement(NOTE, "group", name, None, "its assignor was not captured")
+                yield group, Statement(NOTE, "group", name, None, "its assignor was not captured")

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from tools.handmade_calls import GROUP, CallLog, two_members
 
-from kwire.analysis.readiness import BLOCKED, NOTE, READY, Statement, statements
+from kwire.analysis.readiness import BLOCKED, NOTE, READY, Statement, needed_upgrade, statements
 from kwire.analysis.usage import FIRST_IN_4
 from kwire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kwire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
@@ -92,3 +92,31 @@ def test_groups_by_assignor() -> None:
         log.join("a", 0, 1, "a", protocol=assignor)
         log.sync("a", 10, 1, [0, 1], {"a": [0, 1]})
         assert statements_of(log, "group") == [Statement(state, "group", GROUP, None, detail)]
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "upgrade"),
+    [
+        ("apache-kafka-java", "3.9.1", "apache-kafka-java 3.9.1 needs 4.0"),
+        ("apache-kafka-java", "4.0.0", None),
+        ("librdkafka", "2.0.2", "librdkafka 2.0.2 needs 2.12"),
+        ("confluent-kafka-python", "2.3.0-rdkafka-2.3.0", "librdkafka 2.3.0 needs 2.12"),
+        ("confluent-kafka-python", "2.16.1-rdkafka-2.16.0", None),
+        ("confluent-kafka-go", "v2.11.1-rdkafka-v2.11.1", "librdkafka v2.11.1 needs 2.12"),
+        ("sarama", "1.0.0", None),
+        (None, None, None),
+    ],
+    ids=str,
+)
+def test_upgrade_that_a_library_needs_for_kip_848(name: str | None, version: str | None, upgrade: str | None) -> None:
+    assert needed_upgrade(name, version) == upgrade
+
+
+def test_group_with_old_members_is_a_note() -> None:
+    tables = two_members().tables()
+    for row in tables["api_usage"]:
+        if row["client_id"] == "b":
+            row["software_name"], row["software_version"] = "apache-kafka-java", "3.9.1"
+    (group,) = (one for one in statements(tables) if one.kind == "group")
+    expected = "can move to KIP-848 with the same assignor, after upgrades: apache-kafka-java 3.9.1 needs 4.0"
+    assert (group.state, group.detail) == (NOTE, expected)
