@@ -158,8 +158,9 @@ class ShareConsumer:
         self._driver.request_wakeup()
 
     async def close(self, *, accept: bool = True) -> None:
-        """Send the acknowledgements, release all other records, and leave the group; ``open_share_consumer`` calls this
-        at the end.
+        """Send the acknowledgements, release the records without an acknowledgement, and leave the group.
+
+        ``open_share_consumer`` calls this method at the end.
 
         Args:
             accept: Whether the records of the latest poll are accepted in implicit mode; False to release them.

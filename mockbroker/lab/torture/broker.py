@@ -189,7 +189,7 @@ class HostileBroker:
 def hostile(
     case: Case | None, seed: int, topic: str, config: Mapping[str, Any], security: Security
 ) -> Iterator[HostileBroker]:
-    """Run a cluster for a case.
+    """Run a cluster for a case during a ``with`` block, and yield the cluster.
 
     Args:
         case: the case; None for a correct cluster.

@@ -9,9 +9,10 @@ from mockbroker.lab.simulation.clients.processor import SOURCE
 
 
 def find_repeated_processing(log: FinalLog) -> str:
-    """Return a description of an input record that a group processed twice, or that was never committed.
+    """Return a description of an input record that a group processed twice, or that was processed although a
+    read_committed reader cannot see it.
 
-    The result is "" if there is none.
+    The result is "" if there is no such record.
 
     ``log``: the records at the end of the run.
     """
