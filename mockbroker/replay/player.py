@@ -10,6 +10,7 @@ from typing import Any
 
 from kwire.apikeys import ApiKey
 from kwire.json.objects import to_json
+from kwire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from mockbroker.replay.fetches import Fetches, has_content
 from mockbroker.replay.keys import difference, is_repeated, key_of
 from mockbroker.replay.script import Answered, Script
@@ -58,7 +59,7 @@ class Player:
 
     A request gets the first unused response to an equal recorded request, preferably of the same client id. A Fetch is
     answered by partition and offset. If clients send a request more often than in the recording, the last response of
-    some APIs is repeated.
+    some APIs is repeated, and a heartbeat of a recorded member succeeds.
 
     Args:
         script: The recording.
@@ -70,6 +71,11 @@ class Player:
         self._variables = Variables()
         self._levels: tuple[dict[Hashable, list[Answered]], ...] = (defaultdict(list), defaultdict(list))
         self._server_made: set[str] = set()  # ids in responses whose request did not have them
+        self._joined = {  # group, generation and member
+            (call.request.group_id, call.response.generation_id, call.response.member_id)
+            for call in script.calls
+            if call.api_key == ApiKey.JOIN_GROUP and not call.response.error_code
+        }
         for call in script.calls:
             for loose, level in enumerate(self._levels):
                 level[key_of(call.request, call.version, loose=bool(loose))].append(call)
@@ -90,6 +96,8 @@ class Player:
         if api_key == ApiKey.FETCH:
             return self._fetch(request, version)
         found = self._find(request, version, client_id)
+        if found is None and self._is_timed(request):
+            return Answer(HeartbeatResponse(), version, 0.0)
         if found is None:
             return Departure(self._reason(request, version))
         found.is_used = True
@@ -98,6 +106,16 @@ class Player:
         response = deepcopy(found.response)
         rewrite(response, found.response_version, lambda _, text: self._variables.live(text))
         return Answer(response, found.response_version, found.latency)
+
+    def _is_timed(self, request: Any) -> bool:
+        """Return whether a request is a heartbeat of a recorded member in a recorded generation.
+
+        The time alone decides whether a client sends one, so the recording may have none.
+        """
+        return (
+            isinstance(request, HeartbeatRequest)
+            and (request.group_id, request.generation_id, request.member_id) in self._joined
+        )
 
     def _fetch(self, request: Any, version: int) -> Answer | Departure:
         response = self._fetches.response(request, version)

@@ -7,8 +7,10 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from confluent_kafka import KafkaException
 from interop.adapters import ADAPTERS
 from interop.gathering import Gathering, gathering_on
 from interop.ground import MOCK
@@ -25,6 +27,7 @@ from mockbroker.net.listeners import PROTOCOLS
 
 pytestmark = MARKS
 
+START = 120.0  # seconds in which a broker of a real cluster starts and registers, on a busy machine
 CHEAP = "confluent-kafka"  # needs no other process
 OF_EACH_LANGUAGE = ("java", "franz-go", "kafkajs", "confluent-kafka")
 
@@ -111,7 +114,7 @@ def test_transactions_through_a_proxy(proxied: ProxiedGround, gathering: Gatheri
     if OUTPUT not in proxied.topics():
         proxied.create_topic(OUTPUT, gathering.partitions)
     client = ADAPTERS[CHEAP](proxied.bootstrap_servers)
-    ends = [client.ends(OUTPUT, partition)[1] for partition in range(gathering.partitions)]
+    ends = [end_of(client, partition) for partition in range(gathering.partitions)]
     member = transformer(gathering, family, "billing")
     batches = [[f"{gathering.topic} {batch} {number}" for number in range(gathering.partitions)] for batch in "ab"]
     for batch, steps in zip(batches, (["commit"], ["abort", "commit"]), strict=True):
@@ -165,13 +168,26 @@ def test_groups_behind_a_proxy_survive_restarts_of_brokers(
     gathering.wait_fair()
 
 
+def end_of(client: Any, partition: int) -> int:
+    """Return the end offset of a partition, as soon as its leader knows the new topic."""
+    until = time.monotonic() + LIMIT
+    while True:
+        try:
+            end: int = client.ends(OUTPUT, partition)[1]
+        except KafkaException:
+            assert time.monotonic() < until
+            time.sleep(0.2)
+        else:
+            return end
+
+
 def read_by(members: Iterable[Member]) -> set[str]:
     return {value for member in members for value in member.values}
 
 
 def wait_until_whole(proxied: ProxiedGround, ports: dict[int, int]) -> None:
     """Wait until Metadata names each broker again, at its port."""
-    until = time.monotonic() + LIMIT
+    until = time.monotonic() + START
     while (found := proxied.ports()) != ports:
         assert time.monotonic() < until, found
         time.sleep(0.2)

@@ -14,7 +14,7 @@ from tools.captures import CAPTURES
 from kwire.apikeys import ApiKey
 from kwire.capture import Call, read
 from kwire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from kwire.messages.join_group import JoinGroupRequest
+from kwire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from mockbroker.replay.player import Answer, Departure, Player
 from mockbroker.replay.script import Answered, Script
 from mockbroker.replay.variables import rewrite
@@ -80,6 +80,14 @@ def test_responses_come_in_order_and_the_last_is_repeated() -> None:
     player = Player(Script([beat(1), beat(2), beat(3, error=27)]))
     request = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
     assert [asked(player, deepcopy(request)) for _ in range(5)] == [1, 2, 3, 3, 3]
+
+
+def test_heartbeats_of_a_recorded_member_need_no_recorded_heartbeat() -> None:
+    joined = JoinGroupResponse(generation_id=3, member_id="m")
+    player = Player(Script([Answered(11, 4, "app", JoinGroupRequest(group_id="g"), joined, 4, 0.5)]))
+    for group, generation, member, succeeds in (("g", 3, "m", True), ("g", 4, "m", False), ("h", 3, "m", False)):
+        request = HeartbeatRequest(group_id=group, generation_id=generation, member_id=member)
+        assert isinstance(player.answer(4, "app", request), Answer) == succeeds
 
 
 def test_the_same_client_id_is_preferred() -> None:
