@@ -46,7 +46,9 @@ RECORDS = st.lists(
 )
 
 
-READERS = {name: batches_of(Batch, Record, RECORDS_AT_ONCE, name) for name in ("native", "compiled")}
+READERS = {
+    name: batches_of(Batch, Record, RECORDS_AT_ONCE, name) for name in ("native", "compiled") if name in available()
+}
 
 
 @contextmanager
