@@ -361,3 +361,18 @@ def test_unusable_files_of_a_listener_refuse_the_change() -> None:
     assert refusal.error == E.INVALID_REQUEST
     assert "Validation of dynamic config update of SSLFactory failed: reason" in (refusal.text or "")
     assert (files.reloaded, broker.cluster.broker_configs.get("0")) == ([], None)
+
+
+@pytest.mark.parametrize(("release", "error"), [("3.6", E.INVALID_REQUEST), ("4.2", E.NONE)])
+def test_client_metrics_exist_since_3_7(release: str, error: E) -> None:
+    broker = BrokerHarness().broker
+    assert alter(broker, 16, "s", [Change("metrics", SET, "a.")], RELEASES[release]).error == error
+    assert (broker.cluster.client_metrics == {}) is bool(error)
+
+
+@pytest.mark.parametrize(("release", "error"), [("3.9", E.INVALID_REQUEST), ("4.2", E.NONE)])
+def test_group_configs_exist_since_4_0(release: str, error: E) -> None:
+    broker = BrokerHarness().broker
+    changes = [Change("share.auto.offset.reset", SET, "earliest")]
+    assert alter(broker, GROUP, "g", changes, RELEASES[release]).error == error
+    assert (broker.cluster.group_configs == {}) is bool(error)
