@@ -6,6 +6,7 @@ python tests/mockbroker/lab/simulation/farm.py MINUTES [--scheme NAME]...
 from __future__ import annotations
 
 import argparse
+import gc
 import logging
 import sys
 import time
@@ -13,6 +14,7 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parents[4])]
 
+from mockbroker.cli.simulate import COLLECT_AFTER  # noqa: E402
 from mockbroker.lab.simulation.coverage import Coverage  # noqa: E402
 from mockbroker.lab.simulation.run import Outcome, run  # noqa: E402
 from mockbroker.lab.simulation.schemes import SCHEMES  # noqa: E402
@@ -63,6 +65,8 @@ def main() -> int:
     options = parser.parse_args()
     first = time.time_ns() // 1_000_000_000 * 1_000  # no two farms have the same seeds
     print(f"first seed: {first}", flush=True)
+    gc.freeze()
+    gc.set_threshold(*COLLECT_AFTER)
     seeds, failures, coverage = farm(options.minutes * 60, tuple(options.scheme or DEFAULT_SCHEMES), first)
     print(coverage.lines()[-1])
     print(f"{seeds} seeds, {failures} failures")
