@@ -424,3 +424,8 @@ def test_last_batch_of_the_compaction_stays(until: int, stays: bool) -> None:
     rules = _retained(partition, until)
     result = rules.retained(next(partition.log.batches()))
     assert (result is not None) is stays
+
+
+@pytest.mark.parametrize(("first", "is_aborted"), [(3, True), (4, False)])
+def test_transaction_that_ended_before_is_not_open(first: int, is_aborted: bool) -> None:
+    assert _Transactions([Aborted(7, 0, 3)], first).read_batch(in_transaction(7, 6)) is is_aborted
