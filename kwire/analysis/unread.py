@@ -39,17 +39,22 @@ class Unread:
 
 @dataclass(slots=True)
 class Watch:
-    """The collector of the periods in which calls of one connection may be missing.
+    """The collector of the periods in which calls of one connection, or of a slice of its calls, may be missing.
 
     Attributes:
+        is_first: True if no calls precede. A later slice keeps the period of each call for ``merge``, because earlier
+            periods decide which periods are merged.
         groups: ids of the groups in calls of the connection.
         times: periods by group id, in microseconds; the key None is for all groups of the broker.
         count: number of periods.
+        waiting: group, begin and end of the period of each call, if ``is_first`` is False.
     """
 
+    is_first: bool = True
     groups: set[str] = field(default_factory=set)
     times: dict[str | None, list[tuple[int, int]]] = field(default_factory=dict)
     count: int = 0
+    waiting: list[tuple[str | None, int, int]] = field(default_factory=list)
 
     def note(self, call: Call, events: Iterable[GroupEvent]) -> None:
         """Record the groups in the events of a call. If the call was not decoded, record a period at its time."""
@@ -61,7 +66,16 @@ class Watch:
             times = [time for time in (call.request_us, call.response_us) if time is not None]
             self._add(group, min(times), max(times))
 
+    def merge(self, later: Watch) -> None:
+        """Add the periods of the slice that follows. The result is the same as that of one Watch for both slices."""
+        self.groups |= later.groups
+        for group, begin, end in later.waiting:
+            self._add(group, begin, end)
+
     def _add(self, group: str | None, begin: int, end: int) -> None:
+        if not self.is_first:
+            self.waiting.append((group, begin, end))
+            return
         periods = self.times.setdefault(group, [])
         if periods and (self.count >= MOST or begin - periods[-1][1] < TOGETHER_US):
             periods[-1] = min(periods[-1][0], begin), max(periods[-1][1], end)

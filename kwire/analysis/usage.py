@@ -200,6 +200,11 @@ class _Count:
         self.first_ts = min(self.first_ts, ts)
         self.last_ts = max(self.last_ts, ts)
 
+    def merge(self, other: _Count) -> None:
+        self.count += other.count
+        self.first_ts = min(self.first_ts, other.first_ts)
+        self.last_ts = max(self.last_ts, other.last_ts)
+
     def row(self) -> dict[str, int]:
         return {"count": self.count, "first_ts": self.first_ts, "last_ts": self.last_ts}
 
@@ -246,6 +251,20 @@ class Usage:
         for one in refusals:
             about = call.api_key, one.code, call.client_id, one.group, one.topic, one.partition
             self._errors[call.connection, call.broker, *about].add(call.response_us)
+
+    def merge(self, other: Usage) -> None:
+        """Add the calls that another Usage has counted."""
+        for about, count in other._errors.items():
+            self._errors[about].merge(count)
+        for about, count in other._apis.items():
+            self._apis[about].merge(count)
+        for about, seen in other._clients.items():
+            client = self._clients[about]
+            client.connections |= seen.connections
+            client.calls.merge(seen.calls)
+            client.removed += seen.removed
+        for about, waits in other._latency.items():
+            self._latency[about] += waits
 
     def rows(self, capture_id: str, names: Mapping[str, str], clusters: Clusters | None = None) -> dict[str, list[Row]]:
         """Return the rows of ``clients``, ``api_usage``, ``latency`` and ``errors``, by table name.

@@ -24,6 +24,7 @@ from kwire.spark import plain
 Rows = dict[str, list[Any]]  # rows by kind
 MET = ("marks", "sizes", "endings", "spans")  # kinds of rows to send to the groups concerned, from any connection
 COUNTED = ("clients", "api_usage")  # tables whose rows are sums over connections
+OF_SLICES = ("calls", "folds")  # kinds of rows about slices of connections; the second stage does not get them
 EACH = ("frames", "connections", "problems")  # rows that come from one connection each, and meet no others
 MANY = 20_000  # counts that a task keeps in memory
 SLICE = 16 * 1024 * 1024  # bytes of the events in one slice of a large group
@@ -42,6 +43,8 @@ SUMMARY_KINDS = (
     "unread",
     "written",
     "large",
+    "slices",
+    "ids",
     "size",
 )  # for the driver
 
@@ -76,6 +79,16 @@ def group_of_slice(about: str) -> tuple[str, bool]:
     """
     begin, _, group = about.partition(" of ")
     return group, begin == "slice 0"
+
+
+def about_calls(conn_id: str, number: int) -> str:
+    """Return the key by which Spark groups the calls of one slice of a connection.
+
+    Args:
+        conn_id: id of the connection.
+        number: number of the slice, from 1.
+    """
+    return f"calls {number} of {conn_id}"
 
 
 def about_client(client_id: str | None, host: str) -> str:
@@ -113,6 +126,11 @@ def about_share(name: str, *key: Any) -> str:
         key: column values that rows must have in common to be summed. They select the share.
     """
     return f"{name} {zlib.crc32(repr(key).encode()) % SHARES}"
+
+
+def about_error(row: Row) -> str:
+    """Return the key by which Spark groups a row of the table ``errors``. It does not depend on the topic."""
+    return about_share("errors", *map(row.get, _OF_ERROR))
 
 
 def mark_of(about: str) -> str:
@@ -209,7 +227,7 @@ class Bundler:
         """
         complete = list(self._bundles(rows))
         rows.clear()
-        self._size += sum(len(one.rows) for one in complete)
+        self._size += sum(len(one.rows) for one in complete if one.kind not in OF_SLICES)
         for one in complete:
             if one.kind == "events":
                 self._by_group[one.about] += len(one.rows)
@@ -236,7 +254,7 @@ class Bundler:
         for name in ("connections", "problems"):
             if rows := by_kind.get(name):
                 yield bundle(name, f"{name} {rows[0]['conn_id']}", rows)
-        yield from _by("errors", by_kind.get("errors", []), lambda row: about_share("errors", *map(row.get, _OF_ERROR)))
+        yield from _by("errors", by_kind.get("errors", []), about_error)
         events = by_kind.get("events", [])
         yield from _by("events", map(_event_values, events), lambda values: about_group(values[_OF_GROUP]))
         yield from _by("subscribed", by_kind.get("subscribed", []), lambda one: about_group(one.group_id))
@@ -244,6 +262,8 @@ class Bundler:
         for kind in ("tallies", "connected"):
             yield from _by(kind, by_kind.get(kind, []), lambda one: about_client(one.client_id, one.host))
         yield from _by("steps", by_kind.get("steps", []), lambda one: about_transactions(one.transactional_id))
+        yield from _by("calls", by_kind.get("calls", []), lambda row: about_calls(*row[:2]))
+        yield from _by("folds", by_kind.get("folds", []), lambda row: f"folds {row[0]}")
         if spans := by_kind.get("spans"):
             yield bundle("spans", "", spans)
         if marks := by_kind.get("marks"):
@@ -261,7 +281,7 @@ class Bundler:
             if fresh := {(kind, *row) for row in rows} - self._told:
                 self._told |= fresh
                 yield bundle(kind, "", [row[1:] for row in fresh])
-        for kind in ("sizes", "statements", "damage", "skipped", "remarks", "unread"):
+        for kind in ("sizes", "statements", "damage", "skipped", "remarks", "unread", "slices"):
             if rows := by_kind.get(kind):
                 yield bundle(kind, "", rows)
 

@@ -11,22 +11,19 @@ import json
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO
+from typing import BinaryIO
 from uuid import uuid4
 
-from kwire.analysis import extract, topics, transactions, unread, usage
-from kwire.analysis.clusters import statement_of
 from kwire.analysis.events import GroupEvent
-from kwire.analysis.findings.observations import Observer
-from kwire.analysis.frames import connection_row, frame_row, problem_row
 from kwire.analysis.what_if import evidence
-from kwire.capture.calls.conversation import Conversation, Row
+from kwire.capture.calls.conversation import Conversation, Parts, Row, Sliced
 from kwire.capture.calls.exchange import FrameOfLog
 from kwire.capture.calls.model import Call
 from kwire.capture.files.file_systems import below, file_system, open_at
 from kwire.capture.files.gzipped import GZIP
 from kwire.capture.tcp.segments import SYN, unpack_key
-from kwire.spark.bundles import COUNTED, Rows
+from kwire.spark.bundles import Rows
+from kwire.spark.folding import CallFold, Slicer
 
 AT_ONCE = 262_144  # bytes per read of the packets of one connection
 FOREIGN = 8  # at most 1/FOREIGN of the bytes of one read may belong to other connections
@@ -183,32 +180,41 @@ class ConnectionFollower:
     """A converter of the TCP segments between two endpoints to table rows, one connection after the other.
 
     A follower can be pickled between two segments.
+
+    Attributes:
+        slice_calls: number of calls after which the calls of a connection are not decoded, but divided into slices of
+            this size: rows of the kind ``calls``. 0 to decode all calls.
     """
 
     key: bytes
     capture_id: str
+    slice_calls: int = 0
     conversation: Conversation | None = None
-    counts: usage.Usage = field(default_factory=lambda: usage.Usage({}))
-    statements: set[Any] = field(default_factory=set)  # statements of the connection about its cluster
-    watch: unread.Watch = field(default_factory=unread.Watch)
-    observer: Observer = field(default_factory=Observer)
+    fold: CallFold = field(init=False)
+    calls: int = 0  # decoded calls of the connection
+    slicer: Slicer | None = None
 
-    def segment(self, row: Row, source: Any, base: int, path: str, rows: Rows) -> None:
-        """Process the next TCP segment between the two endpoints. A segment that opens another connection ends the
+    def __post_init__(self) -> None:
+        self.fold = CallFold(self.capture_id)
+
+    def segments(self, segments: Sequence[Parts], source: Sliced, base: int, path: str, rows: Rows) -> None:
+        """Process the next TCP segments between the two endpoints. A segment that opens another connection ends the
         previous one.
 
         Args:
-            row: TCP segment, decoded from its packet.
-            source: object that contains the payload, at ``row.start - base``.
+            segments: TCP segments, as tuples with the values of a ``Row``.
+            source: object that contains the payloads; the payload of a segment begins at its ``start`` minus ``base``.
             base: position in the file at which ``source`` begins.
             path: path of the file.
             rows: lists of rows by kind. If the previous connection ends, its remaining rows are added.
         """
-        conversation = self.conversation
-        if conversation is None or ((row.flags & SYN or conversation.done) and conversation.is_another(row)):
-            self.finish(rows)
-            conversation = self.conversation = Conversation(unpack_key(self.key), row)
-        conversation.segment(row, source, base, path)
+        at = 0
+        while at < len(segments):
+            row, conversation = Row._make(segments[at]), self.conversation
+            if conversation is None or ((row.flags & SYN or conversation.done) and conversation.is_another(row)):
+                self.finish(rows)
+                conversation = self.conversation = Conversation(unpack_key(self.key), row)
+            at = conversation.segments(segments, source, base, path, at)
 
     def frame(self, logged: FrameOfLog) -> None:
         """Process the next frame of a connection in a frame log."""
@@ -221,25 +227,17 @@ class ConnectionFollower:
         """Add the rows of calls (requests with their responses) that are complete to ``rows``."""
         if self.conversation is None:
             return
-        for call in self.conversation.taken():
-            refused = usage.refusals(call)
-            rows["frames"].append(frame_row(call, self.capture_id, refused))
-            rows["names"] += topics.topic_names(call).items()
-            rows["marks"] += topics.watermarks(call)
-            rows["endings"] += transactions.endings(call)
-            events = extract.events_of(call)
-            rows["events"] += events
-            self.watch.note(call, events)
-            self.observer.note(call, refused)
-            rows["steps"] += self.observer.steps(call)
-            self.notice(call, events, rows)
-            statement = statement_of(call)
-            if statement is not None and statement.content not in self.statements:
-                self.statements.add(statement.content)
-                rows["statements"].append(statement)
-            self.counts.add(call, refused)
-        rows["waits"] += self.counts.drain_waits()
-        rows["tallies"] += self.observer.drain()
+        calls = self.conversation.taken()
+        if self.slicer is not None:
+            rows["calls"] += map(self.slicer.row, calls)
+            return
+        for call in calls:
+            self.notice(call, self.fold.add(call, rows), rows)
+        self.fold.drain(rows)
+        self.calls += len(calls)
+        if self.slice_calls and self.calls >= self.slice_calls:
+            self.slicer = Slicer(self.slice_calls)
+            self.conversation.defer_bodies()
 
     def notice(self, call: Call, events: Sequence[GroupEvent], rows: Rows) -> None:
         """Add the rows of a call that only a subclass produces; this class adds none.
@@ -256,22 +254,13 @@ class ConnectionFollower:
             return
         connection = self.conversation.finish()
         self.collect(rows)
-        rows["connections"].append(connection_row(connection, self.capture_id))
-        if (remark := connection.remark) is not None:
-            rows["problems"].append(problem_row(connection, self.capture_id))
-            rows["remarks"].append(remark[0])
-        rows["unread"] += self.watch.finish(connection)
-        whole, steps, spans = self.observer.finish(connection)
-        rows["connected"] += [] if whole is None else [whole]
-        rows["steps"] += steps
-        rows["spans"] += spans
-        software = {"software_name": connection.software_name, "software_version": connection.software_version}
-        rows["errors"] += self.counts.refused(self.capture_id)
-        counted = self.counts.rows(self.capture_id, {})
-        for name in COUNTED:
-            rows[name] += [row | software for row in counted[name]]
-        self.conversation, self.counts, self.statements, self.watch = None, usage.Usage({}), set(), unread.Watch()
-        self.observer = Observer()
+        if self.slicer is None:
+            self.fold.finish(connection, rows)
+        else:
+            rows["folds"].append((connection.id, 0, self.fold, connection))
+            rows["slices"].append((self.slicer.number, self.slicer.bytes))
+        self.conversation, self.slicer, self.calls = None, None, 0
+        self.fold = CallFold(self.capture_id)
 
 
 @dataclass(slots=True)

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from kwire.capture.files.file_systems import is_address, size_of
 from kwire.spark import source, stages, topic
 from kwire.spark.bundles import SLICE
+from kwire.spark.folding import SLICE_CALLS
 from kwire.spark.following import ConnectionFollower, ReplayFollower
 from kwire.spark.output import Output
 from kwire.spark.tasks import task_count, task_size
@@ -37,6 +38,8 @@ class Job:
             ``what_if_assignments``. None for no replay.
         settings: thresholds of detectors that differ from their defaults, by name.
         slice_size: bytes of the events in one slice of a large consumer group.
+        slice_calls: number of calls in one slice of a connection. Connections with more calls are divided, unless
+            groups are replayed.
     """
 
     paths: Sequence[str]
@@ -47,6 +50,7 @@ class Job:
     assignor: str | None = None
     settings: Mapping[str, float] | None = None
     slice_size: int = SLICE
+    slice_calls: int = SLICE_CALLS
 
     def run(self, spark: SparkSession) -> stages.CaptureSummary:
         """Write the tables to the output folder; return the summary, which lists the damaged files."""
@@ -74,11 +78,19 @@ class Job:
         folders = stages.unpacked_in(staging), stages.wrong_in(staging)
         ordered = ordered_references(spark, self.paths, self.split_size, *folders, guess)
         paths = PartitionNames(self.paths[0]) if is_topic(self.paths[0]) else list(self.paths)
-        bundles = stages.connection_bundles(ordered, paths, self.capture_id, staging, follow, self.slice_size).persist()
+        slice_calls = self.slice_calls if self.assignor is None else 0
+        connections = stages.connection_bundles(
+            ordered, paths, self.capture_id, staging, follow, self.slice_size, slice_calls
+        ).persist()
+        bundles, persisted = connections, [connections]
         try:
             report = stages.summary_of(bundles)
             if source.wrongly_guessed(stages.wrong_in(staging)):
                 return report, []
+            if report.sliced:
+                bundles, more = stages.with_slices(connections, report, self.capture_id, staging, self.slice_size)
+                persisted += more
+                report = stages.summary_of(bundles)
             written = report.written + stages.write_problems(report, self.capture_id, staging)
             return report, written + stages.write_tables(
                 bundles,
@@ -90,7 +102,8 @@ class Job:
                 slice_size=self.slice_size,
             )
         finally:
-            bundles.unpersist()
+            for one in persisted:
+                one.unpersist()
 
 
 def ordered_references(

@@ -43,6 +43,7 @@ MODULES = frozenset(  # modules whose classes may be encoded, besides message cl
         "kwire.capture.files.blocks",
         "kwire.capture.tcp.stream",
         "kwire.errorcodes",
+        "kwire.spark.folding",
         "kwire.spark.following",
         "kwire.spark.stages",
     }

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import pyarrow as pa
@@ -29,12 +29,15 @@ from kwire.analysis.topics import Watermark
 from kwire.analysis.transactions import Transactions
 from kwire.analysis.unread import Unread
 from kwire.analysis.what_if import comparison, evidence
+from kwire.capture.calls.bodies import BodyReader
 from kwire.capture.calls.conversation import Row as Segment
 from kwire.capture.calls.exchange import FrameOfLog
+from kwire.capture.calls.model import Connection
 from kwire.capture.files.blocks import Problem, Skipped, damage, notes
 from kwire.capture.files.file_systems import below
 from kwire.spark import bundles
 from kwire.spark.bundles import COUNTED, EACH, MET, SUMMARY_KINDS, Bundle, Bundler, Counts, Rows, bundle, unbundle
+from kwire.spark.folding import CallFold, call_of
 from kwire.spark.following import SEALED, ConnectionFollower, Payloads, reaches
 from kwire.spark.parts import Parts
 from kwire.spark.source import ORDER, wrongly_guessed
@@ -42,6 +45,7 @@ from kwire.spark.tasks import task_count
 
 SEGMENT = Segment._fields
 ENOUGH = 5_000  # rows per batch of bundles
+A_SLICE = 1024 * 1024  # bytes of undecoded frames per task, for small captures
 A_TASK = 4 * 1024 * 1024  # bytes of bundles per task of the second stage
 
 
@@ -65,10 +69,12 @@ def connection_bundles(
     staging: str,
     follow: type[ConnectionFollower] = ConnectionFollower,
     slice_size: int = bundles.SLICE,
+    slice_calls: int = 0,
 ) -> DataFrame:
     """Return the rows of all connections as bundles, except the rows of the table ``frames``.
 
-    The tasks write the table ``frames`` and decompressed gzip files to ``staging``.
+    The tasks write the table ``frames`` and decompressed gzip files to ``staging``. The bundles of a connection with
+    more than ``slice_calls`` calls contain undecoded calls, see ``with_slices``.
 
     Args:
         ordered: references to TCP segments, ordered by connection.
@@ -77,8 +83,9 @@ def connection_bundles(
         staging: folder for the written files.
         follow: class that converts the segments of a connection; ReplayFollower if groups are replayed.
         slice_size: bytes of the events in one slice of a large consumer group.
+        slice_calls: number of calls in one slice of a connection; 0 to divide no connection.
     """
-    convert = partial(_connection_bundles, paths, capture_id, staging, follow, slice_size)
+    convert = partial(_connection_bundles, paths, capture_id, staging, follow, slice_size, slice_calls)
     return ordered.mapInArrow(convert, bundles.SPARK)
 
 
@@ -99,12 +106,13 @@ def _connection_bundles(
     staging: str,
     follow: type[ConnectionFollower],
     slice_size: int,
+    slice_calls: int,
     batches: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     if wrongly_guessed(wrong_in(staging)):
         return  # all files were read before: the references are useless
     bundler, parts = Bundler(slice_size), Parts(staging)
-    for rows in followed(paths, capture_id, batches, unpacked_in(staging), follow):
+    for rows in followed(paths, capture_id, batches, unpacked_in(staging), follow, slice_calls):
         parts.add("frames", rows.pop("frames", []))
         if complete := list(bundler.add(rows)):
             yield bundles.batch(complete)
@@ -133,6 +141,7 @@ def followed(
     batches: Iterator[pa.RecordBatch],
     unpacked: str | None = None,
     follow: type[ConnectionFollower] = ConnectionFollower,
+    slice_calls: int = 0,
 ) -> Iterator[Rows]:
     """Yield the rows of calls and connections in portions, from references to TCP segments.
 
@@ -144,6 +153,7 @@ def followed(
         batches: references, ordered by connection.
         unpacked: folder with the decompressed content of gzip files; None if the rows contain the payload.
         follow: class that converts the segments of a connection.
+        slice_calls: number of calls in one slice of a connection; 0 to divide no connection.
     """
     payloads = Payloads(paths, unpacked)
     follower: ConnectionFollower | None = None
@@ -154,9 +164,9 @@ def followed(
                 if follower is None or follower.key != key:
                     if follower is not None:
                         follower.finish(collected)
-                    follower = follow(key, capture_id)
+                    follower = follow(key, capture_id, slice_calls)
                 follow_segments(follower, rows, payloads, collected)
-                if sum(map(len, collected.values())) >= ENOUGH:
+                if collected.get("calls") or sum(map(len, collected.values())) >= ENOUGH:
                     yield collected
         if follower is not None:
             follower.finish(collected)
@@ -198,16 +208,28 @@ def follow_segments(follower: ConnectionFollower, rows: pa.RecordBatch, payloads
                 collected["skipped"].append(((path, reason), packets))
         return
     columns_by_name = {name: rows.column(name).to_pylist() for name in SEGMENT}
-    segments = map(Segment._make, zip(*columns_by_name.values(), strict=True))
+    segments = list(zip(*columns_by_name.values(), strict=True))
+    payload = rows.column("payload")
+    if len(follower.key) != SEALED:
+        for file, values, frame in zip(files, segments, payload.to_pylist(), strict=True):
+            one = Segment._make(values)
+            follower.frame(FrameOfLog(one.upward, frame, one.time_us, payloads.paths[int(file)], one.position))
+        follower.collect(collected)
+        return
     until = reaches(files, columns_by_name["position"], columns_by_name["start"], columns_by_name["captured"])
-    for file, segment, payload, reach in zip(files, segments, rows.column("payload").to_pylist(), until, strict=True):
-        path = payloads.paths[int(file)]
-        if len(follower.key) != SEALED:
-            follower.frame(FrameOfLog(segment.upward, payload, segment.time_us, path, segment.position))
-        elif payload is not None:
-            follower.segment(segment, payload, segment.start, path, collected)
-        else:
-            follower.segment(segment, payloads.of(file, reach), 0, path, collected)
+    if payload.null_count < len(segments):
+        for file, values, data, reach in zip(files, segments, payload.to_pylist(), until, strict=True):
+            base = 0 if data is None else Segment._make(values).start
+            source = payloads.of(file, reach) if data is None else data
+            follower.segments((values,), source, base, payloads.paths[int(file)], collected)
+        follower.collect(collected)
+        return
+    begin = 0
+    for (file, reach), run in groupby(zip(files, until, strict=True)):
+        end = begin + sum(1 for _ in run)
+        source = payloads.of(file, reach)
+        follower.segments(segments[begin:end], source, 0, payloads.paths[int(file)], collected)
+        begin = end
     follower.collect(collected)
 
 
@@ -232,6 +254,9 @@ class CaptureSummary:
     written: list[str] = field(default_factory=list)  # part files of tables
     size: int = 0  # bytes of bundles
     large: Counter[str] = field(default_factory=Counter)  # bytes of events, by key of a large group
+    ids: set[tuple[str, int]] = field(default_factory=set)  # only of streams: topic ids, and buckets of their rows
+    sliced: int = 0  # slices of connections, whose calls the first stage does not decode
+    sliced_size: int = 0  # bytes of the frames in these slices
 
     @classmethod
     def of(cls, bundles: Iterable[Bundle]) -> CaptureSummary:
@@ -263,6 +288,12 @@ class CaptureSummary:
                 case "large":
                     for about, size in rows:
                         summary.large[about] += size
+                case "ids":
+                    summary.ids.update(rows)
+                case "slices":
+                    for number, size in rows:
+                        summary.sliced += number
+                        summary.sliced_size += size
                 case "size":
                     summary.size += sum(rows)
         return summary
@@ -275,6 +306,7 @@ class CaptureSummary:
             self.producers | other.producers,
             statements=self.statements | other.statements,
             unread=self.unread | other.unread,
+            ids=self.ids | other.ids,
             size=self.size + other.size,
         )
 
@@ -341,6 +373,82 @@ class CaptureSummary:
         for group, topic in self.wanted:
             groups_by_key[self.name(topic)].add(group)
         return {topic: sorted(groups) for topic, groups in groups_by_key.items()}
+
+
+def with_slices(
+    extracted: DataFrame, known: CaptureSummary, capture_id: str, staging: str, slice_size: int = bundles.SLICE
+) -> tuple[DataFrame, list[DataFrame]]:
+    """Decode the slices of connections in tasks of their own, and merge their results for each connection.
+
+    The tasks write the table ``frames`` to ``staging``.
+
+    Args:
+        extracted: bundles of the first stage.
+        known: their summary.
+        capture_id: name of the capture.
+        staging: folder for the written files.
+        slice_size: bytes of the events in one slice of a large consumer group.
+
+    Returns: the bundles of the first stage with the rows of all slices, and the persisted DataFrames that the caller
+        must release.
+    """
+    kind = sql.col("kind")
+    decode = partial(_decode_slices, capture_id, staging, slice_size)
+    tasks = min(known.sliced, task_count(known.sliced_size, A_SLICE))
+    decoded = _by_key(extracted.where(kind == "calls"), tasks).mapInArrow(decode, bundles.SPARK).persist()
+    folds = extracted.where(kind == "folds").unionByName(decoded.where(kind == "folds"))
+    merged = _by_key(folds, 1).mapInArrow(partial(_merge_folds, slice_size), bundles.SPARK).persist()
+    others = extracted.where(~kind.isin(*bundles.OF_SLICES)).unionByName(decoded.where(kind != "folds"))
+    return others.unionByName(merged), [decoded, merged]
+
+
+def _decode_slices(
+    capture_id: str, staging: str, slice_size: int, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Decode the calls of slices, and write them to the table ``frames``; yield the bundles of their rows.
+
+    Args:
+        capture_id: name of the capture.
+        staging: folder for the written files.
+        slice_size: bytes of the events in one slice of a large consumer group.
+        batches: bundles of the kind ``calls``.
+    """
+    bundler, parts = Bundler(slice_size), Parts(staging)
+    reader = BodyReader(Connection(id="", client="", broker="", first_us=0, last_us=0), None, False, True)
+    for met in _runs_of_keys(batches):
+        fold = CallFold(capture_id, is_first=False)
+        rows: Rows = defaultdict(list)
+        calls = sorted(met["calls"], key=itemgetter(2))
+        for *_, values in calls:
+            fold.add(call_of(values, reader), rows)
+            if sum(map(len, rows.values())) >= ENOUGH:
+                parts.add("frames", rows.pop("frames", []))
+                if complete := list(bundler.add(rows)):
+                    yield bundles.batch(complete)
+        fold.drain(rows)
+        conn_id, number, *_ = calls[0]
+        rows["folds"].append((conn_id, number, fold, None))
+        parts.add("frames", rows.pop("frames", []))
+        yield bundles.batch(list(bundler.add(rows)))
+    yield bundles.batch([*bundler.finish(), bundle("written", "", parts.close())])
+
+
+def _merge_folds(slice_size: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Merge the results of the slices of each connection; yield the bundles of its last rows.
+
+    Args:
+        slice_size: bytes of the events in one slice of a large consumer group.
+        batches: bundles of the kind ``folds``.
+    """
+    bundler = Bundler(slice_size)
+    for met in _runs_of_keys(batches):
+        (_, _, fold, connection), *later = sorted(met["folds"], key=itemgetter(1))
+        rows: Rows = defaultdict(list)
+        for _, _, other, _ in later:
+            fold.merge(other, rows)
+        fold.finish(connection, rows)
+        yield bundles.batch(list(bundler.add(rows)))
+    yield bundles.batch(list(bundler.finish()))
 
 
 def summary_of(extracted: DataFrame) -> CaptureSummary:

@@ -5,7 +5,8 @@ For this, the job finishes a copy of the state of each open connection, and repl
 batch. Rows of frames and of finished connections are final.
 
 The tables of groups and counts are divided into buckets, each with its own files. A batch recomputes the buckets that
-it changes. If it changes the name of a topic or the cluster of a broker, it recomputes all buckets.
+it changes: also those with rows about a topic whose name becomes known. If it changes the cluster of a broker, it
+recomputes all buckets.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from kwire.analysis.clusters import Clusters
+from kwire.analysis.events import split_partition
 from kwire.capture.files.file_systems import file_system
 from kwire.spark import bundles, plain, source, stages, topic
 from kwire.spark.bundles import (
@@ -119,6 +121,36 @@ class Follower(StatefulProcessor):
             payloads.close()
 
 
+def topic_ids(rows: Rows) -> set[tuple[str, int]]:
+    """Return the topic ids to which rows refer, as the text ``id:`` and the topic id, each with the bucket of the rows.
+
+    ``rows``: lists of rows by kind, of which group events and errors may refer to topic ids.
+    """
+    found = [(row["topic"], bundles.about_error(row)) for row in rows.get("errors", ())]
+    for event in rows.get("events", ()):
+        topics = {event.topic, *(split_partition(partition)[0] for partition in event.partitions or ())}
+        found += [(topic, about_group(event.group_id)) for topic in topics]
+    return {(topic, bucket_of(about)) for topic, about in found if topic is not None and topic.startswith("id:")}
+
+
+def buckets_of_names(was: stages.CaptureSummary, now: stages.CaptureSummary) -> set[int]:
+    """Return the buckets of the rows that depend on a topic name which differs between two summaries.
+
+    These are rows with the topic id, and consumer groups with commits for the topic: other connections may fetch it by
+    id.
+    """
+    changed = {topic for topic, _ in was.names.items() ^ now.names.items()}
+    names = changed | {summary.name(topic) for topic in changed for summary in (was, now)}
+    groups = {group for group, topic, _ in now.commits if topic in names} if changed else set()
+    return {bucket for topic, bucket in now.ids if topic in changed} | {bucket_of(about_group(one)) for one in groups}
+
+
+def buckets_of_unread(was: stages.CaptureSummary, now: stages.CaptureSummary) -> set[int]:
+    """Return the buckets of the consumer groups with unread periods that differ between two summaries."""
+    groups = {one.group_id for one in was.unread ^ now.unread}
+    return set(range(BUCKETS)) if None in groups else {bucket_of(about_group(one)) for one in groups if one is not None}
+
+
 def connection_rows(collected: Rows, key: bytes, *, provisional: bool) -> Iterator[Row]:
     """Yield bundles of a connection's rows as Spark rows with the schema SAID.
 
@@ -133,6 +165,8 @@ def connection_rows(collected: Rows, key: bytes, *, provisional: bool) -> Iterat
         complete.append(bundle("ends", "", sorted(ends)))
     if ended := {one.transactional_id for one in collected.get("endings", ())}:
         complete.append(bundle("ended", "", sorted(ended)))
+    if ids := topic_ids(collected):
+        complete.append(bundle("ids", "", sorted(ids)))
     bundler = Bundler()
     complete += [*bundler.add(collected), *bundler.finish()]
     for one in complete:
@@ -265,10 +299,9 @@ class Stream:
             LOG.warning("%s", problem)
             self.damaged.add(problem.file)
         is_moved = Clusters(was.statements) != Clusters(now.statements)
-        if is_moved or was.names != now.names or was.unread != now.unread:
-            changed = set(range(BUCKETS))
-        else:
-            changed = self._changed_buckets(batch.unionByName(open_before.join(keys, "key", "left_semi")), now)
+        changed = set(range(BUCKETS)) if is_moved else buckets_of_names(was, now) | buckets_of_unread(was, now)
+        if len(changed) < BUCKETS:
+            changed |= self._changed_buckets(batch.unionByName(open_before.join(keys, "key", "left_semi")), now)
 
         connection_rows = spark.read.schema(KEPT).parquet(stored_rows)
         over = connection_rows.where(kind.isin(*ENDED) & (sql.lit(is_moved) | (sql.col("batch") == number))).drop(

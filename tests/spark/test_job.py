@@ -6,6 +6,7 @@ import json
 import os
 import struct
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import commands
@@ -19,6 +20,7 @@ from spark import traces
 pytest.importorskip("pyspark")
 
 from pyspark import TaskContext
+from pyspark.sql import SparkSession
 
 from kwire.analysis import parquet
 from kwire.analysis.columns import SPARK, rows_of
@@ -37,14 +39,29 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return traces.long_capture(tmp_path_factory.mktemp("long"))
 
 
+@contextmanager
+def small_batches(spark: SparkSession) -> Iterator[None]:
+    """Of 50 segments; whether a connection is cut is decided after each."""
+    name = "spark.sql.execution.arrow.maxRecordsPerBatch"
+    before = spark.conf.get(name)
+    spark.conf.set(name, "50")
+    try:
+        yield
+    finally:
+        spark.conf.set(name, before)
+
+
 WAYS = [(65_536, None), (100_003, ()), (1 << 40, None)]  # bytes of a part; files whose parts are guessed, None for all
 
 
 @pytest.mark.parametrize(("size", "guess"), usual_and_long(WAYS[:1], WAYS[1:]))
 def test_same_rows(spark, long, tmp_path, size, guess):
-    """Also of groups in slices, which all but the smallest are here."""
+    """Also of groups and connections in slices, which all but the smallest are here."""
     paths = files([str(path) for path in [*traces.captures(), long, traces.strange(tmp_path)]])
-    summary = Job(paths, Output(str(tmp_path / "out")), "c", size, guess, slice_size=3_000).run(spark)
+    job = Job(paths, Output(str(tmp_path / "out")), "c", size, guess, slice_size=3_000, slice_calls=5)
+    with small_batches(spark):
+        summary = job.run(spark)
+    assert summary.sliced > 20
     assert any(count > 4 for count in summary.slices(3_000).values())
     result = parquet.read(tmp_path / "out")
     assert result == traces.single(paths, "c")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,12 +17,14 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.tws_tester import TwsTester
 
 from kwire.analysis import parquet
-from kwire.spark import source
-from kwire.spark.bundles import unbundle
+from kwire.analysis.clusters import Clusters
+from kwire.analysis.unread import Unread
+from kwire.spark import bundles, source, stages
+from kwire.spark.bundles import BUCKETS, Bundle, about_group, bucket_of, unbundle
 from kwire.spark.output import Output
-from kwire.spark.stream import IDLE, Follower, Stream
+from kwire.spark.stream import IDLE, Follower, Stream, buckets_of_names, buckets_of_unread
 
-LIMIT = 120  # seconds
+LIMIT = 600  # seconds
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +59,73 @@ def test_interrupted_stream_gives_the_rows_of_one_run(spark, long, tmp_path, mon
     assert stream.start(spark, once=True).awaitTermination(LIMIT)
     assert parquet.read(place) == traces.single(paths, "c")
     assert stream.damaged == {str(paths[1])}
+
+
+class TestChangedBuckets:
+    """Without a session: the buckets whose rows a new topic name, or a new unread period, changes."""
+
+    def test_a_topic_name_changes_its_rows_and_committing_groups(self):
+        known = {"id:x": "tea", "id:y": "milk"}
+        commits = {("by-id", "id:x", 0), ("by-name", "tea", 1), ("other", "milk", 0)}
+        ids = {("id:x", 7), ("id:y", 9)}
+        was = stages.CaptureSummary(names={"id:y": "milk"}, commits=commits, ids=ids)
+        now = stages.CaptureSummary(names=known, commits=commits, ids=ids)
+        groups = {bucket_of(about_group(name)) for name in ("by-id", "by-name")}
+        assert bucket_of(about_group("other")) not in {7, *groups}
+        assert buckets_of_names(was, now) == buckets_of_names(now, was) == {7, *groups}
+        assert buckets_of_names(now, now) == set()
+
+    def test_an_unread_period_changes_its_group_or_all(self):
+        summaries = [
+            stages.CaptureSummary(unread={Unread(1, end, "c", "b:1", group)})
+            for group, end in (("g", 2), ("g", 3), (None, 2))
+        ]
+        assert buckets_of_unread(summaries[0], summaries[0]) == set()
+        assert buckets_of_unread(*summaries[:2]) == {bucket_of(about_group("g"))}
+        assert buckets_of_unread(*summaries[1:]) == set(range(BUCKETS))
+
+    def test_group_events_and_errors_refer_to_topic_ids(self, long):
+        follower = TwsTester(Follower("c"), timeMode="ProcessingTime")
+        rows = [row for key, some in rows_by_connection([long]).items() for row in follower.test(key, some)]
+        expected: set[tuple[str, int]] = set()
+        for row in rows:
+            for values in unbundle(row.rows) if row.kind in ("events", "errors") else ():
+                texts = repr(values)
+                expected |= {(topic, bucket_of(row.about)) for topic in re.findall(r"id:[\w-]{22}", texts)}
+        assert {one for row in rows if row.kind == "ids" for one in unbundle(row.rows)} == expected != set()
+
+    def test_other_buckets_have_the_same_rows_without_the_name(self, long):
+        follower = TwsTester(Follower("c"), timeMode="ProcessingTime")
+        rows = [row for key, some in rows_by_connection([long]).items() for row in follower.test(key, some)]
+        some = [Bundle(row.kind, row.about, row.rows) for row in rows]
+        now = stages.CaptureSummary.of(some)
+        whole, changed = rows_by_bucket(some, now), 0
+        assert len(now.names) > 3
+        for topic in sorted(now.names):
+            names = {known: name for known, name in now.names.items() if known != topic}
+            was = replace(now, names=names)
+            before = rows_by_bucket(some, was)
+            differ = {bucket for bucket in whole if before[bucket] != whole[bucket]}
+            assert differ <= buckets_of_names(was, now)
+            changed += len(differ)
+        assert changed > 2
+
+
+def rows_by_bucket(some: list[Bundle], summary: stages.CaptureSummary) -> dict[int, list[str]]:
+    """The rows of groups and counts that the second stage makes of bundles, without Spark."""
+    builder = stages.TableBuilder("c", summary.names, Clusters(summary.statements), frozenset(summary.unread))
+    met = bundles.batch([one for one in some if one.kind in bundles.MET])
+    knowledge = summary.names, summary.groups, {}, summary.by_producer, {}
+    sent = [one for batch in stages._send_to_groups(*knowledge, iter([met])) for one in bundles.bundles_of(batch)]
+    left_out = {*bundles.MET, *bundles.EACH, *bundles.SUMMARY_KINDS, "ends", "ended"}
+    by_key: dict[str, Any] = {}
+    for one in [*(one for one in some if one.kind not in left_out), *sent]:
+        by_key.setdefault(one.about, {}).setdefault(one.kind, []).extend(unbundle(one.rows))
+    found: dict[int, list[str]] = {bucket: [] for bucket in range(BUCKETS)}
+    for about, rows in by_key.items():
+        made = builder.rows(rows)
+        found[bucket_of(about)] += sorted(repr((name, row)) for name, of_table in made.items() for row in of_table)
+    return {bucket: sorted(some) for bucket, some in found.items()}
 
 
 @pytest.mark.long

@@ -1,7 +1,8 @@
 """The data of calls that detectors need in addition to group events, collected for each connection separately.
 
 Observations of one connection depend on no other connection, so connections can be processed in any order and in
-parallel. All times are microseconds since 1970.
+parallel. The calls of one connection can be cut into slices, each with an Observer of its own; ``Observer.merge``
+combines them. All times are microseconds since 1970.
 """
 
 from __future__ import annotations
@@ -114,21 +115,46 @@ class FetchSpan:
 
 
 class Observer:
-    """The collector of the observations of one connection.
+    """The collector of the observations of one connection, or of a slice of its calls.
 
     Fetch requests of a session name only partitions that changed (KIP-227), so the partitions of the session are
     tracked. If the capture begins in the middle of a session, its unchanged partitions are unknown.
+
+    Args:
+        is_first: True if no calls precede; False for a later slice, which depends on what the earlier slices end with.
     """
 
-    __slots__ = ("_active", "_fetched", "_last_steps", "_producers", "_tallies", "_who")
+    __slots__ = (
+        "_active",
+        "_begun",
+        "_fetched",
+        "_fetches",
+        "_first_full",
+        "_first_gone",
+        "_first_named",
+        "_last_steps",
+        "_producers",
+        "_tallies",
+        "_waiting",
+        "_who",
+        "is_first",
+    )
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_first: bool = True) -> None:
+        self.is_first = is_first
         self._tallies: dict[tuple[int, int], Tally] = {}
         self._producers: dict[str, tuple[int, int]] = {}
         self._last_steps: dict[str, int] = {}
         self._active: list[list[int]] = []  # spans of time in which Fetch requests followed each other
         self._fetched: dict[tuple[str, int], list[list[int | None]]] = {}  # when partitions were in the session
         self._who: Who = ("", "", None, "")  # of the last call
+        # Only for a slice that is not the first:
+        self._begun: set[str] = set()  # transactional ids with a step of another kind than WORK
+        self._waiting: dict[str, list[Step]] = {}  # steps of the kind WORK before that, by transactional id
+        self._fetches = 0  # requests of consumers
+        self._first_full: tuple[int, int] | None = None  # number and time of the first full Fetch request
+        self._first_gone: dict[tuple[str, int], tuple[int, int]] = {}  # the same of partitions that leave the session
+        self._first_named: dict[tuple[str, int], int] = {}  # number of the first request that names a partition
 
     def note(self, call: Call, refusals: Sequence[Refusal]) -> None:
         """Count a call. ``refusals``: errors in its response."""
@@ -187,14 +213,83 @@ class Observer:
             return
         else:
             ts = call.request_us
-            if ts - self._last_steps.get(name, -STEP_US) < STEP_US:
-                return
-            self._last_steps[name] = ts
-        if kind != WORK:
-            self._last_steps.pop(name, None)
-        self._producers[name] = producer_id, epoch
         who = call.connection, call.broker, call.client_id, call.client.rpartition(":")[0]
-        yield Step(ts, *who, name, producer_id, epoch, kind, timeout, call.api_key, call.number)
+        yield from self._keep(Step(ts, *who, name, producer_id, epoch, kind, timeout, call.api_key, call.number))
+
+    def _keep(self, step: Step) -> Iterator[Step]:
+        """Yield a step, unless it is WORK that follows other WORK of the producer within STEP_US.
+
+        A slice that is not the first does not know the time of earlier WORK, so it yields no WORK before the first step
+        of another kind; ``merge`` does.
+        """
+        name = step.transactional_id
+        if step.kind != WORK:
+            self._last_steps.pop(name, None)
+            if not self.is_first:
+                self._begun.add(name)
+        elif not self.is_first and name not in self._begun:
+            self._waiting.setdefault(name, []).append(step)
+            return
+        else:
+            if step.ts - self._last_steps.get(name, -STEP_US) < STEP_US:
+                return
+            self._last_steps[name] = step.ts
+        self._producers[name] = step.producer_id, step.producer_epoch
+        yield step
+
+    def merge(self, later: Observer) -> Iterator[Step]:
+        """Add the observations of the slice that follows; yield its steps that depended on this one.
+
+        The result is the same as that of one Observer for all calls of both slices. ``later`` must not be used again.
+        Its counts are not added: ``drain`` returns them.
+        """
+        for step in (step for steps in later._waiting.values() for step in steps):
+            yield from self._keep(step)
+        for name in later._begun:
+            self._last_steps.pop(name, None)
+            if not self.is_first:
+                self._begun.add(name)
+        self._last_steps |= later._last_steps
+        self._producers |= later._producers
+        for begin, end in later._active:
+            self._add_active(begin, end)
+        for place, times in self._fetched.items():
+            if times[-1][1] is None:
+                self._continue_fetch(place, times, later)
+        for place, times in later._fetched.items():
+            self._fetched.setdefault(place, []).extend(times)
+        if not self.is_first:
+            self._add_firsts(later)
+        self._fetches += later._fetches
+        if later._who != ("", "", None, ""):
+            self._who = later._who
+
+    def _continue_fetch(self, place: tuple[str, int], times: list[list[int | None]], later: Observer) -> None:
+        """Set the end of the last time in which a partition is in the session, if a later slice shows it.
+
+        Args:
+            place: topic and partition.
+            times: times of the partition in this slice. The last one has no end.
+            later: slice that follows.
+        """
+        named = later._first_named.get(place, later._fetches)
+        ends = [later._first_gone[place]] if place in later._first_gone else []  # before the request that names it
+        if later._first_full is not None and later._first_full[0] < named:
+            ends.append(later._first_full)
+        if ends:
+            times[-1][1] = min(ends)[1]
+        elif place in later._fetched:
+            times[-1][1] = later._fetched[place].pop(0)[1]
+
+    def _add_firsts(self, later: Observer) -> None:
+        """Complete the first requests of this slice, which is not the first, with those of the slice that follows."""
+        if self._first_full is None and later._first_full is not None:
+            self._first_full = self._fetches + later._first_full[0], later._first_full[1]
+        for place, (number, begin) in later._first_gone.items():
+            if place not in self._first_named:
+                self._first_gone.setdefault(place, (self._fetches + number, begin))
+        for place, number in later._first_named.items():
+            self._first_named.setdefault(place, self._fetches + number)
 
     def finish(self, connection: Connection) -> tuple[Connected | None, list[Step], list[FetchSpan]]:
         """Return the last observations of a connection that has ended: the connection, steps, and fetched partitions.
@@ -235,10 +330,7 @@ class Observer:
         request = call.request
         if request.replica_id >= 0 or getattr(getattr(request, "replica_state", None), "replica_id", -1) >= 0:
             return  # a follower
-        if self._active and begin - self._active[-1][1] <= IDLE_US:
-            self._active[-1][1] = max(self._active[-1][1], end)
-        else:
-            self._active.append([begin, end])
+        self._add_active(begin, end)
         named = {
             (topic_key(topic.topic, topic.topic_id), partition.partition)
             for topic in request.topics
@@ -252,6 +344,8 @@ class Observer:
                 for topic in request.forgotten_topics_data
                 for partition in topic.partitions
             ]
+        if not self.is_first:
+            self._note_firsts(begin, named, None if request.session_epoch in _FIRST_FETCH_EPOCH else gone)
         for place in gone:
             times = self._fetched.get(place)
             if times and times[-1][1] is None:
@@ -260,6 +354,38 @@ class Observer:
             times = self._fetched.setdefault(place, [])
             if not times or times[-1][1] is not None:
                 times.append([begin, None])
+
+    def _add_active(self, begin: int, end: int) -> None:
+        """Add a span of time in which Fetch requests followed each other.
+
+        Args:
+            begin: first request.
+            end: last response.
+        """
+        if self._active and begin - self._active[-1][1] <= IDLE_US:
+            self._active[-1][1] = max(self._active[-1][1], end)
+        else:
+            self._active.append([begin, end])
+
+    def _note_firsts(
+        self, begin: int, named: Iterable[tuple[str, int]], gone: Iterable[tuple[str, int]] | None
+    ) -> None:
+        """Record what a Fetch request shows about partitions that earlier slices have in the session.
+
+        Args:
+            begin: time of the request.
+            named: partitions of the request.
+            gone: partitions that leave the session; None for a full request, with which all others leave it.
+        """
+        number = self._fetches
+        self._fetches += 1
+        if gone is None:
+            self._first_full = self._first_full or (number, begin)
+        for place in gone or ():
+            if place not in self._first_named:
+                self._first_gone.setdefault(place, (number, begin))
+        for place in named:
+            self._first_named.setdefault(place, number)
 
     def _spans(self) -> Iterator[FetchSpan]:
         for (topic, partition), times in sorted(self._fetched.items()):

@@ -1,8 +1,11 @@
-"""Decoding of request and response bodies. Options decide which bodies are decoded, kept as bytes, or redacted."""
+"""Decoding of request and response bodies. Options decide which bodies are decoded, kept as bytes, or redacted.
+
+Decoding can also be deferred: then a call contains its undecoded frames, and any process can decode them later.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeGuard
 
 from kwire.apikeys import ApiKey
 from kwire.capture.calls.frame_headers import Form, body_at, form_of, leading_group, response_body
@@ -62,6 +65,10 @@ def decoded(call: Call, is_response: bool) -> Any:
     return body_at(form.response if is_response else form.request, body.data, body.offset, version or 0)[0]
 
 
+AT_ONCE = NEEDED_REQUESTS | NEEDED_RESPONSES  # APIs whose frames are never deferred
+Undecoded = tuple[bytes, int]  # a frame with its length prefix, and the offset of the body in it
+
+
 class BodyReader:
     """The body decoder of one connection. Frames include their length prefix of four bytes.
 
@@ -70,15 +77,17 @@ class BodyReader:
         raw: True to keep every frame also as bytes.
         redacted: True to redact secrets.
         as_json: True to keep bodies as bytes where their JSON can be written from them (``kwire.json.native``).
+        deferred: True to store frames as ``Undecoded`` in new calls, for ``decode``.
     """
 
-    __slots__ = ("as_json", "connection", "raw", "redacted", "wanted")
+    __slots__ = ("as_json", "connection", "deferred", "raw", "redacted", "wanted")
 
     def __init__(
         self, connection: Connection, wanted: frozenset[int] | None, raw: bool, redacted: bool, as_json: bool = False
     ) -> None:
         self.connection, self.wanted, self.raw, self.redacted = connection, wanted, raw, redacted
         self.as_json = as_json
+        self.deferred = False
 
     def kept(self, frame: bytes, key: int | None) -> bytes | None:
         """Return a frame without its length prefix, to be stored in a call.
@@ -102,6 +111,8 @@ class BodyReader:
         """
         if form is None:
             call.reason, call.request_raw = UNKNOWN_VERSION, self.kept(frame, call.api_key)
+        elif self.deferred and call.api_key not in AT_ONCE:
+            call.request = frame, at
         elif self.wanted is None or call.api_key in self.wanted:
             self._decode_request(call, form, frame, at)
         if self.raw:
@@ -133,6 +144,9 @@ class BodyReader:
             frame: the response, with its length prefix.
         """
         assert call.api_key is not None
+        if is_undecoded(call.request):
+            call.response = frame, 0
+            return
         form = form_of(call.api_key, call.api_version or 0)
         if form is None and call.api_key in APIS and answers_unsupported(APIS[call.api_key], frame, 8):
             form = form_of(ApiKey.API_VERSIONS, 0)
@@ -166,3 +180,21 @@ class BodyReader:
         call.response_version = version
         if self.redacted and call.api_key in SECRET_APIS:
             redact(call.response)
+
+    def decode(self, call: Call) -> None:
+        """Decode the frames of a call that another reader has deferred; do nothing if they are decoded.
+
+        The call is then the same as without the delay.
+        """
+        request, response = call.request, call.response
+        if not is_undecoded(request):
+            return
+        call.request = call.response = None
+        self.read_request(call, form_of(call.api_key or 0, call.api_version or 0), *request)
+        if is_undecoded(response):
+            self.read_response(call, response[0])
+
+
+def is_undecoded(body: Any) -> TypeGuard[Undecoded]:
+    """Return whether the request or response of a call is a frame whose decoding is deferred."""
+    return isinstance(body, tuple)

@@ -167,6 +167,10 @@ class Conversation:
         """Process the next frame of a frame log."""
         self._exchange.frame(logged)
 
+    def defer_bodies(self) -> None:
+        """Do not decode the bodies of the requests from now on, and of their responses. See ``BodyReader.decode``."""
+        self._exchange.defer_bodies()
+
     @property
     def held(self) -> int:
         """The number of bytes that are buffered until missing bytes arrive."""

@@ -103,6 +103,10 @@ class Exchange:
         self._client_text: str | None = None
         self._is_strange = False  # the first bytes were not a request
 
+    def defer_bodies(self) -> None:
+        """Do not decode the bodies of the requests from now on, and of their responses. See ``BodyReader.decode``."""
+        self._bodies.deferred = True
+
     def finish(self) -> None:
         """End the connection. Requests that still wait for a response become calls without a response."""
         if not self.good[True]:  # the connection was not shown to speak Kafka
