@@ -14,7 +14,6 @@ those in fixtures/captures, start-up included. benchmarks/clients.py records lar
 
 from __future__ import annotations
 
-import json
 import resource
 import shutil
 import subprocess
@@ -35,7 +34,7 @@ from kwire import blobs
 from kwire.analysis.run import analyse
 from kwire.blobs.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from kwire.capture import Call, Connection, read
-from kwire.capture.rows import rows
+from kwire.capture.rows import json_lines
 from kwire.cli.lines import rare_garbage_collection
 from kwire.json.expanded import Context
 from kwire.messages import APIS
@@ -194,13 +193,8 @@ def objects(path: Path, bodies: frozenset[int] | None) -> int:
 
 def as_json(path: Path, bodies: frozenset[int] | None) -> int:
     """Read a capture as pairs in JSON lines."""
-    reading = read(path, bodies=bodies)
-    dump = json.JSONEncoder().encode
-    frames = size = 0
-    for row in rows(reading, Context(reading.name_of)):
-        frames += row["direction"] == "response"
-        size += len(dump(row))
-    return frames
+    reading = read(path, bodies=bodies, as_json=True)
+    return sum(b', "direction": "response", ' in line for line in json_lines(reading, Context(reading.name_of)))
 
 
 def as_tables(path: Path, *, bodies: bool) -> int:

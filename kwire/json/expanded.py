@@ -27,7 +27,6 @@ from kwire.codegen import Lines, Names, StructFunctions, run, source
 from kwire.errors import DecodeError
 from kwire.json.objects import UNKNOWN_TAGS, dump, uuid_text
 from kwire.layout import Blob, Fixed, List, Maybe, Node, Record, resolve
-from kwire.records import read
 from kwire.redact import REDACTED
 from kwire.schema import ZERO_UUID
 
@@ -301,6 +300,8 @@ def _opened(data: bytes | None) -> list[Form] | None:
     """
     if data is None:
         return None
+    from kwire.records import read  # on first use: most outputs contain no records
+
     batches: list[Form] = []
     remaining, count = MAX_OPENED, 0
     try:
