@@ -143,6 +143,9 @@ class Link:
         if response.error_code:
             self.close(f"{self.host}:{self.port} failed ApiVersions: {error_name(response.error_code)}")
             return
+        if len(versions) < len(response.api_keys):  # which versions it supports is unknown
+            self.close(f"{self.host}:{self.port} sent an invalid response: ApiVersions lists an API twice")
+            return
         self._broker_versions, self.state = versions, LinkState.READY
         while self._queue and self.state is LinkState.READY:
             self._send(self._queue.popleft(), now)

@@ -92,6 +92,17 @@ def test_api_versions_falls_back_to_the_version_of_the_broker(listed, second: in
     assert link.state is LinkState.READY
 
 
+def test_an_api_that_is_listed_twice_closes_the_connection() -> None:
+    link = link_of()
+    link.opened()
+    (sent,) = sent_requests(link)
+    listed = versions(SERVED)
+    listed.api_keys += versions({HEARTBEAT.key: (0, 0)}).api_keys
+    link.received(answer(sent, listed), 0.0)
+    assert link.state is LinkState.CLOSED
+    assert link.close_reason == "host:9 sent an invalid response: ApiVersions lists an API twice"
+
+
 def test_other_api_versions_errors_close_the_connection() -> None:
     link, done = link_of(), []
     link.send_request(heartbeat(done), 0.0)
