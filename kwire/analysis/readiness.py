@@ -24,6 +24,15 @@ CAN_MOVE = "can move to KIP-848"
 TV1, TV2 = "TV1", "TV2"  # transaction.version 1 and 2
 
 
+# Columns by which rows differ for the report.
+_ABOUT = {
+    "api_usage": ("client_id", "software_name", "software_version", "api_key", "api_version"),
+    "group_events": ("group_id", "cluster", "protocol"),
+    "rebalances": ("group_id", "cluster", "protocol", "protocol_name"),
+    "members": ("group_id", "cluster", "client_id"),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Statement:
     """One row of the report.
@@ -47,6 +56,29 @@ class Statement:
     magics: tuple[int, ...] = ()
     transactions: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
+
+
+class Summary:
+    """The rows of the parts of a stream that the report needs, without repetitions, so that memory stays bounded.
+
+    Attributes:
+        tables: rows by table name, of the tables NEEDED.
+    """
+
+    def __init__(self) -> None:
+        self.tables: dict[str, list[Row]] = {name: [] for name in NEEDED}
+        self._known: dict[tuple[object, ...], Row] = {}
+
+    def add(self, tables: Tables) -> None:
+        """Add the tables of a part; counts of requests are summed. ``tables``: rows by table name."""
+        for name, columns in _ABOUT.items():
+            for row in tables[name]:
+                key = name, *(row[column] for column in columns)
+                known = self._known.setdefault(key, row)
+                if known is row:
+                    self.tables[name].append(row)
+                elif name == "api_usage":
+                    known["count"] += row["count"]
 
 
 def magic_of(api_key: int, version: int) -> int | None:

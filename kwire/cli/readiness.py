@@ -11,11 +11,11 @@ import click
 
 from kwire.analysis import parquet
 from kwire.analysis.columns import Tables
-from kwire.analysis.readiness import BLOCKED, NEEDED, TARGETS, statements
+from kwire.analysis.readiness import BLOCKED, NEEDED, TARGETS, Summary, statements
 from kwire.analysis.report.readiness_page import page
 from kwire.capture.files.capture_file import STDIN
 from kwire.capture.tls.keylog import KeyLogFile
-from kwire.cli.analysed import analysed, is_table_folder
+from kwire.cli.analysed import analysed_parts, is_table_folder
 from kwire.cli.interface import interface_option
 from kwire.cli.keylog import keylog_option
 from kwire.cli.lines import writable
@@ -60,9 +60,13 @@ def command(
         except (OSError, ValueError) as error:
             raise click.ClickException(str(error)) from error
     else:
-        tables, reading = analysed(paths, "readiness", interface=interface, keylog=keylog, frames=False)
-        damage += reading.damage
-        notes += reading.notes()
+        summary = Summary()
+        for part in analysed_parts(paths, "readiness", interface=interface, keylog=keylog, frames=False):
+            summary.add(part.tables)
+            if part.is_last:
+                damage += part.reading.damage
+                notes += part.reading.notes()
+        tables = summary.tables
     rows = list(statements(tables))
     if html is not None:
         title = Path(paths[0]).name if paths and paths[0] != STDIN else interface or "stdin"

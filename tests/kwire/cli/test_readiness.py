@@ -1,15 +1,20 @@
 from __future__ import annotations
 
+import gzip
+import io
 import json
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 from golden import ROOT
+from tools.handmade_calls import CallLog
 from tools.pcap import Talk, packets, pcap, prefixed
 
 from kwire import encode_request, encode_response
-from kwire.cli import groups
+from kwire.analysis.readiness import Summary, statements
+from kwire.capture import reading
+from kwire.cli import analysed, groups
 from kwire.cli.readiness import command
 from kwire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 
@@ -69,3 +74,22 @@ def test_tables_give_the_rows_of_their_capture(tmp_path: Path) -> None:
     results = [CliRunner().invoke(command, [source, "--json"]) for source in (path, folder)]
     assert results[0].exit_code == results[1].exit_code == 0
     assert json.loads(results[0].stdout) == json.loads(results[1].stdout)
+
+
+def test_stream_in_parts_has_the_rows_of_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    path = next(CAPTURES.glob("confluent-kafka-2.16.1__kafka-3.9.1__three.pcap.gz"))
+    whole = json.loads(CliRunner().invoke(command, [str(path), "--json"]).stdout)
+    monkeypatch.setattr(analysed, "MOST_CALLS", 30)
+    monkeypatch.setattr(reading, "_stdin", lambda: io.BytesIO(gzip.decompress(path.read_bytes())))
+    result = CliRunner().invoke(command, ["-", "--json"])
+    assert (result.exit_code, json.loads(result.stdout)) == (0, whole)
+
+
+def test_counts_of_parts_are_summed() -> None:
+    log = CallLog()
+    log.call("old", 1, ListOffsetsRequest(replica_id=-1), ListOffsetsResponse(), 0)
+    summary = Summary()
+    for _ in range(3):
+        summary.add(log.tables())
+    (row,) = statements(summary.tables)
+    assert row.removed == ("ListOffsets v0 (3)",)
