@@ -136,8 +136,8 @@ impl Records {
         let base_timestamp = delete_horizon.or(first).unwrap_or(-1);
         let most = max_timestamp.or(log_append_time).unwrap_or(most);
         let Ok(count) = i32::try_from(records.len()) else { return Ok(None) };
-        let attributes = 0x08 * i16::from(log_append_time.is_some()) | 0x10 * i16::from(transactional);
-        let attributes = attributes | 0x20 * i16::from(control) | 0x40 * i16::from(delete_horizon.is_some());
+        let flags = [(0x08, log_append_time.is_some()), (0x10, transactional), (0x20, control), (0x40, delete_horizon.is_some())];
+        let attributes: i16 = flags.iter().filter(|(_, is_set)| *is_set).map(|(bit, _)| bit).sum();
         let mut tail = [0; TAIL];
         let mut place = Place { out: &mut tail, at: 0 };
         place.put(&attributes.to_be_bytes());
