@@ -82,7 +82,7 @@ def test_responses_come_in_order_and_the_last_is_repeated() -> None:
     assert [asked(player, deepcopy(request)) for _ in range(5)] == [1, 2, 3, 3, 3]
 
 
-def test_heartbeats_of_a_recorded_member_need_no_recorded_heartbeat() -> None:
+def test_heartbeats_of_a_recorded_member_need_no_recording() -> None:
     joined = JoinGroupResponse(generation_id=3, member_id="m")
     player = Player(Script([Answered(11, 4, "app", JoinGroupRequest(group_id="g"), joined, 4, 0.5)]))
     for group, generation, member, succeeds in (("g", 3, "m", True), ("g", 4, "m", False), ("h", 3, "m", False)):
