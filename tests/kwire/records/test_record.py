@@ -320,3 +320,12 @@ def test_records_that_differ_in_one_field_are_not_equal(other: dict[str, Any]) -
     fields: dict[str, Any] = {"offset": 1, "timestamp": 1, "key": b"k", "value": b"v", "headers": [("h", b"1")]}
     assert Record(**fields) == Record(**fields)
     assert Record(**fields) != Record(**fields | other)
+
+
+def test_offset_of_five_bytes_has_32_bits() -> None:
+    """ByteUtils.readVarint drops the higher bits."""
+    for varint, delta in (("8080808010", 0), ("8280808010", 1), ("feffffff0f", 2**31 - 1)):
+        body = "00" + "00" + varint + "0101" + "00"
+        data = bytes([len(bytes.fromhex(body)) * 2]) + bytes.fromhex(body)
+        (record,) = read(data, 1, 10, 0)
+        assert record.offset == 10 + delta
