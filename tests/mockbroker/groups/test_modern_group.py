@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 from tools.broker_harness import BrokerHarness
+from tools.group_harness import GroupHarness
 
 from kwire import ErrorCode
+from mockbroker.groups.classic.state import ClassicGroup
 from mockbroker.groups.group_type import Refused
 from mockbroker.groups.modern_group import check_size, fenced_epoch, find_member
 from mockbroker.groups.share.state import (
@@ -54,3 +56,21 @@ def test_metadata_of_subscribed_topics_is_refreshed(group):
     assert (group.metadata_version, group.metadata_refresh_at) == (cluster.epoch, 12.0)
     assert not group.refresh_metadata(cluster, 3.0, 10.0)
     assert (group.generation, group.protocol_type) == (0, "share")
+
+
+@pytest.mark.parametrize(
+    ("group", "replaced_by"),
+    [
+        (ClassicGroup(group_id="g", initial_delay=0.0), {"consumer", "streams"}),
+        (ShareGroup(group_id="g"), set()),
+    ],
+)
+def test_empty_group_is_replaced_by_some_types(group, replaced_by):
+    types = ("classic", "consumer", "share", "streams")
+    assert {name for name in types if group.is_replaced_by(name)} == replaced_by
+
+
+def test_group_with_members_is_not_replaced():
+    harness = GroupHarness()
+    harness.stable("a")
+    assert not harness.group.is_replaced_by("consumer")

@@ -18,7 +18,7 @@ from mockbroker.base.effects import Reply, Ticket
 from mockbroker.base.release import RELEASES
 from mockbroker.base.settings import Settings
 from mockbroker.groups.classic import machine as classic
-from mockbroker.groups.classic import rules, timers
+from mockbroker.groups.classic import phases, rules, timers
 from mockbroker.groups.classic.state import ClassicGroup, State
 from mockbroker.groups.events import Evict, Heartbeat, Join, Leave, LeavingMember, Rebalance, Sync
 
@@ -1205,3 +1205,19 @@ def test_ties_of_protocols_are_broken_by_the_map_order(last_wins: bool, protocol
 def test_initial_delay_is_the_setting_in_seconds() -> None:
     group = ClassicGroup.from_settings("g", Settings.parse({"group.initial.rebalance.delay.ms": 2_500}), 7.0)
     assert (group.initial_delay, group.state_since, group.group_id) == (2.5, 7.0, "g")
+
+
+def test_unloaded_group_answers_all_pending_requests() -> None:
+    harness = GroupHarness()
+    harness.completing("a", "b")
+    waiting = harness.sync("b")
+    joining = harness.join("c")
+    harness._take(phases.fail_pending_requests(harness.group, E.NOT_COORDINATOR))
+    assert joining.error is E.NOT_COORDINATOR
+    assert waiting.error is E.REBALANCE_IN_PROGRESS, "answered by the join"
+    other = GroupHarness()
+    other.completing("a", "b")
+    waiting = other.sync("b")
+    other._take(phases.fail_pending_requests(other.group, E.NOT_COORDINATOR))
+    assert waiting.error is E.NOT_COORDINATOR
+    assert phases.fail_pending_requests(other.group, E.NOT_COORDINATOR) == [], "each once"

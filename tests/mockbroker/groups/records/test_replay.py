@@ -141,3 +141,9 @@ def test_a_log_of_a_kafka_broker():
     kept = {offset for offset, value in last.values() if value is not None}
     assert {each.offset for each in replay.latest.values()} == kept
     assert len(kept) == 5
+
+
+def test_transaction_without_offsets_is_forgotten(log):
+    log.write((A, b"1"), producer=PRODUCER)
+    log.write((A, None))
+    assert log.replay.pending == {}
