@@ -36,10 +36,10 @@ class TaskCount(trio.abc.Instrument):
             self._memory = mmap.mmap(opened.fileno(), _NUMBER.size)
         self._count = 0
 
-    def task_spawned(self, _task: trio.lowlevel.Task) -> None:
+    def task_spawned(self, task: trio.lowlevel.Task) -> None:  # noqa: ARG002 - trio's name
         self._add(1)
 
-    def task_exited(self, _task: trio.lowlevel.Task) -> None:
+    def task_exited(self, task: trio.lowlevel.Task) -> None:  # noqa: ARG002 - trio's name
         self._add(-1)
 
     def _add(self, number: int) -> None:

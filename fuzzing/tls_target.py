@@ -123,8 +123,8 @@ def tls_session(data: bytes) -> None:
     sealers: dict[bool, Sealer] = {}
     fed = plain = 0
     number = data[0] if data else 0
+    handshake = HANDSHAKES[(number - 1) % len(HANDSHAKES)]
     if number:
-        handshake = HANDSHAKES[(number - 1) % len(HANDSHAKES)]
         for from_client in (True, False):
             hello = handshake.hello(from_client)
             fed += len(hello)
